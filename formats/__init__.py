@@ -1,0 +1,32 @@
+"""What the bytes in a state store mean. Pure: bytes to records and back, no I/O."""
+
+from formats.conversion import CONVERSION_REVISION, Conversion, compile_conversion
+from formats.errors import (
+    EntryError,
+    FormatError,
+    FunctionError,
+    InvalidEntryError,
+    TruncatedEntryError,
+    UnknownFormatError,
+)
+from formats.format import Format
+from formats.program import ByteProgram
+from formats.record import StateRecord
+from formats.registry import FORMATS, get_format
+
+__all__ = [
+    "CONVERSION_REVISION",
+    "FORMATS",
+    "ByteProgram",
+    "Conversion",
+    "EntryError",
+    "Format",
+    "FormatError",
+    "FunctionError",
+    "InvalidEntryError",
+    "StateRecord",
+    "TruncatedEntryError",
+    "UnknownFormatError",
+    "compile_conversion",
+    "get_format",
+]

@@ -1,0 +1,49 @@
+"""What can be wrong with a format's name or with the bytes of one record.
+
+FormatError
+ ├── UnknownFormatError      no format has this id
+ └── EntryError              one record cannot be read, converted or written: a reject, not a crash
+      ├── TruncatedEntryError    fewer bytes than the layout's fixed part
+      ├── InvalidEntryError      the right length, but not what the layout says
+      └── FunctionError          the user's function failed on the record
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+
+class FormatError(Exception):
+    """Root of everything that the formats package raises."""
+
+
+class UnknownFormatError(FormatError):
+    """No format has this id; the nearest known id is part of the message."""
+
+    def __init__(self, format_id: str, known: tuple[str, ...]) -> None:
+        near = get_close_matches(format_id, known, n=1, cutoff=0.4)
+        hint = f"did you mean {near[0]!r}?" if near else f"known formats: {', '.join(known)}"
+        super().__init__(f"unknown format {format_id!r}: {hint}")
+        self.format_id = format_id
+        self.nearest = near[0] if near else None
+
+
+class EntryError(FormatError):
+    """One record cannot be converted. The message is the reason, in words for an operator."""
+
+
+class TruncatedEntryError(EntryError):
+    """The bytes end before the layout's fixed part does."""
+
+    def __init__(self, what: str, size: int, needed: int) -> None:
+        super().__init__(f"{what} has {size} bytes, the layout needs at least {needed}")
+        self.size = size
+        self.needed = needed
+
+
+class InvalidEntryError(EntryError):
+    """The bytes or the record's fields are not what the layout allows."""
+
+
+class FunctionError(EntryError):
+    """The user's conversion function raised, or returned something that is not a record."""

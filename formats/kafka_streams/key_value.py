@@ -1,0 +1,27 @@
+"""`kafka-streams.key-value`: a plain persistent key-value store.
+
+One RocksDB directory `<task>/rocksdb/<store>`, column family `default`.
+
+| part  | offset | size | field                                |
+|-------|--------|------|--------------------------------------|
+| key   | 0      | rest | key, as the key serde wrote it       |
+| value | 0      | rest | value, as the value serde wrote it   |
+
+A null value deletes the key; an empty value is a value. Since 4.3 the directory has a column family `offsets` too, which
+is the system's own. Source: org.apache.kafka.streams.state.internals.RocksDBStore.
+"""
+
+from __future__ import annotations
+
+from formats.format import Format
+
+OFFSETS_FAMILY = "offsets"
+
+KEY_VALUE = Format(
+    id="kafka-streams.key-value",
+    summary="Kafka Streams key-value store: key -> value",
+    column_families=("default",),
+    metadata_families=(OFFSETS_FAMILY,),
+    has_changelog=True,
+    keeps_keys_in_tasks=True,
+)

@@ -1,0 +1,25 @@
+"""All formats, by id. A new format is one module, one line here, one file of golden bytes."""
+
+from __future__ import annotations
+
+from formats.errors import UnknownFormatError
+from formats.format import Format
+from formats.kafka_streams.key_value import KEY_VALUE
+from formats.kafka_streams.timestamped_key_value import TIMESTAMPED_KEY_VALUE
+from formats.rocksdb_raw import RAW
+
+FORMATS: tuple[Format, ...] = (
+    KEY_VALUE,
+    TIMESTAMPED_KEY_VALUE,
+    RAW,
+)
+
+_BY_ID = {known.id: known for known in FORMATS}
+
+
+def get_format(format_id: str) -> Format:
+    """The format with this id. Raises UnknownFormatError, which names the nearest known one."""
+    try:
+        return _BY_ID[format_id]
+    except KeyError:
+        raise UnknownFormatError(format_id, tuple(_BY_ID)) from None

@@ -1,0 +1,41 @@
+"""Serdes: what the payload bytes within a layout mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from formats.errors import InvalidEntryError
+
+
+class Serde(Protocol):
+    """Payload bytes to an object and back; `encode(decode(b)) == b` for every payload it accepts."""
+
+    @property
+    def name(self) -> str: ...
+
+    def decode(self, payload: bytes) -> Any:  # noqa: ANN401 - the type is the serde's own
+        """Raises EntryError for bytes that are not a payload of this serde."""
+        ...
+
+    def encode(self, payload: Any) -> bytes:  # noqa: ANN401
+        """Raises EntryError for an object that this serde cannot write."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BytesSerde:
+    """The payload as it is."""
+
+    name: str = "bytes"
+
+    def decode(self, payload: bytes) -> bytes:
+        return payload
+
+    def encode(self, payload: Any) -> bytes:  # noqa: ANN401
+        if not isinstance(payload, bytes):
+            raise InvalidEntryError(f"expected bytes, got {type(payload).__name__}")
+        return payload
+
+
+BYTES = BytesSerde()
