@@ -1,0 +1,63 @@
+"""The portable engine: rocksdict and columns of bytes; runs programs, reference conversions and user functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from formats import Conversion, EntryError
+from formats.program import ByteProgram
+from migrate.engine.columns import TooShortError, run_program
+from migrate.rejects import Rejects
+from migrate.stores.batch import Batch
+
+NAME = "portable"
+
+
+@dataclass(slots=True)
+class Converter:
+    """Converts batches of one column family."""
+
+    conversion: Conversion
+    program: ByteProgram | None
+    rejects: Rejects
+    family: str
+    on_record: Callable[[bytes], None] | None = None
+    """Called with each key before its record is converted, where a conversion may take the whole process down."""
+    dropped: int = 0
+
+    def __call__(self, batch: Batch) -> Batch:
+        if self.program is not None:
+            try:
+                return run_program(self.program, batch)
+            except TooShortError:
+                pass  # the reference path finds the record and its reason
+        return self._convert_each(batch)
+
+    def _convert_each(self, batch: Batch) -> Batch:
+        keys: list[bytes] = []
+        values: list[bytes] = []
+        convert, on_record = self.conversion.convert, self.on_record
+        for key, value in zip(batch.keys, batch.values, strict=True):
+            if on_record is not None:
+                on_record(key)
+            try:
+                converted = convert(key, value)
+            except EntryError as error:
+                self.rejects.add(self.family, key, value, str(error))
+                continue
+            if converted is None:
+                self.dropped += 1
+                continue
+            keys.append(converted[0])
+            values.append(converted[1])
+        return Batch(keys, values)
+
+
+def convert_all(batches: Iterator[Batch], convert: Converter, on_batch: Callable[[Batch], None]) -> Iterator[Batch]:
+    """Converted batches, without the empty ones; `on_batch` sees each source batch first."""
+    for batch in batches:
+        on_batch(batch)
+        converted = convert(batch)
+        if converted.keys:
+            yield converted

@@ -1,0 +1,98 @@
+"""What goes wrong in a migration, and the exit code that says so (docs/correctness.md, I9).
+
+MigrationError
+ ├── SpecError (2)                  the spec or the command cannot be understood
+ ├── RefusedError (6)               the ground is not ready; nothing was written that matters
+ │    ├── StoreLockedError              a process holds the store
+ │    ├── SourceChangedError            the source is not the one that the plan was made for
+ │    └── FencedError                   another run took the ledger over
+ ├── ChunkFailedError (3)           a chunk cannot be rewritten, now
+ │    ├── RejectedError                 records that cannot be converted, more than allowed
+ │    └── CorruptionError               a scan that ended early, or a damaged block
+ ├── VerificationError (4)          the new store is not what the old one converts to
+ └── InterruptedMigrationError (5)  stopped before the end; the same command resumes
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """Exit codes of every command and of the Spark job (I9: an incomplete run never exits 0)."""
+
+    DONE = 0
+    BUG = 1
+    USAGE = 2
+    FAILED = 3
+    MISMATCH = 4
+    INTERRUPTED = 5
+    REFUSED = 6
+
+
+class MigrationError(Exception):
+    """What happened and where (`message`), and what to do next (`hint`)."""
+
+    exit_code = ExitCode.BUG
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  next: {self.hint}" if self.hint else self.message
+
+
+class SpecError(MigrationError):
+    """The spec or the command line cannot be understood."""
+
+    exit_code = ExitCode.USAGE
+
+
+class RefusedError(MigrationError):
+    """A check before the work found that it must not start."""
+
+    exit_code = ExitCode.REFUSED
+
+
+class StoreLockedError(RefusedError):
+    """A process holds the store. `pid` is 0 where the system does not tell."""
+
+    def __init__(self, message: str, *, pid: int, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.pid = pid
+
+
+class SourceChangedError(RefusedError):
+    """The source is not the one that the stored plan was made for."""
+
+
+class FencedError(RefusedError):
+    """Another run of the same migration took the ledger over."""
+
+
+class ChunkFailedError(MigrationError):
+    """A chunk could not be rewritten; what is finished stays, a rerun resumes."""
+
+    exit_code = ExitCode.FAILED
+
+
+class RejectedError(ChunkFailedError):
+    """Records that cannot be converted, and `on_reject` or its caps do not allow that."""
+
+
+class CorruptionError(ChunkFailedError):
+    """A scan ended before its range did: a damaged block, or a file that cannot be read (I4)."""
+
+
+class VerificationError(MigrationError):
+    """The new store differs from what the old one converts to."""
+
+    exit_code = ExitCode.MISMATCH
+
+
+class InterruptedMigrationError(MigrationError):
+    """Stopped before the end."""
+
+    exit_code = ExitCode.INTERRUPTED

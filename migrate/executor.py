@@ -1,0 +1,155 @@
+"""Where tasks run: the seam between the driver and Spark, or this very process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from migrate.errors import ChunkFailedError, ExitCode, MigrationError, RejectedError
+from migrate.keyrange import show_key
+from migrate.rewriting import RewriteTask, read_breadcrumb
+from migrate.tasks import Task, TaskFailure, TaskResult, run_task
+
+ATTEMPTS = 3
+
+
+class Executor(Protocol):
+    """Runs tasks, each in a call that returns when it is done; calls come from several threads."""
+
+    @property
+    def slots(self) -> int:
+        """How many tasks run at the same time."""
+        ...
+
+    def run(self, task: Task) -> TaskResult:
+        """Raises whatever takes a worker down."""
+        ...
+
+    def cancel(self) -> None:
+        """Give up whatever is running."""
+        ...
+
+
+class InProcessExecutor:
+    """This process, one task at a time: no Spark, no JVM."""
+
+    slots = 1
+
+    def run(self, task: Task) -> TaskResult:
+        """Here and now."""
+        return run_task(task)
+
+    def cancel(self) -> None:
+        """Nothing runs but in the caller's own thread."""
+
+
+def run_all(
+    executor: Executor,
+    tasks: Iterable[Task],
+    *,
+    on_start: Callable[[Task], None],
+    deadline: float | None = None,
+) -> Iterator[list[tuple[Task, TaskResult]]]:
+    """Run every task, `slots` + 1 at a time so that no slot waits for the driver; yields what finished together.
+
+    After a failure nothing new starts; what runs is finished and yielded, then the failure is raised. Past the
+    `deadline` (monotonic seconds) nothing new starts either, and the iteration just ends.
+    """
+    left = iter(tasks)
+    failure: BaseException | None = None
+    running: dict[Future[TaskResult], Task] = {}
+    with ThreadPoolExecutor(1 if executor.slots == 1 else executor.slots + 1, "stateferry") as pool:
+        try:
+            while True:
+                while failure is None and len(running) < executor.slots + 1 and not _is_past(deadline):
+                    task = next(left, None)
+                    if task is None:
+                        break
+                    on_start(task)
+                    running[pool.submit(_attempt, executor, task)] = task
+                if not running:
+                    break
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                finished = []
+                for future in done:
+                    task = running.pop(future)
+                    error = future.exception()
+                    if error is None:
+                        finished.append((task, future.result()))
+                    failure = failure or error
+                if finished:
+                    yield finished
+        except BaseException:
+            executor.cancel()
+            for future in running:
+                future.cancel()
+            raise
+    if failure is not None:
+        raise failure
+
+
+def _is_past(deadline: float | None) -> bool:
+    return deadline is not None and time.monotonic() >= deadline
+
+
+def _attempt(executor: Executor, task: Task) -> TaskResult:
+    """A few attempts where a worker dies; from the second one on it leaves a trace of the record that it is at."""
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            result = executor.run(task)
+        except MigrationError:
+            raise
+        except Exception as error:
+            if attempt == ATTEMPTS:
+                raise _worker_died(task, error) from error
+            task = _with_breadcrumb(task)
+            continue
+        if isinstance(result, TaskFailure):
+            raise as_error(result)
+        _forget_breadcrumb(task)
+        return result
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def as_error(failure: TaskFailure) -> MigrationError:
+    """The failure that a worker returned, as the driver's own error."""
+    error = MigrationError(failure.message, hint=failure.hint)
+    if failure.exit_code is ExitCode.FAILED:
+        error = (RejectedError if failure.kind == "RejectedError" else ChunkFailedError)(
+            failure.message, hint=failure.hint
+        )
+    error.exit_code = failure.exit_code
+    return error
+
+
+def _with_breadcrumb(task: Task) -> Task:
+    if not isinstance(task, RewriteTask) or task.conversion.function is None:
+        return task
+    chunk = task.chunk
+    name = f"{chunk.partition.replace('/', '.')}-{chunk.number}.breadcrumb"
+    return replace(task, breadcrumb=str(Path(task.home) / "chunks" / name))
+
+
+def _forget_breadcrumb(task: Task) -> None:
+    if isinstance(task, RewriteTask) and task.breadcrumb is not None:
+        Path(task.breadcrumb).unlink(missing_ok=True)
+
+
+def _worker_died(task: Task, error: Exception) -> MigrationError:
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    where = str(task.chunk if isinstance(task, RewriteTask) else task.receipt)
+    if isinstance(task, RewriteTask) and task.breadcrumb is not None:
+        key = read_breadcrumb(Path(task.breadcrumb))
+        _forget_breadcrumb(task)
+        if key is not None:
+            return ChunkFailedError(
+                f"{where}: the worker died {ATTEMPTS} times, last on the key {show_key(key)}: {reason}",
+                hint="try the function on that record; then rerun to resume",
+            )
+    return ChunkFailedError(
+        f"{where}: failed {ATTEMPTS} times: {reason}", hint="see the log above; rerun to resume what is finished"
+    )

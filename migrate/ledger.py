@@ -1,0 +1,216 @@
+"""The ledger: an append-only Delta table, one row per committed chunk and per later step.
+
+Written by the driver only, strictly after the data that a row vouches for is durable (I1), through delta-rs, which does
+not sync: this module does, before a commit counts. Each commit carries the next number of one application transaction
+and is made through the handle that read the one before, so that a second run's commit makes the first one's fail: fenced.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+
+from migrate.errors import FencedError, RefusedError
+from migrate.keyrange import KeyRange, Stored
+from migrate.receipt import Receipt
+from migrate.stores.files import fsync_directory, fsync_file, make_directories
+
+LEDGER_SCHEMA = 1
+APPLICATION = "stateferry"
+_COLUMNS = pa.schema(
+    [
+        pa.field("schema_version", pa.int32()),
+        pa.field("sequence", pa.int64()),
+        pa.field("migration_id", pa.string()),
+        pa.field("run_id", pa.string()),
+        pa.field("step", pa.string()),
+        pa.field("partition", pa.string()),
+        pa.field("database", pa.string()),
+        pa.field("start_key", pa.binary()),
+        pa.field("end_key", pa.binary()),
+        pa.field("records_in", pa.int64()),
+        pa.field("records_out", pa.int64()),
+        pa.field("rejected", pa.int64()),
+        pa.field("dropped", pa.int64()),
+        pa.field("bytes_in", pa.int64()),
+        pa.field("seconds", pa.float64()),
+        pa.field("committed_at_ms", pa.int64()),
+        pa.field("detail", pa.string()),
+    ]
+)
+
+
+class Step(StrEnum):
+    """What a row vouches for."""
+
+    RUN = "run"
+    CHUNK = "chunk"
+    ASSEMBLED = "assembled"
+    VERIFIED = "verified"
+    MISMATCH = "mismatch"
+    PUBLISHING = "publishing"
+    PUBLISHED = "published"
+
+
+class Row(Stored):
+    """One row. `detail` is JSON: for a chunk its receipt."""
+
+    schema_version: int = LEDGER_SCHEMA
+    sequence: int = 0
+    migration_id: str
+    run_id: str
+    step: Step
+    partition: str | None = None
+    database: str | None = None
+    start_key: bytes | None = None
+    end_key: bytes | None = None
+    records_in: int | None = None
+    records_out: int | None = None
+    rejected: int | None = None
+    dropped: int | None = None
+    bytes_in: int | None = None
+    seconds: float | None = None
+    committed_at_ms: int = 0
+    detail: str = "{}"
+
+    @property
+    def keys(self) -> KeyRange:
+        """The chunk's range."""
+        return KeyRange(start=self.start_key, end=self.end_key)
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """`detail`, parsed."""
+        return dict(json.loads(self.detail))
+
+
+def chunk_row(receipt: Receipt) -> Row:
+    """The row that makes a chunk done."""
+    return Row(
+        migration_id=receipt.migration_id,
+        run_id=receipt.run_id,
+        step=Step.CHUNK,
+        partition=receipt.partition,
+        database=receipt.database,
+        start_key=receipt.keys.start,
+        end_key=receipt.keys.end,
+        records_in=receipt.records_in,
+        records_out=receipt.records_out,
+        rejected=receipt.rejected,
+        dropped=receipt.dropped,
+        bytes_in=receipt.bytes_in,
+        seconds=receipt.seconds,
+        detail=receipt.model_dump_json(),
+    )
+
+
+def read_ledger(home: Path) -> list[Row]:
+    """Every row, in the order of commits; none where there is no ledger yet. Raises RefusedError for a newer schema."""
+    try:
+        return _read(DeltaTable(str(_folder(home))))
+    except TableNotFoundError:
+        return []
+
+
+class Ledger:
+    """The ledger of one run. Opening it fences off every earlier run."""
+
+    def __init__(self, home: Path, migration_id: str, run_id: str) -> None:
+        self._folder = _folder(home)
+        self._migration_id = migration_id
+        self._run_id = run_id
+        self._table = self._open_or_create()
+        self._synced = -1
+        self.rows = _read(self._table)
+        foreign = {row.migration_id for row in self.rows} - {migration_id}
+        if foreign:
+            raise RefusedError(
+                f"the ledger in {self._folder} belongs to the migration {foreign.pop()}, this one is {migration_id}",
+                hint="give this migration another name, or remove the old one's folder",
+            )
+        self.commit(self.row(Step.RUN))
+
+    def row(self, step: Step, *, partition: str | None = None, detail: dict[str, object] | None = None) -> Row:
+        """A row of this run for a step other than a chunk."""
+        return Row(
+            migration_id=self._migration_id,
+            run_id=self._run_id,
+            step=step,
+            partition=partition,
+            detail=json.dumps(detail or {}),
+        )
+
+    def commit(self, *rows: Row) -> None:
+        """Append rows in one commit, durably. Raises FencedError where another run has committed meanwhile."""
+        number = (self._table.transaction_version(APPLICATION) or 0) + 1
+        now = int(time.time() * 1000)
+        stamped = [row.model_copy(update={"sequence": number, "committed_at_ms": now}) for row in rows]
+        transaction = CommitProperties(app_transactions=[Transaction(APPLICATION, number)])
+        try:
+            write_deltalake(self._table, _to_arrow(stamped), mode="append", commit_properties=transaction)
+        except CommitFailedError as error:
+            raise FencedError(
+                f"another run of this migration has taken over ({self._folder})",
+                hint="let that run finish, or stop it and run the command again",
+            ) from error
+        self._sync()
+        self.rows += stamped
+
+    def _open_or_create(self) -> DeltaTable:
+        make_directories(self._folder)
+        try:
+            return DeltaTable(str(self._folder))
+        except TableNotFoundError:
+            pass
+        try:
+            return DeltaTable.create(
+                str(self._folder),
+                Schema.from_arrow(_COLUMNS),
+                name="stateferry ledger",
+                configuration={"delta.appendOnly": "true", "delta.enableExpiredLogCleanup": "false"},
+            )
+        except DeltaError:
+            return DeltaTable(str(self._folder))  # another run made it first; the first commit decides
+
+    def _sync(self) -> None:
+        """Data files, then the log that names them, then both directories."""
+        log = self._folder / "_delta_log"
+        for version in range(self._synced + 1, self._table.version() + 1):
+            entry = log / f"{version:020d}.json"
+            for line in entry.read_text(encoding="utf-8").splitlines():
+                if (added := json.loads(line).get("add")) is not None:
+                    fsync_file(self._folder / added["path"])
+            fsync_file(entry)
+        for checkpoint in (*log.glob(f"{self._table.version():020d}.checkpoint*"), *log.glob("_last_checkpoint")):
+            fsync_file(checkpoint)
+        fsync_directory(self._folder)
+        fsync_directory(log)
+        self._synced = self._table.version()
+
+
+def _folder(home: Path) -> Path:
+    return home / "ledger"
+
+
+def _read(table: DeltaTable) -> list[Row]:
+    content = table.to_pyarrow_table().to_pylist()
+    newest = max((row["schema_version"] for row in content), default=LEDGER_SCHEMA)
+    if newest > LEDGER_SCHEMA:
+        raise RefusedError(
+            f"the ledger {table.table_uri} has schema {newest}, this version knows {LEDGER_SCHEMA}",
+            hint="use the newer Stateferry that wrote it",
+        )
+    rows = [Row.model_construct(**{**row, "step": Step(row["step"])}) for row in content]
+    return sorted(rows, key=lambda row: row.sequence)
+
+
+def _to_arrow(rows: Sequence[Row]) -> pa.Table:
+    content = [row.model_dump(mode="python") for row in rows]
+    return pa.Table.from_pylist([{**row, "step": str(row["step"])} for row in content], schema=_COLUMNS)

@@ -1,0 +1,62 @@
+"""Publishing: a complete new state directory at `[target] path`, all at once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from migrate.stores.files import copy_file, fsync_directory, fsync_tree, keep_owner, link_or_copy, make_directories
+from migrate.stores.layout import is_immutable
+
+
+def build_directory(source: Path, new_stores: dict[Path, Path], temporary: Path) -> None:
+    """Make `temporary` a copy of the application's directory `source` with the new stores in place of the old.
+
+    `new_stores`: path within the application's directory -> new store partition. SST files are hard-linked where the
+    file system can; everything that is appended to is copied. Durable when it returns.
+    """
+    if temporary.exists():
+        shutil.rmtree(temporary)
+    make_directories(temporary.parent)
+    replaced = {source / relative for relative in new_stores}
+    _carry_over(source, temporary, leave_out=replaced)
+    for relative, new_store in new_stores.items():
+        target = temporary / relative
+        _carry_over(new_store, target, leave_out=set())
+        _own_like(source / relative, target)
+    fsync_tree(temporary)
+
+
+def rename_into_place(temporary: Path, target: Path) -> None:
+    """The one step that makes it visible. A directory that appeared there meanwhile is not replaced: OSError."""
+    temporary.rename(target)
+    fsync_directory(target.parent)
+
+
+def _carry_over(source: Path, target: Path, *, leave_out: set[Path]) -> None:
+    for folder, folders, names in os.walk(source):
+        here = Path(folder)
+        folders[:] = [name for name in folders if here / name not in leave_out]
+        there = target / here.relative_to(source)
+        if here in leave_out:
+            continue
+        there.mkdir(exist_ok=True)
+        for name in names:
+            file = here / name
+            if name == "LOCK":  # empty, and only its holder should ever open it
+                (there / name).touch()
+            elif is_immutable(name):
+                link_or_copy(file, there / name)
+            else:
+                copy_file(file, there / name)
+        shutil.copystat(here, there)
+        keep_owner(here, there)
+
+
+def _own_like(old: Path, new: Path) -> None:
+    """Owner and mode of the old store's directory for everything in the new one."""
+    shutil.copymode(old, new)
+    for folder, _, names in os.walk(new):
+        for path in (Path(folder), *(Path(folder, name) for name in names)):
+            keep_owner(old, path)

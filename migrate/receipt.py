@@ -1,0 +1,76 @@
+"""Receipts: what one attempt at a chunk did, written by the task that did it and committed by the driver."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from migrate.keyrange import KeyRange, Stored
+
+RECEIPT_SCHEMA = 1
+
+
+class Scanned(Stored):
+    """What was read of one column family of the source."""
+
+    family: str
+    records: int
+    size: int
+    digest: str
+
+
+class Written(Stored):
+    """What was written for one column family of the new store."""
+
+    family: str
+    file: str | None
+    """The SST file, relative to the migration's folder; None: no record came of this range."""
+    records: int
+    size: int
+    digest: str
+    first_key: bytes | None
+    last_key: bytes | None
+
+
+class Receipt(Stored):
+    """One attempt at a chunk, complete and durable."""
+
+    schema_version: Literal[1] = RECEIPT_SCHEMA
+    migration_id: str
+    run_id: str
+    attempt: str
+    partition: str
+    database: str
+    number: int
+    keys: KeyRange
+    scanned: tuple[Scanned, ...]
+    written: tuple[Written, ...]
+    dropped: int
+    rejected: int
+    rejects_file: str | None
+    """Parquet, relative to the migration's folder: the rejected records, where they are kept as dead letters."""
+    seconds: float
+    engine: str
+    host: str
+
+    @property
+    def records_in(self) -> int:
+        """Records read."""
+        return sum(scanned.records for scanned in self.scanned)
+
+    @property
+    def records_out(self) -> int:
+        """Records written."""
+        return sum(written.records for written in self.written)
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes of keys and values read."""
+        return sum(scanned.size for scanned in self.scanned)
+
+    @property
+    def bytes_out(self) -> int:
+        """Bytes of keys and values written."""
+        return sum(written.size for written in self.written)
+
+    def __str__(self) -> str:
+        return f"{self.partition} chunk {self.number} {self.keys}"

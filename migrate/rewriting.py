@@ -1,0 +1,164 @@
+"""Rewriting one chunk: scan, convert, write sorted SST files, make them durable, and only then say so (I1)."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from migrate.digest import RecordDigest
+from migrate.engine import portable
+from migrate.engine.portable import Converter, convert_all
+from migrate.functions import ConversionRef, load_conversion
+from migrate.plan_model import Chunk, Lane
+from migrate.receipt import Receipt, Scanned, Written
+from migrate.rejects import CountRejects, FailOnReject, KeepRejects, Rejects
+from migrate.stores.files import fsync_directory, fsync_file, make_directories, write_durably
+from migrate.stores.rocksdb import ReadOnlyDatabase, SstWriter, TableOptions, open_read_only
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteTask:
+    """All that a worker needs to rewrite one chunk."""
+
+    home: str
+    source: str
+    """The snapshot of the RocksDB directory."""
+    migration_id: str
+    run_id: str
+    chunk: Chunk
+    lanes: tuple[Lane, ...]
+    compression: str
+    conversion: ConversionRef
+    on_reject: Literal["fail", "skip", "dead-letter"] = "fail"
+    max_rejects: int | None = None
+    breadcrumb: str | None = None
+    """A file to write each key to before its record is converted: set once a worker has died on this chunk."""
+
+
+def rewrite_chunk(task: RewriteTask) -> Receipt:
+    """Rewrite one chunk. Files are named by attempt: a slower twin of this task harms nobody.
+
+    Raises CorruptionError, RejectedError or KeyOrderError; the attempt's files are gone then.
+    """
+    started = time.perf_counter()
+    attempt = _Attempt(task)
+    make_directories(attempt.folder)
+    try:
+        with open_read_only(Path(task.source)) as source:
+            lanes = [attempt.rewrite_lane(source, lane) for lane in task.lanes]
+        kept = isinstance(attempt.rejects, KeepRejects) and attempt.rejects.finish()
+    except BaseException:
+        attempt.discard()
+        raise
+    fsync_directory(attempt.folder)
+    receipt = Receipt(
+        migration_id=task.migration_id,
+        run_id=task.run_id,
+        attempt=attempt.name,
+        partition=task.chunk.partition,
+        database=task.chunk.database,
+        number=task.chunk.number,
+        keys=task.chunk.keys,
+        scanned=tuple(scanned for scanned, _ in lanes),
+        written=tuple(written for _, written in lanes),
+        dropped=attempt.dropped,
+        rejected=attempt.rejects.count,
+        rejects_file=attempt.relative(attempt.rejects_file) if kept else None,
+        seconds=round(time.perf_counter() - started, 6),
+        engine=portable.NAME,
+        host=socket.gethostname(),
+    )
+    write_durably(attempt.folder / f"{attempt.name}.receipt.json", receipt.model_dump_json().encode())
+    return receipt
+
+
+class _Attempt:
+    """The files and counts of one attempt."""
+
+    def __init__(self, task: RewriteTask) -> None:
+        self._task = task
+        self._conversion = load_conversion(task.conversion)
+        self.name = f"{task.chunk.number:06d}-{uuid.uuid4().hex[:12]}"
+        self.folder = chunk_directory(Path(task.home), task.chunk.partition, task.chunk.database)
+        self.rejects_file = self.folder / f"{self.name}.rejects.parquet"
+        self.rejects: Rejects = self._policy()
+        self.dropped = 0
+
+    def relative(self, file: Path) -> str:
+        return str(file.relative_to(self._task.home))
+
+    def rewrite_lane(self, source: ReadOnlyDatabase, lane: Lane) -> tuple[Scanned, Written]:
+        """One column family of the chunk."""
+        scanned, written = RecordDigest(), RecordDigest()
+        file = self.folder / f"{self.name}.{self._task.lanes.index(lane)}.sst"
+        converter = Converter(
+            self._conversion, self._conversion.program, self.rejects, lane.source, on_record=self._on_record()
+        )
+        writer: SstWriter | None = None
+        first: bytes | None = None
+        last: bytes | None = None
+        for batch in convert_all(source.batches(lane.source, self._task.chunk.keys), converter, scanned.update):
+            if writer is None:
+                writer = SstWriter(file, TableOptions(compression=self._task.compression))
+                first = batch.keys[0]
+            writer.write(batch)
+            written.update(batch)
+            last = batch.keys[-1]
+        if writer is not None:
+            writer.finish()
+            fsync_file(file)
+        self.dropped += converter.dropped
+        return (
+            Scanned(family=lane.source, records=scanned.records, size=scanned.size, digest=str(scanned)),
+            Written(
+                family=lane.target,
+                file=None if writer is None else self.relative(file),
+                records=written.records,
+                size=written.size,
+                digest=str(written),
+                first_key=first,
+                last_key=last,
+            ),
+        )
+
+    def discard(self) -> None:
+        """Nobody will ever refer to these files."""
+        for file in self.folder.glob(f"{self.name}.*"):
+            file.unlink(missing_ok=True)
+
+    def _policy(self) -> Rejects:
+        where = str(self._task.chunk)
+        if self._task.on_reject == "fail":
+            return FailOnReject(where)
+        if self._task.on_reject == "skip":
+            return CountRejects(where, self._task.max_rejects)
+        return KeepRejects(where, self._task.chunk.partition, self.rejects_file, self._task.max_rejects)
+
+    def _on_record(self) -> Callable[[bytes], None] | None:
+        if self._task.breadcrumb is None:
+            return None
+        crumb = os.open(self._task.breadcrumb, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+
+        def leave(key: bytes) -> None:
+            os.pwrite(crumb, len(key).to_bytes(4, "big") + key, 0)
+
+        return leave
+
+
+def read_breadcrumb(file: Path) -> bytes | None:
+    """The key that a worker was at when it died."""
+    if not file.exists():
+        return None
+    content = file.read_bytes()
+    return content[4 : 4 + int.from_bytes(content[:4], "big")] if len(content) > 4 else None
+
+
+def chunk_directory(home: Path, partition: str, database: str) -> Path:
+    """Where the chunks of one RocksDB directory lie in the work_dir."""
+    return home / "chunks" / partition / database

@@ -1,0 +1,201 @@
+"""`run`: the batch migration from start to end, in this process or on Spark, by the same engine."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Protocol, cast
+
+from migrate.dead_letters import write_dead_letters
+from migrate.events import Listener, ignore
+from migrate.executor import Executor, InProcessExecutor
+from migrate.functions import Function, conversion_ref, load_conversion
+from migrate.ledger import Ledger, Step, read_ledger
+from migrate.plan_model import load_plan
+from migrate.planning import changelog_note, check_conversion
+from migrate.progress_state import committed_receipts, totals_of
+from migrate.report import RunReport, State, Verification
+from migrate.spec import Spec, parse_spec
+from migrate.steps.assemble import assemble
+from migrate.steps.context import Context
+from migrate.steps.prepare import prepare
+from migrate.steps.publish import publish, published_path
+from migrate.steps.rewrite import rewrite
+from migrate.steps.verify import verify
+from migrate.stores.files import remove_tree
+
+SPARK_MODULE = "jobs.spark"
+"""Imported by name and only when a master is named: nothing here may depend on Spark."""
+
+
+class SparkModule(Protocol):
+    """What `jobs` offers to this package."""
+
+    def open_executor(self, spec: Spec, master: str) -> AbstractContextManager[Executor]:
+        """An executor over a Spark session, which ends with it."""
+        ...
+
+
+def run(spec: Spec, *, master: str | None = None, on_event: Listener = ignore) -> RunReport:
+    """Migrate, resuming where an earlier run stopped. `master=None`: in this process, without Spark.
+
+    Raises MigrationError; its `exit_code` is the command's.
+    """
+    with open_executor(spec, master) as executor:
+        return run_on(executor, spec, on_event=on_event)
+
+
+def open_executor(spec: Spec, master: str | None) -> AbstractContextManager[Executor]:
+    """Where tasks will run."""
+    if master is None:
+        return nullcontext(InProcessExecutor())
+    spark = cast("SparkModule", importlib.import_module(SPARK_MODULE))
+    return spark.open_executor(spec, master)
+
+
+def run_on(
+    executor: Executor, spec: Spec, *, on_event: Listener = ignore, function: Function | None = None
+) -> RunReport:
+    """`run` on an executor that is there already; `function` stands in for the spec's."""
+    context = make_context(executor, spec, on_event, function)
+    check_conversion(spec, context.conversion)
+    if (done := _report_of_published(context)) is not None:
+        return done
+    clock = _Clock()
+    with clock.phase("plan"):
+        plan = prepare(context)
+    ledger = Ledger(context.home, plan.migration_id, context.run_id)
+    before = committed_receipts(ledger.rows, context.home)
+    context.notify("run.begun", plan=plan, done=before)
+    with clock.phase("rewrite"):
+        receipts = rewrite(context, plan, ledger, before)
+        dead_letters = write_dead_letters(context.home, receipts)
+        context.notify("dead-letters.written", folder=dead_letters)
+    with clock.phase("assemble"):
+        folders = assemble(context, plan, ledger, receipts)
+    with clock.phase("verify"):
+        verification = verify(context, plan, ledger, receipts, folders)
+    with clock.phase("publish"):
+        published = publish(context, plan, ledger, folders)
+    totals = totals_of(receipts)
+    fresh = totals.records_in - totals_of(before).records_in
+    return RunReport(
+        name=spec.name,
+        migration_id=plan.migration_id,
+        run_id=context.run_id,
+        state=_state(verification, published),
+        source_format=spec.source.format,
+        target_format=spec.target.format,
+        source=spec.source_path,
+        totals=totals,
+        chunks_planned=len(plan.chunks),
+        chunks_done_before=len(before),
+        seconds=clock.seconds,
+        records_per_second=round(fresh / max(clock.seconds["rewrite"], 1e-9)),
+        verification=verification,
+        new_stores=tuple(folders.values()),
+        published=published,
+        dead_letters=dead_letters,
+        changelog=changelog_note(context.conversion),
+        warnings=plan.warnings,
+        next_step=_next_step(spec, published),
+    )
+
+
+def make_context(
+    executor: Executor, spec: Spec, on_event: Listener = ignore, function: Function | None = None
+) -> Context:
+    """What the steps share. Raises SpecError where the function cannot be imported."""
+    ref = conversion_ref(spec, function)
+    return Context(spec=spec, executor=executor, listener=on_event, ref=ref, conversion=load_conversion(ref))
+
+
+def migrate_store(
+    old_path: str | Path,
+    new_path: str | Path,
+    *,
+    source: str,
+    target: str,
+    convert: Function | None = None,
+    on_event: Listener = ignore,
+) -> RunReport:
+    """One RocksDB directory into a new one, in this process; `source` and `target` are format ids.
+
+    `convert` is StateRecord -> StateRecord | None and must be pure. A killed call is resumed by the same call.
+    Losses and changed keys count as allowed: whoever calls this function has named both formats and the code.
+    """
+    new = Path(new_path).absolute()
+    work_dir = new.with_name(f".{new.name}.stateferry-work")
+    spec = parse_spec(
+        {
+            "name": "store",
+            "work_dir": str(work_dir),
+            "source": {"format": source, "path": str(Path(old_path).absolute())},
+            "target": {"format": target, "path": str(new)},
+            "conversion": {"allow": ["changelog", "key-change", "loss:timestamp"]},
+        },
+        base_dir=Path.cwd(),
+    )
+    report = run_on(InProcessExecutor(), spec, on_event=on_event, function=convert)
+    remove_tree(work_dir)
+    return report
+
+
+def _report_of_published(context: Context) -> RunReport | None:
+    """A finished migration is not begun again (I10)."""
+    plan = load_plan(context.home)
+    rows = read_ledger(context.home) if plan is not None else []
+    path = published_path(rows)
+    if plan is None or path is None:
+        return None
+    receipts = committed_receipts(rows, context.home)
+    verified = [row.facts["verification"] for row in rows if row.step is Step.VERIFIED]
+    return RunReport(
+        name=context.spec.name,
+        migration_id=plan.migration_id,
+        run_id=rows[-1].run_id,
+        state="published",
+        source_format=context.spec.source.format,
+        target_format=context.spec.target.format,
+        source=context.spec.source_path,
+        totals=totals_of(receipts),
+        chunks_planned=len(plan.chunks),
+        chunks_done_before=len(receipts),
+        seconds={},
+        records_per_second=0,
+        verification=Verification.model_validate(verified[-1]) if verified else Verification(mode="off"),
+        new_stores=(),
+        published=path,
+        dead_letters=None,
+        changelog=changelog_note(context.conversion),
+        warnings=plan.warnings,
+        next_step=f"already migrated: the new state directory was published at {path}",
+    )
+
+
+def _state(verification: Verification, published: Path | None) -> State:
+    if published is not None:
+        return "published"
+    return "assembled" if verification.mode == "off" else "verified"
+
+
+def _next_step(spec: Spec, published: Path | None) -> str:
+    if published is not None:
+        return f"point the application at {published}; the old state directory is as it was"
+    return f"the new stores stand in {spec.home / 'new'}; the old ones are as they were"
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[name] = round(time.monotonic() - started, 3)

@@ -1,0 +1,177 @@
+"""The migration spec: a TOML file, validated; unknown keys are refused with the nearest known one."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from datetime import timedelta
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from formats import Format, UnknownFormatError, get_format
+from migrate.errors import SpecError
+
+_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|m|h|d)\s*")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def _duration(text: object) -> object:
+    match = _DURATION.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError('a duration is a number and a unit, like "90s", "45m", "2h" or "1d"')
+    return timedelta(seconds=float(match[1]) * _SECONDS[match[2]])
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SourceSection(_Section):
+    """`[source]`: the old store."""
+
+    format: str
+    path: Path
+    store: str | None = None
+    stores: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _one_way_to_name_stores(self) -> SourceSection:
+        if self.store is not None and self.stores:
+            raise ValueError("give `store` or `stores`, not both")
+        if len(set(self.stores)) != len(self.stores):
+            raise ValueError("`stores` names a store twice")
+        return self
+
+    @property
+    def store_names(self) -> tuple[str, ...]:
+        """The stores to migrate; none: `path` is one RocksDB directory."""
+        return self.stores if self.store is None else (self.store,)
+
+
+class TargetSection(_Section):
+    """`[target]`: the new store."""
+
+    format: str
+    path: Path | None = None
+
+
+class ConversionSection(_Section):
+    """`[conversion]`: what happens to each record."""
+
+    default_timestamp_ms: Annotated[int, Field(ge=-1, lt=1 << 63)] = -1
+    function: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None = None
+    py_files: tuple[Path, ...] = ()
+    allow: tuple[Literal["changelog", "key-change", "loss:timestamp"], ...] = ()
+    """Losses and risks that would be refused otherwise."""
+
+
+class RunSection(_Section):
+    """`[run]`: how, not what: none of it changes the result."""
+
+    chunk_size: Annotated[ByteSize, Field(gt=0)] = ByteSize(1 << 30)
+    time_budget: Annotated[timedelta, BeforeValidator(_duration)] | None = None
+    on_reject: Literal["fail", "skip", "dead-letter"] = "fail"
+    max_rejects: Annotated[int, Field(ge=0)] | None = None
+    max_reject_share: Annotated[float, Field(ge=0, le=1)] | None = None
+    verify: Literal["full", "digest", "off"] = "full"
+    snapshot: Literal["link", "copy"] = "link"
+
+
+class Spec(_Section):
+    """One migration. Relative paths are relative to `base_dir`, the spec file's folder."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]
+    work_dir: Path
+    source: SourceSection
+    target: TargetSection
+    conversion: ConversionSection = ConversionSection()
+    run: RunSection = RunSection()
+    base_dir: Path = Field(default_factory=Path.cwd, exclude=True)
+
+    @property
+    def source_format(self) -> Format:
+        """The old store's format."""
+        return get_format(self.source.format)
+
+    @property
+    def target_format(self) -> Format:
+        """The new store's format."""
+        return get_format(self.target.format)
+
+    @property
+    def source_path(self) -> Path:
+        """The application's state directory, or one RocksDB directory."""
+        return self.resolve(self.source.path)
+
+    @property
+    def target_path(self) -> Path | None:
+        """Where the complete new state directory is published; None: `cutover` takes the old one's place."""
+        return None if self.target.path is None else self.resolve(self.target.path)
+
+    @property
+    def home(self) -> Path:
+        """The migration's own folder in the work_dir: plan, ledger, snapshot, chunks, new stores."""
+        return self.resolve(self.work_dir) / self.name
+
+    def resolve(self, path: Path) -> Path:
+        """`path`, seen from the spec file."""
+        return (self.base_dir / path.expanduser()).resolve()
+
+    @model_validator(mode="after")
+    def _formats_are_known(self) -> Spec:
+        for section, format_id in (("source", self.source.format), ("target", self.target.format)):
+            try:
+                get_format(format_id)
+            except UnknownFormatError as error:
+                raise ValueError(f"[{section}] {error}") from error
+        return self
+
+
+def load_spec(path: str | Path) -> Spec:
+    """Read and validate a spec file. Raises SpecError, which names every mistake and the nearest known key."""
+    file = Path(path)
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SpecError(f"cannot read the spec {file}: {error.strerror}", hint="check the path") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SpecError(f"{file} is not valid TOML: {error}", hint="mend that line") from error
+    return parse_spec(content, base_dir=file.resolve().parent, where=str(file))
+
+
+def parse_spec(content: dict[str, Any], *, base_dir: Path, where: str = "the spec") -> Spec:
+    """Validate a spec that is in memory already. Raises SpecError."""
+    if "base_dir" in content:
+        raise SpecError(f"{where}: unknown key 'base_dir'", hint="paths are relative to the spec file")
+    try:
+        return Spec.model_validate({**content, "base_dir": base_dir})
+    except ValidationError as error:
+        mistakes = "\n".join(f"  - {_in_words(mistake)}" for mistake in error.errors())
+        raise SpecError(f"{where} has mistakes:\n{mistakes}", hint="mend them and run the command again") from error
+
+
+def _in_words(mistake: ErrorDetails) -> str:
+    location = [str(part) for part in mistake["loc"]]
+    where = ".".join(location) or "the spec"
+    if mistake["type"] == "extra_forbidden":
+        known = _known_keys(location[:-1])
+        near = get_close_matches(location[-1], known, n=1, cutoff=0.5)
+        return f"unknown key {where!r}: " + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}")
+    if mistake["type"] == "missing":
+        return f"{where!r} is missing"
+    message = mistake["msg"].removeprefix("Value error, ")
+    return message if where == "the spec" else f"{where}: {message}"
+
+
+def _known_keys(location: list[str]) -> list[str]:
+    model: type[BaseModel] = Spec
+    for part in location:
+        annotation = model.model_fields[part].annotation
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return []
+        model = annotation
+    return [name for name in model.model_fields if name != "base_dir"]

@@ -1,0 +1,35 @@
+"""Assemble: each store partition's chunks become its new RocksDB directories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from migrate.assembling import assemble_partition
+from migrate.ledger import Ledger, Row, Step
+from migrate.plan_model import Plan
+from migrate.receipt import Receipt
+from migrate.steps.context import Context
+
+
+def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receipt]) -> dict[str, Path]:
+    """The new store partitions by id; those that an earlier run assembled are used as they are."""
+    folders = assembled_folders(ledger.rows, context.home)
+    for partition in plan.partitions:
+        if partition.id in folders:
+            continue
+        context.notify("assemble.started", partition=partition)
+        mine = [receipt for receipt in receipts if receipt.partition == partition.id]
+        folder = assemble_partition(context.home, plan, partition, mine, context.conversion.target, context.run_id)
+        context.notify("assemble.ingested", partition=partition, folder=folder)
+        relative = str(folder.relative_to(context.home))
+        ledger.commit(ledger.row(Step.ASSEMBLED, partition=partition.id, detail={"folder": relative}))
+        context.notify("assemble.committed", partition=partition, folder=folder)
+        folders[partition.id] = folder
+    return folders
+
+
+def assembled_folders(rows: list[Row], home: Path) -> dict[str, Path]:
+    """What the ledger vouches for and is there."""
+    rows = [row for row in rows if row.step is Step.ASSEMBLED]
+    folders = {str(row.partition): home / str(row.facts["folder"]) for row in rows}
+    return {partition: folder for partition, folder in folders.items() if folder.is_dir()}

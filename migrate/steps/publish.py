@@ -1,0 +1,43 @@
+"""Publish: with `[target] path`, a complete new state directory appears there, all at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from migrate.errors import RefusedError
+from migrate.ledger import Ledger, Row, Step
+from migrate.plan_model import Plan
+from migrate.publishing import build_directory, rename_into_place
+from migrate.steps.context import Context
+
+
+def publish(context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Path]) -> Path | None:
+    """The published directory, or None where `cutover` is to take the old store's place."""
+    target = context.spec.target_path
+    if target is None:
+        return None
+    temporary = target.with_name(f".{target.name}.stateferry-{context.run_id}")
+    if not _was_renamed(ledger.rows, target):
+        if target.exists():
+            raise RefusedError(f"[target] path {target} exists already", hint="move it away, then rerun")
+        context.notify("publish.started", target=target)
+        ledger.commit(ledger.row(Step.PUBLISHING, detail={"temporary": str(temporary), "path": str(target)}))
+        new_stores = {partition.path: folders[partition.id] for partition in plan.partitions}
+        build_directory(context.spec.source_path, new_stores, temporary)
+        rename_into_place(temporary, target)
+        context.notify("publish.renamed", target=target)
+    ledger.commit(ledger.row(Step.PUBLISHED, detail={"path": str(target)}))
+    context.notify("publish.committed", target=target)
+    return target
+
+
+def published_path(rows: list[Row]) -> Path | None:
+    """Where the ledger says that the new directory was published."""
+    published = [row for row in rows if row.step is Step.PUBLISHED]
+    return Path(str(published[-1].facts["path"])) if published else None
+
+
+def _was_renamed(rows: list[Row], target: Path) -> bool:
+    """An earlier run died between the rename and its row: the directory is there, and its temporary name is gone."""
+    intents = [row for row in rows if row.step is Step.PUBLISHING and row.facts["path"] == str(target)]
+    return bool(intents) and target.exists() and not Path(str(intents[-1].facts["temporary"])).exists()

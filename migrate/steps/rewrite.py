@@ -1,0 +1,77 @@
+"""Rewrite: every chunk that is not finished yet, each committed as it comes in."""
+
+from __future__ import annotations
+
+import time
+
+from migrate.errors import InterruptedMigrationError, RejectedError
+from migrate.executor import run_all
+from migrate.ledger import Ledger, chunk_row
+from migrate.plan_model import Chunk, Plan
+from migrate.progress_state import pending_chunks, totals_of
+from migrate.receipt import Receipt
+from migrate.rewriting import RewriteTask
+from migrate.steps.context import Context
+
+_RERUN = "look at the rejects, mend the function or raise the cap in [run], then rerun: what is finished is kept"
+
+
+def rewrite(context: Context, plan: Plan, ledger: Ledger, before: list[Receipt]) -> list[Receipt]:
+    """All receipts, those of earlier runs (`before`) included.
+
+    Raises ChunkFailedError, RejectedError, or InterruptedMigrationError at the end of the time budget.
+    """
+    budget = context.spec.run.time_budget
+    deadline = None if budget is None else time.monotonic() + budget.total_seconds()
+    pending = pending_chunks(plan, before)
+    receipts = list(before)
+    tasks = (_task(context, plan, chunk) for chunk in pending)
+    started = lambda task: context.notify("chunk.started", task=task)  # noqa: E731 - one line, used once
+    for finished in run_all(context.executor, tasks, on_start=started, deadline=deadline):
+        fresh = [result for _, result in finished if isinstance(result, Receipt)]
+        context.notify("chunk.finished", receipts=fresh)
+        ledger.commit(*(chunk_row(receipt) for receipt in fresh))
+        receipts += fresh
+        context.notify("chunk.committed", receipts=fresh)
+        _check_reject_count(context, receipts)
+    if left := len(pending) - (len(receipts) - len(before)):
+        raise InterruptedMigrationError(
+            f"the time budget is used up with {left} chunks left", hint="run the same command again to resume"
+        )
+    _check_reject_count(context, receipts)
+    _check_reject_share(context, receipts)
+    return receipts
+
+
+def _task(context: Context, plan: Plan, chunk: Chunk) -> RewriteTask:
+    database = plan.database(chunk.partition, chunk.database)
+    return RewriteTask(
+        home=str(context.home),
+        source=str(context.snapshot_of(plan, chunk.partition, chunk.database)),
+        migration_id=plan.migration_id,
+        run_id=context.run_id,
+        chunk=chunk,
+        lanes=database.lanes,
+        compression=database.compression,
+        conversion=context.ref,
+        on_reject=context.spec.run.on_reject,
+        max_rejects=context.spec.run.max_rejects,
+    )
+
+
+def _check_reject_count(context: Context, receipts: list[Receipt]) -> None:
+    limit = context.spec.run.max_rejects
+    count = totals_of(receipts).rejected
+    if limit is not None and count > limit:
+        raise RejectedError(f"{count} records cannot be converted, max_rejects allows {limit}", hint=_RERUN)
+
+
+def _check_reject_share(context: Context, receipts: list[Receipt]) -> None:
+    limit = context.spec.run.max_reject_share
+    totals = totals_of(receipts)
+    if limit is not None and totals.rejected > limit * totals.records_in:
+        raise RejectedError(
+            f"{totals.rejected} of {totals.records_in} records cannot be converted "
+            f"({totals.rejected / totals.records_in:.2%}), max_reject_share allows {limit:.2%}",
+            hint=_RERUN,
+        )

@@ -1,0 +1,24 @@
+"""Store partitions: one task's part of one store, and where it lies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from migrate.keyrange import Stored
+
+
+class StorePartition(Stored):
+    """One task's part of one store."""
+
+    id: str
+    """`<task>/<store>`, or the directory's own name for a lone RocksDB directory. Also its path in the work_dir."""
+    store: str
+    task: str
+    path: Path
+    """Relative to the source's path."""
+    databases: tuple[str, ...] = (".",)
+    """Its RocksDB directories, relative to `path`."""
+
+    def directories(self, root: Path) -> dict[str, Path]:
+        """Each RocksDB directory of the partition below the application's directory `root`, by database."""
+        return {database: root / self.path / database for database in self.databases}

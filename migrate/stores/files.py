@@ -1,0 +1,110 @@
+"""Files and directories: durable writes, hard links, trees.
+
+Order matters everywhere: data, then the directory that names it, then whatever vouches for it (I1).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from migrate.errors import RefusedError
+
+
+def fsync_file(path: Path) -> None:
+    """Make the file's content durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+fsync_directory = fsync_file
+"""Make the names in a directory durable: the same call on the directory itself."""
+
+
+def fsync_tree(root: Path) -> None:
+    """Make every file and every name below `root` durable, and the name of `root` itself."""
+    for folder, _, names in os.walk(root):
+        for name in names:
+            path = Path(folder, name)
+            if path.is_file() and not path.is_symlink():
+                fsync_file(path)
+        fsync_directory(Path(folder))
+    fsync_directory(root.parent)
+
+
+def make_directories(path: Path) -> None:
+    """`mkdir -p`, durable."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(exist_ok=True)
+        fsync_directory(folder.parent)
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """The whole file or none of it: a file beside it, synced, renamed over."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as out:
+            out.write(content)
+            out.flush()
+            os.fsync(out.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    fsync_directory(path.parent)
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """A copy with mode and times; the owner's too where we may set it."""
+    shutil.copy2(source, target)
+    keep_owner(source, target)
+
+
+def keep_owner(source: Path, target: Path) -> None:
+    """Give `target` the owner of `source`, where we may."""
+    status = source.stat()
+    if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
+        try:
+            os.chown(target, status.st_uid, status.st_gid)
+        except PermissionError:
+            return  # only root may give files away; whoever runs us as another user gets files of that user
+
+
+def link_file(source: Path, target: Path) -> None:
+    """A hard link. Raises RefusedError where the two are on different file systems."""
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP):
+            raise
+        raise RefusedError(
+            f"cannot hard-link {source} to {target}: {error.strerror}",
+            hint='put work_dir on the file system of the state directory, or set [run] snapshot = "copy"',
+        ) from error
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """A hard link where the file system can, a copy elsewhere."""
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP):
+            raise
+        copy_file(source, target)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a directory of ours, if it is there."""
+    if path.exists():
+        shutil.rmtree(path)
+
+
+def total_size(paths: Iterable[Path]) -> int:
+    """Bytes in these files."""
+    return sum(path.stat().st_size for path in paths)

@@ -1,0 +1,76 @@
+"""What lies in a RocksDB directory, by file name (RocksDB's db/filename.cc)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from migrate.errors import RefusedError
+
+_SST = re.compile(r"\d+\.(sst|blob)")
+_WAL = re.compile(r"\d+\.log")
+_META = re.compile(r"CURRENT|IDENTITY|(MANIFEST|OPTIONS)-\d+|rocksdict-config\.json")
+
+
+def is_immutable(name: str) -> bool:
+    """SST and blob files: written once, so that a hard link is a copy."""
+    return _SST.fullmatch(name) is not None
+
+
+def is_rocksdb(directory: Path) -> bool:
+    """Whether this is a RocksDB directory: it has CURRENT or a manifest."""
+    return (directory / "CURRENT").is_file() or any(directory.glob("MANIFEST-*"))
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseFiles:
+    """The files that make up a RocksDB directory, without LOCK and logs of its life."""
+
+    immutable: tuple[Path, ...]
+    mutable: tuple[Path, ...]
+    """Manifest, CURRENT, options and write-ahead logs: a running owner appends to or replaces them."""
+
+    @property
+    def every(self) -> tuple[Path, ...]:
+        """All of them."""
+        return self.immutable + self.mutable
+
+
+def database_files(directory: Path) -> DatabaseFiles:
+    """List a RocksDB directory. Raises RefusedError where CURRENT or its manifest is missing."""
+    names = sorted(path.name for path in directory.iterdir())
+    _check_manifest(directory, names)
+    return DatabaseFiles(
+        immutable=tuple(directory / name for name in names if is_immutable(name)),
+        mutable=tuple(directory / name for name in names if _META.fullmatch(name) or _WAL.fullmatch(name)),
+    )
+
+
+def _check_manifest(directory: Path, names: list[str]) -> None:
+    hint = "the RocksDB directory is damaged: restore it from a backup or let its owner rebuild it"
+    if "CURRENT" not in names:
+        raise RefusedError(f"{directory} has no file CURRENT", hint=hint)
+    try:
+        manifest = (directory / "CURRENT").read_text(encoding="ascii").strip()
+    except PermissionError as error:
+        raise unreadable(directory / "CURRENT") from error
+    except UnicodeDecodeError as error:
+        raise RefusedError(f"{directory / 'CURRENT'} does not name a manifest", hint=hint) from error
+    if manifest not in names:
+        raise RefusedError(f"{directory} lacks {manifest or 'a manifest'}, which its CURRENT names", hint=hint)
+
+
+def check_readable(files: DatabaseFiles) -> None:
+    """Open every file once. Raises RefusedError naming the first that cannot be read."""
+    for path in files.every:
+        try:
+            with path.open("rb"):
+                pass
+        except OSError as error:
+            raise unreadable(path) from error
+
+
+def unreadable(path: Path) -> RefusedError:
+    """The refusal for a file that this user may not read."""
+    return RefusedError(f"cannot read {path}", hint="run as the application's user, or make the file readable")

@@ -1,0 +1,73 @@
+"""What a RocksDB directory's own OPTIONS file says (RocksDB's options/options_parser.cc: an ini file)."""
+
+from __future__ import annotations
+
+from configparser import ConfigParser
+from dataclasses import dataclass
+from pathlib import Path
+
+from migrate.errors import RefusedError
+
+BYTEWISE = "leveldb.BytewiseComparator"
+_NONE = ("", "nullptr")
+_PLAIN_TABLE = "BlockBasedTable"
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyOptions:
+    """The options of one column family that decide whether it can be read, and how it is best written."""
+
+    family: str
+    comparator: str
+    merge_operator: str | None
+    compression: str
+    """As RocksDB spells it: kNoCompression, kLZ4Compression, ..."""
+    table_factory: str
+    format_version: int | None
+
+
+def read_options(directory: Path) -> dict[str, FamilyOptions]:
+    """The newest OPTIONS file, by column family; empty where there is none."""
+    files = sorted(directory.glob("OPTIONS-[0-9]*"), key=lambda path: int(path.name.removeprefix("OPTIONS-")))
+    if not files:
+        return {}
+    parser = ConfigParser(delimiters=("=",), comment_prefixes=("#",), interpolation=None, strict=False)
+    parser.read_string(files[-1].read_text(encoding="utf-8", errors="replace"))
+    families = [section for section in parser.sections() if section.startswith("CFOptions ")]
+    return {options.family: options for options in (_family(parser, section) for section in families)}
+
+
+def _family(parser: ConfigParser, section: str) -> FamilyOptions:
+    family = section.removeprefix("CFOptions ").strip('"')
+    table = f'TableOptions/BlockBasedTable "{family}"'
+    version = parser.get(table, "format_version", fallback="")
+    merge_operator = parser.get(section, "merge_operator", fallback="").strip("{}").removeprefix("id=").rstrip(";")
+    return FamilyOptions(
+        family=family,
+        comparator=parser.get(section, "comparator", fallback=BYTEWISE),
+        merge_operator=None if merge_operator in _NONE else merge_operator,
+        compression=parser.get(section, "compression", fallback="kNoCompression"),
+        table_factory=parser.get(section, "table_factory", fallback=_PLAIN_TABLE),
+        format_version=int(version) if version.isdigit() else None,
+    )
+
+
+def check_options(directory: Path, options: dict[str, FamilyOptions]) -> None:
+    """Raises RefusedError for what we cannot read in the order or the form in which its owner wrote it."""
+    for family in options.values():
+        where = f"column family {family.family!r} of {directory}"
+        if family.comparator != BYTEWISE:
+            raise RefusedError(
+                f"{where} is ordered by the comparator {family.comparator!r}",
+                hint="only RocksDB's bytewise order can be read; there is no way around this comparator yet",
+            )
+        if family.merge_operator is not None:
+            raise RefusedError(
+                f"{where} has the merge operator {family.merge_operator!r}",
+                hint="its values may be unmerged operands, which only the owner's operator can put together",
+            )
+        if not family.table_factory.startswith(_PLAIN_TABLE):
+            raise RefusedError(
+                f"{where} is stored as {family.table_factory!r}",
+                hint="only block-based tables can be read",
+            )

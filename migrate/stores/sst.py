@@ -1,0 +1,244 @@
+"""The parts of a block-based SST file that planning needs: its properties, and a sample of its index.
+
+Neither rocksdict nor the C API tells how the bytes of one file spread over its key range; the file's own index does,
+at about a hundredth of the data's size, and only the sampled entries of it are touched.
+
+| footer, last 53 bytes | format version < 6        | format version >= 6                            |
+|-----------------------|---------------------------|------------------------------------------------|
+| 0                     | checksum type             | checksum type                                  |
+| 1                     | metaindex handle, varints | 3e 00 7a 00, footer checksum, base context     |
+| ...                   | index handle, varints     | 13: metaindex size, u32 LE; then zeros         |
+| 45                    | format version, u32 LE    | the same                                       |
+| 49                    | magic, u64 LE (from 45)   | the same                                       |
+
+Source: RocksDB's table/format.cc (Footer), table/block_based/block.h (restart array), table/table_properties.cc.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+FOOTER_SIZE = 53
+MAGIC = 0x88E241B785F4CFF7
+TRAILER_SIZE = 5  # compression type, checksum
+INTERNAL_KEY_SUFFIX = 8  # sequence number and type
+_CODECS = {1: "snappy", 4: "lz4_raw", 5: "lz4_raw", 7: "zstd"}
+_PARTITIONED_INDEX = 2
+
+
+class SstFormatError(Exception):
+    """Not a block-based SST file, or a form of it that is not read here."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableProperties:
+    """What RocksDB wrote about the file into it."""
+
+    entries: int
+    deletions: int
+    raw_bytes: int
+    """Keys and values before compression, internal keys included."""
+    data_bytes: int
+    """Data blocks, as they are on disk."""
+    comparator: str
+    merge_operator: str | None
+    column_family: str
+    format_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSample:
+    """A key, and the bytes of data blocks in the file up to it."""
+
+    key: bytes
+    offset: int
+
+
+class SstFile:
+    """A block-based SST file, mapped; reads only what is asked for. Use it as a context manager."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = path.open("rb")
+        try:
+            self._map = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+        except ValueError as error:
+            self._file.close()
+            raise SstFormatError(f"{path} is empty") from error
+        self._map.madvise(mmap.MADV_RANDOM)
+        self.bytes_read = 0
+        """Bytes that were looked at, for the plan's own budget."""
+
+    def __enter__(self) -> SstFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._map.close()
+        self._file.close()
+
+    def properties(self) -> TableProperties:
+        """Raises SstFormatError."""
+        raw = self._raw_properties()
+        merge_operator = raw.get("rocksdb.merge.operator", b"").decode()
+        return TableProperties(
+            entries=_number(raw, "rocksdb.num.entries"),
+            deletions=_number(raw, "rocksdb.deleted.keys"),
+            raw_bytes=_number(raw, "rocksdb.raw.key.size") + _number(raw, "rocksdb.raw.value.size"),
+            data_bytes=_number(raw, "rocksdb.data.size"),
+            comparator=raw.get("rocksdb.comparator", b"").decode(),
+            merge_operator=None if merge_operator in ("", "nullptr") else merge_operator,
+            column_family=raw.get("rocksdb.column.family.name", b"").decode("utf-8", "replace"),
+            format_version=self._footer()[0],
+        )
+
+    def index_samples(self, count: int) -> list[IndexSample]:
+        """About `count` entries of the index, evenly spread over its length. Raises SstFormatError."""
+        raw = self._raw_properties()
+        _, _, index = self._footer()
+        if index is None:
+            index = dict(self._metaindex())["rocksdb.index"]
+        block = self._block(*index)
+        is_user_key = _number(raw, "rocksdb.index.key.is.user.key") == 1
+        is_delta = _number(raw, "rocksdb.index.value.is.delta.encoded") == 1
+        partitioned = int.from_bytes(raw.get("rocksdb.block.based.table.index.type", b"")[:4], "little")
+        samples = []
+        for at in _restarts(block, count):
+            key, handle, touched = _index_entry(block, at, is_delta=is_delta)
+            self.bytes_read += touched
+            offset, size = handle
+            if partitioned != _PARTITIONED_INDEX:
+                offset += size + TRAILER_SIZE
+            samples.append(IndexSample(key if is_user_key else key[:-INTERNAL_KEY_SUFFIX], offset))
+        if partitioned == _PARTITIONED_INDEX:
+            samples = _spread_evenly(samples, _number(raw, "rocksdb.data.size"))
+        return samples
+
+    def _footer(self) -> tuple[int, tuple[int, int], tuple[int, int] | None]:
+        """(format version, metaindex handle, index handle or None where the metaindex names it)."""
+        if len(self._map) < FOOTER_SIZE:
+            raise SstFormatError(f"{self.path} is too short for an SST file")
+        start = len(self._map) - FOOTER_SIZE
+        footer = self._map[start:]
+        self.bytes_read += FOOTER_SIZE
+        version, magic = struct.unpack_from("<IQ", footer, FOOTER_SIZE - 12)
+        if magic != MAGIC:
+            raise SstFormatError(f"{self.path} is no block-based SST file")
+        if version >= 6:
+            (size,) = struct.unpack_from("<I", footer, 13)
+            return version, (start - TRAILER_SIZE - size, size), None
+        offset, at = _varint(footer, 1)
+        size, at = _varint(footer, at)
+        index_offset, at = _varint(footer, at)
+        index_size, at = _varint(footer, at)
+        return version, (offset, size), (index_offset, index_size)
+
+    def _metaindex(self) -> Iterator[tuple[str, tuple[int, int]]]:
+        _, metaindex, _ = self._footer()
+        for name, value in _entries(bytes(self._block(*metaindex))):
+            offset, at = _varint(value, 0)
+            size, _ = _varint(value, at)
+            yield name.decode("utf-8", "replace"), (offset, size)
+
+    def _raw_properties(self) -> dict[str, bytes]:
+        handle = dict(self._metaindex()).get("rocksdb.properties")
+        if handle is None:
+            raise SstFormatError(f"{self.path} has no properties")
+        self.bytes_read += handle[1]
+        return {name.decode("utf-8", "replace"): value for name, value in _entries(bytes(self._block(*handle)))}
+
+    def _block(self, offset: int, size: int) -> memoryview:
+        """A block's content, uncompressed."""
+        if offset + size + TRAILER_SIZE > len(self._map):
+            raise SstFormatError(f"{self.path} is truncated")
+        compression = self._map[offset + size]
+        content = memoryview(self._map)[offset : offset + size]
+        if compression == 0:
+            return content
+        codec = _CODECS.get(compression)
+        if codec is None:
+            raise SstFormatError(f"{self.path} has a block of compression type {compression}")
+        self.bytes_read += size
+        raw_size, at = (_varint(bytes(content[:10]), 0)) if compression != 1 else (_snappy_size(content), 0)
+        plain = pa.Codec(codec).decompress(content[at:].tobytes(), decompressed_size=raw_size)
+        return memoryview(plain)
+
+
+def _number(raw: dict[str, bytes], name: str) -> int:
+    value = raw.get(name)
+    return _varint(value, 0)[0] if value else 0
+
+
+def _snappy_size(content: memoryview) -> int:
+    return _varint(bytes(content[:10]), 0)[0]
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if at >= len(data):
+            raise SstFormatError("a number runs past the end of its block")
+        byte = data[at]
+        value |= (byte & 127) << shift
+        at += 1
+        if byte < 128:
+            return value, at
+        shift += 7
+
+
+def _restart_array(block: memoryview) -> tuple[int, int]:
+    """(offset of the first restart, count). The top bit of the count flags a hash index, which index blocks lack."""
+    (count,) = struct.unpack_from("<I", block, len(block) - 4)
+    count &= 0x7FFFFFFF
+    start = len(block) - 4 - 4 * count
+    if count < 1 or start < 0:
+        raise SstFormatError("a block's restart array does not fit it")
+    return start, count
+
+
+def _restarts(block: memoryview, wanted: int) -> Iterator[int]:
+    start, count = _restart_array(block)
+    taken = min(wanted, count)
+    for number in range(1, taken + 1):
+        (at,) = struct.unpack_from("<I", block, start + 4 * (number * count // taken - 1))
+        yield at
+
+
+def _index_entry(block: memoryview, at: int, *, is_delta: bool) -> tuple[bytes, tuple[int, int], int]:
+    """(key, handle, bytes touched) of the entry at a restart point, where nothing is shared with the one before."""
+    head = bytes(block[at : at + 30])
+    shared, cursor = _varint(head, 0)
+    key_size, cursor = _varint(head, cursor)
+    if not is_delta:
+        _, cursor = _varint(head, cursor)
+    if shared != 0:
+        raise SstFormatError("an index entry at a restart point shares bytes with the one before")
+    key = bytes(block[at + cursor : at + cursor + key_size])
+    value = bytes(block[at + cursor + key_size : at + cursor + key_size + 20])
+    offset, end = _varint(value, 0)
+    size, end = _varint(value, end)
+    return key, (offset, size), cursor + key_size + end + 4
+
+
+def _entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
+    end, _ = _restart_array(memoryview(block))
+    at = 0
+    key = b""
+    while at < end:
+        shared, at = _varint(block, at)
+        key_size, at = _varint(block, at)
+        value_size, at = _varint(block, at)
+        key = key[:shared] + block[at : at + key_size]
+        at += key_size
+        yield key, block[at : at + value_size]
+        at += value_size
+
+
+def _spread_evenly(samples: list[IndexSample], data_bytes: int) -> list[IndexSample]:
+    """A partitioned index is read at its top level only, whose parts cover about the same number of blocks each."""
+    return [IndexSample(s.key, data_bytes * (n + 1) // len(samples)) for n, s in enumerate(samples)]

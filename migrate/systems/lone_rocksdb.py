@@ -1,0 +1,47 @@
+"""One RocksDB directory, without an application around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from migrate.errors import RefusedError, SpecError
+from migrate.store_partition import StorePartition
+from migrate.stores.layout import is_rocksdb
+
+
+class LoneRocksDB:
+    """`[source] path` is the RocksDB directory itself."""
+
+    def find(self, path: Path, stores: Sequence[str]) -> list[StorePartition]:
+        """The one store partition."""
+        if stores:
+            raise SpecError(
+                f"this format has no stores by name, but [source] names {', '.join(stores)}",
+                hint="leave `store` out and let `path` name the RocksDB directory",
+            )
+        if not path.is_dir():
+            raise RefusedError(f"{path} is not a directory", hint="check [source] path")
+        if not is_rocksdb(path):
+            raise RefusedError(
+                f"{path} is no RocksDB directory: neither CURRENT nor a MANIFEST is in it",
+                hint=_where_it_may_be(path),
+            )
+        return [StorePartition(id=path.name, store=path.name, task="", path=Path())]
+
+    def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
+        """RocksDB's own."""
+        return [path / "LOCK"]
+
+    def warnings(self, path: Path, partitions: Sequence[StorePartition]) -> list[str]:
+        """None: nothing is known about the owner."""
+        return []
+
+
+def _where_it_may_be(path: Path) -> str:
+    inside = sorted(
+        str(folder.relative_to(path)) for folder in path.rglob("*") if folder.is_dir() and is_rocksdb(folder)
+    )
+    if not inside:
+        return "check [source] path"
+    return f"RocksDB directories below it: {', '.join(inside[:8])}; name one in `path`, or the store in `store`"

@@ -1,0 +1,31 @@
+"""What a worker does: one function for both kinds of task, wherever the worker runs."""
+
+from __future__ import annotations
+
+from migrate.errors import ExitCode, MigrationError
+from migrate.keyrange import Stored
+from migrate.receipt import Receipt
+from migrate.rewriting import RewriteTask, rewrite_chunk
+from migrate.verification import Verified, VerifyTask, verify_chunk
+
+Task = RewriteTask | VerifyTask
+
+
+class TaskFailure(Stored):
+    """A failure that a further attempt would meet again: what, and what to do next."""
+
+    kind: str
+    message: str
+    hint: str
+    exit_code: ExitCode
+
+
+TaskResult = Receipt | Verified | TaskFailure
+
+
+def run_task(task: Task) -> TaskResult:
+    """Do it here and now. What is expected to go wrong is returned; anything else is raised, and worth a retry."""
+    try:
+        return rewrite_chunk(task) if isinstance(task, RewriteTask) else verify_chunk(task)
+    except MigrationError as error:
+        return TaskFailure(kind=type(error).__name__, message=error.message, hint=error.hint, exit_code=error.exit_code)
