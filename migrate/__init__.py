@@ -1,19 +1,59 @@
 """Stateferry: moves the state stores of stream processors from one format to another."""
 
-from migrate.errors import (
-    ChunkFailedError,
-    ExitCode,
-    InterruptedMigrationError,
-    MigrationError,
-    RefusedError,
-    SpecError,
-    StoreLockedError,
-    VerificationError,
-)
-from migrate.events import Event
-from migrate.report import RunReport
-from migrate.runner import migrate_store, run
-from migrate.spec import Spec, load_spec
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from migrate.checking import verify
+    from migrate.errors import (
+        ChunkFailedError,
+        ExitCode,
+        InterruptedMigrationError,
+        MigrationError,
+        RefusedError,
+        SpecError,
+        StoreLockedError,
+        VerificationError,
+    )
+    from migrate.events import Event
+    from migrate.inspection import inspect
+    from migrate.ledger_status import status
+    from migrate.opening import RocksStore, open_store
+    from migrate.report import RunReport, StatusReport, VerifyReport
+    from migrate.runner import migrate_store, run
+    from migrate.spec import Spec, load_spec
+
+_HOMES = {
+    "migrate.checking": ("verify",),
+    "migrate.errors": (
+        "ChunkFailedError",
+        "ExitCode",
+        "InterruptedMigrationError",
+        "MigrationError",
+        "RefusedError",
+        "SpecError",
+        "StoreLockedError",
+        "VerificationError",
+    ),
+    "migrate.events": ("Event",),
+    "migrate.inspection": ("inspect",),
+    "migrate.ledger_status": ("status",),
+    "migrate.report": ("RunReport", "StatusReport", "VerifyReport"),
+    "migrate.runner": ("migrate_store", "run"),
+    "migrate.spec": ("Spec", "load_spec"),
+    "migrate.opening": ("RocksStore", "open_store"),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Import on first use: a worker needs neither the ledger nor the command line, and `--help` neither of them."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME_OF[name]), name)
+
 
 __all__ = [
     "ChunkFailedError",
@@ -22,12 +62,19 @@ __all__ = [
     "InterruptedMigrationError",
     "MigrationError",
     "RefusedError",
+    "RocksStore",
     "RunReport",
     "Spec",
     "SpecError",
+    "StatusReport",
     "StoreLockedError",
     "VerificationError",
+    "VerifyReport",
+    "inspect",
     "load_spec",
     "migrate_store",
+    "open_store",
     "run",
+    "status",
+    "verify",
 ]

@@ -47,5 +47,6 @@ def totals_of(receipts: list[Receipt]) -> Totals:
         dropped=sum(receipt.dropped for receipt in receipts),
         rejected=sum(receipt.rejected for receipt in receipts),
         bytes_in=sum(receipt.bytes_in for receipt in receipts),
+        bytes_out=sum(receipt.bytes_out for receipt in receipts),
         task_seconds=round(sum(receipt.seconds for receipt in receipts), 3),
     )

@@ -1,4 +1,4 @@
-"""What a run, or a look at the ledger, tells: as values, to be shown as text or JSON."""
+"""What a run, or a look at the ledger or at a directory, tells: values, to be shown as text or as JSON."""
 
 from __future__ import annotations
 
@@ -13,35 +13,39 @@ REPORT_SCHEMA = 1
 State = Literal["not started", "rewriting", "assembled", "verified", "mismatch", "published"]
 
 
-class _Report(BaseModel):
+class _Value(BaseModel):
     model_config = ConfigDict(frozen=True, ser_json_bytes="hex", val_json_bytes="hex")
+
+
+class _Report(_Value):
     schema_version: int = REPORT_SCHEMA
 
 
-class Totals(BaseModel):
+class Totals(_Value):
     """Over all committed chunks."""
 
-    model_config = ConfigDict(frozen=True)
     chunks: int = 0
     records_in: int = 0
     records_out: int = 0
     dropped: int = 0
+    """By the function."""
     rejected: int = 0
     bytes_in: int = 0
+    bytes_out: int = 0
     task_seconds: float = 0.0
     """Summed over all workers."""
 
 
-class Verification(BaseModel):
+class Verification(_Value):
     """How the new stores were compared, and what came of it."""
 
-    model_config = ConfigDict(frozen=True, ser_json_bytes="hex", val_json_bytes="hex")
     mode: Literal["full", "digest", "off"]
     records: int = 0
     missing: int = 0
     differing: int = 0
     extra: int = 0
     first: tuple[Mismatch, ...] = ()
+    """The first of each kind."""
     seconds: float = 0.0
 
     @property
@@ -60,6 +64,7 @@ class RunReport(_Report):
     source_format: str
     target_format: str
     source: Path
+    store_partitions: int
     totals: Totals
     chunks_planned: int
     chunks_done_before: int
@@ -81,16 +86,63 @@ class StatusReport(_Report):
     """What the plan and the ledger say, without looking at a store."""
 
     name: str
-    migration_id: str | None
+    migration_id: str | None = None
     state: State
-    plan_revision: int | None
-    chunks_planned: int
-    chunks_done: int
-    share_done: float
+    plan_revision: int | None = None
+    chunks_planned: int = 0
+    chunks_left: int = 0
+    share_done: float = 0.0
     """By estimated bytes, 0 to 1."""
-    totals: Totals
-    runs: int
-    last_commit_ms: int | None
-    verification: Verification | None
-    published: Path | None
+    totals: Totals = Totals()
+    runs: int = 0
+    last_commit_ms: int | None = None
+    """Milliseconds since the epoch."""
+    verification: Verification | None = None
+    published: Path | None = None
     next_step: str
+
+
+class VerifyReport(_Report):
+    """What one `verify` found: everything as it should be, or it would have raised."""
+
+    name: str
+    migration_id: str
+    verification: Verification
+    stores: tuple[Path, ...]
+
+
+class FamilyReport(_Value):
+    """One column family."""
+
+    name: str
+    records: int
+    exact: bool
+    """Counted; else RocksDB's estimate."""
+    record_bytes: int | None
+    """Keys and values, counted."""
+    digest: str | None
+    comparator: str | None
+    merge_operator: str | None
+    compression: str | None
+    format_version: int | None
+
+
+class DatabaseReport(_Value):
+    """One RocksDB directory."""
+
+    path: str
+    """Relative to the inspected path."""
+    families: tuple[FamilyReport, ...]
+    formats: tuple[str, ...]
+    """Ids of the known formats whose column families these are; bytes are never guessed at."""
+    sst_files: int
+    size: int
+    """Bytes on disk."""
+    sequence_number: int
+
+
+class InspectReport(_Report):
+    """Every RocksDB directory at or below a path."""
+
+    path: Path
+    databases: tuple[DatabaseReport, ...]

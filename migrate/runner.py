@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -13,7 +13,7 @@ from migrate.dead_letters import write_dead_letters
 from migrate.events import Listener, ignore
 from migrate.executor import Executor, InProcessExecutor
 from migrate.functions import Function, conversion_ref, load_conversion
-from migrate.ledger import Ledger, Step, read_ledger
+from migrate.ledger import Ledger, read_ledger
 from migrate.plan_model import load_plan
 from migrate.planning import changelog_note, check_conversion
 from migrate.progress_state import committed_receipts, totals_of
@@ -24,7 +24,7 @@ from migrate.steps.context import Context
 from migrate.steps.prepare import prepare
 from migrate.steps.publish import publish, published_path
 from migrate.steps.rewrite import rewrite
-from migrate.steps.verify import verify
+from migrate.steps.verify import NewStores, last_verification, verify
 from migrate.stores.files import remove_tree
 
 SPARK_MODULE = "jobs.spark"
@@ -34,9 +34,12 @@ SPARK_MODULE = "jobs.spark"
 class SparkModule(Protocol):
     """What `jobs` offers to this package."""
 
-    def open_executor(self, spec: Spec, master: str) -> AbstractContextManager[Executor]:
+    def open_executor(self, spec: Spec, master: str | None) -> AbstractContextManager[Executor]:
         """An executor over a Spark session, which ends with it."""
         ...
+
+
+ExecutorOpener = Callable[[Spec], AbstractContextManager[Executor]]
 
 
 def run(spec: Spec, *, master: str | None = None, on_event: Listener = ignore) -> RunReport:
@@ -44,23 +47,34 @@ def run(spec: Spec, *, master: str | None = None, on_event: Listener = ignore) -
 
     Raises MigrationError; its `exit_code` is the command's.
     """
-    with open_executor(spec, master) as executor:
-        return run_on(executor, spec, on_event=on_event)
+    return run_with(executor_opener(master), spec, on_event=on_event)
 
 
-def open_executor(spec: Spec, master: str | None) -> AbstractContextManager[Executor]:
-    """Where tasks will run."""
-    if master is None:
-        return nullcontext(InProcessExecutor())
-    spark = cast("SparkModule", importlib.import_module(SPARK_MODULE))
-    return spark.open_executor(spec, master)
+def executor_opener(master: str | None) -> ExecutorOpener:
+    """Where tasks will run, once they do."""
+    return in_process if master is None else spark(master)
 
 
-def run_on(
-    executor: Executor, spec: Spec, *, on_event: Listener = ignore, function: Function | None = None
+def in_process(_: Spec) -> AbstractContextManager[Executor]:
+    """This process, without Spark."""
+    return nullcontext(InProcessExecutor())
+
+
+def spark(master: str | None) -> ExecutorOpener:
+    """A Spark application; without a master it is the one that spark-submit named."""
+
+    def open_spark(spec: Spec) -> AbstractContextManager[Executor]:
+        module = cast("SparkModule", importlib.import_module(SPARK_MODULE))
+        return module.open_executor(spec, master)
+
+    return open_spark
+
+
+def run_with(
+    open_executor: ExecutorOpener, spec: Spec, *, on_event: Listener = ignore, function: Function | None = None
 ) -> RunReport:
-    """`run` on an executor that is there already; `function` stands in for the spec's."""
-    context = make_context(executor, spec, on_event, function)
+    """`run` where the opener says; `function` stands in for the spec's. Workers start only once the plan is stored."""
+    context = make_context(spec, on_event, function)
     check_conversion(spec, context.conversion)
     if (done := _report_of_published(context)) is not None:
         return done
@@ -70,14 +84,17 @@ def run_on(
     ledger = Ledger(context.home, plan.migration_id, context.run_id)
     before = committed_receipts(ledger.rows, context.home)
     context.notify("run.begun", plan=plan, done=before)
-    with clock.phase("rewrite"):
-        receipts = rewrite(context, plan, ledger, before)
-        dead_letters = write_dead_letters(context.home, receipts)
-        context.notify("dead-letters.written", folder=dead_letters)
-    with clock.phase("assemble"):
-        folders = assemble(context, plan, ledger, receipts)
-    with clock.phase("verify"):
-        verification = verify(context, plan, ledger, receipts, folders)
+    with ExitStack() as resources:
+        with clock.phase("start"):
+            executor = resources.enter_context(open_executor(spec))
+        with clock.phase("rewrite"):
+            receipts = rewrite(context, executor, plan, ledger, before=before)
+            dead_letters = write_dead_letters(context.home, receipts)
+            context.notify("dead-letters.written", folder=dead_letters)
+        with clock.phase("assemble"):
+            folders = assemble(context, plan, ledger, receipts)
+        with clock.phase("verify"):
+            verification = verify(context, executor, ledger, plan, NewStores(folders, receipts))
     with clock.phase("publish"):
         published = publish(context, plan, ledger, folders)
     totals = totals_of(receipts)
@@ -90,6 +107,7 @@ def run_on(
         source_format=spec.source.format,
         target_format=spec.target.format,
         source=spec.source_path,
+        store_partitions=len(plan.partitions),
         totals=totals,
         chunks_planned=len(plan.chunks),
         chunks_done_before=len(before),
@@ -105,12 +123,10 @@ def run_on(
     )
 
 
-def make_context(
-    executor: Executor, spec: Spec, on_event: Listener = ignore, function: Function | None = None
-) -> Context:
+def make_context(spec: Spec, on_event: Listener = ignore, function: Function | None = None) -> Context:
     """What the steps share. Raises SpecError where the function cannot be imported."""
     ref = conversion_ref(spec, function)
-    return Context(spec=spec, executor=executor, listener=on_event, ref=ref, conversion=load_conversion(ref))
+    return Context(spec=spec, listener=on_event, ref=ref, conversion=load_conversion(ref))
 
 
 def migrate_store(
@@ -139,7 +155,7 @@ def migrate_store(
         },
         base_dir=Path.cwd(),
     )
-    report = run_on(InProcessExecutor(), spec, on_event=on_event, function=convert)
+    report = run_with(in_process, spec, on_event=on_event, function=convert)
     remove_tree(work_dir)
     return report
 
@@ -152,7 +168,6 @@ def _report_of_published(context: Context) -> RunReport | None:
     if plan is None or path is None:
         return None
     receipts = committed_receipts(rows, context.home)
-    verified = [row.facts["verification"] for row in rows if row.step is Step.VERIFIED]
     return RunReport(
         name=context.spec.name,
         migration_id=plan.migration_id,
@@ -161,12 +176,13 @@ def _report_of_published(context: Context) -> RunReport | None:
         source_format=context.spec.source.format,
         target_format=context.spec.target.format,
         source=context.spec.source_path,
+        store_partitions=len(plan.partitions),
         totals=totals_of(receipts),
         chunks_planned=len(plan.chunks),
         chunks_done_before=len(receipts),
         seconds={},
         records_per_second=0,
-        verification=Verification.model_validate(verified[-1]) if verified else Verification(mode="off"),
+        verification=last_verification(rows) or Verification(mode="off"),
         new_stores=(),
         published=path,
         dead_letters=None,

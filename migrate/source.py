@@ -114,6 +114,7 @@ def take_snapshot(source: Source, home: Path, *, mode: str) -> None:
         for database, directory in partition.directories(source.path).items():
             _snapshot_database(directory, temporary / partition.id / database, mode=mode)
     source.check_stopped()
+    remove_tree(final)
     temporary.rename(final)
     fsync_directory(home)
 

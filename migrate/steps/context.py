@@ -9,7 +9,6 @@ from typing import Any
 
 from formats import Conversion
 from migrate.events import Event, Listener
-from migrate.executor import Executor
 from migrate.functions import ConversionRef
 from migrate.plan_model import Plan
 from migrate.source import snapshot_directory
@@ -21,7 +20,6 @@ class Context:
     """One run of one migration."""
 
     spec: Spec
-    executor: Executor
     listener: Listener
     ref: ConversionRef
     conversion: Conversion

@@ -26,7 +26,7 @@ def prepare(context: Context) -> Plan:
             return stored
     check_target(spec, source)
     databases = plan_databases(source, context.conversion)
-    if not (context.home / "snapshot").exists():
+    if stored is None or not (context.home / "snapshot").exists():  # without a plan, nothing says what it was taken of
         _take_snapshot(context, source, databases)
     revision = 1 + (stored.revision if stored else 0)
     plan = make_plan(spec, source, identity, databases, context.conversion, revision)

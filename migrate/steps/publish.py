@@ -21,9 +21,10 @@ def publish(context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Pat
         if target.exists():
             raise RefusedError(f"[target] path {target} exists already", hint="move it away, then rerun")
         context.notify("publish.started", target=target)
-        ledger.commit(ledger.row(Step.PUBLISHING, detail={"temporary": str(temporary), "path": str(target)}))
         new_stores = {partition.path: folders[partition.id] for partition in plan.partitions}
         build_directory(context.spec.source_path, new_stores, temporary)
+        intent: dict[str, object] = {"path": str(target), "inode": temporary.stat().st_ino}
+        ledger.commit(ledger.row(Step.PUBLISHING, detail=intent))
         rename_into_place(temporary, target)
         context.notify("publish.renamed", target=target)
     ledger.commit(ledger.row(Step.PUBLISHED, detail={"path": str(target)}))
@@ -38,6 +39,6 @@ def published_path(rows: list[Row]) -> Path | None:
 
 
 def _was_renamed(rows: list[Row], target: Path) -> bool:
-    """An earlier run died between the rename and its row: the directory is there, and its temporary name is gone."""
-    intents = [row for row in rows if row.step is Step.PUBLISHING and row.facts["path"] == str(target)]
-    return bool(intents) and target.exists() and not Path(str(intents[-1].facts["temporary"])).exists()
+    """An earlier run died between the rename and its row: what stands there is the directory that it made."""
+    intents = [row.facts for row in rows if row.step is Step.PUBLISHING]
+    return target.exists() and {"path": str(target), "inode": target.stat().st_ino} in intents

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from migrate.errors import InterruptedMigrationError, RejectedError
-from migrate.executor import run_all
+from migrate.executor import Executor, run_all
 from migrate.ledger import Ledger, chunk_row
 from migrate.plan_model import Chunk, Plan
 from migrate.progress_state import pending_chunks, totals_of
@@ -16,7 +16,9 @@ from migrate.steps.context import Context
 _RERUN = "look at the rejects, mend the function or raise the cap in [run], then rerun: what is finished is kept"
 
 
-def rewrite(context: Context, plan: Plan, ledger: Ledger, before: list[Receipt]) -> list[Receipt]:
+def rewrite(
+    context: Context, executor: Executor, plan: Plan, ledger: Ledger, *, before: list[Receipt]
+) -> list[Receipt]:
     """All receipts, those of earlier runs (`before`) included.
 
     Raises ChunkFailedError, RejectedError, or InterruptedMigrationError at the end of the time budget.
@@ -27,7 +29,7 @@ def rewrite(context: Context, plan: Plan, ledger: Ledger, before: list[Receipt])
     receipts = list(before)
     tasks = (_task(context, plan, chunk) for chunk in pending)
     started = lambda task: context.notify("chunk.started", task=task)  # noqa: E731 - one line, used once
-    for finished in run_all(context.executor, tasks, on_start=started, deadline=deadline):
+    for finished in run_all(executor, tasks, on_start=started, deadline=deadline):
         fresh = [result for _, result in finished if isinstance(result, Receipt)]
         context.notify("chunk.finished", receipts=fresh)
         ledger.commit(*(chunk_row(receipt) for receipt in fresh))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from migrate.assembling import in_order
 from migrate.errors import VerificationError
-from migrate.executor import run_all
-from migrate.ledger import Ledger, Step
+from migrate.executor import Executor, run_all
+from migrate.ledger import Ledger, Row, Step
 from migrate.plan_model import Plan
 from migrate.receipt import Receipt
 from migrate.report import Verification
@@ -21,19 +22,26 @@ from migrate.verification import Verified, VerifyTask, target_ranges
 Mode = Literal["full", "digest"]
 
 
-def verify(
-    context: Context, plan: Plan, ledger: Ledger, receipts: list[Receipt], folders: dict[str, Path]
-) -> Verification:
+@dataclass(frozen=True, slots=True)
+class NewStores:
+    """The stores to look at, and the receipts of the chunks that they were made of."""
+
+    folders: dict[str, Path]
+    """By store partition."""
+    receipts: list[Receipt]
+
+
+def verify(context: Context, executor: Executor, ledger: Ledger, plan: Plan, stores: NewStores) -> Verification:
     """As [run] verify says; not again where the ledger says that these folders were. Raises VerificationError."""
     mode = context.spec.run.verify
     if mode == "off":
         return Verification(mode="off")
-    places = sorted(str(folder) for folder in folders.values())
+    places = sorted(str(folder) for folder in stores.folders.values())
     for row in ledger.rows:
         if row.step is Step.VERIFIED and row.facts["folders"] == places:
             return Verification.model_validate(row.facts["verification"])
-    context.notify("verify.started", mode=mode)
-    found = compare(context, plan, receipts, folders, mode)
+    context.notify("verify.started", mode=mode, records=sum(receipt.records_out for receipt in stores.receipts))
+    found = compare(context, executor, plan, stores, mode)
     step = Step.VERIFIED if found.ok else Step.MISMATCH
     detail: dict[str, object] = {"folders": places, "verification": found.model_dump(mode="json")}
     ledger.commit(ledger.row(step, detail=detail))
@@ -43,13 +51,17 @@ def verify(
     return found
 
 
-def compare(
-    context: Context, plan: Plan, receipts: list[Receipt], folders: dict[str, Path], mode: Mode
-) -> Verification:
+def last_verification(rows: list[Row]) -> Verification | None:
+    """What the ledger says of the last comparison."""
+    found = [row for row in rows if row.step in (Step.VERIFIED, Step.MISMATCH)]
+    return Verification.model_validate(found[-1].facts["verification"]) if found else None
+
+
+def compare(context: Context, executor: Executor, plan: Plan, stores: NewStores, mode: Mode) -> Verification:
     """Compare every chunk, on the executor."""
     started = time.monotonic()
     total = Verification(mode=mode)
-    for finished in run_all(context.executor, _tasks(context, plan, receipts, folders, mode), on_start=lambda _: None):
+    for finished in run_all(executor, _tasks(context, plan, stores, mode), on_start=lambda _: None):
         for _, result in finished:
             assert isinstance(result, Verified)
             total = _add(total, result)
@@ -67,11 +79,9 @@ def mismatch_error(found: Verification) -> VerificationError:
     )
 
 
-def _tasks(
-    context: Context, plan: Plan, receipts: list[Receipt], folders: dict[str, Path], mode: Mode
-) -> Iterator[VerifyTask]:
+def _tasks(context: Context, plan: Plan, stores: NewStores, mode: Mode) -> Iterator[VerifyTask]:
     by_database: dict[tuple[str, str], list[Receipt]] = defaultdict(list)
-    for receipt in receipts:
+    for receipt in stores.receipts:
         by_database[receipt.partition, receipt.database].append(receipt)
     for (partition, database), mine in by_database.items():
         ordered = in_order(mine)
@@ -80,7 +90,7 @@ def _tasks(
                 yield VerifyTask(
                     mode=mode,
                     source=str(context.snapshot_of(plan, partition, database)),
-                    target=str(folders[partition] / database),
+                    target=str(stores.folders[partition] / database),
                     receipt=receipt,
                     lane=lane,
                     keys=keys,

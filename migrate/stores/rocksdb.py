@@ -37,6 +37,7 @@ from migrate.errors import CorruptionError, MigrationError, RefusedError
 from migrate.keyrange import KeyRange, show_key
 from migrate.stores.batch import Batch
 from migrate.stores.layout import check_readable, database_files
+from migrate.stores.lock import check_unlocked
 
 DEFAULT_FAMILY = "default"
 MAX_BATCH_RECORDS = 1024
@@ -232,6 +233,32 @@ def open_read_only(directory: Path) -> Iterator[ReadOnlyDatabase]:
             yield ReadOnlyDatabase(database, families, directory, view)
         finally:
             database.close()
+
+
+class WritableDatabase(ReadOnlyDatabase):
+    """A RocksDB directory, open for writing and locked."""
+
+    def put(self, family: str, key: bytes, value: bytes) -> None:
+        """Write one record."""
+        self._column(family)[key] = value
+
+    def delete(self, family: str, key: bytes) -> None:
+        """Delete one record."""
+        self._column(family).delete(key)
+
+
+@contextmanager
+def open_writable(directory: Path) -> Iterator[WritableDatabase]:
+    """Open a RocksDB directory for writing. Raises StoreLockedError where another process holds it."""
+    database_files(directory)
+    check_unlocked([directory / "LOCK"])
+    options = table_options(TableOptions())
+    families = tuple(Rdict.list_cf(str(directory), options))
+    database = Rdict(str(directory), options, column_families=dict.fromkeys(families, options))
+    try:
+        yield WritableDatabase(database, families, directory, directory)
+    finally:
+        database.close()
 
 
 class SstWriter:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import mmap
 import struct
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,11 +80,29 @@ class SstFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._map.close()
+        with suppress(BufferError):  # an error's traceback may still hold a view of it
+            self._map.close()
         self._file.close()
 
     def properties(self) -> TableProperties:
         """Raises SstFormatError."""
+        with self._parsing():
+            return self._properties()
+
+    def index_samples(self, count: int) -> list[IndexSample]:
+        """About `count` entries of the index, evenly spread over its length. Raises SstFormatError."""
+        with self._parsing():
+            return self._index_samples(count)
+
+    @contextmanager
+    def _parsing(self) -> Iterator[None]:
+        """Whatever damaged bytes make of the parser is one error."""
+        try:
+            yield
+        except (struct.error, LookupError, ValueError, OSError, ArithmeticError, MemoryError) as error:
+            raise SstFormatError(f"{self.path} is damaged: {error!r}") from error
+
+    def _properties(self) -> TableProperties:
         raw = self._raw_properties()
         merge_operator = raw.get("rocksdb.merge.operator", b"").decode()
         return TableProperties(
@@ -97,8 +116,7 @@ class SstFile:
             format_version=self._footer()[0],
         )
 
-    def index_samples(self, count: int) -> list[IndexSample]:
-        """About `count` entries of the index, evenly spread over its length. Raises SstFormatError."""
+    def _index_samples(self, count: int) -> list[IndexSample]:
         raw = self._raw_properties()
         _, _, index = self._footer()
         if index is None:

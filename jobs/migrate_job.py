@@ -1,0 +1,17 @@
+"""`spark-submit jobs/migrate_job.py --spec migration.toml`: the batch migration on Spark.
+
+Works uninstalled and from any directory. Nothing is defined here: what a script defines is pickled by value.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    # spark-submit puts jobs/ first on the path, where it would shadow other modules and hide our packages.
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+    from migrate.cli.job import main
+
+    main()

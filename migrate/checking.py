@@ -1,0 +1,44 @@
+"""`verify`: compare the new stores with the old ones once more, whenever asked."""
+
+from __future__ import annotations
+
+from migrate.errors import RefusedError
+from migrate.events import Listener, ignore
+from migrate.ledger import read_ledger
+from migrate.plan_model import load_plan
+from migrate.progress_state import committed_receipts, pending_chunks
+from migrate.report import VerifyReport
+from migrate.runner import executor_opener, make_context
+from migrate.spec import Spec
+from migrate.steps.assemble import assembled_folders
+from migrate.steps.publish import published_path
+from migrate.steps.verify import Mode, NewStores, compare, mismatch_error
+
+
+def verify(spec: Spec, *, mode: Mode = "full", master: str | None = None, on_event: Listener = ignore) -> VerifyReport:
+    """Compare every chunk of the new stores, from disk: with `full` against the snapshot, converted again; with `digest`
+    against the receipts. Looks at the published directory where there is one. Commits nothing.
+
+    Raises RefusedError before the stores are assembled, VerificationError naming the first key of each kind.
+    """
+    plan = load_plan(spec.home)
+    rows = read_ledger(spec.home)
+    receipts = committed_receipts(rows, spec.home)
+    if plan is None or pending_chunks(plan, receipts):
+        raise RefusedError(f"the migration {spec.name!r} is not rewritten yet", hint="stateferry run SPEC")
+    folders = assembled_folders(rows, spec.home)
+    published = published_path(rows)
+    if published is not None:
+        folders = {partition.id: published / partition.path for partition in plan.partitions}
+    if len(folders) < len(plan.partitions):
+        raise RefusedError(f"the new stores of {spec.name!r} are not assembled yet", hint="stateferry run SPEC")
+    stores = NewStores(folders, receipts)
+    context = make_context(spec, on_event)
+    with executor_opener(master)(spec) as executor:
+        context.notify("verify.started", mode=mode, records=sum(receipt.records_out for receipt in receipts))
+        found = compare(context, executor, plan, stores, mode)
+    if not found.ok:
+        raise mismatch_error(found)
+    return VerifyReport(
+        name=spec.name, migration_id=plan.migration_id, verification=found, stores=tuple(folders.values())
+    )

@@ -1,0 +1,32 @@
+"""From exceptions to messages and exit codes (I9), for the command and the Spark job alike."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+
+from migrate.errors import ExitCode, MigrationError
+
+
+def exit_code_of(command: Callable[[], None], *, debug: bool) -> ExitCode:
+    """Run the command; print what went wrong, and say it as an exit code."""
+    try:
+        command()
+    except MigrationError as error:
+        if debug:
+            traceback.print_exc()
+        print(f"stateferry: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("stateferry: interrupted\n  next: run the same command again to resume", file=sys.stderr)
+        return ExitCode.INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - the last line of defence: a bug gets a code and a trace, not a guess
+        traceback.print_exc()
+        print(
+            f"stateferry: this is a bug: {type(error).__name__}: {error}\n"
+            "  next: report it with the trace above; nothing that was finished is lost, a rerun resumes",
+            file=sys.stderr,
+        )
+        return ExitCode.BUG
+    return ExitCode.DONE

@@ -1,0 +1,63 @@
+"""`status`: what the plan and the ledger say. No store is opened, and no JVM is started."""
+
+from __future__ import annotations
+
+from migrate.errors import RefusedError
+from migrate.ledger import Row, Step, read_ledger
+from migrate.plan_model import Plan, load_plan
+from migrate.progress_state import committed_receipts, pending_chunks, totals_of
+from migrate.report import State, StatusReport
+from migrate.spec import Spec
+from migrate.steps.assemble import assembled_folders
+from migrate.steps.publish import published_path
+from migrate.steps.verify import last_verification
+
+
+def status(spec: Spec) -> StatusReport:
+    """Where the migration stands. Raises RefusedError for a plan or a ledger of a newer schema."""
+    plan = load_plan(spec.home)
+    if plan is None:
+        return StatusReport(name=spec.name, state="not started", next_step="stateferry run SPEC")
+    rows = read_ledger(spec.home)
+    if any(row.migration_id != plan.migration_id for row in rows):
+        raise RefusedError(f"plan and ledger in {spec.home} belong to different migrations", hint="restore the folder")
+    receipts = committed_receipts(rows, spec.home)
+    left = pending_chunks(plan, receipts)
+    state = _state(plan, rows, spec, is_rewritten=not left)
+    size_left = sum(chunk.estimated_bytes for chunk in left)
+    size = sum(chunk.estimated_bytes for chunk in plan.chunks)
+    return StatusReport(
+        name=spec.name,
+        migration_id=plan.migration_id,
+        state=state,
+        plan_revision=plan.revision,
+        chunks_planned=len(plan.chunks),
+        chunks_left=len(left),
+        share_done=1.0 if not left else round(max(0.0, 1 - size_left / max(size, 1)), 4),
+        totals=totals_of(receipts),
+        runs=sum(row.step is Step.RUN for row in rows),
+        last_commit_ms=max((row.committed_at_ms for row in rows), default=None),
+        verification=last_verification(rows),
+        published=published_path(rows),
+        next_step=_NEXT[state],
+    )
+
+
+_NEXT: dict[State, str] = {
+    "not started": "stateferry run SPEC",
+    "rewriting": "stateferry run SPEC (resumes)",
+    "assembled": "stateferry run SPEC (verifies)",
+    "verified": "the new stores stand in the work_dir, the old ones are as they were",
+    "mismatch": "keep the work_dir: the new stores are not what the old ones convert to",
+    "published": "point the application at the new state directory",
+}
+
+
+def _state(plan: Plan, rows: list[Row], spec: Spec, *, is_rewritten: bool) -> State:
+    if published_path(rows) is not None:
+        return "published"
+    verified = last_verification(rows)
+    if verified is not None:
+        return "verified" if verified.ok else "mismatch"
+    folders = assembled_folders(rows, spec.home)
+    return "assembled" if is_rewritten and len(folders) == len(plan.partitions) else "rewriting"
