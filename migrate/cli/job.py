@@ -27,7 +27,7 @@ def run_and_show(spec_path: str, master: str | None, *, on_spark: bool, as_json:
 
 @click.command()
 @click.option("--spec", "spec_path", required=True, type=click.Path(), help="The migration spec, a TOML file.")
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON, and no progress.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def main(spec_path: str, *, as_json: bool, quiet: bool, debug: bool) -> None:
@@ -39,7 +39,8 @@ def main(spec_path: str, *, as_json: bool, quiet: bool, debug: bool) -> None:
     """
     sys.exit(
         exit_code_of(
-            lambda: run_and_show(spec_path, None, on_spark=True, as_json=as_json, quiet=quiet),
+            # spark-submit sends a script's standard error to its standard output
+            lambda: run_and_show(spec_path, None, on_spark=True, as_json=as_json, quiet=quiet or as_json),
             debug=debug,
         )
     )

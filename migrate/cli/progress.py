@@ -141,7 +141,8 @@ class _Lines:
             _say(_SENTENCES[event.name].format(**event.facts))
 
     def _left(self) -> str:
-        return f"{self._count.seconds / max(self._count.share, 1e-9) - self._count.seconds:,.0f} s"
+        seconds = self._count.seconds
+        return f"{max(0.0, seconds / max(self._count.share, 1e-9) - seconds):,.0f} s"
 
 
 def _say(sentence: str) -> None:

@@ -1,0 +1,1 @@
+"""The demo: a real state directory of Kafka Streams, migrated by spark-submit."""

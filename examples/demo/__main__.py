@@ -1,0 +1,66 @@
+"""Copy a state directory that Kafka Streams 4.0.1 wrote, migrate it on Spark, and show records before and after.
+
+`make demo` runs it; everything it makes lies in build/demo.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from formats import get_format
+from migrate import load_spec, open_store
+from migrate.spec import Spec
+
+ROOT = Path(__file__).resolve().parents[2]
+STATE = ROOT / "tests/fixtures/kafka-streams-4.0.1/orders-app"
+FOLDER = ROOT / "build/demo"
+SHOWN = 4
+
+
+def main() -> None:
+    """Exits with the job's own code."""
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    shutil.copytree(STATE, FOLDER / "state/orders-app")
+    spec_file = shutil.copy(Path(__file__).with_name("migration.toml"), FOLDER / "migration.toml")
+    submit = [str(Path(sys.executable).with_name("spark-submit")), "--master", "local[2]"]
+    command = [*submit, str(ROOT / "jobs/migrate_job.py"), "--spec", str(spec_file)]
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+    console.print(f"[bold]$ {' '.join(os.path.relpath(part) if part.startswith('/') else part for part in command)}")
+    exit_code = subprocess.run(command, check=False).returncode
+    if exit_code == 0:
+        spec = load_spec(spec_file)
+        _show_before_and_after(console, spec)
+        console.print("The work_dir, plan, ledger and chunks are in build/demo/work. See also:")
+        console.print("  .venv/bin/stateferry status build/demo/migration.toml")
+        console.print("  .venv/bin/stateferry inspect build/demo/state-v2/orders-app --digest")
+    sys.exit(exit_code)
+
+
+def _show_before_and_after(console: Console, spec: Spec) -> None:
+    assert spec.target_path is not None
+    store = Path("0_0/rocksdb/orders")
+    table = Table(title=f"the first records of {store}, before and after", title_justify="left", box=None)
+    for column in ("key", "", "timestamp", "value"):
+        table.add_column(column)
+    with (
+        open_store(spec.source_path / store, format=spec.source.format) as old,
+        open_store(spec.target_path / store, format=spec.target.format) as new,
+    ):
+        for key, value in islice(old.all(), SHOWN):
+            before = get_format(spec.source.format).decode(key, value)
+            after = get_format(spec.target.format).decode(key, new.get(key) or b"")
+            table.add_row(before.key.decode(), "before", "none", before.value.decode())
+            table.add_row("", "after", f"{after.timestamp_ms} (unknown)", after.value.decode())
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+"""The batch job on Spark: every kind of master, uninstalled, from another directory, functions and failures included."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from migrate import load_spec, run
+from migrate.inspection import inspect
+from tests.spark.conftest import BASE_PYTHON, ROOT, STATE, Job, job_environment
+
+pytestmark = pytest.mark.spark
+
+SPARK_HOME = Path(pyspark.__file__).parent
+
+
+def digests(folder: Path) -> dict[tuple[str, str], str | None]:
+    """Record digests by RocksDB directory and column family."""
+    found = inspect(folder, digest=True).databases
+    return {(database.path, family.name): family.digest for database in found for family in database.families}
+
+
+@pytest.fixture(scope="module")
+def in_process(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], str | None]:
+    """What the same migration gives without Spark."""
+    folder = tmp_path_factory.mktemp("in-process")
+    shutil.copytree(STATE, folder / "state/orders-app")
+    (folder / "migration.toml").write_text(
+        """
+        name = "orders"
+        work_dir = "work"
+        [source]
+        format = "kafka-streams.key-value"
+        path = "state/orders-app"
+        stores = ["orders", "refunds"]
+        [target]
+        format = "kafka-streams.timestamped-key-value"
+        path = "new/orders-app"
+        """
+    )
+    run(load_spec(folder / "migration.toml"))
+    return digests(folder / "new/orders-app")
+
+
+@pytest.fixture
+def standalone(tmp_path: Path) -> Iterator[str]:
+    """A standalone master with one worker, on the loopback interface."""
+    environment = job_environment() | {"SPARK_NO_DAEMONIZE": "1", "SPARK_WORKER_DIR": str(tmp_path / "spark-work")}
+    launch = [str(SPARK_HOME / "bin/spark-class")]
+    log = tmp_path / "master.log"
+    master_class, worker_class = (f"org.apache.spark.deploy.{kind}" for kind in ("master.Master", "worker.Worker"))
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        with log.open("wb") as out:
+            arguments = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+            processes.append(subprocess.Popen([*launch, master_class, *arguments], env=environment, stderr=out))
+        url = wait_for(log, r"(spark://127\.0\.0\.1:\d+)")
+        with (tmp_path / "worker.log").open("wb") as out:
+            arguments = ["--host", "127.0.0.1", "--cores", "2", "--memory", "1g", "--webui-port", "0", url]
+            processes.append(subprocess.Popen([*launch, worker_class, *arguments], env=environment, stderr=out))
+        wait_for(tmp_path / "worker.log", "(Successfully registered)")
+        yield url
+    finally:
+        for process in processes:
+            process.terminate()
+            process.wait(timeout=30)
+
+
+def wait_for(log: Path, pattern: str) -> str:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if log.exists() and (found := re.search(pattern, log.read_text(errors="replace"))):
+            return found[1]
+        time.sleep(0.2)
+    raise AssertionError(f"{pattern} is not in {log}: {log.read_text(errors='replace')}")
+
+
+@pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,1024]"])
+def test_the_job_gives_the_same_records_as_without_spark(
+    master: str, spec: Callable[..., Path], submit: Callable[..., Job], in_process: dict[tuple[str, str], str | None]
+) -> None:
+    file = spec()
+
+    job = submit(file, master)
+
+    assert job.exit_code == 0, job.errors
+    assert job.report["verification"]["mode"] == "full"
+    assert job.report["totals"]["records_out"] == 6600
+    assert job.report["state"] == "published"
+    assert digests(file.parent / "new/orders-app") == in_process
+
+
+def test_the_job_runs_on_a_standalone_master(
+    standalone: str,
+    spec: Callable[..., Path],
+    submit: Callable[..., Job],
+    in_process: dict[tuple[str, str], str | None],
+) -> None:
+    file = spec()
+
+    job = submit(file, standalone, "--conf", "spark.executor.memory=512m")
+
+    assert job.exit_code == 0, job.errors
+    assert digests(file.parent / "new/orders-app") == in_process
+
+
+def test_a_function_beside_the_spec_reaches_the_executors(
+    spec: Callable[..., Path], submit: Callable[..., Job], tmp_path: Path
+) -> None:
+    (tmp_path / "shouting.py").write_text(
+        "from dataclasses import replace\n"
+        "def convert(record):\n"
+        "    return None if record.key.endswith(b'5') else replace(record, value=record.value.upper())\n"
+    )
+    file = spec('[conversion]\nfunction = "shouting:convert"\nallow = ["changelog"]')
+
+    job = submit(file, "local-cluster[2,1,1024]")
+
+    assert job.exit_code == 0, job.errors
+    totals = job.report["totals"]
+    assert 0 < totals["dropped"] == 6600 - totals["records_out"]
+    assert "the changelog no longer matches" in job.report["changelog"]
+
+
+def test_a_worker_that_dies_is_tried_again_and_its_key_is_named(
+    spec: Callable[..., Path], submit: Callable[..., Job], tmp_path: Path
+) -> None:
+    """A function that kills its process: the key is found, nothing is published, and the rest is kept."""
+    (tmp_path / "deadly.py").write_text(
+        "import os\n"
+        "def convert(record):\n"
+        "    if record.key == b'order-000300':\n"
+        "        os._exit(9)\n"
+        "    return record\n"
+    )
+    file = spec('[conversion]\nfunction = "deadly:convert"\nallow = ["changelog"]')
+
+    job = submit(file, "local[2]")
+
+    assert job.exit_code == 3, job.errors
+    assert '"order-000300"' in job.errors
+    assert "next:" in job.errors
+    assert not (tmp_path / "new").exists()
+
+    (tmp_path / "deadly.py").write_text("def convert(record):\n    return record\n")
+    changed = submit(file, "local[2]")
+    assert changed.exit_code == 6, "another function is another migration"
+    assert "function" in changed.errors
+
+
+def test_refusals_come_before_the_session_starts(spec: Callable[..., Path], submit: Callable[..., Job]) -> None:
+    file = spec()
+    file.write_text(file.read_text().replace('"orders", "refunds"', '"oders"'))
+
+    job = submit(file, "local[2]")
+
+    assert job.exit_code == 6
+    assert "did you mean 'orders'?" in job.errors
+    assert "Running Spark" not in job.errors
+
+
+def test_executors_without_our_dependencies_end_in_a_sentence(spec: Callable[..., Path], tmp_path: Path) -> None:
+    """The executors' Python finds PySpark and nothing else."""
+    bare = tmp_path / "bare-site"
+    bare.mkdir()
+    for name in ("pyspark", "py4j"):
+        (bare / name).symlink_to(Path(job_environment()["PYTHONPATH"]) / name)
+    python = tmp_path / "bare-python"
+    python.write_text(f'#!/bin/sh\nunset PYTHONPATH\nPYTHONPATH="{bare}" exec {BASE_PYTHON} "$@"\n')
+    python.chmod(0o755)
+    command = [
+        *(Path(sys.executable).with_name("spark-submit"), "--master", "local[1]"),
+        *("--conf", f"spark.pyspark.python={python}", "--conf", f"spark.pyspark.driver.python={BASE_PYTHON}"),
+        *(ROOT / "jobs/migrate_job.py", "--spec", spec()),
+    ]
+    environment = job_environment() | {"PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": BASE_PYTHON}
+
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 6, done.stdout + done.stderr
+    assert "the executors' Python on" in done.stdout
+    assert "rocksdict" in done.stdout
+
+
+def test_the_ledger_and_dead_letters_are_delta_tables_that_spark_reads(
+    spec: Callable[..., Path], submit: Callable[..., Job], tmp_path: Path
+) -> None:
+    (tmp_path / "picky.py").write_text(
+        "def convert(record):\n"
+        "    if record.key.endswith(b'77'):\n"
+        "        raise ValueError('unlucky')\n"
+        "    return record\n"
+    )
+    file = spec('on_reject = "dead-letter"\n[conversion]\nfunction = "picky:convert"\nallow = ["changelog"]')
+    job = submit(file, "local[2]")
+    assert job.exit_code == 0, job.errors
+
+    script = tmp_path / "read.py"
+    script.write_text(
+        "import json, sys\n"
+        "from delta import configure_spark_with_delta_pip\n"
+        "from pyspark.sql import SparkSession\n"
+        "builder = SparkSession.builder.master('local[2]').config('spark.ui.enabled', 'false')\n"
+        "builder = builder.config('spark.sql.shuffle.partitions', '2')\n"
+        "builder = builder.config('spark.sql.extensions', 'io.delta.sql.DeltaSparkSessionExtension')\n"
+        "name = 'spark.sql.catalog.spark_catalog'\n"
+        "builder = builder.config(name, 'org.apache.spark.sql.delta.catalog.DeltaCatalog')\n"
+        "spark = configure_spark_with_delta_pip(builder).getOrCreate()\n"
+        "home = sys.argv[1]\n"
+        "ledger = spark.read.format('delta').load(home + '/ledger')\n"
+        "steps = {row['step']: row['count'] for row in ledger.groupBy('step').count().collect()}\n"
+        "rejects = [row.asDict() for row in spark.read.format('delta').load(home + '/dead-letters').collect()]\n"
+        "first = sorted(rejects, key=lambda row: bytes(row['key']))[0]\n"
+        "answer = {'steps': steps, 'rejects': len(rejects), 'key': bytes(first['key']).decode(), 'reason': first['reason']}\n"
+        "print('ANSWER', json.dumps(answer))\n"
+    )
+    environment = job_environment() | {"PYSPARK_SUBMIT_ARGS": "pyspark-shell"}
+    command = [BASE_PYTHON, str(script), str(file.parent / "work/orders")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (answer,) = [line for line in done.stdout.splitlines() if line.startswith("ANSWER")]
+    totals = job.report["totals"]
+    assert f'"chunk": {totals["chunks"]}' in answer
+    assert f'"rejects": {totals["rejected"]}' in answer
+    assert totals["rejected"] > 0
+    assert "unlucky" in answer
+
+
+def test_python_runs_on_spark_when_a_master_is_named(spec: Callable[..., Path]) -> None:
+    file = spec()
+    code = (
+        "import sys\nfrom migrate import load_spec, run\nprint(run(load_spec(sys.argv[1]), master='local[2]').state)\n"
+    )
+    environment = job_environment()
+    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), environment["PYTHONPATH"]])
+
+    done = subprocess.run(
+        [BASE_PYTHON, "-c", code, str(file)],
+        env=environment,
+        cwd=file.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "published"
