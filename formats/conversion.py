@@ -68,7 +68,7 @@ class Conversion:
     def _call(function: Function, record: StateRecord) -> StateRecord | None:
         try:
             converted = function(record)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise FunctionError(f"the function raised {type(error).__name__}: {error}") from error
         if converted is not None and not isinstance(converted, StateRecord):
             raise FunctionError(f"the function returned {type(converted).__name__}, not a StateRecord or None")

@@ -29,7 +29,9 @@ class Layout(Protocol):
     """
 
     @property
-    def fields(self) -> tuple[Field, ...]: ...
+    def fields(self) -> tuple[Field, ...]:
+        """The parts, in the order of their bytes."""
+        ...
 
     def unpack(self, data: bytes) -> tuple[bytes, dict[str, int]]:
         """(payload, what else is carried). Raises EntryError."""
@@ -51,9 +53,11 @@ class PlainLayout:
     fields: tuple[Field, ...] = (Field(PAYLOAD, None),)
 
     def unpack(self, data: bytes) -> tuple[bytes, dict[str, int]]:
+        """All of it is payload."""
         return data, {}
 
     def pack(self, payload: bytes, carried: dict[str, int]) -> bytes:
+        """The payload and nothing else."""
         return payload
 
 

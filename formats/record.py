@@ -16,4 +16,4 @@ class StateRecord:
     key: Any
     value: Any
     timestamp_ms: int | None = None
-    """Milliseconds since the epoch; None: the format carries none, or the owner stored "unknown"."""
+    """Milliseconds since the epoch, as stored (Kafka Streams writes -1 for unknown); None: the format carries none."""

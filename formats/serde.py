@@ -12,7 +12,9 @@ class Serde(Protocol):
     """Payload bytes to an object and back; `encode(decode(b)) == b` for every payload it accepts."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """What a spec calls it."""
+        ...
 
     def decode(self, payload: bytes) -> Any:  # noqa: ANN401 - the type is the serde's own
         """Raises EntryError for bytes that are not a payload of this serde."""
@@ -30,9 +32,11 @@ class BytesSerde:
     name: str = "bytes"
 
     def decode(self, payload: bytes) -> bytes:
+        """As it is."""
         return payload
 
     def encode(self, payload: Any) -> bytes:  # noqa: ANN401
+        """As it is. Raises InvalidEntryError for anything but bytes."""
         if not isinstance(payload, bytes):
             raise InvalidEntryError(f"expected bytes, got {type(payload).__name__}")
         return payload

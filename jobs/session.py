@@ -23,7 +23,8 @@ ROOT = Path(__file__).resolve().parent.parent
 def spark_session(name: str, master: str | None, files: list[Path]) -> Iterator[SparkSession]:
     """A session with our packages and the user's `files` on every executor; it ends with the block.
 
-    `master=None` leaves it to spark-submit, and to `local[*]` where that says nothing. Raises RefusedError without Java.
+    `master=None` leaves it to spark-submit, and to `local[*]` where that says nothing. Raises RefusedError where there
+    is no Java.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     _provide_java()

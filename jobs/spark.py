@@ -56,5 +56,5 @@ def open_executor(spec: Spec, master: str | None) -> Iterator[SparkExecutor]:
     """A Spark session for this migration, checked. Raises RefusedError."""
     with spark_session(spec.name, master, module_files(conversion_ref(spec))) as session:
         executor = SparkExecutor(session.sparkContext)
-        executor.check((str(spec.source_path),))
+        executor.check((str(spec.source_path), str(spec.home)))
         yield executor

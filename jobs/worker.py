@@ -1,4 +1,4 @@
-"""What runs in a Spark executor's Python. Imports nothing at the top: a missing package must end in a sentence, not here."""
+"""What runs in a Spark executor's Python. Imports nothing heavy: a missing package must end in a sentence."""
 
 from __future__ import annotations
 

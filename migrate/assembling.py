@@ -19,7 +19,7 @@ from migrate.stores.rocksdb import DEFAULT_FAMILY, TableOptions, create_database
 
 
 def assemble_partition(
-    home: Path, plan: Plan, partition: StorePartition, receipts: list[Receipt], target: Format, attempt: str
+    home: Path, plan: Plan, partition: StorePartition, receipts: list[Receipt], *, target: Format, attempt: str
 ) -> Path:
     """Make the new store partition and return its directory, durable, named by attempt.
 
@@ -32,7 +32,8 @@ def assemble_partition(
         directory = folder / database
         make_directories(directory.parent)
         snapshot = snapshot_directory(home, partition, database)
-        _assemble_database(home, plan.database(partition.id, database), in_order(mine), target, snapshot, directory)
+        built = plan.database(partition.id, database)
+        _assemble_database(home, built, in_order(mine), target=target, snapshot=snapshot, directory=directory)
     fsync_tree(folder)
     return folder
 
@@ -43,7 +44,7 @@ def in_order(receipts: list[Receipt]) -> list[Receipt]:
 
 
 def _assemble_database(
-    home: Path, plan: DatabasePlan, receipts: list[Receipt], target: Format, snapshot: Path, directory: Path
+    home: Path, plan: DatabasePlan, receipts: list[Receipt], *, target: Format, snapshot: Path, directory: Path
 ) -> None:
     _check_ascending(receipts)
     links = directory.with_name(directory.name + ".chunks")
@@ -56,7 +57,7 @@ def _assemble_database(
                 link = links / Path(written.file).name
                 link.hardlink_to(home / written.file)
                 files[written.family].append(link)
-    families = {lane.target: TableOptions(compression=plan.compression) for lane in plan.lanes}
+    families = {lane.target: TableOptions(compression=lane.compression) for lane in plan.lanes}
     families |= dict.fromkeys(plan.carried_families, TableOptions())
     families.setdefault(DEFAULT_FAMILY, TableOptions())
     create_database(directory, families, files, _carried_entries(snapshot, plan, target))

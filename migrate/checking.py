@@ -13,11 +13,15 @@ from migrate.spec import Spec
 from migrate.steps.assemble import assembled_folders
 from migrate.steps.publish import published_path
 from migrate.steps.verify import Mode, NewStores, compare, mismatch_error
+from migrate.system_errors import system_errors_explained
 
 
+@system_errors_explained()
 def verify(spec: Spec, *, mode: Mode = "full", master: str | None = None, on_event: Listener = ignore) -> VerifyReport:
-    """Compare every chunk of the new stores, from disk: with `full` against the snapshot, converted again; with `digest`
-    against the receipts. Looks at the published directory where there is one. Commits nothing.
+    """Compare every chunk of the new stores, from disk.
+
+    With `full` against the snapshot, converted again; with `digest` against the receipts. Looks at the published
+    directory where there is one. Commits nothing.
 
     Raises RefusedError before the stores are assembled, VerificationError naming the first key of each kind.
     """
@@ -28,6 +32,8 @@ def verify(spec: Spec, *, mode: Mode = "full", master: str | None = None, on_eve
         raise RefusedError(f"the migration {spec.name!r} is not rewritten yet", hint="stateferry run SPEC")
     folders = assembled_folders(rows, spec.home)
     published = published_path(rows)
+    if published is not None and not published.is_dir():
+        raise RefusedError(f"the published directory {published} is not there", hint="move it back to verify it there")
     if published is not None:
         folders = {partition.id: published / partition.path for partition in plan.partitions}
     if len(folders) < len(plan.partitions):

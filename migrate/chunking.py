@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from migrate.keyrange import KeyRange
@@ -50,7 +51,7 @@ def cut(directory: Path, files: Iterable[LiveFile], chunk_size: int) -> Cuts:
     weights.sort(key=lambda weight: weight.key)
     bounds, sizes = _cut_evenly(weights, chunk_size)
     edges = [None, *bounds, None]
-    ranges = tuple(KeyRange(start=start, end=end) for start, end in zip(edges, edges[1:], strict=False))
+    ranges = tuple(KeyRange(start=start, end=end) for start, end in pairwise(edges))
     return Cuts(ranges, tuple(sizes), bytes_read)
 
 
@@ -63,18 +64,20 @@ def _weigh(path: Path, wanted: int) -> tuple[list[Weight], int]:
         return [], 0  # a file that cannot be weighed makes chunks less even, not less right
     expansion = properties.raw_bytes / max(properties.data_bytes, 1)
     offsets = [0, *(sample.offset for sample in samples)]
-    sizes = [int((after - before) * expansion) for before, after in zip(offsets, offsets[1:], strict=False)]
+    sizes = [int((after - before) * expansion) for before, after in pairwise(offsets)]
     return [Weight(sample.key, size) for sample, size in zip(samples, sizes, strict=True)], file.bytes_read
 
 
 def _cut_evenly(weights: list[Weight], chunk_size: int) -> tuple[list[bytes], list[int]]:
-    """(inner bounds, size of each chunk). A bound is a key of the index: no record of the block behind it is smaller."""
+    """(inner bounds, size of each chunk). A bound is a key of the index: the block behind it holds no smaller one."""
     total = sum(weight.size for weight in weights)
     count = max(1, -(-total // chunk_size))
     bounds: list[bytes] = []
     sizes: list[int] = []
     passed = begun = 0
     for weight in weights[:-1]:
+        if len(bounds) + 1 == count:
+            break
         passed += weight.size
         share = (total - begun) / (count - len(bounds))
         if passed - begun >= share and weight.key and (not bounds or weight.key > bounds[-1]):

@@ -1,7 +1,8 @@
 """The record digest: what two ordered sets of records have in common if and only if they are the same records.
 
-Three streaming XXH64 states (seed 0), in key order: the lengths (little-endian u32 key, u32 value, for each record), the
-keys, the values. Independent of batching, and the same in every engine. The lengths are what tells `ab|c` from `a|bc`.
+Three streaming XXH64 states (seed 0), in key order: the lengths (little-endian u32 key, u32 value, for each record),
+the keys, the values. Independent of batching, and the same in every engine. The lengths are what tells `ab|c` from
+`a|bc`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class RecordDigest:
         """Take in the next records."""
         self.records += len(batch)
         self.size += batch.size
-        self._lengths.update(batch.lengths.data)
+        self._lengths.update(batch.lengths)
         self._keys.update(batch.joined_keys)
         self._values.update(batch.joined_values)
 

@@ -6,15 +6,19 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
+from migrate.breadcrumb import read_breadcrumb
 from migrate.errors import ChunkFailedError, ExitCode, MigrationError, RejectedError
 from migrate.keyrange import show_key
-from migrate.rewriting import RewriteTask, read_breadcrumb
+from migrate.rewriting import RewriteTask
 from migrate.tasks import Task, TaskFailure, TaskResult, run_task
 
 ATTEMPTS = 3
+Finished = list[tuple[Task, TaskResult]]
+"""Tasks that finished together."""
 
 
 class Executor(Protocol):
@@ -53,43 +57,37 @@ def run_all(
     *,
     on_start: Callable[[Task], None],
     deadline: float | None = None,
-) -> Iterator[list[tuple[Task, TaskResult]]]:
-    """Run every task, `slots` + 1 at a time so that no slot waits for the driver; yields what finished together.
+) -> Iterator[Finished]:
+    """Run every task, one more at a time than there are slots so that none waits; yields what finished together.
 
     After a failure nothing new starts; what runs is finished and yielded, then the failure is raised. Past the
     `deadline` (monotonic seconds) nothing new starts either, and the iteration just ends.
     """
     left = iter(tasks)
-    failure: BaseException | None = None
+    failures: list[BaseException] = []
     running: dict[Future[TaskResult], Task] = {}
-    with ThreadPoolExecutor(1 if executor.slots == 1 else executor.slots + 1, "stateferry") as pool:
+    width = 1 if executor.slots == 1 else executor.slots + 1
+    with ThreadPoolExecutor(width, "stateferry") as pool:
         try:
             while True:
-                while failure is None and len(running) < executor.slots + 1 and not _is_past(deadline):
-                    task = next(left, None)
-                    if task is None:
-                        break
+                room = 0 if failures or _is_past(deadline) else width - len(running)
+                for task in islice(left, room):
                     on_start(task)
                     running[pool.submit(_attempt, executor, task)] = task
                 if not running:
                     break
                 done, _ = wait(running, return_when=FIRST_COMPLETED)
-                finished = []
-                for future in done:
-                    task = running.pop(future)
-                    error = future.exception()
-                    if error is None:
-                        finished.append((task, future.result()))
-                    failure = failure or error
-                if finished:
+                ended = [(running.pop(future), future) for future in done]
+                failures += [error for _, future in ended if (error := future.exception()) is not None]
+                if finished := [(task, future.result()) for task, future in ended if future.exception() is None]:
                     yield finished
         except BaseException:
             executor.cancel()
             for future in running:
                 future.cancel()
             raise
-    if failure is not None:
-        raise failure
+    if failures:
+        raise failures[0]
 
 
 def _is_past(deadline: float | None) -> bool:

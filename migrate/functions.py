@@ -1,4 +1,4 @@
-"""The user's conversion function: found, fingerprinted, and made part of a conversion, on the driver and on executors."""
+"""The user's function: found, fingerprinted, made part of a conversion, on the driver and on executors."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import importlib
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import lru_cache
+from importlib.machinery import PathFinder
 from pathlib import Path
+from types import ModuleType
 
 from formats import Conversion, StateRecord, get_format
 from migrate.errors import SpecError
@@ -32,9 +35,12 @@ class ConversionRef:
 
 
 def conversion_ref(spec: Spec, function: Function | None = None) -> ConversionRef:
-    """The conversion that a spec describes; `function` stands in for the spec's own."""
+    """The conversion that a spec describes; `function` stands in for the spec's own. Raises SpecError."""
     section = spec.conversion
     files = tuple(str(spec.resolve(path)) for path in section.py_files)
+    for file in files:
+        if not Path(file).exists():
+            raise SpecError(f"[conversion] py_files: {file} does not exist", hint="check the path")
     return ConversionRef(
         source=spec.source.format,
         target=spec.target.format,
@@ -60,22 +66,44 @@ def load_conversion(ref: ConversionRef) -> Conversion:
 def load_function(name: str, search_path: tuple[str, ...]) -> Function:
     """Import `module:name`. Raises SpecError, which says where it looked."""
     module_name, _, attribute = name.partition(":")
-    for entry in search_path:
-        folder = str(Path(entry).parent) if entry.endswith(".py") else entry
-        if folder not in sys.path:
-            sys.path.append(folder)
     hint = "put the module beside the spec or name its file in [conversion] py_files"
     try:
-        module = importlib.import_module(module_name)
-    except Exception as error:
+        module = _import(module_name, search_path)
+    except (Exception, SystemExit) as error:  # a module that is a script may end in `sys.exit()`
         raise SpecError(
             f"the function {name!r} cannot be imported: {type(error).__name__}: {error}",
             hint=hint if isinstance(error, ModuleNotFoundError) else f"mend the module {module_name}",
         ) from error
     function = getattr(module, attribute, None)
     if not callable(function):
-        raise SpecError(f"the module {module_name!r} ({module.__file__}) has no function {attribute!r}", hint=hint)
+        raise _no_function(module, attribute)
     return function  # type: ignore[no-any-return]
+
+
+def _import(module_name: str, search_path: tuple[str, ...]) -> ModuleType:
+    """The module that the search path has, even where one of that name lies elsewhere or was imported before."""
+    folders = [str(Path(entry).parent) if entry.endswith(".py") else entry for entry in search_path]
+    package = module_name.partition(".")[0]
+    found = PathFinder.find_spec(package, folders)
+    known = sys.modules.get(package)
+    if found is not None and known is not None and known.__file__ != found.origin:
+        for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+            del sys.modules[name]
+    sys.path[:0] = folders
+    try:
+        return importlib.import_module(module_name)
+    finally:
+        del sys.path[: len(folders)]
+        sys.path += [folder for folder in folders if folder not in sys.path]
+
+
+def _no_function(module: ModuleType, attribute: str) -> SpecError:
+    names = [name for name, member in vars(module).items() if callable(member) and not name.startswith("_")]
+    near = get_close_matches(attribute, names, n=1)
+    return SpecError(
+        f"the module {module.__name__!r} ({module.__file__}) has no function {attribute!r}",
+        hint=f"did you mean {near[0]!r}?" if near else "name one that it has in [conversion] function",
+    )
 
 
 def function_digest(ref: ConversionRef) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+from pathlib import Path
 
 from formats import CONVERSION_REVISION
 from migrate.errors import SourceChangedError
 from migrate.functions import ConversionRef, function_digest
 from migrate.plan_model import Plan
-from migrate.source import Source
+from migrate.source import Source, snapshot_directory
 from migrate.spec import Spec
+from migrate.store_partition import StorePartition
 from migrate.stores.rocksdb import open_read_only
 
 
@@ -25,14 +27,35 @@ def migration_identity(spec: Spec, source: Source, ref: ConversionRef) -> dict[s
         "[conversion]": spec.conversion.model_dump_json(exclude={"allow", "py_files"}),
         "conversion revision": str(CONVERSION_REVISION),
         "function": function_digest(ref),
+        "[conversion] allow key-change": str(ref.keys_may_change),
     }
+    digests = {name: _digest(text) for name, text in sections.items()}
     for partition in source.partitions:
         for database, directory in partition.directories(source.path).items():
-            with open_read_only(directory) as opened:
-                files = [(file.name, file.size) for file in opened.live_files()]
-                content = json.dumps([opened.sequence_number, opened.families, files])
-            sections[f"store {partition.id} {database}".removesuffix(" .")] = _digest(content)
-    return {name: text if len(text) <= 64 else _digest(text) for name, text in sections.items()}
+            digests[_store_name(partition, database)] = _store_digest(directory)
+    return digests
+
+
+def check_snapshot(home: Path, source: Source, identity: dict[str, str]) -> None:
+    """Raises SourceChangedError where the snapshot is not of the source as it was checked: its owner ran in between."""
+    for partition in source.partitions:
+        for database in partition.databases:
+            snapshot = snapshot_directory(home, partition, database)
+            if _store_digest(snapshot) != identity[_store_name(partition, database)]:
+                raise SourceChangedError(
+                    f"store partition {partition.id} changed while its snapshot was taken",
+                    hint="stop the application (all instances and standbys), then run the command again",
+                )
+
+
+def _store_name(partition: StorePartition, database: str) -> str:
+    return f"store {partition.id} {database}".removesuffix(" .")
+
+
+def _store_digest(directory: Path) -> str:
+    with open_read_only(directory) as opened:
+        files = [(file.name, file.size) for file in opened.live_files()]
+        return _digest(json.dumps([opened.sequence_number, opened.families, files]))
 
 
 def migration_id(identity: dict[str, str]) -> str:

@@ -12,8 +12,10 @@ from migrate.report import DatabaseReport, FamilyReport, InspectReport
 from migrate.stores.layout import database_files, is_rocksdb
 from migrate.stores.options_file import FamilyOptions, read_options
 from migrate.stores.rocksdb import DEFAULT_FAMILY, ReadOnlyDatabase, open_read_only
+from migrate.system_errors import system_errors_explained
 
 
+@system_errors_explained()
 def inspect(path: str | Path, *, digest: bool = False) -> InspectReport:
     """Every RocksDB directory at or below `path`, with its column families; `digest` reads every record.
 

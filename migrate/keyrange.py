@@ -35,7 +35,7 @@ def subtract(whole: KeyRange, done: Iterable[KeyRange]) -> list[KeyRange]:
     """What is left of `whole` once every range in `done` is taken away, in order."""
     left = []
     start = whole.start
-    for part in sorted(done, key=lambda part: part.start or b""):
+    for part in sorted((part for part in done if not part.is_empty), key=lambda part: part.start or b""):
         gap = KeyRange(start=start, end=_earlier(part.start or b"", whole.end))
         if not gap.is_empty:
             left.append(gap)

@@ -1,8 +1,9 @@
 """The ledger: an append-only Delta table, one row per committed chunk and per later step.
 
-Written by the driver only, strictly after the data that a row vouches for is durable (I1), through delta-rs, which does
-not sync: this module does, before a commit counts. Each commit carries the next number of one application transaction
-and is made through the handle that read the one before, so that a second run's commit makes the first one's fail: fenced.
+Written by the driver only, strictly after the data that a row vouches for is durable (I1), through delta-rs, which
+does not sync: this module does, before a commit counts. Each commit carries the next number of one application
+transaction and is made through the handle that read the one before, so that a second run's commit makes the first
+one's fail: fenced.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import time
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
@@ -21,6 +24,7 @@ from migrate.errors import FencedError, RefusedError
 from migrate.keyrange import KeyRange, Stored
 from migrate.receipt import Receipt
 from migrate.stores.files import fsync_directory, fsync_file, make_directories
+from migrate.system_errors import explain_system_error
 
 LEDGER_SCHEMA = 1
 APPLICATION = "stateferry"
@@ -114,7 +118,7 @@ def chunk_row(receipt: Receipt) -> Row:
 def read_ledger(home: Path) -> list[Row]:
     """Every row, in the order of commits; none where there is no ledger yet. Raises RefusedError for a newer schema."""
     try:
-        return _read(DeltaTable(str(_folder(home))))
+        return _read(_open(_folder(home)))
     except TableNotFoundError:
         return []
 
@@ -155,7 +159,11 @@ class Ledger:
         transaction = CommitProperties(app_transactions=[Transaction(APPLICATION, number)])
         try:
             write_deltalake(self._table, _to_arrow(stamped), mode="append", commit_properties=transaction)
-        except CommitFailedError as error:
+        except (OSError, DeltaError) as error:
+            if (known := explain_system_error(error, where=f"cannot write the ledger {self._folder}")) is not None:
+                raise known from error
+            if not isinstance(error, CommitFailedError):
+                raise
             raise FencedError(
                 f"another run of this migration has taken over ({self._folder})",
                 hint="let that run finish, or stop it and run the command again",
@@ -166,7 +174,7 @@ class Ledger:
     def _open_or_create(self) -> DeltaTable:
         make_directories(self._folder)
         try:
-            return DeltaTable(str(self._folder))
+            return _open(self._folder)
         except TableNotFoundError:
             pass
         try:
@@ -199,8 +207,27 @@ def _folder(home: Path) -> Path:
     return home / "ledger"
 
 
+def _open(folder: Path) -> DeltaTable:
+    try:
+        return DeltaTable(str(folder))
+    except TableNotFoundError:
+        raise
+    except DeltaError as error:
+        raise _damaged(str(folder), error) from error
+
+
+def _damaged(folder: str, error: Exception) -> RefusedError:
+    return RefusedError(
+        f"the ledger {folder} is damaged: {str(error).splitlines()[0]}",
+        hint="restore it, or remove the migration's folder in work_dir to begin anew; the source was not touched",
+    )
+
+
 def _read(table: DeltaTable) -> list[Row]:
-    content = table.to_pyarrow_table().to_pylist()
+    try:
+        content = [row for file in table.file_uris() for row in _file_rows(Path(file))]
+    except (pa.ArrowException, FileNotFoundError) as error:
+        raise _damaged(table.table_uri, error) from error
     newest = max((row["schema_version"] for row in content), default=LEDGER_SCHEMA)
     if newest > LEDGER_SCHEMA:
         raise RefusedError(
@@ -209,6 +236,14 @@ def _read(table: DeltaTable) -> list[Row]:
         )
     rows = [Row.model_construct(**{**row, "step": Step(row["step"])}) for row in content]
     return sorted(rows, key=lambda row: row.sequence)
+
+
+def _file_rows(file: Path) -> list[dict[str, Any]]:
+    """The table only grows, so its files are its rows.
+
+    delta-rs's own way to pyarrow ended one process in ten with an abort at exit: its threads outlive the interpreter.
+    """
+    return list(pq.ParquetFile(file).read(use_threads=False).to_pylist())
 
 
 def _to_arrow(rows: Sequence[Row]) -> pa.Table:

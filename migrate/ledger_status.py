@@ -11,8 +11,10 @@ from migrate.spec import Spec
 from migrate.steps.assemble import assembled_folders
 from migrate.steps.publish import published_path
 from migrate.steps.verify import last_verification
+from migrate.system_errors import system_errors_explained
 
 
+@system_errors_explained()
 def status(spec: Spec) -> StatusReport:
     """Where the migration stands. Raises RefusedError for a plan or a ledger of a newer schema."""
     plan = load_plan(spec.home)

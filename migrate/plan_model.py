@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
+
+from pydantic import ValidationError
 
 from migrate.errors import RefusedError
 from migrate.keyrange import KeyRange, Stored
 from migrate.store_partition import StorePartition
 from migrate.stores.files import write_durably
 
-PLAN_SCHEMA = 1
+PLAN_SCHEMA: Final = 1
 
 
 class Chunk(Stored):
@@ -31,6 +34,8 @@ class Lane(Stored):
 
     source: str
     target: str
+    compression: str = "kNoCompression"
+    """Of the new SST files, as RocksDB spells it."""
 
 
 class DatabasePlan(Stored):
@@ -41,7 +46,6 @@ class DatabasePlan(Stored):
     lanes: tuple[Lane, ...]
     carried_families: tuple[str, ...]
     """The owning system's own families, copied as they are (I7)."""
-    compression: str
     data_bytes: int
     """Keys and values before compression, estimated from the files' own properties."""
 
@@ -77,13 +81,26 @@ def load_plan(home: Path) -> Plan | None:
     files = sorted(home.glob("plan-*.json"))
     if not files:
         return None
+    content = files[-1].read_bytes()
     try:
-        return Plan.model_validate_json(files[-1].read_bytes())
-    except ValueError as error:
-        raise RefusedError(
-            f"{files[-1]} cannot be read as a plan of schema {PLAN_SCHEMA}: {str(error).splitlines()[0]}",
-            hint="a newer Stateferry wrote it, or it is damaged: use that version, or remove the migration's folder",
-        ) from error
+        return Plan.model_validate_json(content)
+    except ValidationError as error:
+        raise _unreadable(files[-1], content, error) from error
+
+
+def _unreadable(file: Path, content: bytes, error: ValidationError) -> RefusedError:
+    version = re.search(rb'"schema_version": ?(\d+)', content)
+    if version is not None and int(version[1]) > PLAN_SCHEMA:
+        return RefusedError(
+            f"{file} has schema {int(version[1])}, this version knows {PLAN_SCHEMA}",
+            hint="use the newer Stateferry that wrote it",
+        )
+    first = error.errors()[0]
+    reason = ": ".join([*map(str, first["loc"]), first["msg"]])
+    return RefusedError(
+        f"{file} is damaged: {reason}",
+        hint="restore it, or remove the migration's folder in work_dir to begin anew; the source was not touched",
+    )
 
 
 def _file(home: Path, revision: int) -> Path:

@@ -11,11 +11,12 @@ from migrate.chunking import cut
 from migrate.errors import RefusedError
 from migrate.identity import migration_id
 from migrate.keyrange import show_key
-from migrate.plan_model import Chunk, DatabasePlan, Plan
+from migrate.plan_model import Chunk, DatabasePlan, Lane, Plan
 from migrate.source import Source, check_default_is_empty, lanes, snapshot_directory
 from migrate.spec import Spec
-from migrate.stores.options_file import read_options
-from migrate.stores.rocksdb import ReadOnlyDatabase, open_read_only
+from migrate.stores.files import total_size
+from migrate.stores.options_file import FamilyOptions, read_options
+from migrate.stores.rocksdb import DEFAULT_FAMILY, ReadOnlyDatabase, open_read_only
 from migrate.stores.sst import SstFile, SstFormatError
 
 SAMPLE_PLACES = 32
@@ -40,6 +41,16 @@ def check_conversion(spec: Spec, conversion: Conversion) -> None:
         )
 
 
+def check_clean(spec: Spec, conversion: Conversion, warnings: list[str]) -> None:
+    """Raises RefusedError where the owner will replay its changelog into a store that the changelog no longer fits."""
+    if warnings and conversion.changes_changelog and "unclean-source" not in spec.conversion.allow:
+        raise RefusedError(
+            f"the application did not stop cleanly, and would replay old records into the new store: {warnings[0]}",
+            hint="start and stop the old application once, cleanly; or, if nothing will be replayed, say so: "
+            '[conversion] allow = ["unclean-source"]',
+        )
+
+
 def changelog_note(conversion: Conversion) -> str:
     """What the operator must know about the changelog, in one sentence; said at every step."""
     if not conversion.source.has_changelog and not conversion.target.has_changelog:
@@ -56,13 +67,17 @@ def check_target(spec: Spec, source: Source) -> None:
         if target.exists():
             raise RefusedError(f"[target] path {target} exists already", hint="name a path that does not exist yet")
         if target.is_relative_to(source.path) or source.path.is_relative_to(target):
-            raise RefusedError(f"[target] path {target} and the source contain each other", hint="name another path")
+            raise RefusedError(
+                f"[target] path {target} and the source contain each other", hint="name a path beside the source"
+            )
     if spec.home.is_relative_to(source.path):
         raise RefusedError(
             f"work_dir {spec.home.parent} lies inside the application's state directory",
             hint="put it beside: a foreign directory in there can hide stores from the application",
         )
     parent = next(folder for folder in (spec.home, *spec.home.parents) if folder.exists())
+    if not parent.is_dir():
+        raise RefusedError(f"work_dir {spec.home}: {parent} is not a directory", hint="name another work_dir")
     if not os.access(parent, os.W_OK):
         raise RefusedError(
             f"cannot write to {parent}", hint="choose another work_dir, or run as the application's user"
@@ -70,13 +85,30 @@ def check_target(spec: Spec, source: Source) -> None:
 
 
 def check_space(spec: Spec, databases: tuple[DatabasePlan, ...], copied_bytes: int) -> None:
-    """Raises RefusedError where the work_dir's disk is too small for the new stores."""
-    needed = int(SPACE_MARGIN * sum(database.data_bytes for database in databases)) + copied_bytes
-    free = shutil.disk_usage(spec.home).free
+    """Raises RefusedError where the work_dir's disk, or the target's, is too small for what will be written there."""
+    new_bytes = int(SPACE_MARGIN * sum(database.data_bytes for database in databases))
+    _check_free(
+        f"work_dir {spec.home}",
+        spec.home,
+        new_bytes + copied_bytes,
+        hint="make space, or put work_dir on a larger disk of the same file system as the state directory",
+    )
+    if spec.target_path is None:
+        return
+    parent = next(folder for folder in spec.target_path.parents if folder.exists())
+    disk = parent.stat().st_dev
+    copied = new_bytes if disk != spec.home.stat().st_dev else 0
+    if disk != spec.source_path.stat().st_dev:
+        copied += total_size(path for path in spec.source_path.rglob("*") if path.is_file())
+    hint = "make space, or let [target] path be on the file system of the state directory: SST files are linked there"
+    _check_free(f"[target] path {spec.target_path}", parent, copied, hint=hint)
+
+
+def _check_free(what: str, folder: Path, needed: int, *, hint: str) -> None:
+    free = shutil.disk_usage(folder).free
     if free < needed:
         raise RefusedError(
-            f"work_dir {spec.home} has {free / 2**20:,.0f} MiB free, the new stores may need {needed / 2**20:,.0f} MiB",
-            hint="make space, or put work_dir on a larger disk of the same file system as the state directory",
+            f"{what} has {free / 2**20:,.1f} MiB free, the new stores may need {needed / 2**20:,.1f} MiB", hint=hint
         )
 
 
@@ -89,21 +121,27 @@ def plan_databases(source: Source, conversion: Conversion) -> tuple[DatabasePlan
                 found = lanes(opened.families, source.format, conversion.target, directory)
                 data_bytes = sum(_data_bytes(directory / file.name, file.size) for file in opened.live_files())
                 families = opened.families
-            for lane in found:
-                check_default_is_empty(directory, lane)
-            options = read_options(directory)
-            raw = conversion.target.column_families is None and found[0].source in options
+            if DEFAULT_FAMILY not in {lane.source for lane in found}:
+                check_default_is_empty(directory, found[0])
+            if conversion.target.column_families is None:
+                found = _compressed_as_before(found, read_options(directory))
             plans.append(
                 DatabasePlan(
                     partition=partition.id,
                     database=database,
                     lanes=found,
                     carried_families=tuple(f for f in families if f in conversion.target.metadata_families),
-                    compression=options[found[0].source].compression if raw else "kNoCompression",
                     data_bytes=data_bytes,
                 )
             )
     return tuple(plans)
+
+
+def _compressed_as_before(lanes_: tuple[Lane, ...], options: dict[str, FamilyOptions]) -> tuple[Lane, ...]:
+    return tuple(
+        lane.model_copy(update={"compression": options[lane.source].compression}) if lane.source in options else lane
+        for lane in lanes_
+    )
 
 
 def _data_bytes(path: Path, size: int) -> int:
@@ -119,6 +157,7 @@ def make_plan(
     source: Source,
     identity: dict[str, str],
     databases: tuple[DatabasePlan, ...],
+    *,
     conversion: Conversion,
     revision: int,
 ) -> Plan:
@@ -158,8 +197,8 @@ def _check_sample(
 ) -> None:
     """Convert a few records from all over the key range, twice.
 
-    Raises RefusedError where none of them is what the source's format says, or where the function does not give the same
-    result twice.
+    Raises RefusedError where none of them is what the source's format says, or where the function does not give the
+    same result twice.
     """
     converted = 0
     reasons: list[str] = []
@@ -174,7 +213,7 @@ def _check_sample(
                     reasons.append(f"{show_key(key)}: {error}")
     if reasons and not converted:
         raise RefusedError(
-            f"none of {len(reasons)} sampled records of {opened.directory} can be converted from "
+            f"none of {len(reasons)} sampled records of {database.partition} can be converted from "
             f"{conversion.source.id} to {conversion.target.id}; the first one, {reasons[0]}",
             hint="is [source] format the format that the store has? does the function fit its records?",
         )

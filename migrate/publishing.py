@@ -29,7 +29,9 @@ def build_directory(source: Path, new_stores: dict[Path, Path], temporary: Path)
 
 
 def rename_into_place(temporary: Path, target: Path) -> None:
-    """The one step that makes it visible. A directory that appeared there meanwhile is not replaced: OSError."""
+    """The one step that makes it visible. Raises FileExistsError where something appeared there meanwhile."""
+    if target.exists():  # rename() would replace an empty directory
+        raise FileExistsError(f"{target} exists already")
     temporary.rename(target)
     fsync_directory(target.parent)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from migrate.keyrange import KeyRange, Stored
 
-RECEIPT_SCHEMA = 1
+RECEIPT_SCHEMA: Final = 1
 
 
 class Scanned(Stored):

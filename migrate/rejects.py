@@ -21,6 +21,9 @@ REJECT_SCHEMA = pa.schema(
         pa.field("reason", pa.string()),
     ]
 )
+RAISE_THE_CAP = (
+    "raise the cap in [run] and rerun: what is finished is kept; or mend the function and begin anew by another `name`"
+)
 _BUFFERED_RECORDS = 1000
 _BUFFERED_BYTES = 8 << 20
 
@@ -28,7 +31,10 @@ _BUFFERED_BYTES = 8 << 20
 class Rejects(Protocol):
     """Takes the records of one chunk that cannot be converted."""
 
-    count: int
+    @property
+    def count(self) -> int:
+        """Records so far."""
+        ...
 
     def add(self, family: str, key: bytes, value: bytes, reason: str) -> None:
         """Raises RejectedError where no more of them are allowed."""
@@ -38,15 +44,18 @@ class Rejects(Protocol):
 class FailOnReject:
     """The first one ends the chunk."""
 
+    count = 0
+
     def __init__(self, where: str) -> None:
-        self.count = 0
         self._where = where
 
     def add(self, family: str, key: bytes, value: bytes, reason: str) -> None:
+        """Raises RejectedError."""
         raise RejectedError(
             f"{self._where}, column family {family!r}: the key {show_key(key)} (value of {len(value)} bytes) "
             f"cannot be converted: {reason}",
-            hint='mend the function or the record, or set [run] on_reject = "skip" or "dead-letter"',
+            hint='set [run] on_reject = "skip" or "dead-letter" and rerun; or mend the function and begin anew by '
+            "another `name`",
         )
 
 
@@ -59,6 +68,7 @@ class CountRejects:
         self._limit = limit
 
     def add(self, family: str, key: bytes, value: bytes, reason: str) -> None:
+        """Raises RejectedError past the limit."""
         self.count += 1
         if self._limit is not None and self.count > self._limit:
             raise too_many(f"{self._where}: the key {show_key(key)}: {reason}", self.count, self._limit)
@@ -81,6 +91,7 @@ class KeepRejects:
         return self._counter.count
 
     def add(self, family: str, key: bytes, value: bytes, reason: str) -> None:
+        """Raises RejectedError past the limit."""
         self._counter.add(family, key, value, reason)
         self._rows.append(
             {"partition": self._partition, "family": family, "key": key, "value": value, "reason": reason}
@@ -110,6 +121,6 @@ class KeepRejects:
 def too_many(last: str, count: int, limit: float) -> RejectedError:
     """The error for a cap that was passed."""
     return RejectedError(
-        f"{count} records cannot be converted, max_rejects allows {limit}; the last one, {last}",
-        hint="look at the rejects, mend the function or raise the cap in [run], then rerun: what is finished is kept",
+        f"records that cannot be converted: {count}, max_rejects allows {limit}; the last one, {last}",
+        hint=RAISE_THE_CAP,
     )

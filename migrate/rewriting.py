@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import time
 import uuid
@@ -11,15 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from migrate.breadcrumb import leaving_breadcrumbs
 from migrate.digest import RecordDigest
 from migrate.engine import portable
 from migrate.engine.portable import Converter, convert_all
+from migrate.errors import ChunkFailedError, CorruptionError
 from migrate.functions import ConversionRef, load_conversion
 from migrate.plan_model import Chunk, Lane
 from migrate.receipt import Receipt, Scanned, Written
 from migrate.rejects import CountRejects, FailOnReject, KeepRejects, Rejects
 from migrate.stores.files import fsync_directory, fsync_file, make_directories, write_durably
-from migrate.stores.rocksdb import ReadOnlyDatabase, SstWriter, TableOptions, open_read_only
+from migrate.stores.rocksdb import KeyOrderError, ReadOnlyDatabase, SstWriter, TableOptions, open_read_only
+
+_RESTORE = (
+    "restore this store's files, as they were, from a backup and rerun: what is finished is kept; or let the store's "
+    "owner rebuild it, and begin anew in another work_dir"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +39,6 @@ class RewriteTask:
     run_id: str
     chunk: Chunk
     lanes: tuple[Lane, ...]
-    compression: str
     conversion: ConversionRef
     on_reject: Literal["fail", "skip", "dead-letter"] = "fail"
     max_rejects: int | None = None
@@ -44,17 +49,21 @@ class RewriteTask:
 def rewrite_chunk(task: RewriteTask) -> Receipt:
     """Rewrite one chunk. Files are named by attempt: a slower twin of this task harms nobody.
 
-    Raises CorruptionError, RejectedError or KeyOrderError; the attempt's files are gone then.
+    Raises ChunkFailedError, CorruptionError or RejectedError; the attempt's files are gone then.
     """
     started = time.perf_counter()
     attempt = _Attempt(task)
     make_directories(attempt.folder)
     try:
-        with open_read_only(Path(task.source)) as source:
-            lanes = [attempt.rewrite_lane(source, lane) for lane in task.lanes]
+        with open_read_only(Path(task.source)) as source, leaving_breadcrumbs(task.breadcrumb) as on_record:
+            lanes = [attempt.rewrite_lane(source, lane, on_record) for lane in task.lanes]
         kept = isinstance(attempt.rejects, KeepRejects) and attempt.rejects.finish()
-    except BaseException:
+    except BaseException as error:
         attempt.discard()
+        if isinstance(error, CorruptionError):
+            raise CorruptionError(f"{task.chunk}: {error.message}", hint=_RESTORE) from error
+        if isinstance(error, KeyOrderError):
+            raise ChunkFailedError(f"{task.chunk}: {error.message}", hint=error.hint) from error
         raise
     fsync_directory(attempt.folder)
     receipt = Receipt(
@@ -93,19 +102,19 @@ class _Attempt:
     def relative(self, file: Path) -> str:
         return str(file.relative_to(self._task.home))
 
-    def rewrite_lane(self, source: ReadOnlyDatabase, lane: Lane) -> tuple[Scanned, Written]:
+    def rewrite_lane(
+        self, source: ReadOnlyDatabase, lane: Lane, on_record: Callable[[bytes], None] | None
+    ) -> tuple[Scanned, Written]:
         """One column family of the chunk."""
         scanned, written = RecordDigest(), RecordDigest()
         file = self.folder / f"{self.name}.{self._task.lanes.index(lane)}.sst"
-        converter = Converter(
-            self._conversion, self._conversion.program, self.rejects, lane.source, on_record=self._on_record()
-        )
+        converter = Converter(self._conversion, self._conversion.program, self.rejects, lane.source, on_record)
         writer: SstWriter | None = None
         first: bytes | None = None
         last: bytes | None = None
         for batch in convert_all(source.batches(lane.source, self._task.chunk.keys), converter, scanned.update):
             if writer is None:
-                writer = SstWriter(file, TableOptions(compression=self._task.compression))
+                writer = SstWriter(file, TableOptions(compression=lane.compression))
                 first = batch.keys[0]
             writer.write(batch)
             written.update(batch)
@@ -139,24 +148,6 @@ class _Attempt:
         if self._task.on_reject == "skip":
             return CountRejects(where, self._task.max_rejects)
         return KeepRejects(where, self._task.chunk.partition, self.rejects_file, self._task.max_rejects)
-
-    def _on_record(self) -> Callable[[bytes], None] | None:
-        if self._task.breadcrumb is None:
-            return None
-        crumb = os.open(self._task.breadcrumb, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-
-        def leave(key: bytes) -> None:
-            os.pwrite(crumb, len(key).to_bytes(4, "big") + key, 0)
-
-        return leave
-
-
-def read_breadcrumb(file: Path) -> bytes | None:
-    """The key that a worker was at when it died."""
-    if not file.exists():
-        return None
-    content = file.read_bytes()
-    return content[4 : 4 + int.from_bytes(content[:4], "big")] if len(content) > 4 else None
 
 
 def chunk_directory(home: Path, partition: str, database: str) -> Path:

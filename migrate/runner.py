@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from migrate.dead_letters import write_dead_letters
+from migrate.errors import RefusedError
 from migrate.events import Listener, ignore
 from migrate.executor import Executor, InProcessExecutor
 from migrate.functions import Function, conversion_ref, load_conversion
 from migrate.ledger import Ledger, read_ledger
 from migrate.plan_model import load_plan
-from migrate.planning import changelog_note, check_conversion
-from migrate.progress_state import committed_receipts, totals_of
-from migrate.report import RunReport, State, Verification
+from migrate.planning import check_conversion
+from migrate.progress_state import committed_receipts
+from migrate.report import RunReport, Verification
+from migrate.run_report import report_of
 from migrate.spec import Spec, parse_spec
 from migrate.steps.assemble import assemble
 from migrate.steps.context import Context
@@ -26,6 +28,7 @@ from migrate.steps.publish import publish, published_path
 from migrate.steps.rewrite import rewrite
 from migrate.steps.verify import NewStores, last_verification, verify
 from migrate.stores.files import remove_tree
+from migrate.system_errors import system_errors_explained
 
 SPARK_MODULE = "jobs.spark"
 """Imported by name and only when a master is named: nothing here may depend on Spark."""
@@ -70,6 +73,7 @@ def spark(master: str | None) -> ExecutorOpener:
     return open_spark
 
 
+@system_errors_explained()
 def run_with(
     open_executor: ExecutorOpener, spec: Spec, *, on_event: Listener = ignore, function: Function | None = None
 ) -> RunReport:
@@ -97,29 +101,16 @@ def run_with(
             verification = verify(context, executor, ledger, plan, NewStores(folders, receipts))
     with clock.phase("publish"):
         published = publish(context, plan, ledger, folders)
-    totals = totals_of(receipts)
-    fresh = totals.records_in - totals_of(before).records_in
-    return RunReport(
-        name=spec.name,
-        migration_id=plan.migration_id,
-        run_id=context.run_id,
-        state=_state(verification, published),
-        source_format=spec.source.format,
-        target_format=spec.target.format,
-        source=spec.source_path,
-        store_partitions=len(plan.partitions),
-        totals=totals,
-        chunks_planned=len(plan.chunks),
-        chunks_done_before=len(before),
+    return report_of(
+        context,
+        plan,
+        receipts,
+        done_before=before,
         seconds=clock.seconds,
-        records_per_second=round(fresh / max(clock.seconds["rewrite"], 1e-9)),
         verification=verification,
-        new_stores=tuple(folders.values()),
+        new_stores=folders,
         published=published,
         dead_letters=dead_letters,
-        changelog=changelog_note(context.conversion),
-        warnings=plan.warnings,
-        next_step=_next_step(spec, published),
     )
 
 
@@ -167,41 +158,23 @@ def _report_of_published(context: Context) -> RunReport | None:
     path = published_path(rows)
     if plan is None or path is None:
         return None
+    if not path.is_dir():
+        raise RefusedError(
+            f"this migration was published at {path}, and that directory is not there any more",
+            hint="where it was moved to is the result; to migrate once more, begin anew by another `name`",
+        )
     receipts = committed_receipts(rows, context.home)
-    return RunReport(
-        name=context.spec.name,
-        migration_id=plan.migration_id,
-        run_id=rows[-1].run_id,
-        state="published",
-        source_format=context.spec.source.format,
-        target_format=context.spec.target.format,
-        source=context.spec.source_path,
-        store_partitions=len(plan.partitions),
-        totals=totals_of(receipts),
-        chunks_planned=len(plan.chunks),
-        chunks_done_before=len(receipts),
+    return report_of(
+        context,
+        plan,
+        receipts,
+        done_before=receipts,
         seconds={},
-        records_per_second=0,
         verification=last_verification(rows) or Verification(mode="off"),
-        new_stores=(),
+        new_stores={},
         published=path,
         dead_letters=None,
-        changelog=changelog_note(context.conversion),
-        warnings=plan.warnings,
-        next_step=f"already migrated: the new state directory was published at {path}",
     )
-
-
-def _state(verification: Verification, published: Path | None) -> State:
-    if published is not None:
-        return "published"
-    return "assembled" if verification.mode == "off" else "verified"
-
-
-def _next_step(spec: Spec, published: Path | None) -> str:
-    if published is not None:
-        return f"point the application at {published}; the old state directory is as it was"
-    return f"the new stores stand in {spec.home / 'new'}; the old ones are as they were"
 
 
 class _Clock:

@@ -87,8 +87,6 @@ def check_default_is_empty(directory: Path, lane: Lane) -> None:
 
     A half-upgraded store has records in both; converting one family alone would lose the other's.
     """
-    if lane.source == DEFAULT_FAMILY:
-        return
     with open_read_only(directory) as database:
         if database.sample(DEFAULT_FAMILY, None, 1).keys:
             raise RefusedError(
@@ -117,6 +115,27 @@ def take_snapshot(source: Source, home: Path, *, mode: str) -> None:
     remove_tree(final)
     temporary.rename(final)
     fsync_directory(home)
+
+
+def is_snapshot_current(source: Source, home: Path, *, mode: str) -> bool:
+    """Whether the snapshot still is what the source holds: a file that was restored from a backup is another one."""
+    for partition in source.partitions:
+        for database, directory in partition.directories(source.path).items():
+            snapshot = snapshot_directory(home, partition, database)
+            files = database_files(directory)
+            if not all((snapshot / path.name).exists() for path in files.every):
+                return False
+            if not all(_is_unchanged(path, snapshot / path.name, mode=mode) for path in files.immutable):
+                return False
+    return True
+
+
+def _is_unchanged(original: Path, taken: Path, *, mode: str) -> bool:
+    now, then = original.stat(), taken.stat()
+    if mode == "link" or now.st_ino == then.st_ino:
+        return original.samefile(taken)
+    is_alike = (now.st_size, now.st_mtime_ns) == (then.st_size, then.st_mtime_ns)
+    return is_alike and now.st_ctime_ns <= then.st_ctime_ns  # a backup restores all times but this one
 
 
 def _snapshot_database(directory: Path, target: Path, *, mode: str) -> None:

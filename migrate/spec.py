@@ -17,6 +17,19 @@ from migrate.errors import SpecError
 
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|m|h|d)\s*")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_NAME = r"^[a-z0-9-]+$"
+_FUNCTION = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
+_WORDS = {
+    _NAME: "should be lower-case letters, digits and hyphens",
+    _FUNCTION: 'should be "module:function"',
+    "byte_size": 'should be a size, like "512 MiB"',
+    "int_parsing": "should be a whole number",
+    "string_type": "should be text, in quotes",
+    "tuple_type": "should be a list, in brackets",
+    "path_type": "should be a path, in quotes",
+    "model_type": "should be a section, with keys of its own",
+}
+"""What an operator reads instead of pydantic's own words, by pattern or by its name for the mistake."""
 
 
 def _duration(text: object) -> object:
@@ -63,9 +76,9 @@ class ConversionSection(_Section):
     """`[conversion]`: what happens to each record."""
 
     default_timestamp_ms: Annotated[int, Field(ge=-1, lt=1 << 63)] = -1
-    function: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None = None
+    function: Annotated[str, Field(pattern=_FUNCTION)] | None = None
     py_files: tuple[Path, ...] = ()
-    allow: tuple[Literal["changelog", "key-change", "loss:timestamp"], ...] = ()
+    allow: tuple[Literal["changelog", "key-change", "loss:timestamp", "unclean-source"], ...] = ()
     """Losses and risks that would be refused otherwise."""
 
 
@@ -84,7 +97,7 @@ class RunSection(_Section):
 class Spec(_Section):
     """One migration. Relative paths are relative to `base_dir`, the spec file's folder."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]
+    name: Annotated[str, Field(pattern=_NAME)]
     work_dir: Path
     source: SourceSection
     target: TargetSection
@@ -139,14 +152,14 @@ def load_spec(path: str | Path) -> Spec:
     except OSError as error:
         raise SpecError(f"cannot read the spec {file}: {error.strerror}", hint="check the path") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SpecError(f"{file} is not valid TOML: {error}", hint="mend that line") from error
+        raise SpecError(f"{file} is not valid TOML: {error}", hint="mend it there; a spec is text in UTF-8") from error
     return parse_spec(content, base_dir=file.resolve().parent, where=str(file))
 
 
 def parse_spec(content: dict[str, Any], *, base_dir: Path, where: str = "the spec") -> Spec:
     """Validate a spec that is in memory already. Raises SpecError."""
     if "base_dir" in content:
-        raise SpecError(f"{where}: unknown key 'base_dir'", hint="paths are relative to the spec file")
+        raise SpecError(f"{where}: unknown key 'base_dir'", hint="remove it: paths are relative to the spec file")
     try:
         return Spec.model_validate({**content, "base_dir": base_dir})
     except ValidationError as error:
@@ -163,8 +176,12 @@ def _in_words(mistake: ErrorDetails) -> str:
         return f"unknown key {where!r}: " + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}")
     if mistake["type"] == "missing":
         return f"{where!r} is missing"
-    message = mistake["msg"].removeprefix("Value error, ")
-    return message if where == "the spec" else f"{where}: {message}"
+    if mistake["type"] == "value_error":
+        message = mistake["msg"].removeprefix("Value error, ")
+        return message if where == "the spec" else f"{where}: {message}"
+    kind = mistake.get("ctx", {}).get("pattern", mistake["type"])
+    wanted = _WORDS.get(kind, mistake["msg"].replace("Input should", "should", 1))
+    return f"{where}: {wanted}, is {mistake['input']!r}"
 
 
 def _known_keys(location: list[str]) -> list[str]:

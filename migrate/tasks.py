@@ -6,6 +6,7 @@ from migrate.errors import ExitCode, MigrationError
 from migrate.keyrange import Stored
 from migrate.receipt import Receipt
 from migrate.rewriting import RewriteTask, rewrite_chunk
+from migrate.system_errors import explain_system_error
 from migrate.verification import Verified, VerifyTask, verify_chunk
 
 Task = RewriteTask | VerifyTask
@@ -27,5 +28,8 @@ def run_task(task: Task) -> TaskResult:
     """Do it here and now. What is expected to go wrong is returned; anything else is raised, and worth a retry."""
     try:
         return rewrite_chunk(task) if isinstance(task, RewriteTask) else verify_chunk(task)
-    except MigrationError as error:
+    except Exception as failure:
+        error = failure if isinstance(failure, MigrationError) else explain_system_error(failure)
+        if error is None:
+            raise
         return TaskFailure(kind=type(error).__name__, message=error.message, hint=error.hint, exit_code=error.exit_code)

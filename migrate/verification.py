@@ -191,8 +191,16 @@ class _Reader:
     def take(self, count: int) -> tuple[list[bytes], list[bytes]]:
         """The next `count` records, fewer at the end."""
         while len(self._keys) < count and (batch := next(self._batches, None)) is not None:
-            self._keys += batch.keys
-            self._values += batch.values
+            if self._keys:
+                self._keys += batch.keys
+                self._values += batch.values
+            else:
+                self._keys, self._values = batch.keys, batch.values
+            del batch
+        if len(self._keys) == count:  # both sides cut alike, mostly
+            taken = self._keys, self._values
+            self._keys, self._values = [], []
+            return taken
         taken = self._keys[:count], self._values[:count]
         del self._keys[:count], self._values[:count]
         return taken

@@ -7,8 +7,8 @@ One RocksDB directory `<task>/rocksdb/<store>`, column family `default`.
 | key   | 0      | rest | key, as the key serde wrote it       |
 | value | 0      | rest | value, as the value serde wrote it   |
 
-A null value deletes the key; an empty value is a value. Since 4.3 the directory has a column family `offsets` too, which
-is the system's own. Source: org.apache.kafka.streams.state.internals.RocksDBStore.
+A null value deletes the key; an empty value is a value. Since 4.3 the directory has a column family `offsets` too,
+which is the system's own. Source: org.apache.kafka.streams.state.internals.RocksDBStore.
 """
 
 from __future__ import annotations

@@ -46,12 +46,14 @@ class TimestampedValue:
     )
 
     def unpack(self, data: bytes) -> tuple[bytes, dict[str, int]]:
+        """Raises TruncatedEntryError."""
         if len(data) < TIMESTAMP.size:
             raise TruncatedEntryError("timestamped value", len(data), TIMESTAMP.size)
         (timestamp_ms,) = TIMESTAMP.unpack_from(data)
         return data[TIMESTAMP.size :], {"timestamp": timestamp_ms}
 
     def pack(self, payload: bytes, carried: dict[str, int]) -> bytes:
+        """Raises InvalidEntryError for a timestamp of more than 64 bits."""
         return pack_timestamp(carried.get("timestamp", NO_TIMESTAMP)) + payload
 
 

@@ -1,14 +1,23 @@
-"""Byte programs over whole columns: a program becomes one Python list comprehension."""
+"""Byte programs over whole columns.
+
+Where all records have one size they are a matrix, and every operation of a program moves some of its columns; elsewhere
+a list comprehension converts them.
+"""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from functools import lru_cache
 
-from formats.program import IDENTITY, ByteProgram, Insert, Operation, Skip, fixed_size
-from migrate.stores.batch import Batch
+import numpy as np
+
+from formats.program import IDENTITY, ByteProgram, Copy, Insert, Operation, Skip, fixed_size
+from migrate.stores.batch import Batch, Buffer
 
 Column = Callable[[list[bytes]], list[bytes]]
+MIN_ROWS = 16
+"""Fewer records are converted one by one: a matrix costs some microseconds, and copies a large value once more."""
 
 
 class TooShortError(Exception):
@@ -17,26 +26,122 @@ class TooShortError(Exception):
 
 def run_program(program: ByteProgram, batch: Batch) -> Batch:
     """Convert a batch. Raises TooShortError; nothing is converted then."""
-    keys = _run(program.key, batch.keys)
-    values = _run(program.value, batch.values)
-    converted = Batch(keys, values)
-    if keys is batch.keys:
-        converted.joined_keys = batch.joined_keys
-    return converted
+    return compile_program(program)(batch)
 
 
-def _run(operations: tuple[Operation, ...], column: list[bytes]) -> list[bytes]:
-    if operations == IDENTITY:
-        return column
+@lru_cache(maxsize=64)
+def compile_program(program: ByteProgram) -> CompiledProgram:
+    """What runs the program; to be kept where many batches come, since finding it here costs as much as a small one."""
+    return CompiledProgram(program)
+
+
+class CompiledProgram:
+    """Converts batches. Raises TooShortError; nothing is converted then."""
+
+    def __init__(self, program: ByteProgram) -> None:
+        self._key = None if program.key == IDENTITY else _CompiledColumn(program.key)
+        self._value = None if program.value == IDENTITY else _CompiledColumn(program.value)
+        self._growth = _growth(program.key), _growth(program.value)
+
+    def __call__(self, batch: Batch) -> Batch:
+        """The batch, converted."""
+        if batch.sizes is None or len(batch) < MIN_ROWS:
+            return self._convert_each(batch)
+        keys, joined_keys = batch.keys, batch.joined_keys
+        values, joined_values = batch.values, batch.joined_values
+        key_size, value_size = batch.sizes
+        if self._key is not None:
+            keys, joined_keys, key_size = self._key.convert_even(joined_keys, len(batch), key_size)
+        if self._value is not None:
+            values, joined_values, value_size = self._value.convert_even(joined_values, len(batch), value_size)
+        sizes = key_size, value_size
+        return Batch(keys, values, sizes, joined_keys=joined_keys, joined_values=joined_values)
+
+    def _convert_each(self, batch: Batch) -> Batch:
+        keys = batch.keys if self._key is None else self._key.convert(batch.keys)
+        values = batch.values if self._value is None else self._value.convert(batch.values)
+        lengths = None
+        if None not in self._growth:
+            before = np.frombuffer(batch.lengths, dtype="<i4").reshape(-1, 2)
+            lengths = (before + np.array(self._growth, dtype="<i4")).tobytes()
+        return Batch(
+            keys,
+            values,
+            joined_keys=batch.joined_keys if self._key is None else None,
+            joined_values=batch.joined_values if self._value is None else None,
+            lengths=lengths,
+        )
+
+
+class _CompiledColumn:
+    """The operations on one column."""
+
+    def __init__(self, operations: tuple[Operation, ...]) -> None:
+        self._operations = operations
+        self._needed = fixed_size(operations)
+        self._run = compile_column(operations)
+
+    def convert(self, column: list[bytes]) -> list[bytes]:
+        """Records of any size."""
+        if self._needed and min(map(len, column)) < self._needed:
+            raise TooShortError
+        return self._run(column)
+
+    def convert_even(self, joined: Buffer, count: int, size: int) -> tuple[list[bytes], Buffer, int]:
+        """(the converted column, the same joined, the size of each) of `count` records of one size.
+
+        A record is a row. 40 ns each, where a comprehension and joining its results take 70.
+        """
+        if size < self._needed:
+            raise TooShortError
+        new_size = _converted_size(self._operations, size)
+        rows = np.ndarray((count, size), np.uint8, joined)
+        matrix = np.empty((count, new_size), np.uint8)
+        at = to = 0
+        for operation in self._operations:
+            if isinstance(operation, Insert):
+                matrix[:, to : to + len(operation.data)] = np.ndarray(len(operation.data), np.uint8, operation.data)
+                to += len(operation.data)
+                continue
+            taken = size - at if operation.size is None else operation.size
+            if isinstance(operation, Copy):
+                matrix[:, to : to + taken] = rows[:, at : at + taken]
+                to += taken
+            at += taken
+        flat = matrix.reshape(-1).data
+        return list(_cutter(new_size, count).unpack(flat)), flat, new_size
+
+
+@lru_cache(maxsize=16)
+def _cutter(size: int, count: int) -> struct.Struct:
+    """Cuts a buffer into `count` pieces, for 18 ns each; slices take 50."""
+    return struct.Struct(f"{size}s" * count)
+
+
+def _converted_size(operations: tuple[Operation, ...], size: int) -> int:
+    """The bytes that a record of `size` bytes becomes."""
+    left, new_size = size, 0
+    for operation in operations:
+        if isinstance(operation, Insert):
+            new_size += len(operation.data)
+            continue
+        taken = left if operation.size is None else operation.size
+        left -= taken
+        new_size += 0 if isinstance(operation, Skip) else taken
+    return new_size
+
+
+def _growth(operations: tuple[Operation, ...]) -> int | None:
+    """By how many bytes a record grows; None where the program cuts it to a fixed size."""
+    if Copy() not in operations:
+        return None
     needed = fixed_size(operations)
-    if needed and min(map(len, column)) < needed:
-        raise TooShortError
-    return compile_column(operations)(column)
+    return _converted_size(operations, needed) - needed
 
 
 @lru_cache(maxsize=64)
 def compile_column(operations: tuple[Operation, ...]) -> Column:
-    """`[insert ff, skip 8, copy the rest]` becomes `[c0 + v[8:] for v in column]`; c0 is bound, no data becomes code."""
+    """`[insert ff, skip 8, copy the rest]` becomes `[c0 + v[8:] for v in column]`; c0 is bound, data is never code."""
     terms: list[str] = []
     constants: dict[str, bytes] = {}
     at = 0

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from formats import Conversion, EntryError
 from formats.program import ByteProgram
-from migrate.engine.columns import TooShortError, run_program
+from migrate.engine.columns import CompiledProgram, TooShortError, compile_program
 from migrate.rejects import Rejects
 from migrate.stores.batch import Batch
 
@@ -25,11 +25,16 @@ class Converter:
     on_record: Callable[[bytes], None] | None = None
     """Called with each key before its record is converted, where a conversion may take the whole process down."""
     dropped: int = 0
+    _compiled: CompiledProgram | None = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._compiled = None if self.program is None else compile_program(self.program)
 
     def __call__(self, batch: Batch) -> Batch:
-        if self.program is not None:
+        """The records that come of it. Raises RejectedError where the policy allows no more rejects."""
+        if self._compiled is not None:
             try:
-                return run_program(self.program, batch)
+                return self._compiled(batch)
             except TooShortError:
                 pass  # the reference path finds the record and its reason
         return self._convert_each(batch)
@@ -59,5 +64,7 @@ def convert_all(batches: Iterator[Batch], convert: Converter, on_batch: Callable
     for batch in batches:
         on_batch(batch)
         converted = convert(batch)
+        del batch  # or a large value would live on while the next one is read
         if converted.keys:
             yield converted
+        del converted

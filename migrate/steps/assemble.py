@@ -19,7 +19,9 @@ def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receip
             continue
         context.notify("assemble.started", partition=partition)
         mine = [receipt for receipt in receipts if receipt.partition == partition.id]
-        folder = assemble_partition(context.home, plan, partition, mine, context.conversion.target, context.run_id)
+        folder = assemble_partition(
+            context.home, plan, partition, mine, target=context.conversion.target, attempt=context.run_id
+        )
         context.notify("assemble.ingested", partition=partition, folder=folder)
         relative = str(folder.relative_to(context.home))
         ledger.commit(ledger.row(Step.ASSEMBLED, partition=partition.id, detail={"folder": relative}))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from migrate.identity import check_identity, migration_identity
+from migrate.identity import check_identity, check_snapshot, migration_identity
 from migrate.plan_model import DatabasePlan, Plan, load_plan, store_plan
-from migrate.planning import check_space, check_target, make_plan, plan_databases
-from migrate.source import Source, find_source, take_snapshot
+from migrate.planning import check_clean, check_space, check_target, make_plan, plan_databases
+from migrate.source import Source, find_source, is_snapshot_current, take_snapshot
 from migrate.steps.context import Context
 from migrate.stores.files import make_directories, total_size
 from migrate.stores.layout import database_files
@@ -17,22 +17,34 @@ def prepare(context: Context) -> Plan:
     source = find_source(spec)
     source.check_stopped()
     source.check_readable()
+    check_clean(spec, context.conversion, source.warnings())
     identity = migration_identity(spec, source, context.ref)
     context.notify("source.checked", source=source)
     stored = load_plan(context.home)
     if stored is not None:
         check_identity(stored, identity)
+        if not is_snapshot_current(source, context.home, mode=spec.run.snapshot):
+            take_snapshot(source, context.home, mode=spec.run.snapshot)
+            context.notify("snapshot.taken")
         if stored.chunk_size == spec.run.chunk_size:
             return stored
     check_target(spec, source)
     databases = plan_databases(source, context.conversion)
-    if stored is None or not (context.home / "snapshot").exists():  # without a plan, nothing says what it was taken of
+    if stored is None:  # whatever snapshot is there, nothing says what it was taken of
         _take_snapshot(context, source, databases)
+        check_snapshot(context.home, source, identity)
     revision = 1 + (stored.revision if stored else 0)
-    plan = make_plan(spec, source, identity, databases, context.conversion, revision)
+    plan = make_plan(spec, source, identity, databases, conversion=context.conversion, revision=revision)
     store_plan(context.home, plan)
     context.notify("plan.stored", plan=plan)
     return plan
+
+
+def check_unchanged(context: Context, plan: Plan) -> None:
+    """Raises RefusedError where the application runs again, or has written since: what was converted is its past."""
+    source = find_source(context.spec)
+    source.check_stopped()
+    check_identity(plan, migration_identity(context.spec, source, context.ref))
 
 
 def _take_snapshot(context: Context, source: Source, databases: tuple[DatabasePlan, ...]) -> None:

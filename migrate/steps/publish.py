@@ -9,6 +9,8 @@ from migrate.ledger import Ledger, Row, Step
 from migrate.plan_model import Plan
 from migrate.publishing import build_directory, rename_into_place
 from migrate.steps.context import Context
+from migrate.steps.prepare import check_unchanged
+from migrate.stores.files import remove_tree
 
 
 def publish(context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Path]) -> Path | None:
@@ -20,12 +22,17 @@ def publish(context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Pat
     if not _was_renamed(ledger.rows, target):
         if target.exists():
             raise RefusedError(f"[target] path {target} exists already", hint="move it away, then rerun")
+        check_unchanged(context, plan)
         context.notify("publish.started", target=target)
         new_stores = {partition.path: folders[partition.id] for partition in plan.partitions}
-        build_directory(context.spec.source_path, new_stores, temporary)
-        intent: dict[str, object] = {"path": str(target), "inode": temporary.stat().st_ino}
-        ledger.commit(ledger.row(Step.PUBLISHING, detail=intent))
-        rename_into_place(temporary, target)
+        try:
+            build_directory(context.spec.source_path, new_stores, temporary)
+            intent: dict[str, object] = {"path": str(target), "inode": temporary.stat().st_ino}
+            ledger.commit(ledger.row(Step.PUBLISHING, detail=intent))
+            rename_into_place(temporary, target)
+        except BaseException:
+            remove_tree(temporary)  # a full disk stays full, otherwise, and each further run would add to it
+            raise
         context.notify("publish.renamed", target=target)
     ledger.commit(ledger.row(Step.PUBLISHED, detail={"path": str(target)}))
     context.notify("publish.committed", target=target)

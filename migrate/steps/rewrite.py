@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
-from migrate.errors import InterruptedMigrationError, RejectedError
-from migrate.executor import Executor, run_all
+from migrate.errors import InterruptedMigrationError, MigrationError, RejectedError
+from migrate.executor import Executor, Finished, run_all
 from migrate.ledger import Ledger, chunk_row
 from migrate.plan_model import Chunk, Plan
 from migrate.progress_state import pending_chunks, totals_of
 from migrate.receipt import Receipt
+from migrate.rejects import RAISE_THE_CAP
 from migrate.rewriting import RewriteTask
 from migrate.steps.context import Context
-
-_RERUN = "look at the rejects, mend the function or raise the cap in [run], then rerun: what is finished is kept"
 
 
 def rewrite(
@@ -29,7 +29,7 @@ def rewrite(
     receipts = list(before)
     tasks = (_task(context, plan, chunk) for chunk in pending)
     started = lambda task: context.notify("chunk.started", task=task)  # noqa: E731 - one line, used once
-    for finished in run_all(executor, tasks, on_start=started, deadline=deadline):
+    for finished in _telling_failures(context, run_all(executor, tasks, on_start=started, deadline=deadline)):
         fresh = [result for _, result in finished if isinstance(result, Receipt)]
         context.notify("chunk.finished", receipts=fresh)
         ledger.commit(*(chunk_row(receipt) for receipt in fresh))
@@ -45,6 +45,14 @@ def rewrite(
     return receipts
 
 
+def _telling_failures(context: Context, finished: Iterator[Finished]) -> Iterator[Finished]:
+    try:
+        yield from finished
+    except MigrationError as error:
+        context.notify("chunk.failed", error=error)
+        raise
+
+
 def _task(context: Context, plan: Plan, chunk: Chunk) -> RewriteTask:
     database = plan.database(chunk.partition, chunk.database)
     return RewriteTask(
@@ -54,7 +62,6 @@ def _task(context: Context, plan: Plan, chunk: Chunk) -> RewriteTask:
         run_id=context.run_id,
         chunk=chunk,
         lanes=database.lanes,
-        compression=database.compression,
         conversion=context.ref,
         on_reject=context.spec.run.on_reject,
         max_rejects=context.spec.run.max_rejects,
@@ -65,7 +72,9 @@ def _check_reject_count(context: Context, receipts: list[Receipt]) -> None:
     limit = context.spec.run.max_rejects
     count = totals_of(receipts).rejected
     if limit is not None and count > limit:
-        raise RejectedError(f"{count} records cannot be converted, max_rejects allows {limit}", hint=_RERUN)
+        raise RejectedError(
+            f"records that cannot be converted: {count}, max_rejects allows {limit}", hint=RAISE_THE_CAP
+        )
 
 
 def _check_reject_share(context: Context, receipts: list[Receipt]) -> None:
@@ -75,5 +84,5 @@ def _check_reject_share(context: Context, receipts: list[Receipt]) -> None:
         raise RejectedError(
             f"{totals.rejected} of {totals.records_in} records cannot be converted "
             f"({totals.rejected / totals.records_in:.2%}), max_reject_share allows {limit:.2%}",
-            hint=_RERUN,
+            hint=RAISE_THE_CAP,
         )

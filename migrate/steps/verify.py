@@ -73,9 +73,10 @@ def mismatch_error(found: Verification) -> VerificationError:
     """What is wrong, with the first key of each kind."""
     first = "\n".join(f"  - {mismatch}" for mismatch in found.first)
     return VerificationError(
-        f"the new store is not what the old one converts to: {found.missing} keys missing, {found.differing} differing, "
-        f"{found.extra} extra\n{first}",
-        hint="nothing was published and the old store is as it was; keep the work_dir and report this",
+        f"the new store is not what the old one converts to: {found.missing} keys missing, "
+        f"{found.differing} differing, {found.extra} extra\n{first}",
+        hint="nothing was published and the old store is as it was; is the function pure, if there is one? if so, keep "
+        "the work_dir and report this",
     )
 
 

@@ -2,39 +2,64 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+import struct
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
+
+Buffer = bytes | memoryview
 
 
 class Batch:
     """Some records in key order. `keys[i]` belongs to `values[i]`; the joined columns are made once and shared."""
 
-    def __init__(self, keys: list[bytes], values: list[bytes]) -> None:
+    __slots__ = ("_joined_keys", "_joined_values", "_lengths", "keys", "sizes", "values")
+
+    def __init__(
+        self,
+        keys: list[bytes],
+        values: list[bytes],
+        sizes: tuple[int, int] | None = None,
+        *,
+        joined_keys: Buffer | None = None,
+        joined_values: Buffer | None = None,
+        lengths: bytes | None = None,
+    ) -> None:
         self.keys = keys
         self.values = values
+        self.sizes = sizes
+        """(key length, value length) where all records have the same; None: they differ, or nobody has looked."""
+        self._joined_keys = joined_keys
+        self._joined_values = joined_values
+        self._lengths = lengths
 
     def __len__(self) -> int:
         return len(self.keys)
 
-    @cached_property
-    def joined_keys(self) -> bytes:
+    @property
+    def joined_keys(self) -> Buffer:
         """All keys, one after the other."""
-        return b"".join(self.keys)
+        if self._joined_keys is None:
+            self._joined_keys = b"".join(self.keys)
+        return self._joined_keys
 
-    @cached_property
-    def joined_values(self) -> bytes:
+    @property
+    def joined_values(self) -> Buffer:
         """All values, one after the other."""
-        return b"".join(self.values)
+        if self._joined_values is None:
+            self._joined_values = b"".join(self.values)
+        return self._joined_values
 
-    @cached_property
-    def lengths(self) -> npt.NDArray[np.uint32]:
-        """(key length, value length) of each record, little-endian."""
-        lengths = np.empty((len(self.keys), 2), dtype="<u4")
-        lengths[:, 0] = np.fromiter(map(len, self.keys), dtype="<u4", count=len(self.keys))
-        lengths[:, 1] = np.fromiter(map(len, self.values), dtype="<u4", count=len(self.values))
-        return lengths
+    @property
+    def lengths(self) -> bytes:
+        """(key length, value length) of each record, as little-endian u32.
+
+        Asking every record for its length costs 50 to 60 ns, a tenth of scanning and writing it: hence `sizes`.
+        """
+        if self._lengths is None:
+            self._lengths = self._measure() if self.sizes is None else _same_lengths(*self.sizes, len(self.keys))
+        return self._lengths
 
     @property
     def size(self) -> int:
@@ -43,4 +68,22 @@ class Batch:
 
     def head(self, count: int) -> Batch:
         """The first `count` records."""
-        return Batch(self.keys[:count], self.values[:count])
+        return Batch(self.keys[:count], self.values[:count], self.sizes)
+
+    def _measure(self) -> bytes:
+        lengths = np.empty((len(self.keys), 2), dtype="<u4")
+        lengths[:, 0] = _lengths(self.keys)
+        lengths[:, 1] = _lengths(self.values)
+        return lengths.tobytes()
+
+
+@lru_cache(maxsize=64)
+def _same_lengths(key_size: int, value_size: int, count: int) -> bytes:
+    return struct.pack("<II", key_size, value_size) * count
+
+
+def _lengths(column: list[bytes]) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint32]:
+    try:
+        return np.frombuffer(bytes(map(len, column)), dtype=np.uint8)  # 24 ns each, np.fromiter 32
+    except ValueError:  # one is longer than 255
+        return np.fromiter(map(len, column), dtype=np.uint32, count=len(column))

@@ -55,6 +55,9 @@ def write_durably(path: Path, content: bytes) -> None:
             out.flush()
             os.fsync(out.fileno())
         temporary.replace(path)
+    except OSError as error:
+        error.filename = error.filename or str(path)  # a write that fails does not say where
+        raise
     finally:
         temporary.unlink(missing_ok=True)
     fsync_directory(path.parent)

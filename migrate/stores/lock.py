@@ -15,7 +15,7 @@ from pathlib import Path
 
 from migrate.errors import RefusedError, StoreLockedError
 
-# struct flock of 64-bit Linux: short type, short whence, off_t start, off_t len, pid_t pid. macOS puts the offsets first.
+# struct flock of 64-bit Linux: short type, short whence, off_t start, off_t len, pid_t pid; macOS: offsets first.
 _PROBE = """
 import fcntl, json, struct, sys
 layout, at_type, at_pid = ("qqihh", 3, 2) if sys.platform == "darwin" else ("hhqqi4x", 0, 4)
@@ -39,7 +39,7 @@ def lock_holders(files: Iterable[Path]) -> dict[Path, int]:
     """The lock files that a process holds now, with its pid (0: not of this host). Missing files are free."""
     names = [str(path) for path in files]
     child = subprocess.run(
-        [sys.executable, "-I", "-c", _PROBE], input=json.dumps(names), capture_output=True, text=True, check=False
+        [sys.executable, "-IS", "-c", _PROBE], input=json.dumps(names), capture_output=True, text=True, check=False
     )
     if child.returncode != 0:
         reason = child.stderr.strip().rpartition("\n")[2]

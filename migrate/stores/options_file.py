@@ -11,6 +11,8 @@ from migrate.errors import RefusedError
 BYTEWISE = "leveldb.BytewiseComparator"
 _NONE = ("", "nullptr")
 _PLAIN_TABLE = "BlockBasedTable"
+NEWEST_FORMAT_VERSION = 6
+"""Of tables that the RocksDB in rocksdict (9.8) reads; 7 is the default since RocksDB 10.11."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,9 @@ def _family(parser: ConfigParser, section: str) -> FamilyOptions:
     family = section.removeprefix("CFOptions ").strip('"')
     table = f'TableOptions/BlockBasedTable "{family}"'
     version = parser.get(table, "format_version", fallback="")
-    merge_operator = parser.get(section, "merge_operator", fallback="").strip("{}").removeprefix("id=").rstrip(";")
+    merge_operator = (
+        parser.get(section, "merge_operator", fallback="").strip("{}").removeprefix("id=").partition(";")[0]
+    )
     return FamilyOptions(
         family=family,
         comparator=parser.get(section, "comparator", fallback=BYTEWISE),
@@ -59,15 +63,21 @@ def check_options(directory: Path, options: dict[str, FamilyOptions]) -> None:
         if family.comparator != BYTEWISE:
             raise RefusedError(
                 f"{where} is ordered by the comparator {family.comparator!r}",
-                hint="only RocksDB's bytewise order can be read; there is no way around this comparator yet",
+                hint="only RocksDB's bytewise order can be read: migrate this store through its own application",
             )
         if family.merge_operator is not None:
             raise RefusedError(
                 f"{where} has the merge operator {family.merge_operator!r}",
-                hint="its values may be unmerged operands, which only the owner's operator can put together",
+                hint="its values may be unmerged operands, which only that operator can put together: migrate this "
+                "store through its own application",
             )
         if not family.table_factory.startswith(_PLAIN_TABLE):
             raise RefusedError(
                 f"{where} is stored as {family.table_factory!r}",
-                hint="only block-based tables can be read",
+                hint="only block-based tables can be read: have its owner rewrite it with them",
+            )
+        if (family.format_version or 0) > NEWEST_FORMAT_VERSION:
+            raise RefusedError(
+                f"{where} has table format version {family.format_version}",
+                hint=f"up to {NEWEST_FORMAT_VERSION} can be read: have its owner write an older one and compact",
             )

@@ -19,15 +19,20 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
+from formats.kafka_streams.key_value import OFFSETS_FAMILY
 from migrate.errors import RefusedError
 from migrate.store_partition import StorePartition
 from migrate.stores.layout import is_rocksdb, unreadable
 from migrate.stores.options_file import read_options
+from migrate.stores.rocksdb import open_read_only
 
 TASK = re.compile(r"(\d+)_(\d+)")
 CHECKPOINT = ".checkpoint"
 LOCK = ".lock"
 OFFSET_UNKNOWN = -4
+STATUS_KEY = b"status"
+STATUS_OPEN = (1).to_bytes(8, "big")
+_PATH = "let [source] path name the application's own directory, <state.dir>/<application.id>"
 
 
 class KafkaStreams:
@@ -36,12 +41,12 @@ class KafkaStreams:
     def find(self, path: Path, stores: Sequence[str]) -> list[StorePartition]:
         """The store partitions of the key-value stores with these names."""
         if not path.is_dir():
-            raise RefusedError(f"{path} is not a directory", hint="[source] path: <state.dir>/<application.id>")
+            raise RefusedError(f"{path} {'is not a directory' if path.exists() else 'does not exist'}", hint=_PATH)
         try:
             tasks = list(_tasks(path))
+            found = [_partition(path, task, store) for store in stores for task in tasks if _holds(task, store)]
         except PermissionError as error:
             raise unreadable(Path(error.filename)) from error
-        found = [_partition(path, task, store) for store in stores for task in tasks if _holds(task, store)]
         missing = [store for store in stores if store not in {partition.store for partition in found}]
         if missing:
             raise _not_there(path, missing[0], tasks)
@@ -66,7 +71,12 @@ class KafkaStreams:
                     for topic, number, offset in read_checkpoint(checkpoint)
                     if offset == OFFSET_UNKNOWN
                 ]
-        return found
+        return found + [
+            f"{partition.id} was not closed cleanly: its `status` says open"
+            for partition in partitions
+            for directory in partition.directories(path).values()
+            if _is_marked_open(directory)
+        ]
 
 
 def read_checkpoint(file: Path) -> list[tuple[str, int, int]]:
@@ -92,7 +102,7 @@ def _tasks(path: Path) -> Iterator[Path]:
 
 
 def _holds(task: Path, store: str) -> bool:
-    return is_rocksdb(task / "rocksdb" / store)
+    return (task / "rocksdb" / store).is_dir()  # whatever is in it: a directory that lost its files is no less a loss
 
 
 def _partition(path: Path, task: Path, store: str) -> StorePartition:
@@ -103,15 +113,39 @@ def _partition(path: Path, task: Path, store: str) -> StorePartition:
 def _keeps_offsets_inside(path: Path, task: Path, partitions: Sequence[StorePartition]) -> bool:
     """Since 4.3 the positions lie in a column family of each store."""
     stores = [path / partition.path for partition in partitions if path / partition.path.parent.parent == task]
-    return all("offsets" in read_options(store) for store in stores)
+    return all(OFFSETS_FAMILY in read_options(store) for store in stores)
+
+
+def _no_tasks(path: Path) -> RefusedError:
+    near = next((folder for folder in (*path.parents[:3], *path.iterdir()) if _holds_tasks(folder)), None)
+    hint = _PATH if near is None else f"{_PATH}: did you mean '{near}'?"
+    if is_rocksdb(path):
+        return RefusedError(f"{path} is a RocksDB directory", hint=f"leave `store` out to migrate it alone, or {hint}")
+    if TASK.fullmatch(path.name):
+        return RefusedError(f"{path} is a task directory, of one task alone", hint=hint)
+    names = ", ".join(sorted(entry.name for entry in path.iterdir())[:8])
+    there = f"there are: {names}" if names else "it is empty"
+    return RefusedError(f"{path} holds no task directory (like 0_0); {there}", hint=hint)
+
+
+def _holds_tasks(folder: Path) -> bool:
+    try:
+        return folder.is_dir() and any(TASK.fullmatch(entry.name) for entry in folder.iterdir())
+    except PermissionError:
+        return False
+
+
+def _is_marked_open(directory: Path) -> bool:
+    """Since 4.3 each store says so itself, in its `offsets` column family."""
+    if OFFSETS_FAMILY not in read_options(directory):
+        return False
+    with open_read_only(directory) as database:
+        return database.get(OFFSETS_FAMILY, STATUS_KEY) == STATUS_OPEN
 
 
 def _not_there(path: Path, store: str, tasks: list[Path]) -> RefusedError:
     if not tasks:
-        return RefusedError(
-            f"{path} holds no task directory (like 0_0)",
-            hint="[source] path is the application's own directory: <state.dir>/<application.id>",
-        )
+        return _no_tasks(path)
     stores = sorted({f.name for task in tasks for f in (task / "rocksdb").glob("*") if is_rocksdb(f)})
     segmented = sorted({f.name for task in tasks for f in task.iterdir() if f.is_dir() and any(f.glob(f"{f.name}.*"))})
     if store in segmented:

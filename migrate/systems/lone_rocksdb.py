@@ -21,7 +21,8 @@ class LoneRocksDB:
                 hint="leave `store` out and let `path` name the RocksDB directory",
             )
         if not path.is_dir():
-            raise RefusedError(f"{path} is not a directory", hint="check [source] path")
+            what = "is not a directory" if path.exists() else "does not exist"
+            raise RefusedError(f"{path} {what}", hint="let [source] path name a RocksDB directory")
         if not is_rocksdb(path):
             raise RefusedError(
                 f"{path} is no RocksDB directory: neither CURRENT nor a MANIFEST is in it",
