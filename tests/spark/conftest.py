@@ -57,7 +57,8 @@ def submit(tmp_path: Path) -> Callable[..., Job]:
 
     def run(spec: Path, master: str, *arguments: str) -> Job:
         spark_submit = Path(sys.executable).with_name("spark-submit")
-        command = [spark_submit, "--master", master, *arguments, ROOT / "jobs/migrate_job.py", "--spec", spec, "--json"]
+        job: list[str | Path] = [ROOT / "jobs/migrate_job.py", "--spec", spec, "--json"]
+        command = [spark_submit, "--master", master, *arguments, *job]
         done = subprocess.run(
             command, cwd=elsewhere, env=job_environment(), capture_output=True, text=True, check=False, timeout=300
         )

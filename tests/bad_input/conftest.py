@@ -1,0 +1,42 @@
+"""A migration to spoil."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.bad_input.commands import CommandServer
+from tests.bad_input.support import Migration, app_migration, raw_migration
+
+
+@pytest.fixture(scope="session")
+def commands() -> Iterator[CommandServer]:
+    with CommandServer() as server:
+        yield server
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """An empty folder, in memory where the system offers that: these tests are not about disks."""
+    memory = Path("/dev/shm")
+    place = memory if os.access(memory, os.W_OK) else None
+    made = Path(tempfile.mkdtemp(prefix="stateferry-test-", dir=place))
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest.fixture
+def app(commands: CommandServer, folder: Path) -> Migration:
+    """The store `orders` of a real Kafka Streams application, plain to timestamped."""
+    return app_migration(commands, folder)
+
+
+@pytest.fixture
+def raw(commands: CommandServer, folder: Path) -> Migration:
+    """A RocksDB directory with 4000 records, copied in several chunks."""
+    return raw_migration(commands, folder)

@@ -1,0 +1,184 @@
+"""Files of the old store that are damaged, cut short, gone or unreadable."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from migrate.errors import ExitCode
+from tests.bad_input.support import Migration, bound_by_mode_bits, check_clear, expected_orders, raw_records
+from tests.support import flip_byte, make_runs, numbered
+
+DATABASE = "0_1/rocksdb/orders"
+SST = f"{DATABASE}/000009.sst"
+
+
+def overwrite(file: Path, content: bytes) -> None:
+    """As `cp backup file` does: the same inode."""
+    file.write_bytes(content)
+
+
+def replace(file: Path, content: bytes) -> None:
+    """As backup tools do: another file under the name, with the old one's times."""
+    new = file.with_name("restored")
+    new.write_bytes(content)
+    shutil.copystat(file, new)
+    new.rename(file)
+
+
+@pytest.mark.parametrize("mend", [overwrite, replace])
+@pytest.mark.parametrize("snapshot", ["link", "copy"])
+def test_a_flipped_bit_in_a_data_block_fails_its_chunk_and_a_restored_file_completes(
+    app: Migration, snapshot: str, mend: Callable[[Path, bytes], None]
+) -> None:
+    app.set("run", chunk_size=60_000, snapshot=snapshot)
+    content = (app.source / SST).read_bytes()
+    flip_byte(app.source / SST, 20_000)
+
+    app.fails(ExitCode.FAILED, "0_1/orders", "column family 'default'", 'the key "order-', "restore", "rerun")
+    app.fails(ExitCode.FAILED, "0_1/orders")
+
+    mend(app.source / SST, content)
+    report = app.completes(expected_orders())
+    assert report["chunks_done_before"] > 0
+
+
+def test_a_flipped_bit_in_the_first_block_names_that_there_is_no_key_before_it(raw: Migration) -> None:
+    (sst,) = raw.source.glob("*.sst")
+    content = sst.read_bytes()
+    flip_byte(sst, 100)
+
+    raw.fails(ExitCode.FAILED, "column family 'default'", "its first record")
+
+    sst.write_bytes(content)
+    raw.completes({".": raw_records()})
+
+
+def test_a_truncated_sst_is_refused(app: Migration) -> None:
+    content = (app.source / SST).read_bytes()
+    (app.source / SST).write_bytes(content[:-1])
+
+    app.refused(DATABASE, "000009.sst", "restore")
+    assert not app.home.exists()
+
+    (app.source / SST).write_bytes(content)
+    app.completes(expected_orders())
+
+
+def test_an_empty_sst_is_refused(app: Migration) -> None:
+    (app.source / SST).write_bytes(b"")
+
+    app.refused(DATABASE, "000009.sst", "restore")
+
+
+def test_a_missing_sst_is_refused(app: Migration) -> None:
+    (app.source / SST).unlink()
+
+    app.refused(DATABASE, "000009.sst", "restore")
+    assert not app.home.exists()
+
+
+def test_a_missing_manifest_is_refused(app: Migration) -> None:
+    (app.source / DATABASE / "MANIFEST-000005").unlink()
+
+    app.refused(DATABASE, "MANIFEST-000005", "CURRENT", "restore")
+
+
+def test_a_damaged_manifest_is_refused(app: Migration) -> None:
+    flip_byte(app.source / DATABASE / "MANIFEST-000005", 20)
+
+    app.refused(DATABASE, "restore")
+
+
+def test_a_missing_current_is_refused(app: Migration) -> None:
+    (app.source / DATABASE / "CURRENT").unlink()
+
+    app.refused(DATABASE, "has no file CURRENT", "restore")
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense\n", b"MANIFEST-999999\n", b"\xff\xfe\n"])
+def test_a_current_that_names_no_manifest_is_refused(app: Migration, content: bytes) -> None:
+    (app.source / DATABASE / "CURRENT").write_bytes(content)
+
+    app.refused(DATABASE, "CURRENT", "restore")
+
+
+def test_a_store_partition_that_lost_all_its_files_is_refused(app: Migration) -> None:
+    shutil.rmtree(app.source / DATABASE)
+    (app.source / DATABASE).mkdir()
+
+    app.refused(DATABASE, "CURRENT", "restore")
+
+
+@pytest.mark.parametrize("name", ["000009.sst", "MANIFEST-000005", "CURRENT", "OPTIONS-000007", "000004.log", "LOCK"])
+def test_a_file_that_this_user_may_not_read_is_refused(app: Migration, name: str) -> None:
+    (app.source / DATABASE / name).chmod(0)
+
+    app.fails(ExitCode.REFUSED, f"{DATABASE}/{name}", "application's user", before=bound_by_mode_bits())
+    assert not app.home.exists()
+
+
+@pytest.mark.parametrize("name", ["orders-app", "orders-app/0_1", "orders-app/0_1/rocksdb", f"orders-app/{DATABASE}"])
+def test_a_directory_that_this_user_may_not_enter_is_refused(app: Migration, name: str) -> None:
+    path = app.folder / name
+    mode = path.stat().st_mode
+    path.chmod(0)
+
+    outcome = app.run(before=bound_by_mode_bits())
+
+    path.chmod(mode)
+    check_clear(outcome, ExitCode.REFUSED, "cannot ", name, "application's user")
+    app.completes(expected_orders())
+
+
+def test_a_work_dir_that_this_user_may_not_write_is_refused(app: Migration) -> None:
+    app.spec_file.touch()
+    app.folder.chmod(0o555)
+    app.set("conversion", default_timestamp_ms=-1)
+
+    app.fails(ExitCode.REFUSED, f"cannot write to {app.folder}", "work_dir", before=bound_by_mode_bits())
+
+    app.folder.chmod(0o755)
+    app.completes(expected_orders())
+
+
+def test_a_flipped_bit_in_the_write_ahead_log_is_refused(raw: Migration) -> None:
+    records = in_two_log_records(raw.source)
+    (log,) = raw.source.glob("*.log")
+    content = log.read_bytes()
+    flip_byte(log, len(content) // 4)
+
+    raw.refused("state", "restore")
+
+    log.write_bytes(content)
+    raw.completes({".": records})
+
+
+def test_a_write_ahead_log_that_a_crash_cut_short_is_read_up_to_there(raw: Migration) -> None:
+    records = in_two_log_records(raw.source)
+    (log,) = raw.source.glob("*.log")
+    log.write_bytes(log.read_bytes()[:-1])
+
+    raw.completes({".": dict(list(records.items())[:250])})
+
+
+def in_two_log_records(source: Path) -> dict[bytes, bytes]:
+    """500 records that lie in the write-ahead log only, written in two steps."""
+    shutil.rmtree(source)
+    records = list(numbered(500).items())
+    make_runs(source, [{"default": dict(records[:250])}, {"default": dict(records[250:])}], flush=False)
+    return dict(records)
+
+
+def test_a_snapshot_that_went_missing_is_taken_again(app: Migration) -> None:
+    app.set("run", chunk_size=60_000)
+    content = (app.source / SST).read_bytes()
+    flip_byte(app.source / SST, 20_000)
+    app.fails(ExitCode.FAILED, "0_1/orders")
+    shutil.rmtree(app.home / "snapshot")
+
+    (app.source / SST).write_bytes(content)
+    app.completes(expected_orders())

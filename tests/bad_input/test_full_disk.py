@@ -1,0 +1,173 @@
+"""A disk that is too small, or fills up while the migration runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from migrate.errors import ExitCode
+from tests.bad_input.commands import CommandServer
+from tests.bad_input.support import (
+    Migration,
+    app_migration,
+    at_event,
+    check_clear,
+    expected_orders,
+    raw_migration,
+    raw_records,
+)
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or os.geteuid() != 0 or shutil.which("mount") is None, reason="only root may mount a disk"
+)
+
+FILL = """
+import contextlib, os
+with open({filler!r}, "wb", buffering=0) as file, contextlib.suppress(OSError):
+    while file.write(bytes(1 << 12)):
+        pass
+os.truncate({filler!r}, os.stat({filler!r}).st_size - {pages} * 4096)
+"""
+
+
+@pytest.fixture
+def disk(folder: Path) -> Iterator[Path]:
+    """A disk of 64 MiB."""
+    path = folder / "disk"
+    path.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", path], capture_output=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"this process may not mount a disk: {done.stderr.decode().strip()}")
+    yield path
+    subprocess.run(["umount", path], check=True)
+
+
+def leave_free(disk: Path, size: int) -> None:
+    """Make the disk so small that this many bytes are left."""
+    total = shutil.disk_usage(disk).used + size
+    subprocess.run(["mount", "-o", f"remount,size={total}", disk], check=True)
+
+
+@pytest.mark.parametrize(("snapshot", "needed"), [("link", 1.2), ("copy", 2.2)])
+def test_too_little_space_is_refused_before_anything_is_written(
+    commands: CommandServer, disk: Path, snapshot: str, needed: float
+) -> None:
+    raw = raw_migration(commands, disk)
+    raw.set("run", snapshot=snapshot, chunk_size="1 GiB")
+    size = sum(len(key) + len(value) for key, value in raw_records().items())
+    leave_free(disk, int((needed - 0.1) * size))
+
+    raw.refused("work_dir", str(raw.home), "MiB free, the new stores may need 0.", "make space")
+    assert not (raw.home / "snapshot").exists()
+
+    leave_free(disk, 1 << 24)
+    raw.completes({".": raw_records()})
+
+
+def test_a_target_on_another_disk_that_is_too_small_is_refused_before_anything_is_written(
+    app: Migration, disk: Path
+) -> None:
+    """Nothing can be hard-linked there: the whole state directory is copied."""
+    app.set("target", path=str(disk / "new/app"))
+    leave_free(disk, 1 << 17)
+
+    app.refused("[target] path", str(disk / "new/app"), "MiB free", "are linked there")
+    assert not (app.home / "snapshot").exists()
+
+
+def test_a_work_dir_on_another_disk_cannot_be_linked_to(app: Migration, disk: Path) -> None:
+    app.spec["work_dir"] = str(disk / "work")
+
+    app.refused("cannot hard-link", str(app.source), "work_dir on the file system of the state directory", '"copy"')
+
+    app.set("run", snapshot="copy")
+    app.completes(expected_orders())
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        "snapshot.taken",
+        "plan.stored",
+        "run.begun",
+        "chunk.started",
+        "chunk.finished",
+        "chunk.committed",
+        "dead-letters.written",
+        "assemble.started",
+        "assemble.ingested",
+        "assemble.committed",
+        "verify.started",
+        "verify.committed",
+        "publish.started",
+    ],
+)
+def test_a_disk_that_fills_up_at_any_point_loses_nothing(commands: CommandServer, disk: Path, event: str) -> None:
+    app = app_migration(commands, disk)
+    filler = disk / "filler"
+    filler.touch()
+
+    fails_on_a_full_disk(app, event, filler)
+
+    filler.unlink()
+    app.completes(expected_orders())
+
+
+@pytest.mark.parametrize("pages", [1, 2, 3])
+def test_a_disk_that_has_room_for_a_part_of_a_ledger_commit(commands: CommandServer, disk: Path, pages: int) -> None:
+    """The rows fit and the log entry does not, or the other way round."""
+    raw = raw_migration(commands, disk)
+    filler = disk / "filler"
+    filler.touch()
+
+    fails_on_a_full_disk(raw, "chunk.finished", filler, pages=pages)
+
+    filler.unlink()
+    raw.completes({".": raw_records()})
+
+
+def test_a_disk_that_fills_up_while_dead_letters_are_written(commands: CommandServer, disk: Path) -> None:
+    raw = raw_migration(commands, disk)
+    raw.module("def convert(record):\n    return 1 / 0 if record.key.endswith(b'50') else record\n")
+    raw.set("run", on_reject="dead-letter", chunk_size="1 GiB")
+    filler = disk / "filler"
+    filler.touch()
+
+    for event in ("chunk.started", "chunk.committed"):
+        fails_on_a_full_disk(raw, event, filler)
+        filler.unlink()
+        filler.touch()
+
+    raw.completes({".": {key: value for key, value in raw_records().items() if not key.endswith(b"50")}})
+    letters = DeltaTable(str(raw.home / "dead-letters"))
+    assert sum(pq.ParquetFile(file).metadata.num_rows for file in letters.file_uris()) == 40
+
+
+def test_a_disk_that_fills_up_after_the_new_directory_appeared(commands: CommandServer, disk: Path) -> None:
+    """The rename has happened, its row could not be written: the next run knows the directory as its own."""
+    raw = raw_migration(commands, disk)
+    filler = disk / "filler"
+
+    outcome = raw.run(before=at_event("publish.renamed", FILL.format(filler=str(filler), pages=0)))
+
+    check_clear(outcome, ExitCode.FAILED, "cannot write the ledger", "No space left", "run the same command again")
+    filler.unlink()
+    raw.completes({".": raw_records()})
+
+
+def fails_on_a_full_disk(migration: Migration, event: str, filler: Path, *, pages: int = 0) -> None:
+    """Fill the disk when the run reaches the event: nothing is published, and the message is no riddle."""
+    migration.fails(
+        ExitCode.FAILED,
+        "No space left on device",
+        "make space on that disk, then run the same command again",
+        before=at_event(event, FILL.format(filler=str(filler), pages=pages)),
+    )

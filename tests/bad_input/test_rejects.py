@@ -1,0 +1,133 @@
+"""Records that cannot be converted, and how many of them may be left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from migrate.errors import ExitCode
+from tests.bad_input.support import Migration, raw_records
+
+REJECTED = 40
+"""Every hundredth of the 4000 records, one of which the sample may see."""
+
+
+@pytest.fixture
+def picky(raw: Migration) -> Migration:
+    """Its function cannot convert every hundredth record."""
+    raw.module(
+        """
+        def convert(record):
+            if record.key.endswith(b"50"):
+                raise ValueError(f"no total in {record.key.decode()}")
+            return record
+        """
+    )
+    return raw
+
+
+def kept() -> dict[bytes, bytes]:
+    return {key: value for key, value in raw_records().items() if not key.endswith(b"50")}
+
+
+def test_fail_is_the_default_and_names_the_first_record_and_its_reason(picky: Migration) -> None:
+    picky.fails(
+        ExitCode.FAILED,
+        "state chunk 0 [first, ",
+        'the key "key-00000050" (value of 20 bytes)',
+        "the function raised ValueError: no total in key-00000050",
+        'on_reject = "skip" or "dead-letter"',
+    )
+
+    picky.set("run", on_reject="skip")
+    assert picky.completes({".": kept()})["totals"]["rejected"] == REJECTED
+
+
+def test_skip_leaves_them_out_and_counts_them(picky: Migration) -> None:
+    picky.set("run", on_reject="skip")
+
+    totals = picky.completes({".": kept()})["totals"]
+
+    assert (totals["records_in"], totals["records_out"], totals["rejected"]) == (4000, 3960, REJECTED)
+    assert f"{REJECTED} rejected" in picky.run().out
+
+
+@pytest.mark.parametrize("on_reject", ["skip", "dead-letter"])
+@pytest.mark.parametrize("cap", [0, 2, REJECTED - 1])
+def test_more_than_max_rejects_fail_and_a_raised_cap_completes(picky: Migration, on_reject: str, cap: int) -> None:
+    picky.set("run", on_reject=on_reject, max_rejects=cap)
+
+    picky.fails(ExitCode.FAILED, f"max_rejects allows {cap}", "raise the cap", "what is finished is kept")
+    assert not (picky.home / "new").exists()
+
+    picky.set("run", max_rejects=REJECTED)
+    report = picky.completes({".": kept()})
+    assert report["totals"]["rejected"] == REJECTED
+    assert (report["chunks_done_before"] > 0) == (cap > 2)
+
+
+def test_more_than_max_reject_share_fail_and_a_raised_cap_completes(picky: Migration) -> None:
+    picky.set("run", on_reject="skip", max_reject_share=0.0099)
+
+    picky.fails(ExitCode.FAILED, "40 of 4000 records", "(1.00%)", "max_reject_share allows 0.99%", "raise the cap")
+    assert not (picky.home / "new").exists()
+
+    picky.set("run", max_reject_share=0.01)
+    assert picky.completes({".": kept()})["chunks_done_before"] > 0
+
+
+def letters(migration: Migration) -> list[dict[str, Any]]:
+    """The rows of the Delta table."""
+    table = DeltaTable(str(migration.home / "dead-letters"))
+    return [row for file in table.file_uris() for row in pq.ParquetFile(file).read(use_threads=False).to_pylist()]
+
+
+def test_dead_letters_hold_key_value_chunk_and_reason(picky: Migration) -> None:
+    picky.set("run", on_reject="dead-letter")
+
+    report = picky.completes({".": kept()})
+
+    folder = Path(report["dead_letters"])
+    assert folder == picky.home / "dead-letters"
+    rows = sorted(letters(picky), key=lambda row: row["key"])
+    assert {row["key"]: row["value"] for row in rows} == {
+        key: value for key, value in raw_records().items() if key.endswith(b"50")
+    }
+    assert len(rows) == REJECTED
+    assert {row["partition"] for row in rows} == {"state"}
+    assert {row["family"] for row in rows} == {"default"}
+    assert len({row["chunk"] for row in rows}) > 1
+    assert rows[0]["reason"] == "the function raised ValueError: no total in key-00000050"
+
+
+def test_dead_letters_are_written_once_however_often_the_command_runs(picky: Migration) -> None:
+    picky.set("run", on_reject="dead-letter", max_reject_share=0.0)
+    picky.fails(ExitCode.FAILED, "max_reject_share allows 0.00%")
+    picky.fails(ExitCode.FAILED, "max_reject_share allows 0.00%")
+
+    picky.set("run", max_reject_share=1.0)
+    picky.completes({".": kept()})
+    assert picky.run().code == ExitCode.DONE
+
+    assert len(letters(picky)) == REJECTED
+
+
+def test_dropping_is_not_rejecting(raw: Migration) -> None:
+    raw.module("def convert(record):\n    return None if record.key.endswith(b'50') else record\n")
+    raw.set("run", max_rejects=0)
+
+    totals = raw.completes({".": kept()})["totals"]
+
+    assert (totals["dropped"], totals["rejected"]) == (REJECTED, 0)
+
+
+def test_all_records_dropped_leave_an_empty_store(raw: Migration) -> None:
+    raw.module("def convert(record):\n    return None\n")
+
+    totals = raw.completes({".": {}})["totals"]
+
+    assert (totals["dropped"], totals["records_out"]) == (4000, 0)

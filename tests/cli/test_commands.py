@@ -1,0 +1,139 @@
+"""The commands as a user meets them: help, text, JSON, exit codes, progress."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from migrate.cli.main import main
+
+ROOT = Path(__file__).resolve().parents[2]
+STATE = ROOT / "tests/fixtures/kafka-streams-4.0.1/orders-app"
+
+
+def stateferry(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from migrate.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Path:
+    shutil.copytree(STATE, tmp_path / "state/orders-app")
+    file = tmp_path / "migration.toml"
+    file.write_text(
+        """
+        name = "orders"
+        work_dir = "work"
+        [source]
+        format = "kafka-streams.key-value"
+        path = "state/orders-app"
+        store = "orders"
+        [target]
+        format = "kafka-streams.timestamped-key-value"
+        path = "new/orders-app"
+        [run]
+        chunk_size = "64 KiB"
+        """
+    )
+    return file
+
+
+def test_run_status_verify_and_inspect_tell_one_story(spec: Path) -> None:
+    before = json.loads(stateferry("status", spec, "--json").stdout)
+    assert before["state"] == "not started"
+
+    ran = stateferry("run", spec, "--no-spark", "--json", "--quiet")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    report = json.loads(ran.stdout)
+    assert report["totals"]["records_in"] == report["totals"]["records_out"] == 6000
+    assert report["verification"] == report["verification"] | {"mode": "full", "records": 6000, "missing": 0}
+
+    status = json.loads(stateferry("status", spec, "--json").stdout)
+    assert (status["state"], status["chunks_left"], status["share_done"]) == ("published", 0, 1.0)
+    assert status["totals"] == report["totals"]
+
+    for mode in ("full", "digest"):
+        checked = stateferry("verify", spec, "--no-spark", "--mode", mode, "--json", "--quiet")
+        assert checked.returncode == 0, checked.stderr
+        assert json.loads(checked.stdout)["verification"]["records"] == 6000
+
+    looked = stateferry("inspect", report["published"], "--digest", "--json")
+    families = {
+        (database["path"], family["name"]): family["records"]
+        for database in json.loads(looked.stdout)["databases"]
+        for family in database["families"]
+    }
+    assert families["0_0/rocksdb/orders", "keyValueWithTimestamp"] == 2022
+    assert families["0_0/rocksdb/orders", "default"] == 0
+    assert families["0_0/rocksdb/refunds", "default"] == 185
+
+
+def test_text_names_what_matters(spec: Path) -> None:
+    ran = stateferry("run", spec, "--no-spark")
+    assert ran.returncode == 0
+    for fact in (
+        "chunks",
+        "6,000 read, 6,000 written",
+        "full: 6,000 records equal",
+        "new/orders-app",
+        "changelog",
+        "next",
+    ):
+        assert fact in ran.stdout
+    for sentence in ("snapshot taken", "chunks to rewrite", "rewrite 100%", "records", "left", "verifying (full)"):
+        assert sentence in ran.stderr
+
+    again = stateferry("run", spec, "--no-spark")
+    assert again.returncode == 0
+    assert "already migrated" in again.stdout
+    assert "published" in stateferry("status", spec).stdout
+    assert "keyValueWithTimestamp" in stateferry("inspect", spec.parent / "new/orders-app").stdout
+
+
+def test_a_terminal_gets_bars(spec: Path) -> None:
+    """`script` gives the command a terminal."""
+    if shutil.which("script") is None:
+        pytest.skip("util-linux's `script` is not installed")
+    command = f"{sys.executable} -c 'from migrate.cli import main; main()' run {spec} --no-spark"
+    shown = subprocess.run(
+        ["script", "-qec", command, "/dev/null"], capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL
+    ).stdout
+    assert "rewrite" in shown
+    assert "100%" in shown
+
+
+def test_debug_shows_the_traceback_and_nothing_else_does(tmp_path: Path) -> None:
+    plain = stateferry("run", tmp_path / "none.toml")
+    traced = stateferry("--debug", "run", tmp_path / "none.toml")
+    assert plain.returncode == traced.returncode == 2
+    assert "Traceback" not in plain.stderr
+    assert "Traceback" in traced.stderr
+
+
+@pytest.mark.parametrize("name", sorted(main.commands))
+def test_every_command_has_help_with_an_example_and_is_in_the_readme(name: str) -> None:
+    command = main.commands[name]
+    assert isinstance(command, click.Command)
+    assert command.help is not None
+    assert f"stateferry {name}" in command.help
+    assert f"stateferry {name}" in (ROOT / "README.md").read_text()
+    assert all(not isinstance(option, click.Option) or option.help for option in command.params)
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\n"
+        "from click.testing import CliRunner\n"
+        "from migrate.cli import main\n"
+        "assert CliRunner().invoke(main, ['--help']).exit_code == 0\n"
+        "heavy = ('pyspark', 'deltalake', 'rocksdict', 'pyarrow', 'rich', 'pydantic')\n"
+        "print([name for name in heavy if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,120 @@
+"""The registry, what formats say of themselves, and the serdes."""
+
+from __future__ import annotations
+
+import pickle
+import re
+
+import pytest
+
+from formats import FORMATS, Conversion, EntryError, Format, InvalidEntryError, StateRecord, UnknownFormatError
+from formats import get_format as find
+from formats.layout import PAYLOAD
+from formats.serde import BYTES
+from tests.support import KEY_VALUE, RAW, TIMESTAMPED
+
+
+@pytest.mark.parametrize("known", FORMATS, ids=lambda known: known.id)
+def test_a_format_is_found_by_its_id(known: Format) -> None:
+    assert find(known.id) is known
+    assert re.fullmatch(r"[a-z0-9-]+\.[a-z0-9-]+", known.id)
+    assert known.summary
+
+
+def test_ids_are_unique() -> None:
+    assert len({known.id for known in FORMATS}) == len(FORMATS)
+
+
+@pytest.mark.parametrize(
+    ("mistyped", "nearest"),
+    [
+        ("kafka-streams.keyvalue", KEY_VALUE),
+        ("kafka-streams.timestamped-kv", TIMESTAMPED),
+        ("kafkastreams.timestamped-key-value", TIMESTAMPED),
+        ("rocksdb-raw", RAW),
+    ],
+)
+def test_an_unknown_format_names_the_nearest_one(mistyped: str, nearest: str) -> None:
+    with pytest.raises(UnknownFormatError, match=f"did you mean '{re.escape(nearest)}'") as caught:
+        find(mistyped)
+    assert (caught.value.format_id, caught.value.nearest) == (mistyped, nearest)
+
+
+def test_a_format_like_no_other_lists_all() -> None:
+    with pytest.raises(UnknownFormatError) as caught:
+        find("zzzz")
+    assert caught.value.nearest is None
+    assert all(known.id in str(caught.value) for known in FORMATS)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "losses"),
+    [
+        (TIMESTAMPED, KEY_VALUE, ("loss:timestamp",)),
+        (TIMESTAMPED, RAW, ("loss:timestamp",)),
+        (KEY_VALUE, TIMESTAMPED, ()),
+        (TIMESTAMPED, TIMESTAMPED, ()),
+        (RAW, KEY_VALUE, ()),
+    ],
+)
+def test_losses_are_what_the_target_cannot_carry(source: str, target: str, losses: tuple[str, ...]) -> None:
+    assert Conversion(find(source), find(target)).losses == losses
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "with_function", "changes"),
+    [
+        (KEY_VALUE, TIMESTAMPED, False, False),
+        (TIMESTAMPED, KEY_VALUE, False, False),
+        (KEY_VALUE, TIMESTAMPED, True, True),
+        (RAW, KEY_VALUE, False, True),
+        (KEY_VALUE, RAW, True, False),
+        (RAW, RAW, True, False),
+    ],
+)
+def test_whether_a_changelog_still_fits(source: str, target: str, with_function: bool, changes: bool) -> None:
+    function = _same if with_function else None
+    assert Conversion(find(source), find(target), function=function).changes_changelog is changes
+
+
+def _same(record: StateRecord) -> StateRecord:
+    return record
+
+
+@pytest.mark.parametrize("known", FORMATS, ids=lambda known: known.id)
+def test_only_the_last_field_is_open_ended_and_it_is_the_payload(known: Format) -> None:
+    for layout in (known.key_schema, known.value_layout):
+        assert [field.name for field in layout.fields if field.size is None] == [PAYLOAD]
+        assert layout.fields[-1].name == PAYLOAD
+
+
+@pytest.mark.parametrize("known", FORMATS, ids=lambda known: known.id)
+def test_a_format_survives_pickling(known: Format) -> None:
+    assert pickle.loads(pickle.dumps(known)) == known
+
+
+def test_the_bytes_serde_keeps_the_payload() -> None:
+    assert BYTES.encode(BYTES.decode(b"\x00\xff")) == b"\x00\xff"
+    assert BYTES.name == "bytes"
+
+
+@pytest.mark.parametrize("payload", ["text", 5, None, bytearray(b"x")])
+def test_the_bytes_serde_refuses_what_is_not_bytes(payload: object) -> None:
+    with pytest.raises(InvalidEntryError, match=f"expected bytes, got {type(payload).__name__}"):
+        BYTES.encode(payload)
+
+
+@pytest.mark.parametrize("timestamp", [1 << 63, -(1 << 63) - 1, 1.5, "now"])
+def test_a_timestamp_that_does_not_fit_is_a_reject(timestamp: object) -> None:
+    with pytest.raises(EntryError, match="not a signed 64-bit number"):
+        find(TIMESTAMPED).encode(StateRecord(b"k", b"v", timestamp))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("timestamp", [(1 << 63) - 1, -(1 << 63), 0])
+def test_every_signed_64_bit_timestamp_is_kept(timestamp: int) -> None:
+    stored = find(TIMESTAMPED).encode(StateRecord(b"k", b"v", timestamp))
+    assert find(TIMESTAMPED).decode(*stored).timestamp_ms == timestamp
+
+
+def test_a_missing_timestamp_is_written_as_the_owner_writes_unknown() -> None:
+    assert find(TIMESTAMPED).encode(StateRecord(b"k", b"v")) == (b"k", b"\xff" * 8 + b"v")

@@ -1,0 +1,123 @@
+"""SST files and RocksDB directories as the tool writes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from migrate.stores.batch import Batch
+from migrate.stores.options_file import read_options
+from migrate.stores.rocksdb import KeyOrderError, SstWriter, TableOptions, create_database
+from migrate.stores.sst import SstFile
+from tests.support import FIXTURE, numbered, read_families
+
+
+def _batch(*keys: bytes) -> Batch:
+    return Batch(list(keys), [b"value of " + key for key in keys])
+
+
+def _write(path: Path, records: dict[bytes, bytes], table: TableOptions | None = None) -> Path:
+    writer = SstWriter(path, table or TableOptions())
+    writer.write(Batch(list(records), list(records.values())))
+    writer.finish()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("batches", "before", "key", "words"),
+    [
+        ([(b"b", b"a")], b"b", b"a", "changes the order"),
+        ([(b"a", b"c", b"b")], b"c", b"b", "changes the order"),
+        ([(b"a", b"a")], b"a", b"a", "two old keys become one"),
+        ([(b"a", b"b"), (b"b", b"c")], b"b", b"b", "two old keys become one"),
+        ([(b"a", b"d"), (b"c", b"e")], b"d", b"c", "changes the order"),
+    ],
+)
+def test_keys_must_ascend(
+    batches: list[tuple[bytes, ...]], before: bytes, key: bytes, words: str, tmp_path: Path
+) -> None:
+    writer = SstWriter(tmp_path / "a.sst", TableOptions())
+    for batch in batches[:-1]:
+        writer.write(_batch(*batch))
+    with pytest.raises(KeyOrderError, match=words) as caught:
+        writer.write(_batch(*batches[-1]))
+    assert f'"{key.decode()}" follows "{before.decode()}"' in caught.value.message
+
+
+@pytest.mark.parametrize("version", [4, 5, 6])
+@pytest.mark.parametrize("compression", ["kNoCompression", "kSnappyCompression", "kLZ4Compression", "kZSTD"])
+def test_tables_have_the_version_and_compression_asked_for(version: int, compression: str, tmp_path: Path) -> None:
+    records = {b"%06d" % number: b"x" * 100 for number in range(1000)}
+    table = TableOptions(compression=compression, format_version=version)
+    with SstFile(_write(tmp_path / "a.sst", records, table)) as file:
+        properties = file.properties()
+    assert properties.format_version == version
+    assert properties.entries == 1000
+    assert (properties.data_bytes < properties.raw_bytes / 3) is (compression != "kNoCompression")
+
+
+def test_tables_are_such_that_the_oldest_owner_opens_them(tmp_path: Path) -> None:
+    """RocksDB 7.9, which Kafka Streams has up to 3.9, reads no format version above 5."""
+    file = _write(tmp_path / "a.sst", numbered(10))
+    create_database(tmp_path / "db", {"keyValueWithTimestamp": TableOptions()}, {"keyValueWithTimestamp": [file]}, {})
+    options = read_options(tmp_path / "db")
+    assert {family.format_version for family in options.values()} == {5}
+
+
+@settings(max_examples=20)
+@given(
+    parts=st.lists(st.integers(0, 40), min_size=1, max_size=4),
+    family=st.sampled_from(["default", "keyValueWithTimestamp", "a b", "größer"]),
+)
+def test_files_become_one_directory(tmp_path_factory: pytest.TempPathFactory, parts: list[int], family: str) -> None:
+    folder = tmp_path_factory.mktemp("create")
+    files = []
+    expected: dict[bytes, bytes] = {}
+    for number, count in enumerate(parts):
+        records = numbered(count, prefix=b"%d-" % number)
+        if records:
+            files.append(_write(folder / f"{number}.sst", records))
+        expected |= records
+    create_database(folder / "db", {family: TableOptions()}, {family: files}, {})
+    assert read_families(folder / "db") == {"default": {}, family: expected}
+
+
+def test_entries_are_put_beside_files(tmp_path: Path) -> None:
+    records = numbered(100)
+    create_database(
+        tmp_path / "db",
+        {"default": TableOptions(), "offsets": TableOptions()},
+        {"default": [_write(tmp_path / "a.sst", records)]},
+        {"offsets": [(b"status", bytes(8)), (b"topic-0", b"\x00" * 7 + b"\x05")]},
+    )
+    assert read_families(tmp_path / "db") == {
+        "default": records,
+        "offsets": {b"status": bytes(8), b"topic-0": b"\x00" * 7 + b"\x05"},
+    }
+
+
+def test_a_new_directory_holds_rocksdb_files_only(tmp_path: Path) -> None:
+    create_database(tmp_path / "db", {}, {"default": [_write(tmp_path / "a.sst", numbered(5))]}, {})
+    kinds = {path.name.split("-")[0].lstrip("0123456789") for path in (tmp_path / "db").iterdir()}
+    assert kinds == {"CURRENT", "IDENTITY", "LOCK", "MANIFEST", "OPTIONS", ".sst", ".log"}
+
+
+def test_nothing_is_left_to_the_write_ahead_log(tmp_path: Path) -> None:
+    create_database(tmp_path / "db", {"offsets": TableOptions()}, {}, {"offsets": [(b"status", bytes(8))]})
+    for log in (tmp_path / "db").glob("*.log"):
+        log.write_bytes(b"")
+    assert read_families(tmp_path / "db")["offsets"] == {b"status": bytes(8)}
+
+
+def test_new_tables_look_like_the_owners(tmp_path: Path) -> None:
+    create_database(tmp_path / "db", {}, {"default": [_write(tmp_path / "a.sst", numbered(5))]}, {})
+    ours = read_options(tmp_path / "db")["default"]
+    theirs = read_options(FIXTURE / "orders-app" / "0_0" / "rocksdb" / "orders")["default"]
+    assert (ours.comparator, ours.merge_operator, ours.compression) == (
+        theirs.comparator,
+        theirs.merge_operator,
+        theirs.compression,
+    )

@@ -1,0 +1,249 @@
+"""Running tasks: attempts, failures, deadlines, and nothing finished is ever thrown away."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from formats import StateRecord
+from migrate.errors import ChunkFailedError, ExitCode, MigrationError, RefusedError, RejectedError
+from migrate.executor import ATTEMPTS, InProcessExecutor, run_all
+from migrate.functions import ConversionRef
+from migrate.receipt import Receipt
+from migrate.rewriting import RewriteTask
+from migrate.tasks import Task, TaskFailure, TaskResult
+from tests.migrate.builders import chunk, receipt, rewrite_task
+from tests.support import RAW, make_store, numbered
+
+REF = ConversionRef(RAW, RAW)
+
+
+class WorkerLostError(Exception):
+    """What takes a worker down."""
+
+
+class _Scripted:
+    """An executor that does as the test says; real threads, no work."""
+
+    def __init__(self, do: Callable[[int, int], TaskResult], slots: int = 1) -> None:
+        self.slots = slots
+        self.attempts: dict[int, int] = {}
+        self.tasks: list[RewriteTask] = []
+        self.cancelled = False
+        self._do = do
+        self._lock = threading.Lock()
+
+    def run(self, task: Task) -> TaskResult:
+        assert isinstance(task, RewriteTask)
+        number = task.chunk.number
+        with self._lock:
+            self.tasks.append(task)
+            self.attempts[number] = attempt = self.attempts.get(number, 0) + 1
+        return self._do(number, attempt)
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+def _tasks(count: int, home: Path, ref: ConversionRef = REF) -> list[RewriteTask]:
+    (home / "chunks").mkdir(exist_ok=True)
+    return [rewrite_task(home, home / "none", chunk(number), ref) for number in range(count)]
+
+
+def _fine(number: int, _: int) -> TaskResult:
+    return receipt(number=number)
+
+
+def _run(
+    executor: _Scripted | InProcessExecutor, tasks: list[RewriteTask], *, deadline: float | None = None
+) -> tuple[list[int], list[int], BaseException | None]:
+    """(numbers started, numbers finished, failure)"""
+    started: list[int] = []
+    finished: list[int] = []
+
+    def on_start(task: Task) -> None:
+        assert isinstance(task, RewriteTask)
+        started.append(task.chunk.number)
+
+    try:
+        for batch in run_all(executor, tasks, on_start=on_start, deadline=deadline):
+            assert all(isinstance(result, Receipt) for _, result in batch)
+            finished += [result.number for _, result in batch if isinstance(result, Receipt)]
+    except MigrationError as error:
+        return started, finished, error
+    return started, finished, None
+
+
+@pytest.mark.parametrize("slots", [1, 2, 4])
+def test_every_task_is_run_once(slots: int, tmp_path: Path) -> None:
+    executor = _Scripted(_fine, slots)
+    started, finished, failure = _run(executor, _tasks(20, tmp_path))
+    assert started == list(range(20))
+    assert sorted(finished) == list(range(20))
+    assert failure is None
+    assert set(executor.attempts.values()) == {1}
+
+
+def test_no_more_runs_at_once_than_there_are_slots_and_one(tmp_path: Path) -> None:
+    running, most = 0, 0
+    lock = threading.Lock()
+
+    def work(number: int, _: int) -> TaskResult:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.005)
+        with lock:
+            running -= 1
+        return receipt(number=number)
+
+    _run(_Scripted(work, 3), _tasks(20, tmp_path))
+    assert 2 <= most <= 4
+
+
+def test_a_worker_that_dies_once_is_tried_again(tmp_path: Path) -> None:
+    def work(number: int, attempt: int) -> TaskResult:
+        if number == 1 and attempt == 1:
+            raise WorkerLostError
+        return receipt(number=number)
+
+    executor = _Scripted(work)
+    _, finished, failure = _run(executor, _tasks(3, tmp_path))
+    assert (sorted(finished), failure) == ([0, 1, 2], None)
+    assert executor.attempts == {0: 1, 1: 2, 2: 1}
+
+
+def test_a_worker_that_always_dies_fails_its_chunk_by_name(tmp_path: Path) -> None:
+    def work(number: int, _: int) -> TaskResult:
+        if number == 1:
+            raise WorkerLostError("out of memory\nand a long trace")
+        return receipt(number=number)
+
+    executor = _Scripted(work)
+    _, finished, failure = _run(executor, _tasks(10, tmp_path))
+    assert isinstance(failure, ChunkFailedError)
+    assert failure.exit_code is ExitCode.FAILED
+    assert "db chunk 1 [first, end)" in failure.message
+    assert "out of memory" in failure.message
+    assert "long trace" not in failure.message
+    assert executor.attempts[1] == ATTEMPTS
+    assert 0 in finished
+    assert len(executor.attempts) < 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "raised"),
+    [
+        ("RejectedError", ExitCode.FAILED, RejectedError),
+        ("CorruptionError", ExitCode.FAILED, ChunkFailedError),
+        ("RefusedError", ExitCode.REFUSED, MigrationError),
+    ],
+)
+def test_a_returned_failure_is_not_tried_again(
+    kind: str, code: ExitCode, raised: type[MigrationError], tmp_path: Path
+) -> None:
+    executor = _Scripted(lambda *_: TaskFailure(kind=kind, message="what", hint="next", exit_code=code))
+    _, finished, failure = _run(executor, _tasks(1, tmp_path))
+    assert finished == []
+    assert isinstance(failure, raised)
+    assert (failure.message, failure.hint, failure.exit_code) == ("what", "next", code)
+    assert executor.attempts == {0: 1}
+
+
+def test_an_error_of_ours_is_not_tried_again(tmp_path: Path) -> None:
+    def work(*_: int) -> TaskResult:
+        raise RefusedError("the session is gone")
+
+    executor = _Scripted(work)
+    assert isinstance(_run(executor, _tasks(5, tmp_path))[2], RefusedError)
+    assert max(executor.attempts.values()) == 1
+
+
+def test_what_runs_beside_a_failure_is_finished_and_handed_over_first(tmp_path: Path) -> None:
+    failed = threading.Event()
+
+    def work(number: int, _: int) -> TaskResult:
+        if number == 0:
+            failed.set()
+            return TaskFailure(kind="RejectedError", message="bad", hint="", exit_code=ExitCode.FAILED)
+        assert failed.wait(10)
+        time.sleep(0.1)
+        return receipt(number=number)
+
+    executor = _Scripted(work, 3)
+    started, finished, failure = _run(executor, _tasks(20, tmp_path))
+    assert isinstance(failure, RejectedError)
+    assert started == [0, 1, 2, 3]
+    assert sorted(finished) == [1, 2, 3]
+    assert not executor.cancelled
+
+
+def test_nothing_starts_past_the_deadline(tmp_path: Path) -> None:
+    def work(number: int, _: int) -> TaskResult:
+        time.sleep(0.05)
+        return receipt(number=number)
+
+    started, finished, failure = _run(_Scripted(work), _tasks(100, tmp_path), deadline=time.monotonic() + 0.2)
+    assert failure is None
+    assert 1 <= len(finished) == len(started) < 20
+
+
+def test_a_deadline_in_the_past_runs_nothing(tmp_path: Path) -> None:
+    assert _run(_Scripted(_fine), _tasks(3, tmp_path), deadline=time.monotonic() - 1) == ([], [], None)
+
+
+def test_an_exception_of_the_caller_cancels_what_runs(tmp_path: Path) -> None:
+    executor = _Scripted(_fine)
+
+    def on_start(_: Task) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(run_all(executor, _tasks(3, tmp_path), on_start=on_start))
+    assert executor.cancelled
+
+
+# Breadcrumbs
+
+
+def test_a_function_that_takes_the_worker_down_is_traced_to_its_record(tmp_path: Path) -> None:
+    path = make_store(tmp_path / "db", numbered(100))
+    executor = _Fatal()
+    task = rewrite_task(tmp_path, path, chunk(), ConversionRef(RAW, RAW, function=executor.convert))
+    (tmp_path / "chunks").mkdir()
+    with pytest.raises(ChunkFailedError, match=f'died {ATTEMPTS} times, last on the key "key-00000042"'):
+        list(run_all(executor, [task], on_start=lambda _: None))
+    assert not list((tmp_path / "chunks").glob("*.breadcrumb"))
+
+
+class _Fatal(InProcessExecutor):
+    """A function whose record 42 is the end of the worker."""
+
+    class DiedError(BaseException):
+        """Not an error that a conversion can catch."""
+
+    def convert(self, record: StateRecord) -> StateRecord:
+        if record.key == b"key-00000042":
+            raise self.DiedError
+        return record
+
+    def run(self, task: Task) -> TaskResult:
+        try:
+            return super().run(task)
+        except self.DiedError:
+            raise WorkerLostError("signal 11") from None
+
+
+def test_chunks_without_a_function_leave_no_breadcrumbs(tmp_path: Path) -> None:
+    executor = _Scripted(lambda number, attempt: _fine(number, attempt) if attempt > 1 else _die())
+    _run(executor, _tasks(1, tmp_path))
+    assert [task.breadcrumb for task in executor.tasks] == [None, None]
+
+
+def _die() -> TaskResult:
+    raise WorkerLostError

@@ -1,0 +1,154 @@
+"""The ledger: append-only, ordered, fenced, and only for its own migration."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from migrate.errors import ExitCode, FencedError, RefusedError
+from migrate.ledger import LEDGER_SCHEMA, Ledger, Row, Step, chunk_row, read_ledger
+from migrate.receipt import Receipt
+from tests.migrate.builders import receipt
+
+
+def _steps(rows: list[Row]) -> list[str]:
+    return [str(row.step) for row in rows]
+
+
+def test_there_is_no_ledger_yet(tmp_path: Path) -> None:
+    assert read_ledger(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rows_are_read_back_as_they_were_committed(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path, "m", "r1")
+    made = [receipt(None, b"\x00\xff", number=0), receipt(b"\x00\xff", None, number=1)]
+    ledger.commit(*(chunk_row(one) for one in made))
+    ledger.commit(ledger.row(Step.ASSEMBLED, partition="0_0/orders", detail={"folder": "new/r1/0_0/orders"}))
+    rows = read_ledger(tmp_path)
+    assert rows == ledger.rows
+    assert _steps(rows) == ["run", "chunk", "chunk", "assembled"]
+    assert [row.sequence for row in rows] == [1, 2, 2, 3]
+    assert [Receipt.model_validate_json(row.detail) for row in rows[1:3]] == made
+    assert [row.keys for row in rows[1:3]] == [one.keys for one in made]
+    assert (rows[1].records_in, rows[1].records_out, rows[1].rejected, rows[1].dropped) == (3, 1, 1, 1)
+    assert (rows[3].partition, rows[3].facts) == ("0_0/orders", {"folder": "new/r1/0_0/orders"})
+    assert all(row.committed_at_ms > 1_700_000_000_000 for row in rows)
+
+
+def test_receipts_that_come_together_share_a_commit(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path, "m", "r1")
+    before = DeltaTable(str(tmp_path / "ledger")).version()
+    ledger.commit(*(chunk_row(receipt(number=number)) for number in range(20)))
+    assert DeltaTable(str(tmp_path / "ledger")).version() == before + 1
+
+
+def test_a_later_run_goes_on_where_the_first_one_stopped(tmp_path: Path) -> None:
+    Ledger(tmp_path, "m", "r1").commit(chunk_row(receipt()))
+    rows = Ledger(tmp_path, "m", "r2").rows
+    assert [(row.run_id, str(row.step)) for row in rows] == [("r1", "run"), ("r", "chunk"), ("r2", "run")]
+
+
+def test_a_second_run_fences_the_first_one_off(tmp_path: Path) -> None:
+    first = Ledger(tmp_path, "m", "r1")
+    first.commit(chunk_row(receipt(number=0)))
+    second = Ledger(tmp_path, "m", "r2")
+    with pytest.raises(FencedError, match="another run") as caught:
+        first.commit(chunk_row(receipt(number=1)))
+    assert caught.value.exit_code is ExitCode.REFUSED
+    with pytest.raises(FencedError):
+        first.commit(chunk_row(receipt(number=1)))
+    second.commit(chunk_row(receipt(number=2)))
+    numbers = [Receipt.model_validate_json(row.detail).number for row in read_ledger(tmp_path) if row.step == "chunk"]
+    assert numbers == [0, 2]
+
+
+def test_another_migrations_ledger_is_refused_and_unchanged(tmp_path: Path) -> None:
+    Ledger(tmp_path, "m", "r1")
+    with pytest.raises(RefusedError, match="belongs to the migration m, this one is other"):
+        Ledger(tmp_path, "other", "r2")
+    assert _steps(read_ledger(tmp_path)) == ["run"]
+
+
+def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
+    Ledger(tmp_path, "m", "r1")
+    table = DeltaTable(str(tmp_path / "ledger"))
+    content = pq.ParquetFile(table.file_uris()[0]).read()
+    number = content.schema.get_field_index("schema_version")
+    newer = content.set_column(number, content.schema.field(number), pa.array([LEDGER_SCHEMA + 1], pa.int32()))
+    write_deltalake(table, newer, mode="append")
+    with pytest.raises(RefusedError, match=f"has schema {LEDGER_SCHEMA + 1}"):
+        Ledger(tmp_path, "m", "r2")
+    with pytest.raises(RefusedError, match="newer Stateferry"):
+        read_ledger(tmp_path)
+
+
+def test_of_racing_runs_at_most_one_can_commit_in_the_end(tmp_path: Path) -> None:
+    opened: list[Ledger] = []
+    refused: list[Exception] = []
+    gate = threading.Barrier(4)
+
+    def open_ledger(run_id: str) -> None:
+        gate.wait()
+        try:
+            opened.append(Ledger(tmp_path, "m", run_id))
+        except FencedError as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=open_ledger, args=(f"r{number}",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(opened) + len(refused) == 4
+    assert opened
+    commits = 0
+    for ledger in opened:
+        try:
+            ledger.commit(chunk_row(receipt()))
+            commits += 1
+        except FencedError:
+            continue
+    assert commits == 1
+    rows = read_ledger(tmp_path)
+    assert len({row.sequence for row in rows}) == len(rows)
+
+
+def test_the_table_is_append_only_and_keeps_its_log(tmp_path: Path) -> None:
+    Ledger(tmp_path, "m", "r1")
+    table = DeltaTable(str(tmp_path / "ledger"))
+    configuration = table.metadata().configuration
+    assert configuration == {"delta.appendOnly": "true", "delta.enableExpiredLogCleanup": "false"}
+
+
+def test_a_commit_is_synced_before_it_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Ledger(tmp_path, "m", "r1")
+    synced: list[Path] = []
+    real = os.fsync
+
+    def spy(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").resolve())
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", spy)
+    ledger.commit(chunk_row(receipt()))
+    log = tmp_path / "ledger" / "_delta_log"
+    assert [path.suffix for path in synced[:2]] == [".parquet", ".json"]
+    assert synced[1:] == [log / "00000000000000000002.json", tmp_path / "ledger", log]
+
+
+def test_more_commits_than_a_checkpoint_takes(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path, "m", "r1")
+    for number in range(120):
+        ledger.commit(chunk_row(receipt(number=number)))
+    numbers = [Receipt.model_validate_json(row.detail).number for row in read_ledger(tmp_path) if row.step == "chunk"]
+    assert numbers == list(range(120))
+    Ledger(tmp_path, "m", "r2")
+    with pytest.raises(FencedError):
+        ledger.commit(chunk_row(receipt()))
