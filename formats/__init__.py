@@ -1,6 +1,6 @@
 """What the bytes in a state store mean. Pure: bytes to records and back, no I/O."""
 
-from formats.conversion import CONVERSION_REVISION, Conversion, compile_conversion
+from formats.conversion import CONVERSION_REVISION, Conversion, Function, compile_conversion
 from formats.errors import (
     EntryError,
     FormatError,
@@ -22,6 +22,7 @@ __all__ = [
     "EntryError",
     "Format",
     "FormatError",
+    "Function",
     "FunctionError",
     "InvalidEntryError",
     "StateRecord",

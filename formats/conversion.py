@@ -68,6 +68,8 @@ class Conversion:
     def _call(function: Function, record: StateRecord) -> StateRecord | None:
         try:
             converted = function(record)
+        except (MemoryError, OSError):
+            raise  # the machine's trouble, not the record's: worth another attempt
         except (Exception, SystemExit) as error:
             raise FunctionError(f"the function raised {type(error).__name__}: {error}") from error
         if converted is not None and not isinstance(converted, StateRecord):

@@ -21,39 +21,48 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @contextmanager
 def spark_session(name: str, master: str | None, files: list[Path]) -> Iterator[SparkSession]:
-    """A session with our packages and the user's `files` on every executor; it ends with the block.
+    """A session with our packages and the user's `files` on every executor.
+
+    It ends with the block, unless the caller had one running already, which is used as it is.
 
     `master=None` leaves it to spark-submit, and to `local[*]` where that says nothing. Raises RefusedError where there
     is no Java.
     """
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    _provide_java()
-    builder = SparkSession.builder.appName(f"stateferry {name}")
-    for key, value in _settings(master).items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+    running = SparkSession.getActiveSession()
+    session = running or _new_session(name, master)
     try:
         with tempfile.TemporaryDirectory(prefix="stateferry-") as folder:
             for file in (*_packages(Path(folder)), *files):
                 session.sparkContext.addPyFile(str(file))
             yield session
     finally:
-        session.stop()
+        if running is None:
+            session.stop()
+
+
+def _new_session(name: str, master: str | None) -> SparkSession:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    _provide_java()
+    builder = SparkSession.builder.appName(f"stateferry {name}")
+    for key, value in _settings(master).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
 
 
 def _settings(master: str | None) -> dict[str, str]:
-    settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
-    submitted = os.environ.get("PYSPARK_GATEWAY_PORT") is not None  # spark-submit has a JVM running for us
-    if master is not None:
-        settings["spark.master"] = master
-    elif not submitted:
-        settings["spark.master"] = "local[*]"
-    return settings
+    """Under spark-submit the user's own settings hold; else a session that is quick to start and quiet."""
+    if _is_submitted():
+        return {} if master is None else {"spark.master": master}
+    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+    return {"spark.master": master or "local[*]", **quiet}
+
+
+def _is_submitted() -> bool:
+    return "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has started a JVM for us
 
 
 def _provide_java() -> None:
-    if os.environ.get("PYSPARK_GATEWAY_PORT") is not None:
+    if _is_submitted():
         return
     try:
         os.environ["JAVA_HOME"] = str(find_java_home())

@@ -21,7 +21,11 @@ class SparkExecutor:
 
     def __init__(self, context: SparkContext) -> None:
         self._context = context
-        self.slots = context.defaultParallelism
+
+    @property
+    def slots(self) -> int:
+        """As many as the executors have now: on a cluster they come one by one."""
+        return self._context.defaultParallelism
 
     def run(self, task: Task) -> TaskResult:
         """A job of its own. Raises Py4JJavaError where the worker dies."""

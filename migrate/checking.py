@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from migrate.errors import RefusedError
 from migrate.events import Listener, ignore
+from migrate.identity import check_identity, spec_identity
 from migrate.ledger import read_ledger
 from migrate.plan_model import load_plan
 from migrate.progress_state import committed_receipts, pending_chunks
@@ -13,7 +14,11 @@ from migrate.spec import Spec
 from migrate.steps.assemble import assembled_folders
 from migrate.steps.publish import published_path
 from migrate.steps.verify import Mode, NewStores, compare, mismatch_error
+from migrate.stores.lock import check_unlocked
 from migrate.system_errors import system_errors_explained
+
+_MOVED_ON = "has an application written to the published directory since? else do not use it, and report this"
+_RERUN = "stateferry run SPEC assembles the new stores again from their chunks"
 
 
 @system_errors_explained()
@@ -30,6 +35,8 @@ def verify(spec: Spec, *, mode: Mode = "full", master: str | None = None, on_eve
     receipts = committed_receipts(rows, spec.home)
     if plan is None or pending_chunks(plan, receipts):
         raise RefusedError(f"the migration {spec.name!r} is not rewritten yet", hint="stateferry run SPEC")
+    context = make_context(spec, on_event)
+    check_identity(plan, spec_identity(spec, context.ref))
     folders = assembled_folders(rows, spec.home)
     published = published_path(rows)
     if published is not None and not published.is_dir():
@@ -39,12 +46,14 @@ def verify(spec: Spec, *, mode: Mode = "full", master: str | None = None, on_eve
     if len(folders) < len(plan.partitions):
         raise RefusedError(f"the new stores of {spec.name!r} are not assembled yet", hint="stateferry run SPEC")
     stores = NewStores(folders, receipts)
-    context = make_context(spec, on_event)
+    stored = [(folders[partition.id], partition.databases) for partition in plan.partitions]
+    locks = [folder / database / "LOCK" for folder, databases in stored for database in databases]
+    check_unlocked(locks)
     with executor_opener(master)(spec) as executor:
         context.notify("verify.started", mode=mode, records=sum(receipt.records_out for receipt in receipts))
         found = compare(context, executor, plan, stores, mode)
     if not found.ok:
-        raise mismatch_error(found)
+        raise mismatch_error(found, hint=_MOVED_ON if published is not None else _RERUN)
     return VerifyReport(
         name=spec.name, migration_id=plan.migration_id, verification=found, stores=tuple(folders.values())
     )

@@ -12,7 +12,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from migrate.receipt import Receipt
 from migrate.rejects import REJECT_SCHEMA
-from migrate.stores.files import fsync_tree
+from migrate.stores.files import delta_uri, fsync_tree
 
 _COLUMNS = pa.schema([pa.field("attempt", pa.string()), pa.field("chunk", pa.int64()), *REJECT_SCHEMA])
 
@@ -59,6 +59,6 @@ def _append(table: DeltaTable, receipt: Receipt, file: Path) -> None:
 
 def _open_or_create(folder: Path) -> DeltaTable:
     try:
-        return DeltaTable(str(folder))
+        return DeltaTable(delta_uri(folder))
     except TableNotFoundError:
-        return DeltaTable.create(str(folder), Schema.from_arrow(_COLUMNS), name="stateferry dead letters")
+        return DeltaTable.create(delta_uri(folder), Schema.from_arrow(_COLUMNS), name="stateferry dead letters")

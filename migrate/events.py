@@ -35,6 +35,8 @@ EVENTS = (
     "verify.progressed",
     "verify.committed",
     "publish.started",
+    "publish.built",
+    "publish.intended",
     "publish.renamed",
     "publish.committed",
 )

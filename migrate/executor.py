@@ -8,6 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from threading import Event
 from typing import Protocol
 
 from migrate.breadcrumb import read_breadcrumb
@@ -17,6 +18,7 @@ from migrate.rewriting import RewriteTask
 from migrate.tasks import Task, TaskFailure, TaskResult, run_task
 
 ATTEMPTS = 3
+_MOST_AT_ONCE = 4096  # threads are only made as tasks come; a cluster's slots may grow while a run goes on
 Finished = list[tuple[Task, TaskResult]]
 """Tasks that finished together."""
 
@@ -66,14 +68,15 @@ def run_all(
     left = iter(tasks)
     failures: list[BaseException] = []
     running: dict[Future[TaskResult], Task] = {}
-    width = 1 if executor.slots == 1 else executor.slots + 1
-    with ThreadPoolExecutor(width, "stateferry") as pool:
+    cancelled = Event()
+    with ThreadPoolExecutor(_MOST_AT_ONCE, "stateferry") as pool:
         try:
             while True:
+                width = 1 if executor.slots == 1 else executor.slots + 1
                 room = 0 if failures or _is_past(deadline) else width - len(running)
                 for task in islice(left, room):
                     on_start(task)
-                    running[pool.submit(_attempt, executor, task)] = task
+                    running[pool.submit(_attempt, executor, task, cancelled)] = task
                 if not running:
                     break
                 done, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -82,6 +85,7 @@ def run_all(
                 if finished := [(task, future.result()) for task, future in ended if future.exception() is None]:
                     yield finished
         except BaseException:
+            cancelled.set()
             executor.cancel()
             for future in running:
                 future.cancel()
@@ -94,7 +98,7 @@ def _is_past(deadline: float | None) -> bool:
     return deadline is not None and time.monotonic() >= deadline
 
 
-def _attempt(executor: Executor, task: Task) -> TaskResult:
+def _attempt(executor: Executor, task: Task, cancelled: Event) -> TaskResult:
     """A few attempts where a worker dies; from the second one on it leaves a trace of the record that it is at."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
@@ -102,7 +106,7 @@ def _attempt(executor: Executor, task: Task) -> TaskResult:
         except MigrationError:
             raise
         except Exception as error:
-            if attempt == ATTEMPTS:
+            if attempt == ATTEMPTS or cancelled.is_set():
                 raise _worker_died(task, error) from error
             task = _with_breadcrumb(task)
             continue

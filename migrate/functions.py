@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
@@ -13,11 +12,12 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 
-from formats import Conversion, StateRecord, get_format
+from formats import Conversion, Function, get_format
 from migrate.errors import SpecError
+from migrate.function_identity import function_digest
 from migrate.spec import Spec
 
-Function = Callable[[StateRecord], StateRecord | None]
+OUR_PACKAGES = ("formats", "migrate", "jobs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,9 @@ def conversion_ref(spec: Spec, function: Function | None = None) -> ConversionRe
     section = spec.conversion
     files = tuple(str(spec.resolve(path)) for path in section.py_files)
     for file in files:
-        if not Path(file).exists():
-            raise SpecError(f"[conversion] py_files: {file} does not exist", hint="check the path")
+        if not Path(file).is_file():
+            hint = "name a .py file, or a .zip of a package"
+            raise SpecError(f"[conversion] py_files: {file} is not a file", hint=hint)
     return ConversionRef(
         source=spec.source.format,
         target=spec.target.format,
@@ -66,6 +67,8 @@ def load_conversion(ref: ConversionRef) -> Conversion:
 def load_function(name: str, search_path: tuple[str, ...]) -> Function:
     """Import `module:name`. Raises SpecError, which says where it looked."""
     module_name, _, attribute = name.partition(":")
+    if module_name.partition(".")[0] in OUR_PACKAGES:
+        raise SpecError(f"{module_name!r} is a name of Stateferry's own", hint="give that module another name")
     hint = "put the module beside the spec or name its file in [conversion] py_files"
     try:
         module = _import(module_name, search_path)
@@ -106,17 +109,18 @@ def _no_function(module: ModuleType, attribute: str) -> SpecError:
     )
 
 
-def function_digest(ref: ConversionRef) -> str:
-    """What the function's code is, for the migration's identity: its module's file and every py_file."""
+def conversion_digest(ref: ConversionRef) -> str:
+    """What the function's code is, for the migration's identity: its modules and every py_file; empty without one."""
     if ref.function is None:
         return ""
     function = load_conversion(ref).function
-    module = sys.modules.get(getattr(function, "__module__", ""))
+    assert function is not None
     files = [Path(entry) for entry in ref.search_path if Path(entry).is_file()]
-    if module is not None and module.__file__ is not None and Path(module.__file__).is_file():
-        files.append(Path(module.__file__))
-    digest = hashlib.sha256(getattr(function, "__qualname__", "").encode())
-    for file in dict.fromkeys(files):
+    own = getattr(sys.modules.get(function.__module__), "__file__", None)
+    folders = [Path(entry) if Path(entry).is_dir() else Path(entry).parent for entry in ref.search_path]
+    folders += [Path(own).parent] if own is not None and not ref.search_path else []
+    digest = hashlib.sha256(function_digest(function, folders).encode())
+    for file in files:
         digest.update(file.read_bytes())
     return digest.hexdigest()
 
@@ -126,5 +130,11 @@ def module_files(ref: ConversionRef) -> list[Path]:
     if not isinstance(ref.function, str):
         return []
     files = [Path(entry) for entry in ref.search_path if Path(entry).is_file()]
-    beside = Path(ref.search_path[-1]) / f"{ref.function.partition(':')[0]}.py"
+    package = ref.function.partition(":")[0].partition(".")[0]
+    if (Path(ref.search_path[-1]) / package).is_dir():
+        raise SpecError(
+            f"the package {package!r} beside the spec does not reach Spark's executors",
+            hint="zip it, and name the zip in [conversion] py_files",
+        )
+    beside = Path(ref.search_path[-1]) / f"{package}.py"
     return [*files, beside] if beside.is_file() and beside not in files else files

@@ -8,32 +8,44 @@ from pathlib import Path
 
 from formats import CONVERSION_REVISION
 from migrate.errors import SourceChangedError
-from migrate.functions import ConversionRef, function_digest
+from migrate.functions import ConversionRef, conversion_digest
 from migrate.plan_model import Plan
 from migrate.source import Source, snapshot_directory
 from migrate.spec import Spec
 from migrate.store_partition import StorePartition
 from migrate.stores.rocksdb import open_read_only
 
+_STORE = "store "
+
 
 def migration_identity(spec: Spec, source: Source, ref: ConversionRef) -> dict[str, str]:
-    """By name: the source's files, what the spec says of the result, and the code that makes it.
+    """By name: what the spec says of the result, the code that makes it, and the source's files.
 
     `[run]`, the engine, the Spark master and this tool's version change nothing in the result, and are no part of it.
     """
+    return spec_identity(spec, ref) | store_identity(source)
+
+
+def store_identity(source: Source) -> dict[str, str]:
+    """The part of the identity that is the source's files."""
+    return {
+        _store_name(partition, database): _store_digest(directory)
+        for partition in source.partitions
+        for database, directory in partition.directories(source.path).items()
+    }
+
+
+def spec_identity(spec: Spec, ref: ConversionRef) -> dict[str, str]:
+    """The part of the identity that can be told without the source."""
     sections = {
         "[source]": spec.source.model_dump_json(),
         "[target]": spec.target.model_dump_json(),
         "[conversion]": spec.conversion.model_dump_json(exclude={"allow", "py_files"}),
-        "conversion revision": str(CONVERSION_REVISION),
-        "function": function_digest(ref),
         "[conversion] allow key-change": str(ref.keys_may_change),
+        "conversion revision": str(CONVERSION_REVISION),
+        "function": conversion_digest(ref),
     }
-    digests = {name: _digest(text) for name, text in sections.items()}
-    for partition in source.partitions:
-        for database, directory in partition.directories(source.path).items():
-            digests[_store_name(partition, database)] = _store_digest(directory)
-    return digests
+    return {name: _digest(text) for name, text in sections.items()}
 
 
 def check_snapshot(home: Path, source: Source, identity: dict[str, str]) -> None:
@@ -49,7 +61,7 @@ def check_snapshot(home: Path, source: Source, identity: dict[str, str]) -> None
 
 
 def _store_name(partition: StorePartition, database: str) -> str:
-    return f"store {partition.id} {database}".removesuffix(" .")
+    return f"{_STORE}{partition.id} {database}".removesuffix(" .")
 
 
 def _store_digest(directory: Path) -> str:
@@ -64,11 +76,15 @@ def migration_id(identity: dict[str, str]) -> str:
 
 
 def check_identity(plan: Plan, identity: dict[str, str]) -> None:
-    """Raises SourceChangedError naming what is not as it was when the plan was stored."""
-    if plan.identity == identity:
-        return
-    names = {*plan.identity, *identity}
+    """Raises SourceChangedError naming what is not as it was when the plan was stored.
+
+    Of an identity in part, that part is compared.
+    """
+    are_compared = {name.startswith(_STORE) for name in identity}
+    names = {name for name in (*plan.identity, *identity) if name.startswith(_STORE) in are_compared}
     changed = sorted(name for name in names if plan.identity.get(name) != identity.get(name))
+    if not changed:
+        return
     raise SourceChangedError(
         f"this is not the migration that was begun; changed since: {', '.join(changed)}",
         hint="restore what changed to go on, or remove the migration's folder in work_dir to begin anew; "

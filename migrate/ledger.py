@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,7 +25,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from migrate.errors import FencedError, RefusedError
 from migrate.keyrange import KeyRange, Stored
 from migrate.receipt import Receipt
-from migrate.stores.files import fsync_directory, fsync_file, make_directories
+from migrate.stores.files import delta_uri, fsync_directory, fsync_file, make_directories
 from migrate.system_errors import explain_system_error
 
 LEDGER_SCHEMA = 1
@@ -179,13 +181,13 @@ class Ledger:
             pass
         try:
             return DeltaTable.create(
-                str(self._folder),
+                delta_uri(self._folder),
                 Schema.from_arrow(_COLUMNS),
                 name="stateferry ledger",
                 configuration={"delta.appendOnly": "true", "delta.enableExpiredLogCleanup": "false"},
             )
         except DeltaError:
-            return DeltaTable(str(self._folder))  # another run made it first; the first commit decides
+            return DeltaTable(delta_uri(self._folder))  # another run made it first; the first commit decides
 
     def _sync(self) -> None:
         """Data files, then the log that names them, then both directories."""
@@ -209,7 +211,7 @@ def _folder(home: Path) -> Path:
 
 def _open(folder: Path) -> DeltaTable:
     try:
-        return DeltaTable(str(folder))
+        return DeltaTable(delta_uri(folder))
     except TableNotFoundError:
         raise
     except DeltaError as error:
@@ -225,7 +227,7 @@ def _damaged(folder: str, error: Exception) -> RefusedError:
 
 def _read(table: DeltaTable) -> list[Row]:
     try:
-        content = [row for file in table.file_uris() for row in _file_rows(Path(file))]
+        content = [row for file in _data_files(table) for row in _file_rows(file)]
     except (pa.ArrowException, FileNotFoundError) as error:
         raise _damaged(table.table_uri, error) from error
     newest = max((row["schema_version"] for row in content), default=LEDGER_SCHEMA)
@@ -236,6 +238,12 @@ def _read(table: DeltaTable) -> list[Row]:
         )
     rows = [Row.model_construct(**{**row, "step": Step(row["step"])}) for row in content]
     return sorted(rows, key=lambda row: row.sequence)
+
+
+def _data_files(table: DeltaTable) -> list[Path]:
+    """Not by the URIs that delta-rs gives, in which the path's special characters are escaped."""
+    folder = Path(url2pathname(urlsplit(table.table_uri).path))
+    return [folder / uri.rpartition("/")[2] for uri in table.file_uris()]
 
 
 def _file_rows(file: Path) -> list[dict[str, Any]]:

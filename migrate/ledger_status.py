@@ -19,7 +19,7 @@ def status(spec: Spec) -> StatusReport:
     """Where the migration stands. Raises RefusedError for a plan or a ledger of a newer schema."""
     plan = load_plan(spec.home)
     if plan is None:
-        return StatusReport(name=spec.name, state="not started", next_step="stateferry run SPEC")
+        return StatusReport(name=spec.name, state="not started", next_step=_next_step(spec, "not started"))
     rows = read_ledger(spec.home)
     if any(row.migration_id != plan.migration_id for row in rows):
         raise RefusedError(f"plan and ledger in {spec.home} belong to different migrations", hint="restore the folder")
@@ -41,18 +41,26 @@ def status(spec: Spec) -> StatusReport:
         last_commit_ms=max((row.committed_at_ms for row in rows), default=None),
         verification=last_verification(rows),
         published=published_path(rows),
-        next_step=_NEXT[state],
+        next_step=_next_step(spec, state),
     )
 
 
 _NEXT: dict[State, str] = {
     "not started": "stateferry run SPEC",
     "rewriting": "stateferry run SPEC (resumes)",
-    "assembled": "stateferry run SPEC (verifies)",
-    "verified": "the new stores stand in the work_dir, the old ones are as they were",
-    "mismatch": "keep the work_dir: the new stores are not what the old ones convert to",
+    "mismatch": "stateferry run SPEC assembles the new stores again from their chunks, and compares them",
     "published": "point the application at the new state directory",
 }
+
+
+def _next_step(spec: Spec, state: State) -> str:
+    if state in _NEXT:
+        return _NEXT[state]
+    if spec.target_path is not None:
+        return "stateferry run SPEC (verifies and publishes)"
+    if state == "assembled" and spec.run.verify != "off":
+        return "stateferry run SPEC (verifies)"
+    return "the new stores stand in the work_dir, the old ones are as they were"
 
 
 def _state(plan: Plan, rows: list[Row], spec: Spec, *, is_rewritten: bool) -> State:

@@ -12,6 +12,7 @@ from migrate.errors import RefusedError
 from migrate.identity import migration_id
 from migrate.keyrange import show_key
 from migrate.plan_model import Chunk, DatabasePlan, Lane, Plan
+from migrate.publishing import check_can_be_carried_over
 from migrate.source import Source, check_default_is_empty, lanes, snapshot_directory
 from migrate.spec import Spec
 from migrate.stores.files import total_size
@@ -21,6 +22,8 @@ from migrate.stores.sst import SstFile, SstFormatError
 
 SAMPLE_PLACES = 32
 SAMPLE_RUN = 8
+SAMPLE_SHARE = 0.01
+SAMPLE_MIN_BYTES = 1 << 16
 SPACE_MARGIN = 1.2
 
 
@@ -57,6 +60,11 @@ def changelog_note(conversion: Conversion) -> str:
         return "no changelog is involved"
     if conversion.changes_changelog:
         return "the changelog no longer matches the store (allowed by name): a restore brings the old records back"
+    if "timestamp" in conversion.target.carries - conversion.source.carries:
+        return (
+            "the changelog holds the bare values and stays right; a store that is restored from it has the changelog's "
+            f"timestamps, where this one has {conversion.default_timestamp_ms}"
+        )
     return "the changelog holds the bare values and stays right: a restore gives the same records"
 
 
@@ -70,6 +78,12 @@ def check_target(spec: Spec, source: Source) -> None:
             raise RefusedError(
                 f"[target] path {target} and the source contain each other", hint="name a path beside the source"
             )
+        check_can_be_carried_over(source.path)
+    if "%" in str(spec.home):
+        raise RefusedError(
+            f"the path of work_dir {spec.home} has a % in it, which delta-rs takes for an escape",
+            hint="choose another work_dir",
+        )
     if spec.home.is_relative_to(source.path):
         raise RefusedError(
             f"work_dir {spec.home.parent} lies inside the application's state directory",
@@ -202,9 +216,14 @@ def _check_sample(
     """
     converted = 0
     reasons: list[str] = []
+    budget = max(SAMPLE_MIN_BYTES, int(SAMPLE_SHARE * database.data_bytes)) // len(database.lanes)
     for lane in database.lanes:
+        left = budget
         for start in _spread(starts):
-            batch = opened.sample(lane.source, start, SAMPLE_RUN)
+            if left <= 0:
+                break
+            batch = opened.sample(lane.source, start, SAMPLE_RUN, left)
+            left -= batch.size
             for key, value in zip(batch.keys, batch.values, strict=True):
                 try:
                     _check_pure(conversion, key, value)
@@ -229,5 +248,8 @@ def _check_pure(conversion: Conversion, key: bytes, value: bytes) -> None:
 
 
 def _spread(bounds: list[bytes | None]) -> list[bytes | None]:
+    """Some of these, evenly spread, in an order in which the first few are spread as well."""
     step = max(1, len(bounds) // SAMPLE_PLACES)
-    return bounds[::step][:SAMPLE_PLACES]
+    places = bounds[::step][:SAMPLE_PLACES]
+    order = sorted(range(len(places)), key=lambda place: f"{place:08b}"[::-1])
+    return [places[place] for place in order]

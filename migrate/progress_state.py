@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from pathlib import Path
 
@@ -16,9 +17,43 @@ Place = tuple[str, str]
 
 
 def committed_receipts(rows: list[Row], home: Path) -> list[Receipt]:
-    """The receipts of committed chunks whose files are still there; a missing file makes its chunk undone (I1)."""
-    receipts = [Receipt.model_validate_json(row.detail) for row in rows if row.step is Step.CHUNK]
-    return [receipt for receipt in receipts if _has_files(receipt, home)]
+    """The receipts of committed chunks whose files are still there; a missing file makes its chunk undone (I1).
+
+    A later receipt takes the place of every earlier one that it overlaps: such a chunk was rewritten on purpose.
+    """
+    kept: dict[Place, list[Receipt]] = defaultdict(list)
+    for row in rows:
+        if row.step is Step.CHUNK:
+            receipt = Receipt.model_validate_json(row.detail)
+            if _has_files(receipt, home):
+                _put(kept[receipt.partition, receipt.database], receipt)
+    return [receipt for receipts in kept.values() for receipt in receipts]
+
+
+def _put(receipts: list[Receipt], new: Receipt) -> None:
+    """Into a list of disjoint receipts, in key order."""
+    begin = bisect_left(receipts, new.keys.start or b"", key=lambda receipt: receipt.keys.start or b"")
+    if begin > 0 and _reaches_into(receipts[begin - 1], new):
+        begin -= 1
+    end = begin
+    while end < len(receipts) and (new.keys.end is None or (receipts[end].keys.start or b"") < new.keys.end):
+        end += 1
+    receipts[begin:end] = [new]
+
+
+def _reaches_into(before: Receipt, new: Receipt) -> bool:
+    return before.keys.end is None or before.keys.end > (new.keys.start or b"")
+
+
+def acceptable(receipts: list[Receipt], on_reject: str) -> list[Receipt]:
+    """Without those whose rejects were treated otherwise than the spec now says: such chunks are undone."""
+    return [
+        receipt
+        for receipt in receipts
+        if not receipt.rejected
+        or on_reject == "skip"
+        or (on_reject == "dead-letter" and receipt.rejects_file is not None)
+    ]
 
 
 def _has_files(receipt: Receipt, home: Path) -> bool:

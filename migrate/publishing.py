@@ -6,8 +6,9 @@ import os
 import shutil
 from pathlib import Path
 
+from migrate.errors import RefusedError
 from migrate.stores.files import copy_file, fsync_directory, fsync_tree, keep_owner, link_or_copy, make_directories
-from migrate.stores.layout import is_immutable
+from migrate.stores.layout import is_immutable, unreadable
 
 
 def build_directory(source: Path, new_stores: dict[Path, Path], temporary: Path) -> None:
@@ -37,12 +38,12 @@ def rename_into_place(temporary: Path, target: Path) -> None:
 
 
 def _carry_over(source: Path, target: Path, *, leave_out: set[Path]) -> None:
-    for folder, folders, names in os.walk(source):
+    for folder, folders, names in os.walk(source, onerror=_raise):
         here = Path(folder)
-        folders[:] = [name for name in folders if here / name not in leave_out]
-        there = target / here.relative_to(source)
         if here in leave_out:
+            folders.clear()
             continue
+        there = target / here.relative_to(source)
         there.mkdir(exist_ok=True)
         for name in names:
             file = here / name
@@ -62,3 +63,19 @@ def _own_like(old: Path, new: Path) -> None:
     for folder, _, names in os.walk(new):
         for path in (Path(folder), *(Path(folder, name) for name in names)):
             keep_owner(old, path)
+
+
+def check_can_be_carried_over(source: Path) -> None:
+    """Raises RefusedError for what a copy of this state directory would silently lack."""
+    for folder, folders, names in os.walk(source, onerror=_raise):
+        for name in (*folders, *names):
+            path = Path(folder, name)
+            if path.is_symlink():
+                raise RefusedError(
+                    f"{path} is a symbolic link, which [target] path cannot carry over",
+                    hint="put the directory itself there, or leave [target] path out",
+                )
+
+
+def _raise(error: OSError) -> None:
+    raise unreadable(Path(error.filename)) if isinstance(error, PermissionError) else error

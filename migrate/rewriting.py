@@ -51,13 +51,12 @@ def rewrite_chunk(task: RewriteTask) -> Receipt:
 
     Raises ChunkFailedError, CorruptionError or RejectedError; the attempt's files are gone then.
     """
-    started = time.perf_counter()
     attempt = _Attempt(task)
     make_directories(attempt.folder)
     try:
         with open_read_only(Path(task.source)) as source, leaving_breadcrumbs(task.breadcrumb) as on_record:
             lanes = [attempt.rewrite_lane(source, lane, on_record) for lane in task.lanes]
-        kept = isinstance(attempt.rejects, KeepRejects) and attempt.rejects.finish()
+        return attempt.receipt(lanes)
     except BaseException as error:
         attempt.discard()
         if isinstance(error, CorruptionError):
@@ -65,32 +64,13 @@ def rewrite_chunk(task: RewriteTask) -> Receipt:
         if isinstance(error, KeyOrderError):
             raise ChunkFailedError(f"{task.chunk}: {error.message}", hint=error.hint) from error
         raise
-    fsync_directory(attempt.folder)
-    receipt = Receipt(
-        migration_id=task.migration_id,
-        run_id=task.run_id,
-        attempt=attempt.name,
-        partition=task.chunk.partition,
-        database=task.chunk.database,
-        number=task.chunk.number,
-        keys=task.chunk.keys,
-        scanned=tuple(scanned for scanned, _ in lanes),
-        written=tuple(written for _, written in lanes),
-        dropped=attempt.dropped,
-        rejected=attempt.rejects.count,
-        rejects_file=attempt.relative(attempt.rejects_file) if kept else None,
-        seconds=round(time.perf_counter() - started, 6),
-        engine=portable.NAME,
-        host=socket.gethostname(),
-    )
-    write_durably(attempt.folder / f"{attempt.name}.receipt.json", receipt.model_dump_json().encode())
-    return receipt
 
 
 class _Attempt:
     """The files and counts of one attempt."""
 
     def __init__(self, task: RewriteTask) -> None:
+        self._started = time.perf_counter()
         self._task = task
         self._conversion = load_conversion(task.conversion)
         self.name = f"{task.chunk.number:06d}-{uuid.uuid4().hex[:12]}"
@@ -99,7 +79,32 @@ class _Attempt:
         self.rejects: Rejects = self._policy()
         self.dropped = 0
 
-    def relative(self, file: Path) -> str:
+    def receipt(self, lanes: list[tuple[Scanned, Written]]) -> Receipt:
+        """What was done, written beside the files once they and their names are durable (I1)."""
+        task = self._task
+        kept = isinstance(self.rejects, KeepRejects) and self.rejects.finish()
+        fsync_directory(self.folder)
+        receipt = Receipt(
+            migration_id=task.migration_id,
+            run_id=task.run_id,
+            attempt=self.name,
+            partition=task.chunk.partition,
+            database=task.chunk.database,
+            number=task.chunk.number,
+            keys=task.chunk.keys,
+            scanned=tuple(scanned for scanned, _ in lanes),
+            written=tuple(written for _, written in lanes),
+            dropped=self.dropped,
+            rejected=self.rejects.count,
+            rejects_file=self._relative(self.rejects_file) if kept else None,
+            seconds=round(time.perf_counter() - self._started, 6),
+            engine=portable.NAME,
+            host=socket.gethostname(),
+        )
+        write_durably(self.folder / f"{self.name}.receipt.json", receipt.model_dump_json().encode())
+        return receipt
+
+    def _relative(self, file: Path) -> str:
         return str(file.relative_to(self._task.home))
 
     def rewrite_lane(
@@ -127,7 +132,7 @@ class _Attempt:
             Scanned(family=lane.source, records=scanned.records, size=scanned.size, digest=str(scanned)),
             Written(
                 family=lane.target,
-                file=None if writer is None else self.relative(file),
+                file=None if writer is None else self._relative(file),
                 records=written.records,
                 size=written.size,
                 digest=str(written),

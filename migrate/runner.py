@@ -9,17 +9,20 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from pathlib import Path
 from typing import Protocol, cast
 
+from formats import Function
 from migrate.dead_letters import write_dead_letters
 from migrate.errors import RefusedError
 from migrate.events import Listener, ignore
 from migrate.executor import Executor, InProcessExecutor
-from migrate.functions import Function, conversion_ref, load_conversion
+from migrate.functions import conversion_ref, load_conversion
+from migrate.identity import check_identity, spec_identity
 from migrate.ledger import Ledger, read_ledger
 from migrate.plan_model import load_plan
-from migrate.planning import check_conversion
-from migrate.progress_state import committed_receipts
+from migrate.planning import check_conversion, check_target
+from migrate.progress_state import acceptable, committed_receipts
 from migrate.report import RunReport, Verification
 from migrate.run_report import report_of
+from migrate.source import find_source
 from migrate.spec import Spec, parse_spec
 from migrate.steps.assemble import assemble
 from migrate.steps.context import Context
@@ -28,6 +31,7 @@ from migrate.steps.publish import publish, published_path
 from migrate.steps.rewrite import rewrite
 from migrate.steps.verify import NewStores, last_verification, verify
 from migrate.stores.files import remove_tree
+from migrate.stores.lock import one_run_at_a_time
 from migrate.system_errors import system_errors_explained
 
 SPARK_MODULE = "jobs.spark"
@@ -82,15 +86,22 @@ def run_with(
     check_conversion(spec, context.conversion)
     if (done := _report_of_published(context)) is not None:
         return done
+    if load_plan(context.home) is None:
+        check_target(spec, find_source(spec))
+    with one_run_at_a_time(context.home):
+        return _run(context, open_executor)
+
+
+def _run(context: Context, open_executor: ExecutorOpener) -> RunReport:
     clock = _Clock()
     with clock.phase("plan"):
         plan = prepare(context)
     ledger = Ledger(context.home, plan.migration_id, context.run_id)
-    before = committed_receipts(ledger.rows, context.home)
+    before = acceptable(committed_receipts(ledger.rows, context.home), context.spec.run.on_reject)
     context.notify("run.begun", plan=plan, done=before)
     with ExitStack() as resources:
         with clock.phase("start"):
-            executor = resources.enter_context(open_executor(spec))
+            executor = resources.enter_context(open_executor(context.spec))
         with clock.phase("rewrite"):
             receipts = rewrite(context, executor, plan, ledger, before=before)
             dead_letters = write_dead_letters(context.home, receipts)
@@ -158,6 +169,7 @@ def _report_of_published(context: Context) -> RunReport | None:
     path = published_path(rows)
     if plan is None or path is None:
         return None
+    check_identity(plan, spec_identity(context.spec, context.ref))
     if not path.is_dir():
         raise RefusedError(
             f"this migration was published at {path}, and that directory is not there any more",

@@ -48,6 +48,8 @@ class Mismatch(Stored):
 
     def __str__(self) -> str:
         where = f"{self.partition}, column family {self.family!r}, key {show_key(self.key)}"
+        if not self.key:
+            return f"{self.partition}, column family {self.family!r}: {self.field}: {self.expected}, is {self.actual}"
         if self.kind == "missing":
             return f"missing in the new store: {where}"
         if self.kind == "extra":

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from formats.program import IDENTITY, ByteProgram, Copy, Insert, Operation, Skip, fixed_size
 from migrate.stores.batch import Batch, Buffer
@@ -95,21 +96,26 @@ class _CompiledColumn:
         if size < self._needed:
             raise TooShortError
         new_size = _converted_size(self._operations, size)
-        rows = np.ndarray((count, size), np.uint8, joined)
-        matrix = np.empty((count, new_size), np.uint8)
+        out = np.empty(count * new_size, np.uint8)
         at = to = 0
         for operation in self._operations:
             if isinstance(operation, Insert):
-                matrix[:, to : to + len(operation.data)] = np.ndarray(len(operation.data), np.uint8, operation.data)
-                to += len(operation.data)
+                taken = len(operation.data)
+                _field(out, to, taken, count, new_size)[...] = np.void(operation.data)
+                to += taken
                 continue
             taken = size - at if operation.size is None else operation.size
-            if isinstance(operation, Copy):
-                matrix[:, to : to + taken] = rows[:, at : at + taken]
+            if isinstance(operation, Copy) and taken:
+                _field(out, to, taken, count, new_size)[...] = _field(joined, at, taken, count, size)
                 to += taken
             at += taken
-        flat = matrix.reshape(-1).data
+        flat = out.data
         return list(_cutter(new_size, count).unpack(flat)), flat, new_size
+
+
+def _field(buffer: Buffer | npt.NDArray[np.uint8], at: int, size: int, count: int, row: int) -> npt.NDArray[np.void]:
+    """`size` bytes from `at` on in each row; as one item, which numpy moves twice as fast as single bytes."""
+    return np.ndarray((count,), f"V{size}", buffer, at, (row,))
 
 
 @lru_cache(maxsize=16)

@@ -12,8 +12,13 @@ from migrate.steps.context import Context
 
 
 def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receipt]) -> dict[str, Path]:
-    """The new store partitions by id; those that an earlier run assembled are used as they are."""
-    folders = assembled_folders(ledger.rows, context.home)
+    """The new store partitions by id.
+
+    Those that an earlier run assembled are used as they are, unless a verification has refuted them.
+    """
+    refuted = {folder for row in ledger.rows if row.step is Step.MISMATCH for folder in _folders_of(row)}
+    known = assembled_folders(ledger.rows, context.home)
+    folders = {partition: folder for partition, folder in known.items() if str(folder) not in refuted}
     for partition in plan.partitions:
         if partition.id in folders:
             continue
@@ -35,3 +40,8 @@ def assembled_folders(rows: list[Row], home: Path) -> dict[str, Path]:
     rows = [row for row in rows if row.step is Step.ASSEMBLED]
     folders = {str(row.partition): home / str(row.facts["folder"]) for row in rows}
     return {partition: folder for partition, folder in folders.items() if folder.is_dir()}
+
+
+def _folders_of(row: Row) -> list[str]:
+    folders = row.facts["folders"]
+    return [str(folder) for folder in folders] if isinstance(folders, list) else []

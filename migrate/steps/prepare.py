@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from migrate.identity import check_identity, check_snapshot, migration_identity
+from migrate.identity import check_identity, check_snapshot, migration_identity, store_identity
 from migrate.plan_model import DatabasePlan, Plan, load_plan, store_plan
 from migrate.planning import check_clean, check_space, check_target, make_plan, plan_databases
 from migrate.source import Source, find_source, is_snapshot_current, take_snapshot
@@ -21,18 +21,21 @@ def prepare(context: Context) -> Plan:
     identity = migration_identity(spec, source, context.ref)
     context.notify("source.checked", source=source)
     stored = load_plan(context.home)
-    if stored is not None:
+    if stored is None:
+        check_target(spec, source)
+    else:
         check_identity(stored, identity)
-        if not is_snapshot_current(source, context.home, mode=spec.run.snapshot):
-            take_snapshot(source, context.home, mode=spec.run.snapshot)
-            context.notify("snapshot.taken")
-        if stored.chunk_size == spec.run.chunk_size:
-            return stored
-    check_target(spec, source)
+    # Without a plan nothing says what a snapshot that is there was taken of.
+    is_current = stored is not None and is_snapshot_current(source, context.home, mode=spec.run.snapshot)
+    is_same_cut = stored is not None and stored.chunk_size == spec.run.chunk_size
+    if stored is not None and is_current and is_same_cut:
+        return stored
     databases = plan_databases(source, context.conversion)
-    if stored is None:  # whatever snapshot is there, nothing says what it was taken of
+    if not is_current:
         _take_snapshot(context, source, databases)
         check_snapshot(context.home, source, identity)
+    if stored is not None and is_same_cut:
+        return stored
     revision = 1 + (stored.revision if stored else 0)
     plan = make_plan(spec, source, identity, databases, conversion=context.conversion, revision=revision)
     store_plan(context.home, plan)
@@ -44,7 +47,7 @@ def check_unchanged(context: Context, plan: Plan) -> None:
     """Raises RefusedError where the application runs again, or has written since: what was converted is its past."""
     source = find_source(context.spec)
     source.check_stopped()
-    check_identity(plan, migration_identity(context.spec, source, context.ref))
+    check_identity(plan, store_identity(source))
 
 
 def _take_snapshot(context: Context, source: Source, databases: tuple[DatabasePlan, ...]) -> None:

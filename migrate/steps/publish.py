@@ -19,7 +19,7 @@ def publish(context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Pat
     if target is None:
         return None
     temporary = target.with_name(f".{target.name}.stateferry-{context.run_id}")
-    if not _was_renamed(ledger.rows, target):
+    if not _was_renamed(plan, ledger.rows, target):
         if target.exists():
             raise RefusedError(f"[target] path {target} exists already", hint="move it away, then rerun")
         check_unchanged(context, plan)
@@ -27,8 +27,11 @@ def publish(context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Pat
         new_stores = {partition.path: folders[partition.id] for partition in plan.partitions}
         try:
             build_directory(context.spec.source_path, new_stores, temporary)
-            intent: dict[str, object] = {"path": str(target), "inode": temporary.stat().st_ino}
+            check_unchanged(context, plan)
+            context.notify("publish.built", temporary=temporary)
+            intent: dict[str, object] = {"path": str(target), "stores": _identities(plan, temporary)}
             ledger.commit(ledger.row(Step.PUBLISHING, detail=intent))
+            context.notify("publish.intended", target=target)
             rename_into_place(temporary, target)
         except BaseException:
             remove_tree(temporary)  # a full disk stays full, otherwise, and each further run would add to it
@@ -45,7 +48,14 @@ def published_path(rows: list[Row]) -> Path | None:
     return Path(str(published[-1].facts["path"])) if published else None
 
 
-def _was_renamed(rows: list[Row], target: Path) -> bool:
-    """An earlier run died between the rename and its row: what stands there is the directory that it made."""
+def _was_renamed(plan: Plan, rows: list[Row], target: Path) -> bool:
+    """An earlier run died between the rename and its row: what stands there holds the very stores that it made."""
     intents = [row.facts for row in rows if row.step is Step.PUBLISHING]
-    return target.exists() and {"path": str(target), "inode": target.stat().st_ino} in intents
+    return target.is_dir() and {"path": str(target), "stores": _identities(plan, target)} in intents
+
+
+def _identities(plan: Plan, application: Path) -> list[str]:
+    """The name that RocksDB gave to each new store when it was made; empty where there is none."""
+    folders = [folder for partition in plan.partitions for folder in partition.directories(application).values()]
+    files = [folder / "IDENTITY" for folder in folders]
+    return [file.read_text(encoding="utf-8") if file.is_file() else "" for file in files]

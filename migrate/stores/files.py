@@ -108,6 +108,11 @@ def remove_tree(path: Path) -> None:
         shutil.rmtree(path)
 
 
+def delta_uri(folder: Path) -> str:
+    """A directory as delta-rs wants it: a bare path with a space or a % in it would be taken for an escaped one."""
+    return folder.absolute().as_uri()
+
+
 def total_size(paths: Iterable[Path]) -> int:
     """Bytes in these files."""
     return sum(path.stat().st_size for path in paths)

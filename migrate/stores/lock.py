@@ -7,13 +7,16 @@ RocksDB's LOCK and Kafka Streams' `.lock` (a Java FileChannel lock) are both of 
 
 from __future__ import annotations
 
+import fcntl
 import json
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from migrate.errors import RefusedError, StoreLockedError
+from migrate.stores.files import make_directories
 
 # struct flock of 64-bit Linux: short type, short whence, off_t start, off_t len, pid_t pid; macOS: offsets first.
 _PROBE = """
@@ -45,6 +48,35 @@ def lock_holders(files: Iterable[Path]) -> dict[Path, int]:
         reason = child.stderr.strip().rpartition("\n")[2]
         raise RefusedError(f"cannot probe the lock files: {reason}", hint="run as the application's user")
     return {Path(name): pid for name, pid in json.loads(child.stdout).items()}
+
+
+@contextmanager
+def one_run_at_a_time(home: Path) -> Iterator[None]:
+    """Hold the migration's own lock; it goes with the process, however that ends.
+
+    A run that made nothing leaves nothing.
+
+    Raises RefusedError while another run of this host holds it. (A run of another host is fenced off by the ledger.)
+    """
+    made = [folder for folder in (home, *home.parents) if not folder.exists()]
+    make_directories(home)
+    file = home / "run.lock"
+    with file.open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            file.stat()
+        except (BlockingIOError, FileNotFoundError) as error:
+            raise RefusedError(
+                f"another run of this migration is at work in {home}", hint="let it finish, or stop it, and run again"
+            ) from error
+        try:
+            yield
+        finally:
+            if [path.name for path in home.iterdir()] == [file.name]:
+                file.unlink()
+                with suppress(OSError):  # somebody else needs it by now
+                    for folder in made:
+                        folder.rmdir()
 
 
 def check_unlocked(files: Iterable[Path]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from configparser import ConfigParser
+from configparser import Error as ConfigParserError
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,12 +30,26 @@ class FamilyOptions:
 
 
 def read_options(directory: Path) -> dict[str, FamilyOptions]:
-    """The newest OPTIONS file, by column family; empty where there is none."""
+    """The newest OPTIONS file, by column family; empty where there is none.
+
+    Raises RefusedError for a damaged one, and where it says that part of the store lies in another directory.
+    """
     files = sorted(directory.glob("OPTIONS-[0-9]*"), key=lambda path: int(path.name.removeprefix("OPTIONS-")))
     if not files:
         return {}
     parser = ConfigParser(delimiters=("=",), comment_prefixes=("#",), interpolation=None, strict=False)
-    parser.read_string(files[-1].read_text(encoding="utf-8", errors="replace"))
+    try:
+        parser.read_string(files[-1].read_text(encoding="utf-8", errors="replace"))
+    except ConfigParserError as error:
+        raise RefusedError(
+            f"{files[-1]} is damaged: {str(error).splitlines()[0]}", hint="restore it from a backup, or remove it"
+        ) from error
+    wal = parser.get("DBOptions", "wal_dir", fallback="")
+    if wal and Path(wal).resolve() != directory.resolve():
+        raise RefusedError(
+            f"{directory} keeps its write-ahead log elsewhere, in {wal}",
+            hint="open and close the store once with its owner after setting wal_dir to the directory itself",
+        )
     families = [section for section in parser.sections() if section.startswith("CFOptions ")]
     return {options.family: options for options in (_family(parser, section) for section in families)}
 

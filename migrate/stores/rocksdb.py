@@ -1,8 +1,8 @@
 """RocksDB through rocksdict: the only module that calls it, and the only one that knows its traps.
 
 * `items()` ends silently on a damaged block: every scan ends with a status check (I4).
-* `set_iterate_lower_bound` sets the upper bound and `set_iterate_upper_bound` keeps no reference to its bytes: neither is
-  used; scans start by `from_key` and stop by comparing.
+* `set_iterate_lower_bound` sets the upper bound and `set_iterate_upper_bound` keeps no reference to its bytes: neither
+  is used; scans start by `from_key` and stop by comparing.
 * Opening writes `rocksdict-config.json` into the directory, even read-only: what is not ours is opened through a
   directory of symbolic links.
 * An iterator or a column family handle that lives on keeps the LOCK: both are dropped before `close()`.
@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ from migrate.stores.lock import check_unlocked
 DEFAULT_FAMILY = "default"
 MAX_BATCH_RECORDS = 1024
 MAX_BATCH_BYTES = 1 << 18
+_SMALL = MAX_BATCH_BYTES // MAX_BATCH_RECORDS
 _READAHEAD = 1 << 17
 _OPEN_FILES = 256  # tables are opened when a scan reaches them, so that a chunk of a huge store opens only its own
 
@@ -119,7 +120,7 @@ class ReadOnlyDatabase:
     def batches(self, family: str, keys: KeyRange | None = None) -> Iterator[Batch]:
         """Every record of a family in the range, in key order. Raises CorruptionError unless the range was read whole.
 
-        A batch holds at most 1024 records, and 256 KiB or a single record beyond that.
+        A batch holds at most 1024 records and 512 KiB, not counting its last record.
         """
         keys = keys or KeyRange()
         column = self._column(family)
@@ -135,11 +136,18 @@ class ReadOnlyDatabase:
             del batch  # or a large value would live on while the next one is read
         self._check_end(column, family, keys.start if last is None else last, is_record=last is not None)
 
-    def sample(self, family: str, start: bytes | None, count: int) -> Batch:
-        """Up to `count` records from `start` on."""
-        items = self._column(family).items(from_key=start, read_opt=_streaming())
-        flat = list(chain.from_iterable(islice(items, count)))
-        return Batch(flat[0::2], flat[1::2])
+    def sample(self, family: str, start: bytes | None, count: int, max_bytes: int = 1 << 20) -> Batch:
+        """Up to `count` records from `start` on, fewer once they have `max_bytes`."""
+        keys: list[bytes] = []
+        values: list[bytes] = []
+        items: Iterator[tuple[bytes, bytes]] = self._column(family).items(from_key=start, read_opt=_streaming())  # type: ignore[assignment]
+        for key, value in islice(items, count):
+            keys.append(key)
+            values.append(value)
+            max_bytes -= len(key) + len(value)
+            if max_bytes <= 0:
+                break
+        return Batch(keys, values)
 
     def _column(self, family: str) -> Rdict:
         return self._database.get_column_family(family)
@@ -178,7 +186,7 @@ def _pull(items: Iterator[tuple[Any, Any]]) -> Batch | None:
     """The next records, as long as all have the size of the first; those of any size once one differs.
 
     Two plain loops: appending to two lists costs 20 ns a record, flattening the pairs in C 60. To compare the sizes
-    here costs 25 ns and saves 80 further on (`Batch.lengths`, `run_program`). And the size of the first record says
+    here costs 25 ns and saves 80 further on (`Batch.lengths`, `CompiledProgram`). And the size of the first record says
     how many of the kind fit into a batch, before the second one is read.
     """
     first = next(items, None)
@@ -197,7 +205,15 @@ def _pull(items: Iterator[tuple[Any, Any]]) -> Batch | None:
 
 
 def _pull_uneven(items: Iterator[tuple[Any, Any]], keys: list[bytes], values: list[bytes]) -> Batch:
-    """These records and the next ones."""
+    """These records and the next ones; bytes are counted, for 40 ns each, once one of them is not small."""
+    if len(keys[-1]) <= _SMALL and len(values[-1]) <= _SMALL:
+        for key, value in islice(items, MAX_BATCH_RECORDS - len(keys)):
+            keys.append(key)
+            values.append(value)
+            if len(value) > _SMALL or len(key) > _SMALL:
+                break
+        else:
+            return Batch(keys, values)
     size = sum(map(len, keys)) + sum(map(len, values))
     if size < MAX_BATCH_BYTES:
         for key, value in islice(items, MAX_BATCH_RECORDS - len(keys)):

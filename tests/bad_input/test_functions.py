@@ -60,7 +60,7 @@ def test_a_missing_py_file_is_a_usage_error(raw: Migration) -> None:
     raw.module(SAME)
     raw.set("conversion", py_files=["lib.zip"])
 
-    raw.fails(ExitCode.USAGE, "[conversion] py_files", str(raw.folder / "lib.zip"), "does not exist")
+    raw.fails(ExitCode.USAGE, "[conversion] py_files", str(raw.folder / "lib.zip"), "is not a file")
 
 
 @pytest.mark.parametrize(

@@ -174,8 +174,29 @@ def test_a_new_store_that_was_damaged_is_not_published(tmp_path: Path) -> None:
     assert caught.value.exit_code is ExitCode.MISMATCH
     assert not (tmp_path / "new").exists()
     assert [row.step for row in read_ledger(spec.home)][-1] is Step.MISMATCH
+
+    assert run(spec).state == "published", "what did not stand the verification is assembled anew"
+    assert read_family(tmp_path / "new") == numbered(100)
+
+
+def test_a_new_store_that_was_damaged_after_its_verification_is_not_published_either(tmp_path: Path) -> None:
+    spec = raw_spec(tmp_path, make_store(tmp_path / "old", numbered(100)))
+    folders: list[Path] = []
+
+    def stop(event: Event) -> None:
+        if event.name == "assemble.committed":
+            folders.append(event.facts["folder"])
+        if event.name == "publish.started":
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        run(spec, on_event=stop)
+    with open_store(folders[0]) as database:
+        database.delete(b"key-00000050")
+
     with pytest.raises(VerificationError):
         run(spec)
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("mode", ["full", "digest", "off"])
