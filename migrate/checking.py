@@ -42,11 +42,11 @@ def verify(spec: Spec, *, mode: Mode = "full", master: str | None = None, on_eve
     if published is not None and not published.is_dir():
         raise RefusedError(f"the published directory {published} is not there", hint="move it back to verify it there")
     if published is not None:
-        folders = {partition.id: published / partition.path for partition in plan.partitions}
-    if len(folders) < len(plan.partitions):
+        folders = {partition.id: published / partition.path for partition in plan.store_partitions}
+    if len(folders) < len(plan.store_partitions):
         raise RefusedError(f"the new stores of {spec.name!r} are not assembled yet", hint="stateferry run SPEC")
     stores = NewStores(folders, receipts)
-    stored = [(folders[partition.id], partition.databases) for partition in plan.partitions]
+    stored = [(folders[partition.id], partition.databases) for partition in plan.store_partitions]
     locks = [folder / database / "LOCK" for folder, databases in stored for database in databases]
     check_unlocked(locks)
     with executor_opener(master)(spec) as executor:

@@ -132,7 +132,7 @@ def _with_breadcrumb(task: Task) -> Task:
     if not isinstance(task, RewriteTask) or task.conversion.function is None:
         return task
     chunk = task.chunk
-    name = f"{chunk.partition.replace('/', '.')}-{chunk.number}.breadcrumb"
+    name = f"{chunk.store_partition.replace('/', '.')}-{chunk.number}.breadcrumb"
     return replace(task, breadcrumb=str(Path(task.home) / "chunks" / name))
 
 

@@ -42,7 +42,7 @@ def _names(families: set[str]) -> str:
 def _mismatch(plan: DatabasePlan, family: str, field: str, expected: str, actual: str) -> Mismatch:
     return Mismatch(
         kind="differing",
-        partition=plan.partition,
+        store_partition=plan.store_partition,
         family=family,
         key=b"",
         field=field,

@@ -37,7 +37,7 @@ _COLUMNS = pa.schema(
         pa.field("migration_id", pa.string()),
         pa.field("run_id", pa.string()),
         pa.field("step", pa.string()),
-        pa.field("partition", pa.string()),
+        pa.field("store_partition", pa.string()),
         pa.field("database", pa.string()),
         pa.field("start_key", pa.binary()),
         pa.field("end_key", pa.binary()),
@@ -73,7 +73,7 @@ class Row(Stored):
     migration_id: str
     run_id: str
     step: Step
-    partition: str | None = None
+    store_partition: str | None = None
     database: str | None = None
     start_key: bytes | None = None
     end_key: bytes | None = None
@@ -103,7 +103,7 @@ def chunk_row(receipt: Receipt) -> Row:
         migration_id=receipt.migration_id,
         run_id=receipt.run_id,
         step=Step.CHUNK,
-        partition=receipt.partition,
+        store_partition=receipt.store_partition,
         database=receipt.database,
         start_key=receipt.keys.start,
         end_key=receipt.keys.end,
@@ -143,13 +143,13 @@ class Ledger:
             )
         self.commit(self.row(Step.RUN))
 
-    def row(self, step: Step, *, partition: str | None = None, detail: dict[str, object] | None = None) -> Row:
+    def row(self, step: Step, *, store_partition: str | None = None, detail: dict[str, object] | None = None) -> Row:
         """A row of this run for a step other than a chunk."""
         return Row(
             migration_id=self._migration_id,
             run_id=self._run_id,
             step=step,
-            partition=partition,
+            store_partition=store_partition,
             detail=json.dumps(detail or {}),
         )
 

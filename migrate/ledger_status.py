@@ -70,4 +70,4 @@ def _state(plan: Plan, rows: list[Row], spec: Spec, *, is_rewritten: bool) -> St
     if verified is not None:
         return "verified" if verified.ok else "mismatch"
     folders = assembled_folders(rows, spec.home)
-    return "assembled" if is_rewritten and len(folders) == len(plan.partitions) else "rewriting"
+    return "assembled" if is_rewritten and len(folders) == len(plan.store_partitions) else "rewriting"

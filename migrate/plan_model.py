@@ -19,14 +19,14 @@ PLAN_SCHEMA: Final = 1
 class Chunk(Stored):
     """A key range of one RocksDB directory of a store partition, over all its data column families (I3)."""
 
-    partition: str
+    store_partition: str
     database: str
     number: int
     keys: KeyRange
     estimated_bytes: int
 
     def __str__(self) -> str:
-        return f"{self.partition} chunk {self.number} {self.keys}"
+        return f"{self.store_partition} chunk {self.number} {self.keys}"
 
 
 class Lane(Stored):
@@ -41,7 +41,7 @@ class Lane(Stored):
 class DatabasePlan(Stored):
     """One RocksDB directory of the source."""
 
-    partition: str
+    store_partition: str
     database: str
     lanes: tuple[Lane, ...]
     carried_families: tuple[str, ...]
@@ -62,13 +62,13 @@ class Plan(Stored):
     program: str | None
     """The byte program in words; None: the reference path serves."""
     warnings: tuple[str, ...]
-    partitions: tuple[StorePartition, ...]
+    store_partitions: tuple[StorePartition, ...]
     databases: tuple[DatabasePlan, ...]
     chunks: tuple[Chunk, ...]
 
     def database(self, partition: str, database: str) -> DatabasePlan:
         """The plan of one RocksDB directory."""
-        return next(d for d in self.databases if (d.partition, d.database) == (partition, database))
+        return next(d for d in self.databases if (d.store_partition, d.database) == (partition, database))
 
 
 def store_plan(home: Path, plan: Plan) -> None:

@@ -141,7 +141,7 @@ def plan_databases(source: Source, conversion: Conversion) -> tuple[DatabasePlan
                 found = _compressed_as_before(found, read_options(directory))
             plans.append(
                 DatabasePlan(
-                    partition=partition.id,
+                    store_partition=partition.id,
                     database=database,
                     lanes=found,
                     carried_families=tuple(f for f in families if f in conversion.target.metadata_families),
@@ -179,13 +179,13 @@ def make_plan(
     partitions = {partition.id: partition for partition in source.partitions}
     chunks: list[Chunk] = []
     for database in databases:
-        directory = snapshot_directory(spec.home, partitions[database.partition], database.database)
+        directory = snapshot_directory(spec.home, partitions[database.store_partition], database.database)
         with open_read_only(directory) as opened:
             cuts = cut(directory, opened.live_files(), spec.run.chunk_size)
             _check_sample(opened, database, conversion, [keys.start for keys in cuts.ranges])
         chunks += [
             Chunk(
-                partition=database.partition,
+                store_partition=database.store_partition,
                 database=database.database,
                 number=number,
                 keys=keys,
@@ -200,7 +200,7 @@ def make_plan(
         chunk_size=spec.run.chunk_size,
         program=None if conversion.program is None else str(conversion.program),
         warnings=tuple(source.warnings()),
-        partitions=source.partitions,
+        store_partitions=source.partitions,
         databases=databases,
         chunks=tuple(chunks),
     )
@@ -232,7 +232,7 @@ def _check_sample(
                     reasons.append(f"{show_key(key)}: {error}")
     if reasons and not converted:
         raise RefusedError(
-            f"none of {len(reasons)} sampled records of {database.partition} can be converted from "
+            f"none of {len(reasons)} sampled records of {database.store_partition} can be converted from "
             f"{conversion.source.id} to {conversion.target.id}; the first one, {reasons[0]}",
             hint="is [source] format the format that the store has? does the function fit its records?",
         )

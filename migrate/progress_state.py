@@ -26,7 +26,7 @@ def committed_receipts(rows: list[Row], home: Path) -> list[Receipt]:
         if row.step is Step.CHUNK:
             receipt = Receipt.model_validate_json(row.detail)
             if _has_files(receipt, home):
-                _put(kept[receipt.partition, receipt.database], receipt)
+                _put(kept[receipt.store_partition, receipt.database], receipt)
     return [receipt for receipts in kept.values() for receipt in receipts]
 
 
@@ -65,10 +65,10 @@ def pending_chunks(plan: Plan, receipts: list[Receipt]) -> list[Chunk]:
     """The plan's chunks without the intervals that are finished, whatever plan revision they were finished under."""
     done: dict[Place, list[KeyRange]] = defaultdict(list)
     for receipt in receipts:
-        done[receipt.partition, receipt.database].append(receipt.keys)
+        done[receipt.store_partition, receipt.database].append(receipt.keys)
     pending = []
     for chunk in plan.chunks:
-        left = subtract(chunk.keys, done[chunk.partition, chunk.database])
+        left = subtract(chunk.keys, done[chunk.store_partition, chunk.database])
         pending += [chunk.model_copy(update={"keys": keys}) for keys in left]
     return pending
 

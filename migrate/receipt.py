@@ -38,7 +38,7 @@ class Receipt(Stored):
     migration_id: str
     run_id: str
     attempt: str
-    partition: str
+    store_partition: str
     database: str
     number: int
     keys: KeyRange
@@ -73,4 +73,4 @@ class Receipt(Stored):
         return sum(written.size for written in self.written)
 
     def __str__(self) -> str:
-        return f"{self.partition} chunk {self.number} {self.keys}"
+        return f"{self.store_partition} chunk {self.number} {self.keys}"

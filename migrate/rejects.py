@@ -14,7 +14,7 @@ from migrate.stores.files import fsync_file
 
 REJECT_SCHEMA = pa.schema(
     [
-        pa.field("partition", pa.string()),
+        pa.field("store_partition", pa.string()),
         pa.field("family", pa.string()),
         pa.field("key", pa.binary()),
         pa.field("value", pa.binary()),
@@ -94,7 +94,7 @@ class KeepRejects:
         """Raises RejectedError past the limit."""
         self._counter.add(family, key, value, reason)
         self._rows.append(
-            {"partition": self._partition, "family": family, "key": key, "value": value, "reason": reason}
+            {"store_partition": self._partition, "family": family, "key": key, "value": value, "reason": reason}
         )
         self._size += len(key) + len(value)
         if len(self._rows) >= _BUFFERED_RECORDS or self._size >= _BUFFERED_BYTES:

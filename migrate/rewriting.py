@@ -74,7 +74,7 @@ class _Attempt:
         self._task = task
         self._conversion = load_conversion(task.conversion)
         self.name = f"{task.chunk.number:06d}-{uuid.uuid4().hex[:12]}"
-        self.folder = chunk_directory(Path(task.home), task.chunk.partition, task.chunk.database)
+        self.folder = chunk_directory(Path(task.home), task.chunk.store_partition, task.chunk.database)
         self.rejects_file = self.folder / f"{self.name}.rejects.parquet"
         self.rejects: Rejects = self._policy()
         self.dropped = 0
@@ -88,7 +88,7 @@ class _Attempt:
             migration_id=task.migration_id,
             run_id=task.run_id,
             attempt=self.name,
-            partition=task.chunk.partition,
+            store_partition=task.chunk.store_partition,
             database=task.chunk.database,
             number=task.chunk.number,
             keys=task.chunk.keys,
@@ -152,7 +152,7 @@ class _Attempt:
             return FailOnReject(where)
         if self._task.on_reject == "skip":
             return CountRejects(where, self._task.max_rejects)
-        return KeepRejects(where, self._task.chunk.partition, self.rejects_file, self._task.max_rejects)
+        return KeepRejects(where, self._task.chunk.store_partition, self.rejects_file, self._task.max_rejects)
 
 
 def chunk_directory(home: Path, partition: str, database: str) -> Path:

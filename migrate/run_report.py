@@ -35,7 +35,7 @@ def report_of(
         source_format=context.spec.source.format,
         target_format=context.spec.target.format,
         source=context.spec.source_path,
-        store_partitions=len(plan.partitions),
+        store_partitions=len(plan.store_partitions),
         totals=totals,
         chunks_planned=len(plan.chunks),
         chunks_done_before=len(done_before),

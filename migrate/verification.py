@@ -38,7 +38,7 @@ class Mismatch(Stored):
     """One key that is not as it should be."""
 
     kind: Literal["missing", "differing", "extra"]
-    partition: str
+    store_partition: str
     family: str
     key: bytes
     field: str
@@ -47,9 +47,10 @@ class Mismatch(Stored):
     actual: str
 
     def __str__(self) -> str:
-        where = f"{self.partition}, column family {self.family!r}, key {show_key(self.key)}"
+        where = f"{self.store_partition}, column family {self.family!r}, key {show_key(self.key)}"
         if not self.key:
-            return f"{self.partition}, column family {self.family!r}: {self.field}: {self.expected}, is {self.actual}"
+            where = f"{self.store_partition}, column family {self.family!r}"
+            return f"{where}: {self.field} should be {self.expected}, is {self.actual}"
         if self.kind == "missing":
             return f"missing in the new store: {where}"
         if self.kind == "extra":
@@ -141,7 +142,7 @@ class _Comparison:
         if not first:  # the records agree, so it is the receipt that does not
             mismatch = Mismatch(
                 kind="differing",
-                partition=self._task.receipt.partition,
+                store_partition=self._task.receipt.store_partition,
                 family=self._written.family,
                 key=self._written.first_key or b"",
                 field="receipt",
@@ -173,7 +174,7 @@ class _Comparison:
             field, wanted, got = _first_difference(self._conversion.target, key, expected, actual)
         return Mismatch(
             kind=kind,
-            partition=self._task.receipt.partition,
+            store_partition=self._task.receipt.store_partition,
             family=self._written.family,
             key=key,
             field=field,

@@ -21,7 +21,7 @@ _SECONDS_BETWEEN_LINES = 5.0
 _SENTENCES = {
     "snapshot.taken": "snapshot taken",
     "plan.stored": "plan stored",
-    "assemble.started": "assembling {partition.id}",
+    "assemble.started": "assembling {store_partition.id}",
     "verify.started": "verifying ({mode})",
     "publish.started": "publishing {target}",
 }

@@ -19,18 +19,18 @@ def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receip
     refuted = {folder for row in ledger.rows if row.step is Step.MISMATCH for folder in _folders_of(row)}
     known = assembled_folders(ledger.rows, context.home)
     folders = {partition: folder for partition, folder in known.items() if str(folder) not in refuted}
-    for partition in plan.partitions:
+    for partition in plan.store_partitions:
         if partition.id in folders:
             continue
-        context.notify("assemble.started", partition=partition)
-        mine = [receipt for receipt in receipts if receipt.partition == partition.id]
+        context.notify("assemble.started", store_partition=partition)
+        mine = [receipt for receipt in receipts if receipt.store_partition == partition.id]
         folder = assemble_partition(
             context.home, plan, partition, mine, target=context.conversion.target, attempt=context.run_id
         )
-        context.notify("assemble.ingested", partition=partition, folder=folder)
+        context.notify("assemble.ingested", store_partition=partition, folder=folder)
         relative = str(folder.relative_to(context.home))
-        ledger.commit(ledger.row(Step.ASSEMBLED, partition=partition.id, detail={"folder": relative}))
-        context.notify("assemble.committed", partition=partition, folder=folder)
+        ledger.commit(ledger.row(Step.ASSEMBLED, store_partition=partition.id, detail={"folder": relative}))
+        context.notify("assemble.committed", store_partition=partition, folder=folder)
         folders[partition.id] = folder
     return folders
 
@@ -38,7 +38,7 @@ def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receip
 def assembled_folders(rows: list[Row], home: Path) -> dict[str, Path]:
     """What the ledger vouches for and is there."""
     rows = [row for row in rows if row.step is Step.ASSEMBLED]
-    folders = {str(row.partition): home / str(row.facts["folder"]) for row in rows}
+    folders = {str(row.store_partition): home / str(row.facts["folder"]) for row in rows}
     return {partition: folder for partition, folder in folders.items() if folder.is_dir()}
 
 

@@ -36,5 +36,5 @@ class Context:
 
     def snapshot_of(self, plan: Plan, partition_id: str, database: str) -> Path:
         """The snapshot of one RocksDB directory."""
-        partition = next(partition for partition in plan.partitions if partition.id == partition_id)
+        partition = next(partition for partition in plan.store_partitions if partition.id == partition_id)
         return snapshot_directory(self.home, partition, database)

@@ -24,7 +24,7 @@ def publish(context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Pat
             raise RefusedError(f"[target] path {target} exists already", hint="move it away, then rerun")
         check_unchanged(context, plan)
         context.notify("publish.started", target=target)
-        new_stores = {partition.path: folders[partition.id] for partition in plan.partitions}
+        new_stores = {partition.path: folders[partition.id] for partition in plan.store_partitions}
         try:
             build_directory(context.spec.source_path, new_stores, temporary)
             check_unchanged(context, plan)
@@ -56,6 +56,6 @@ def _was_renamed(plan: Plan, rows: list[Row], target: Path) -> bool:
 
 def _identities(plan: Plan, application: Path) -> list[str]:
     """The name that RocksDB gave to each new store when it was made; empty where there is none."""
-    folders = [folder for partition in plan.partitions for folder in partition.directories(application).values()]
+    folders = [folder for partition in plan.store_partitions for folder in partition.directories(application).values()]
     files = [folder / "IDENTITY" for folder in folders]
     return [file.read_text(encoding="utf-8") if file.is_file() else "" for file in files]

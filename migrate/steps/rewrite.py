@@ -54,10 +54,10 @@ def _telling_failures(context: Context, finished: Iterator[Finished]) -> Iterato
 
 
 def _task(context: Context, plan: Plan, chunk: Chunk) -> RewriteTask:
-    database = plan.database(chunk.partition, chunk.database)
+    database = plan.database(chunk.store_partition, chunk.database)
     return RewriteTask(
         home=str(context.home),
-        source=str(context.snapshot_of(plan, chunk.partition, chunk.database)),
+        source=str(context.snapshot_of(plan, chunk.store_partition, chunk.database)),
         migration_id=plan.migration_id,
         run_id=context.run_id,
         chunk=chunk,

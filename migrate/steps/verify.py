@@ -67,8 +67,8 @@ def compare(context: Context, executor: Executor, plan: Plan, stores: NewStores,
     started = time.monotonic()
     total = Verification(mode=mode)
     for database in plan.databases:
-        snapshot = context.snapshot_of(plan, database.partition, database.database)
-        mismatch = compare_families(database, snapshot, stores.folders[database.partition] / database.database)
+        snapshot = context.snapshot_of(plan, database.store_partition, database.database)
+        mismatch = compare_families(database, snapshot, stores.folders[database.store_partition] / database.database)
         if mismatch is not None:
             total = _add(total, Verified(records=0, differing=1, first=(mismatch,)))
     if not total.ok:  # the families that the chunks belong to may not be there
@@ -94,7 +94,7 @@ def mismatch_error(found: Verification, *, hint: str) -> VerificationError:
 def _tasks(context: Context, plan: Plan, stores: NewStores, mode: Mode) -> Iterator[VerifyTask]:
     by_database: dict[tuple[str, str], list[Receipt]] = defaultdict(list)
     for receipt in stores.receipts:
-        by_database[receipt.partition, receipt.database].append(receipt)
+        by_database[receipt.store_partition, receipt.database].append(receipt)
     for (partition, database), mine in by_database.items():
         ordered = in_order(mine)
         for lane in range(len(ordered[0].written)):

@@ -98,7 +98,7 @@ def test_dead_letters_hold_key_value_chunk_and_reason(picky: Migration) -> None:
         key: value for key, value in raw_records().items() if key.endswith(b"50")
     }
     assert len(rows) == REJECTED
-    assert {row["partition"] for row in rows} == {"state"}
+    assert {row["store_partition"] for row in rows} == {"state"}
     assert {row["family"] for row in rows} == {"default"}
     assert len({row["chunk"] for row in rows}) > 1
     assert rows[0]["reason"] == "the function raised ValueError: no total in key-00000050"

@@ -17,7 +17,7 @@ PARTITION = StorePartition(id="0_0/orders", store="orders", task="0_0", path=Pat
 
 def chunk(number: int = 0, start: bytes | None = None, end: bytes | None = None, *, partition: str = "db") -> Chunk:
     return Chunk(
-        partition=partition, database=".", number=number, keys=KeyRange(start=start, end=end), estimated_bytes=100
+        store_partition=partition, database=".", number=number, keys=KeyRange(start=start, end=end), estimated_bytes=100
     )
 
 
@@ -40,7 +40,7 @@ def receipt(
         migration_id="m",
         run_id="r",
         attempt=f"{number:06d}-abc",
-        partition=partition,
+        store_partition=partition,
         database=".",
         number=number,
         keys=KeyRange(start=start, end=end),
@@ -63,10 +63,10 @@ def plan(*chunks: Chunk, revision: int = 1) -> Plan:
         chunk_size=100,
         program=None,
         warnings=("careful",),
-        partitions=(PARTITION,),
+        store_partitions=(PARTITION,),
         databases=(
             DatabasePlan(
-                partition=PARTITION.id,
+                store_partition=PARTITION.id,
                 database=".",
                 lanes=(Lane(source="default", target="default"),),
                 carried_families=(),

@@ -30,7 +30,7 @@ def test_rows_are_read_back_as_they_were_committed(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path, "m", "r1")
     made = [receipt(None, b"\x00\xff", number=0), receipt(b"\x00\xff", None, number=1)]
     ledger.commit(*(chunk_row(one) for one in made))
-    ledger.commit(ledger.row(Step.ASSEMBLED, partition="0_0/orders", detail={"folder": "new/r1/0_0/orders"}))
+    ledger.commit(ledger.row(Step.ASSEMBLED, store_partition="0_0/orders", detail={"folder": "new/r1/0_0/orders"}))
     rows = read_ledger(tmp_path)
     assert rows == ledger.rows
     assert _steps(rows) == ["run", "chunk", "chunk", "assembled"]
@@ -38,7 +38,7 @@ def test_rows_are_read_back_as_they_were_committed(tmp_path: Path) -> None:
     assert [Receipt.model_validate_json(row.detail) for row in rows[1:3]] == made
     assert [row.keys for row in rows[1:3]] == [one.keys for one in made]
     assert (rows[1].records_in, rows[1].records_out, rows[1].rejected, rows[1].dropped) == (3, 1, 1, 1)
-    assert (rows[3].partition, rows[3].facts) == ("0_0/orders", {"folder": "new/r1/0_0/orders"})
+    assert (rows[3].store_partition, rows[3].facts) == ("0_0/orders", {"folder": "new/r1/0_0/orders"})
     assert all(row.committed_at_ms > 1_700_000_000_000 for row in rows)
 
 

@@ -55,7 +55,7 @@ def test_kept_rejects_are_whole(tmp_path: Path) -> None:
     rows = table.to_pylist()
     assert [(row["key"], row["value"]) for row in rows] == records
     assert rows[7] == {
-        "partition": "0_0/orders",
+        "store_partition": "0_0/orders",
         "family": "default",
         "key": b"7",
         "value": b"\x07" * 7,

@@ -92,7 +92,7 @@ def test_rejects_are_kept_as_dead_letters(tmp_path: Path) -> None:
     assert len(rows) == len(kept) == 100
     assert kept == {key: value for key, value in numbered(1000).items() if key.endswith(b"7")}
     assert {row["reason"] for row in rows} == {"the function raised ValueError: no sevens"}
-    assert {(row["partition"], row["family"]) for row in rows} == {("old", "default")}
+    assert {(row["store_partition"], row["family"]) for row in rows} == {("old", "default")}
 
 
 @pytest.mark.parametrize("how", [{"max_rejects": 99}, {"max_reject_share": 0.099}])
