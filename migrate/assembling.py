@@ -15,7 +15,8 @@ from migrate.source import snapshot_directory
 from migrate.store_partition import StorePartition
 from migrate.stores.files import fsync_tree, make_directories, remove_tree
 from migrate.stores.layout import database_files
-from migrate.stores.rocksdb import DEFAULT_FAMILY, TableOptions, create_database, open_read_only
+from migrate.stores.rocksdb import DEFAULT_FAMILY, open_read_only
+from migrate.stores.rocksdb_writing import TableOptions, create_database
 
 
 def assemble_partition(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from migrate.digest import RecordDigest
 from migrate.plan_model import DatabasePlan
-from migrate.stores.rocksdb import DEFAULT_FAMILY, ReadOnlyDatabase, open_read_only
+from migrate.stores.rocksdb import DEFAULT_FAMILY, Database, open_read_only
 from migrate.verification import Mismatch
 
 
@@ -28,7 +28,7 @@ def compare_families(plan: DatabasePlan, source: Path, target: Path) -> Mismatch
     return None
 
 
-def _digest(database: ReadOnlyDatabase, family: str) -> str:
+def _digest(database: Database, family: str) -> str:
     digest = RecordDigest()
     for batch in database.batches(family):
         digest.update(batch)

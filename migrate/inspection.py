@@ -11,7 +11,7 @@ from migrate.errors import RefusedError
 from migrate.report import DatabaseReport, FamilyReport, InspectReport
 from migrate.stores.layout import database_files, is_rocksdb
 from migrate.stores.options_file import FamilyOptions, read_options
-from migrate.stores.rocksdb import DEFAULT_FAMILY, ReadOnlyDatabase, open_read_only
+from migrate.stores.rocksdb import DEFAULT_FAMILY, Database, open_read_only
 from migrate.system_errors import system_errors_explained
 
 
@@ -55,9 +55,7 @@ def _inspect_database(directory: Path, root: Path, *, digest: bool) -> DatabaseR
         )
 
 
-def _inspect_family(
-    database: ReadOnlyDatabase, family: str, options: FamilyOptions | None, *, digest: bool
-) -> FamilyReport:
+def _inspect_family(database: Database, family: str, options: FamilyOptions | None, *, digest: bool) -> FamilyReport:
     read = RecordDigest() if digest else None
     if read is not None:
         for batch in database.batches(family):

@@ -11,13 +11,14 @@ from formats import get_format
 from migrate.errors import RefusedError
 from migrate.keyrange import KeyRange
 from migrate.source import lanes
-from migrate.stores.rocksdb import ReadOnlyDatabase, WritableDatabase, open_read_only, open_writable
+from migrate.stores.rocksdb import Database, open_read_only
+from migrate.stores.rocksdb_writing import WritableDatabase, open_writable
 
 
 class RocksStore:
     """One RocksDB directory's records under one format, as bytes. A context manager."""
 
-    def __init__(self, database: ReadOnlyDatabase | WritableDatabase, family: str, resources: ExitStack) -> None:
+    def __init__(self, database: Database | WritableDatabase, family: str, resources: ExitStack) -> None:
         self._database = database
         self._family = family
         self._resources = resources

@@ -17,7 +17,7 @@ from migrate.source import Source, check_default_is_empty, lanes, snapshot_direc
 from migrate.spec import Spec
 from migrate.stores.files import total_size
 from migrate.stores.options_file import FamilyOptions, read_options
-from migrate.stores.rocksdb import DEFAULT_FAMILY, ReadOnlyDatabase, open_read_only
+from migrate.stores.rocksdb import DEFAULT_FAMILY, Database, open_read_only
 from migrate.stores.sst import SstFile, SstFormatError
 
 SAMPLE_PLACES = 32
@@ -206,9 +206,7 @@ def make_plan(
     )
 
 
-def _check_sample(
-    opened: ReadOnlyDatabase, database: DatabasePlan, conversion: Conversion, starts: list[bytes | None]
-) -> None:
+def _check_sample(opened: Database, database: DatabasePlan, conversion: Conversion, starts: list[bytes | None]) -> None:
     """Convert a few records from all over the key range, twice.
 
     Raises RefusedError where none of them is what the source's format says, or where the function does not give the

@@ -20,7 +20,8 @@ from migrate.plan_model import Chunk, Lane
 from migrate.receipt import Receipt, Scanned, Written
 from migrate.rejects import CountRejects, FailOnReject, KeepRejects, Rejects
 from migrate.stores.files import fsync_directory, fsync_file, make_directories, write_durably
-from migrate.stores.rocksdb import KeyOrderError, ReadOnlyDatabase, SstWriter, TableOptions, open_read_only
+from migrate.stores.rocksdb import Database, open_read_only
+from migrate.stores.rocksdb_writing import KeyOrderError, SstWriter, TableOptions
 
 _RESTORE = (
     "restore this store's files, as they were, from a backup and rerun: what is finished is kept; or let the store's "
@@ -108,7 +109,7 @@ class _Attempt:
         return str(file.relative_to(self._task.home))
 
     def rewrite_lane(
-        self, source: ReadOnlyDatabase, lane: Lane, on_record: Callable[[bytes], None] | None
+        self, source: Database, lane: Lane, on_record: Callable[[bytes], None] | None
     ) -> tuple[Scanned, Written]:
         """One column family of the chunk."""
         scanned, written = RecordDigest(), RecordDigest()

@@ -17,7 +17,7 @@ from migrate.keyrange import KeyRange, Stored, show_key
 from migrate.receipt import Receipt
 from migrate.rejects import CountRejects
 from migrate.stores.batch import Batch
-from migrate.stores.rocksdb import ReadOnlyDatabase, open_read_only
+from migrate.stores.rocksdb import Database, open_read_only
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def verify_chunk(task: VerifyTask) -> Verified:
 
 
 class _Comparison:
-    def __init__(self, task: VerifyTask, source: ReadOnlyDatabase, target: ReadOnlyDatabase) -> None:
+    def __init__(self, task: VerifyTask, source: Database, target: Database) -> None:
         self._task = task
         self._source = source
         self._target = target

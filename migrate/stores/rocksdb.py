@@ -1,4 +1,4 @@
-"""RocksDB through rocksdict: the only module that calls it, and the only one that knows its traps.
+"""Reading RocksDB through rocksdict, and what is known of its traps.
 
 * `items()` ends silently on a damaged block: every scan ends with a status check (I4).
 * `set_iterate_lower_bound` sets the upper bound and `set_iterate_upper_bound` keeps no reference to its bytes: neither
@@ -21,23 +21,16 @@ from typing import Any
 
 from rocksdict import (
     AccessType,
-    BlockBasedOptions,
-    ChecksumType,
-    DBCompactionStyle,
-    DBCompressionType,
     DBRecoveryMode,
-    IngestExternalFileOptions,
     Options,
     Rdict,
     ReadOptions,
-    SstFileWriter,
 )
 
-from migrate.errors import ChunkFailedError, CorruptionError, RefusedError
+from migrate.errors import CorruptionError, RefusedError
 from migrate.keyrange import KeyRange, show_key
 from migrate.stores.batch import Batch
 from migrate.stores.layout import check_readable, database_files
-from migrate.stores.lock import check_unlocked
 
 DEFAULT_FAMILY = "default"
 MAX_BATCH_RECORDS = 1024
@@ -45,24 +38,6 @@ MAX_BATCH_BYTES = 1 << 18
 _SMALL = MAX_BATCH_BYTES // MAX_BATCH_RECORDS
 _READAHEAD = 1 << 17
 _OPEN_FILES = 256  # tables are opened when a scan reaches them, so that a chunk of a huge store opens only its own
-
-_COMPRESSIONS = {
-    "kSnappyCompression": DBCompressionType.snappy,
-    "kZlibCompression": DBCompressionType.zlib,
-    "kBZip2Compression": DBCompressionType.bz2,
-    "kLZ4Compression": DBCompressionType.lz4,
-    "kLZ4HCCompression": DBCompressionType.lz4hc,
-    "kZSTD": DBCompressionType.zstd,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class TableOptions:
-    """How SST files are written: what every version of the owning system can open."""
-
-    compression: str = "kNoCompression"
-    format_version: int = 5
-    """RocksDB 7.9.2 (Kafka Streams up to 3.9) reads no newer one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,24 +48,7 @@ class LiveFile:
     size: int
 
 
-def table_options(table: TableOptions) -> Options:
-    """RocksDB's options for new tables and the databases that hold them."""
-    blocks = BlockBasedOptions()
-    blocks.set_block_size(4096)
-    blocks.set_bloom_filter(10, False)
-    blocks.set_format_version(table.format_version)
-    blocks.set_checksum_type(ChecksumType.crc32c() if table.format_version < 5 else ChecksumType.xxh3())
-    options = Options(raw_mode=True)
-    options.create_if_missing(True)
-    options.create_missing_column_families(True)
-    options.set_compaction_style(DBCompactionStyle.universal())
-    options.set_compression_type(_COMPRESSIONS.get(table.compression, DBCompressionType.none)())
-    options.set_optimize_filters_for_hits(True)
-    options.set_block_based_table_factory(blocks)
-    return options
-
-
-class ReadOnlyDatabase:
+class Database:
     """A RocksDB directory, read through symbolic links; nothing in it is touched."""
 
     def __init__(self, database: Rdict, families: tuple[str, ...], directory: Path, view: Path) -> None:
@@ -234,7 +192,7 @@ def _damaged(where: str, at: bytes | None, reason: str) -> CorruptionError:
 
 
 @contextmanager
-def open_read_only(directory: Path) -> Iterator[ReadOnlyDatabase]:
+def open_read_only(directory: Path) -> Iterator[Database]:
     """Open a RocksDB directory without touching it, beside a running owner too.
 
     Raises RefusedError where it cannot be opened: a missing, truncated or unreadable file, no RocksDB directory at all.
@@ -264,109 +222,6 @@ def open_read_only(directory: Path) -> Iterator[ReadOnlyDatabase]:
                 hint="the directory is damaged or incomplete: restore it from a backup or let its owner rebuild it",
             ) from error
         try:
-            yield ReadOnlyDatabase(database, families, directory, view)
+            yield Database(database, families, directory, view)
         finally:
             database.close()
-
-
-class WritableDatabase(ReadOnlyDatabase):
-    """A RocksDB directory, open for writing and locked."""
-
-    def put(self, family: str, key: bytes, value: bytes) -> None:
-        """Write one record."""
-        self._column(family)[key] = value
-
-    def delete(self, family: str, key: bytes) -> None:
-        """Delete one record."""
-        self._column(family).delete(key)
-
-
-@contextmanager
-def open_writable(directory: Path) -> Iterator[WritableDatabase]:
-    """Open a RocksDB directory for writing. Raises StoreLockedError where another process holds it."""
-    database_files(directory)
-    check_unlocked([directory / "LOCK"])
-    options = table_options(TableOptions())
-    families = tuple(Rdict.list_cf(str(directory), options))
-    database = Rdict(str(directory), options, column_families=dict.fromkeys(families, options))
-    try:
-        yield WritableDatabase(database, families, directory, directory)
-    finally:
-        database.close()
-
-
-class SstWriter:
-    """One sorted SST file. It needs at least one record; keys must ascend strictly."""
-
-    def __init__(self, path: Path, table: TableOptions) -> None:
-        self.path = path
-        self._writer = SstFileWriter(table_options(table))
-        self._writer.open(str(path))
-        self._last = b""
-        self._records = 0
-
-    def write(self, batch: Batch) -> None:
-        """Append records. Raises KeyOrderError where a key does not come after the one before."""
-        writer = self._writer
-        try:
-            for key, value in zip(batch.keys, batch.values, strict=True):
-                writer[key] = value
-        except Exception as error:
-            self._check_order(batch)
-            raise ChunkFailedError(
-                f"cannot write {self.path}: {error}", hint="is the disk full? rerun to resume"
-            ) from error
-        self._last = batch.keys[-1]
-        self._records += len(batch)
-
-    def finish(self) -> None:
-        """Complete the file; RocksDB syncs it."""
-        self._writer.finish()
-
-    def _check_order(self, batch: Batch) -> None:
-        last = self._last if self._records else None
-        for key in batch.keys:
-            if last is not None and key <= last:
-                raise KeyOrderError(last, key)
-            last = key
-
-
-class KeyOrderError(ChunkFailedError):
-    """A converted key does not come after the one before it."""
-
-    def __init__(self, before: bytes, key: bytes) -> None:
-        what = "two old keys become one" if key == before else "the conversion changes the order of keys"
-        super().__init__(
-            f"{what}: {show_key(key)} follows {show_key(before)}",
-            hint="the function must keep the order of keys and map no two keys to one",
-        )
-
-
-def create_database(
-    path: Path,
-    families: dict[str, TableOptions],
-    files: dict[str, list[Path]],
-    entries: dict[str, list[tuple[bytes, bytes]]],
-) -> None:
-    """Make a RocksDB directory: ingest each family's SST files in one step, and put the few `entries`.
-
-    The files are moved into it. The caller syncs the directory.
-    """
-    options = {family: table_options(table) for family, table in families.items()}
-    default = options.setdefault(DEFAULT_FAMILY, table_options(TableOptions()))
-    database = Rdict(str(path), default, column_families=options)
-    try:
-        move = IngestExternalFileOptions()
-        move.set_move_files(True)
-        for family in options:
-            column = database.get_column_family(family)
-            if files.get(family):
-                column.ingest_external_file([str(file) for file in files[family]], move)
-            for key, value in entries.get(family, []):
-                column[key] = value
-            column.flush(True)
-            del column
-    finally:
-        database.close()
-    for name in ("rocksdict-config.json", "LOG"):
-        (path / name).unlink(missing_ok=True)

@@ -19,7 +19,7 @@ from migrate.keyrange import KeyRange
 from migrate.plan_model import Lane
 from migrate.receipt import Receipt
 from migrate.rewriting import rewrite_chunk
-from migrate.stores.rocksdb import TableOptions, create_database
+from migrate.stores.rocksdb_writing import TableOptions, create_database
 from migrate.verification import Mismatch, Verified, VerifyTask, target_ranges, verify_chunk
 from tests.migrate.builders import chunk, receipt, rewrite_task, written
 from tests.support import KEY_VALUE, TIMESTAMPED, flip_byte, make_store, numbered, open_store, read_families

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from migrate.stores.batch import Batch
 from migrate.stores.options_file import read_options
-from migrate.stores.rocksdb import KeyOrderError, SstWriter, TableOptions, create_database
+from migrate.stores.rocksdb_writing import KeyOrderError, SstWriter, TableOptions, create_database
 from migrate.stores.sst import SstFile
 from tests.support import FIXTURE, numbered, read_families
 
