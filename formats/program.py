@@ -58,7 +58,7 @@ class ByteProgram:
 
     @property
     def fingerprint(self) -> str:
-        """Equal for programs that do the same; part of the migration's identity."""
+        """Equal for programs that do the same; the plan says which one was run."""
         return hashlib.sha256(str(self).encode()).hexdigest()[:16]
 
 

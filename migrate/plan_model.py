@@ -61,6 +61,7 @@ class Plan(Stored):
     chunk_size: int
     program: str | None
     """The byte program in words; None: the reference path serves."""
+    program_fingerprint: str | None
     warnings: tuple[str, ...]
     store_partitions: tuple[StorePartition, ...]
     databases: tuple[DatabasePlan, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from migrate.plan_model import Plan
-from migrate.planning import changelog_note
+from migrate.preflight import changelog_note
 from migrate.progress_state import totals_of
 from migrate.receipt import Receipt
 from migrate.report import RunReport, State, Verification

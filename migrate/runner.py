@@ -18,7 +18,7 @@ from migrate.functions import conversion_ref, load_conversion
 from migrate.identity import check_identity, spec_identity
 from migrate.ledger import Ledger, read_ledger
 from migrate.plan_model import load_plan
-from migrate.planning import check_conversion, check_target
+from migrate.preflight import check_conversion, check_target
 from migrate.progress_state import acceptable, committed_receipts
 from migrate.report import RunReport, Verification
 from migrate.run_report import report_of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from migrate.identity import check_identity, check_snapshot, migration_identity, store_identity
 from migrate.plan_model import DatabasePlan, Plan, load_plan, store_plan
-from migrate.planning import check_clean, check_space, check_target, make_plan, plan_databases
+from migrate.planning import make_plan, plan_databases
+from migrate.preflight import check_clean, check_space, check_target
 from migrate.source import Source, find_source, is_snapshot_current, take_snapshot
 from migrate.steps.context import Context
 from migrate.stores.files import make_directories, total_size

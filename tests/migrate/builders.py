@@ -62,6 +62,7 @@ def plan(*chunks: Chunk, revision: int = 1) -> Plan:
         identity={"[source]": "s"},
         chunk_size=100,
         program=None,
+        program_fingerprint=None,
         warnings=("careful",),
         store_partitions=(PARTITION,),
         databases=(

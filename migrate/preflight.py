@@ -1,0 +1,116 @@
+"""What is checked before anything is written: losses, the changelog, paths, space."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from formats import Conversion
+from migrate.errors import RefusedError
+from migrate.plan_model import DatabasePlan
+from migrate.publishing import check_can_be_carried_over
+from migrate.source import Source
+from migrate.spec import Spec
+from migrate.stores.files import total_size
+
+SPACE_MARGIN = 1.2
+
+
+def check_conversion(spec: Spec, conversion: Conversion) -> None:
+    """Raises RefusedError for a loss or a risk that the spec does not allow by name."""
+    allowed = spec.conversion.allow
+    for loss in conversion.losses:
+        if loss not in allowed:
+            raise RefusedError(
+                f"{spec.target.format} cannot hold the {loss.removeprefix('loss:')} that {spec.source.format} holds",
+                hint=f'if that may be lost, say so: [conversion] allow = ["{loss}"]',
+            )
+    if conversion.changes_changelog and "changelog" not in allowed:
+        raise RefusedError(
+            "the changelog topic would still hold records of the old form: the next rebalance or restore would put "
+            "them back into the new store, and the application would misread them",
+            hint='rewrite the changelog too, or rename the store; then say so: [conversion] allow = ["changelog"]',
+        )
+
+
+def check_clean(spec: Spec, conversion: Conversion, warnings: list[str]) -> None:
+    """Raises RefusedError where the owner will replay its changelog into a store that the changelog no longer fits."""
+    if warnings and conversion.changes_changelog and "unclean-source" not in spec.conversion.allow:
+        raise RefusedError(
+            f"the application did not stop cleanly, and would replay old records into the new store: {warnings[0]}",
+            hint="start and stop the old application once, cleanly; or, if nothing will be replayed, say so: "
+            '[conversion] allow = ["unclean-source"]',
+        )
+
+
+def changelog_note(conversion: Conversion) -> str:
+    """What the operator must know about the changelog, in one sentence; said at every step."""
+    if not conversion.source.has_changelog and not conversion.target.has_changelog:
+        return "no changelog is involved"
+    if conversion.changes_changelog:
+        return "the changelog no longer matches the store (allowed by name): a restore brings the old records back"
+    if "timestamp" in conversion.target.carries - conversion.source.carries:
+        return (
+            "the changelog holds the bare values and stays right; a store that is restored from it has the changelog's "
+            f"timestamps, where this one has {conversion.default_timestamp_ms}"
+        )
+    return "the changelog holds the bare values and stays right: a restore gives the same records"
+
+
+def check_target(spec: Spec, source: Source) -> None:
+    """Raises RefusedError where the target's path or the work_dir cannot take what is coming."""
+    target = spec.target_path
+    if target is not None:
+        if target.exists():
+            raise RefusedError(f"[target] path {target} exists already", hint="name a path that does not exist yet")
+        if target.is_relative_to(source.path) or source.path.is_relative_to(target):
+            raise RefusedError(
+                f"[target] path {target} and the source contain each other", hint="name a path beside the source"
+            )
+        check_can_be_carried_over(source.path)
+    if "%" in str(spec.home):
+        raise RefusedError(
+            f"the path of work_dir {spec.home} has a % in it, which delta-rs takes for an escape",
+            hint="choose another work_dir",
+        )
+    if spec.home.is_relative_to(source.path):
+        raise RefusedError(
+            f"work_dir {spec.home.parent} lies inside the application's state directory",
+            hint="put it beside: a foreign directory in there can hide stores from the application",
+        )
+    parent = next(folder for folder in (spec.home, *spec.home.parents) if folder.exists())
+    if not parent.is_dir():
+        raise RefusedError(f"work_dir {spec.home}: {parent} is not a directory", hint="name another work_dir")
+    if not os.access(parent, os.W_OK):
+        raise RefusedError(
+            f"cannot write to {parent}", hint="choose another work_dir, or run as the application's user"
+        )
+
+
+def check_space(spec: Spec, databases: tuple[DatabasePlan, ...], copied_bytes: int) -> None:
+    """Raises RefusedError where the work_dir's disk, or the target's, is too small for what will be written there."""
+    new_bytes = int(SPACE_MARGIN * sum(database.data_bytes for database in databases))
+    _check_free(
+        f"work_dir {spec.home}",
+        spec.home,
+        new_bytes + copied_bytes,
+        hint="make space, or put work_dir on a larger disk of the same file system as the state directory",
+    )
+    if spec.target_path is None:
+        return
+    parent = next(folder for folder in spec.target_path.parents if folder.exists())
+    disk = parent.stat().st_dev
+    copied = new_bytes if disk != spec.home.stat().st_dev else 0
+    if disk != spec.source_path.stat().st_dev:
+        copied += total_size(path for path in spec.source_path.rglob("*") if path.is_file())
+    hint = "make space, or let [target] path be on the file system of the state directory: SST files are linked there"
+    _check_free(f"[target] path {spec.target_path}", parent, copied, hint=hint)
+
+
+def _check_free(what: str, folder: Path, needed: int, *, hint: str) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise RefusedError(
+            f"{what} has {free / 2**20:,.1f} MiB free, the new stores may need {needed / 2**20:,.1f} MiB", hint=hint
+        )
