@@ -1,0 +1,68 @@
+"""`python -m benchmarks`: measure, write the results, and fail where a bar is missed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from benchmarks import comparisons, product, scaling
+from benchmarks.report import machine, missed, write
+from benchmarks.results import Result
+from benchmarks.rounds import ROOT
+from benchmarks.setting import Setting
+
+BENCHMARKS: dict[str, Callable[[Setting], list[Result]]] = {
+    "engine": comparisons.engine,
+    "peers": comparisons.peers,
+    "shapes": comparisons.shapes,
+    "verify": product.verify,
+    "memory": scaling.memory,
+    "slots": scaling.slots,
+    "run": product.run,
+}
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Stores of 2 M records only.")
+@click.option("--only", multiple=True, type=click.Choice(list(BENCHMARKS)), help="Only this one; may be repeated.")
+@click.option("--rounds", type=click.IntRange(min=1), help="Interleaved rounds; 3 with --quick, else 7.")
+@click.option(
+    "--dir",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=ROOT / ".cache" / "bench",
+    help="Where the stores are made and kept.",
+)
+@click.option(
+    "--results",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=ROOT / "benchmarks" / "results",
+    help="Where the results are written.",
+)
+def main(*, quick: bool, only: tuple[str, ...], rounds: int | None, folder: Path, results: Path) -> None:
+    """Measure the product beside other ways to do the same. Exits 1 where a bar is missed, and names it."""
+    setting = Setting(folder.absolute(), rounds or (3 if quick else 7), quick)
+    setting.folder.mkdir(parents=True, exist_ok=True)
+    about = {**machine(), "rounds": str(setting.rounds)}
+    found: list[Result] = []
+    for name in only or BENCHMARKS:
+        click.echo(f"{name} ...", err=True)
+        for result in BENCHMARKS[name](setting):
+            found.append(result)
+            for bar in result.bars:
+                click.echo(f"  {bar}")
+    about["load before and after"] += f", {os.getloadavg()[0]:.1f}"
+    page = write(results, "-".join((*only, "quick" if quick else "full")), found, about)
+    click.echo(page.read_text(encoding="utf-8"))
+    if bars := missed(found):
+        for bar in bars:
+            click.echo(str(bar), err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

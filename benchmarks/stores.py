@@ -1,0 +1,127 @@
+"""The stores that are measured: like those that Kafka Streams leaves behind, the same records every time."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rocksdict import IngestExternalFileOptions, Options, Rdict, SstFileWriter
+
+from migrate.stores.rocksdb_writing import TableOptions, table_options
+
+FILE_BYTES = 64 << 20
+_BLOCK = 1 << 16
+_SEED = 20240117
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the records of a store look like."""
+
+    name: str
+    value_size: int
+    smallest_value: int | None = None
+    """Values are of any size from this one on; None: all of `value_size`."""
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        if self.smallest_value is None:
+            return f"17-byte keys, {self.value_size:,}-byte values"
+        return f"17-byte keys, values of {self.smallest_value:,} to {self.value_size:,} bytes"
+
+
+PLAIN = Shape("plain", 100)
+MIXED = Shape("mixed", 180, smallest_value=20)
+KILO = Shape("kilo", 1024)
+HUGE = Shape("huge", 64 << 20)
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A RocksDB directory and what is in it."""
+
+    path: Path
+    shape: Shape
+    records: int
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return f"{self.records:,} records, {self.shape.words}"
+
+
+def ensure_store(folder: Path, shape: Shape, records: int) -> Store:
+    """The store, made unless an earlier run left it: one sorted run in files of 64 MiB, format version 5."""
+    path = folder / f"{shape.name}-{records}"
+    made = path.with_suffix(".json")
+    wanted = {**asdict(shape), "records": records, "seed": _SEED}
+    if not (made.exists() and json.loads(made.read_text(encoding="utf-8")) == wanted):
+        made.unlink(missing_ok=True)
+        shutil.rmtree(path, ignore_errors=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _make(path, shape, records)
+        made.write_text(json.dumps(wanted), encoding="utf-8")
+    return Store(path, shape, records)
+
+
+def key_of(number: int) -> bytes:
+    """17 bytes, ascending."""
+    return b"k%016d" % number
+
+
+def _make(path: Path, shape: Shape, records: int) -> None:
+    database = Rdict(str(path), _options())
+    parts = path.with_name(path.name + ".parts")
+    parts.mkdir(exist_ok=True)
+    move = IngestExternalFileOptions()
+    move.set_move_files(True)
+    database.ingest_external_file([str(file) for file in _write_files(parts, shape, records)], move)
+    database.close()
+    parts.rmdir()
+
+
+def _write_files(parts: Path, shape: Shape, records: int) -> list[Path]:
+    files: list[Path] = []
+    writer: SstFileWriter | None = None
+    size = 0
+    for number, value in enumerate(_values(shape, records)):
+        if writer is None:
+            files.append(parts / f"{len(files):04d}.sst")
+            writer = SstFileWriter(_options())
+            writer.open(str(files[-1]))
+            size = 0
+        writer[key_of(number)] = value
+        size += len(value)
+        if size >= FILE_BYTES:
+            writer.finish()
+            writer = None
+    if writer is not None:
+        writer.finish()
+    return files
+
+
+def _values(shape: Shape, records: int) -> Iterator[bytes]:
+    """Random bytes, which no compression makes smaller."""
+    source = random.Random(_SEED)
+    if shape.value_size > _BLOCK:
+        yield from (source.randbytes(shape.value_size) for _ in range(records))
+        return
+    smallest = shape.smallest_value if shape.smallest_value is not None else shape.value_size
+    for start in range(0, records, _BLOCK):
+        count = min(_BLOCK, records - start)
+        block = source.randbytes(count * shape.value_size)
+        ends = range(shape.value_size, len(block) + 1, shape.value_size)
+        for end in ends:
+            yield block[end - source.randint(smallest, shape.value_size) : end]
+
+
+def _options() -> Options:
+    options = table_options(TableOptions(format_version=5))
+    options.set_write_buffer_size(16 << 20)
+    options.set_max_write_buffer_number(3)
+    return options

@@ -1,0 +1,153 @@
+"""One measurement in a process of its own: `python -m benchmarks.worker JOB ARGUMENTS`.
+
+The result is JSON on the last line. Time is counted from after the imports to the result's last byte being durable.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from benchmarks.routes import CONVERSION, ROUTES, result_database, rewrite
+from migrate.digest import RecordDigest
+from migrate.events import Event
+from migrate.keyrange import KeyRange
+from migrate.receipt import Receipt
+from migrate.runner import run
+from migrate.spec import parse_spec
+from migrate.stores.rocksdb import open_read_only
+from migrate.verification import VerifyTask, verify_chunk
+
+Facts = dict[str, Any]
+
+
+def route(name: str, source: str, folder: str) -> Facts:
+    """One way to do the work."""
+    ROUTES[name](Path(source), Path(folder))
+    return {}
+
+
+def digest(folder: str) -> Facts:
+    """The record digest of a route's result; not a measurement."""
+    found = RecordDigest()
+    with open_read_only(result_database(Path(folder))) as database:
+        for batch in database.batches("default"):
+            found.update(batch)
+    return {"records": found.records, "digest": str(found)}
+
+
+def chunks(source: str, folder: str, edges: list[str | None]) -> Facts:
+    """The chunks between these keys, one after the other."""
+    bounds = [None if edge is None else edge.encode("ascii") for edge in edges]
+    for start, end in pairwise(bounds):
+        rewrite(Path(source), Path(folder), KeyRange(start=start, end=end))
+    return {}
+
+
+def prepare(source: str, folder: str) -> Facts:
+    """A new store and its receipt, for `verify`; not a measurement."""
+    receipt = rewrite(Path(source), Path(folder))
+    (Path(folder) / "receipt.json").write_text(receipt.model_dump_json(), encoding="utf-8")
+    result_database(Path(folder))
+    return {}
+
+
+def verify(mode: str, source: str, folder: str) -> Facts:
+    """The verification of one chunk that is the whole store."""
+    receipt = Receipt.model_validate_json((Path(folder) / "receipt.json").read_bytes())
+    task = VerifyTask(
+        mode="digest" if mode == "digest" else "full",
+        source=source,
+        target=str(result_database(Path(folder))),
+        receipt=receipt,
+        lane=0,
+        keys=KeyRange(),
+        conversion=CONVERSION,
+    )
+    found = verify_chunk(task)
+    if found.mismatches or found.records != receipt.records_out:
+        raise AssertionError(f"{mode} found {found}")
+    return {}
+
+
+def whole_run(source: str, folder: str, master: str | None, chunk_size: int) -> Facts:
+    """The product from the spec to the published store."""
+    spec = parse_spec(
+        {
+            "name": "benchmark",
+            "work_dir": str(Path(folder) / "work"),
+            "source": {"format": CONVERSION.source, "path": source},
+            "target": {"format": CONVERSION.target, "path": str(Path(folder) / "published")},
+            "run": {"chunk_size": chunk_size},
+        },
+        base_dir=Path(folder),
+    )
+    ledger = _LedgerClock()
+    report = run(spec, master=master, on_event=ledger)
+    return {
+        "phases": report.seconds,
+        "chunks": report.totals.chunks,
+        "records": report.totals.records_out,
+        "task_seconds": report.totals.task_seconds,
+        "chunk_commit_seconds": round(ledger.seconds, 3),
+    }
+
+
+class _LedgerClock:
+    """Seconds between a chunk's coming in and its being committed."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._since = 0.0
+
+    def __call__(self, event: Event) -> None:
+        if event.name == "chunk.finished":
+            self._since = time.perf_counter()
+        elif event.name == "chunk.committed":
+            self.seconds += time.perf_counter() - self._since
+
+
+JOBS: dict[str, Callable[..., Facts]] = {
+    "route": route,
+    "digest": digest,
+    "chunks": chunks,
+    "prepare": prepare,
+    "verify": verify,
+    "run": whole_run,
+}
+
+
+def main() -> None:
+    """Do the job that the command line names."""
+    job, arguments = JOBS[sys.argv[1]], json.loads(sys.argv[2])
+    cpu, wall = _cpu_seconds(), time.perf_counter()
+    facts = job(**arguments)
+    wall = time.perf_counter() - wall
+    cpu = _cpu_seconds() - cpu
+    print(json.dumps({"wall": wall, "cpu": cpu, "peak_mib": _peak_mib(), **facts}))
+
+
+def _cpu_seconds() -> float:
+    """Of this process and of those that it waited for, in all threads."""
+    usages = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def _peak_mib() -> float:
+    """Resident memory at its highest. getrusage counts the parent's too, which the process was for an instant."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+    (line,) = (line for line in status.read_text(encoding="ascii").splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) / 1024
+
+
+if __name__ == "__main__":
+    main()
