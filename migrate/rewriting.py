@@ -125,6 +125,7 @@ class _Attempt:
             writer.write(batch)
             written.update(batch)
             last = batch.keys[-1]
+            del batch  # or a large value would live on while the next one is read
         if writer is not None:
             writer.finish()
             fsync_file(file)
