@@ -50,11 +50,15 @@ def _new_session(name: str, master: str | None) -> SparkSession:
 
 
 def _settings(master: str | None) -> dict[str, str]:
-    """Under spark-submit the user's own settings hold; else a session that is quick to start and quiet."""
+    """Under spark-submit the user's own settings hold; else a session that is quick to start.
+
+    Quiet in any case: Spark's log would bury our progress.
+    """
+    quiet = {"spark.log.level": "ERROR"}
     if _is_submitted():
-        return {} if master is None else {"spark.master": master}
-    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
-    return {"spark.master": master or "local[*]", **quiet}
+        return quiet if master is None else {"spark.master": master, **quiet}
+    quick = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    return {"spark.master": master or "local[*]", **quick, **quiet}
 
 
 def _is_submitted() -> bool:
