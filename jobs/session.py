@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from jobs.java import JavaNotFoundError, find_java_home
 from migrate.errors import RefusedError
+from migrate.functions import OUR_PACKAGES
 
-PACKAGES = ("formats", "migrate", "jobs")
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -82,7 +82,7 @@ def _packages(folder: Path) -> Iterator[Path]:
         return
     archive = folder / "stateferry.zip"
     with zipfile.ZipFile(archive, "w") as out:
-        for package in PACKAGES:
+        for package in OUR_PACKAGES:
             for file in sorted((ROOT / package).rglob("*.py")):
                 out.write(file, file.relative_to(ROOT))
     yield archive

@@ -73,7 +73,7 @@ def run_all(
         try:
             while True:
                 width = 1 if executor.slots == 1 else executor.slots + 1
-                room = 0 if failures or _is_past(deadline) else width - len(running)
+                room = 0 if failures or _is_past(deadline) else max(0, width - len(running))
                 for task in islice(left, room):
                     on_start(task)
                     running[pool.submit(_attempt, executor, task, cancelled)] = task

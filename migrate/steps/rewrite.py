@@ -70,8 +70,7 @@ def _task(context: Context, plan: Plan, chunk: Chunk) -> RewriteTask:
 
 def _check_reject_count(context: Context, receipts: list[Receipt]) -> None:
     limit = context.spec.run.max_rejects
-    count = totals_of(receipts).rejected
-    if limit is not None and count > limit:
+    if limit is not None and (count := sum(receipt.rejected for receipt in receipts)) > limit:
         raise RejectedError(
             f"records that cannot be converted: {count}, max_rejects allows {limit}", hint=RAISE_THE_CAP
         )

@@ -247,3 +247,17 @@ def test_chunks_without_a_function_leave_no_breadcrumbs(tmp_path: Path) -> None:
 
 def _die() -> TaskResult:
     raise WorkerLostError
+
+
+def test_slots_that_are_lost_on_the_way_only_make_it_slower(tmp_path: Path) -> None:
+    def lose_executors(number: int, _: int) -> TaskResult:
+        executor.slots = 1
+        time.sleep(0.05 * number)  # one after the other, so that more are running than there are slots
+        return receipt(number=number)
+
+    executor = _Scripted(lose_executors, slots=4)
+
+    _, finished, failure = _run(executor, _tasks(8, tmp_path))
+
+    assert failure is None
+    assert sorted(finished) == list(range(8))
