@@ -21,12 +21,22 @@ if TYPE_CHECKING:
     from migrate.inspection import inspect
     from migrate.ledger_status import status
     from migrate.opening import RocksStore, open_store
-    from migrate.report import RunReport, StatusReport, VerifyReport
+    from migrate.report import AbandonReport, RunReport, SnapshotReport, StatusReport, SwitchReport, VerifyReport
     from migrate.runner import migrate_store, run
+    from migrate.snapshotting import snapshot
     from migrate.spec import Spec, load_spec
+    from migrate.switching.abandon import abandon
+    from migrate.switching.cutover import cutover
+    from migrate.switching.finalize import finalize
+    from migrate.switching.rollback import rollback
 
 _HOMES = {
     "migrate.checking": ("verify",),
+    "migrate.snapshotting": ("snapshot",),
+    "migrate.switching.abandon": ("abandon",),
+    "migrate.switching.cutover": ("cutover",),
+    "migrate.switching.finalize": ("finalize",),
+    "migrate.switching.rollback": ("rollback",),
     "migrate.errors": (
         "ChunkFailedError",
         "ExitCode",
@@ -40,7 +50,14 @@ _HOMES = {
     "migrate.events": ("Event",),
     "migrate.inspection": ("inspect",),
     "migrate.ledger_status": ("status",),
-    "migrate.report": ("RunReport", "StatusReport", "VerifyReport"),
+    "migrate.report": (
+        "AbandonReport",
+        "RunReport",
+        "SnapshotReport",
+        "StatusReport",
+        "SwitchReport",
+        "VerifyReport",
+    ),
     "migrate.runner": ("migrate_store", "run"),
     "migrate.spec": ("Spec", "load_spec"),
     "migrate.opening": ("RocksStore", "open_store"),
@@ -56,6 +73,7 @@ def __getattr__(name: str) -> object:
 
 
 __all__ = [
+    "AbandonReport",
     "ChunkFailedError",
     "Event",
     "ExitCode",
@@ -64,17 +82,24 @@ __all__ = [
     "RefusedError",
     "RocksStore",
     "RunReport",
+    "SnapshotReport",
     "Spec",
     "SpecError",
     "StatusReport",
     "StoreLockedError",
+    "SwitchReport",
     "VerificationError",
     "VerifyReport",
+    "abandon",
+    "cutover",
+    "finalize",
     "inspect",
     "load_spec",
     "migrate_store",
     "open_store",
+    "rollback",
     "run",
+    "snapshot",
     "status",
     "verify",
 ]

@@ -11,12 +11,15 @@ from migrate.errors import ChunkFailedError
 from migrate.keyrange import show_key
 from migrate.plan_model import DatabasePlan, Plan
 from migrate.receipt import Receipt
-from migrate.source import snapshot_directory
+from migrate.snapshots import snapshot_directory
 from migrate.store_partition import StorePartition
 from migrate.stores.files import fsync_tree, make_directories, remove_tree
 from migrate.stores.layout import database_files
 from migrate.stores.rocksdb import DEFAULT_FAMILY, open_read_only
 from migrate.stores.rocksdb_writing import TableOptions, create_database
+
+LINKS = ".links"
+"""Beside the new stores of one attempt: the chunks, linked for ingestion, which takes them away."""
 
 
 def assemble_partition(
@@ -34,7 +37,9 @@ def assemble_partition(
         make_directories(directory.parent)
         snapshot = snapshot_directory(home, partition, database)
         built = plan.database(partition.id, database)
-        _assemble_database(home, built, in_order(mine), target=target, snapshot=snapshot, directory=directory)
+        links = _link_chunks(home, in_order(mine), home / "new" / attempt / LINKS)
+        _assemble_database(built, links, target=target, snapshot=snapshot, directory=directory)
+    remove_tree(home / "new" / attempt / LINKS)
     fsync_tree(folder)
     return folder
 
@@ -44,11 +49,9 @@ def in_order(receipts: list[Receipt]) -> list[Receipt]:
     return sorted(receipts, key=lambda receipt: receipt.keys.start or b"")
 
 
-def _assemble_database(
-    home: Path, plan: DatabasePlan, receipts: list[Receipt], *, target: Format, snapshot: Path, directory: Path
-) -> None:
+def _link_chunks(home: Path, receipts: list[Receipt], links: Path) -> dict[str, list[Path]]:
+    """The chunks' files by column family."""
     _check_ascending(receipts)
-    links = directory.with_name(directory.name + ".chunks")
     remove_tree(links)
     make_directories(links)
     files: dict[str, list[Path]] = defaultdict(list)
@@ -58,11 +61,16 @@ def _assemble_database(
                 link = links / Path(written.file).name
                 link.hardlink_to(home / written.file)
                 files[written.family].append(link)
+    return files
+
+
+def _assemble_database(
+    plan: DatabasePlan, files: dict[str, list[Path]], *, target: Format, snapshot: Path, directory: Path
+) -> None:
     families = {lane.target: TableOptions(compression=lane.compression) for lane in plan.lanes}
     families |= dict.fromkeys(plan.carried_families, TableOptions())
     families.setdefault(DEFAULT_FAMILY, TableOptions())
     create_database(directory, families, files, _carried_entries(snapshot, plan, target))
-    remove_tree(links)
     for file in database_files(snapshot).mutable:
         if file.name == "rocksdict-config.json":  # the owner's own, where it uses rocksdict
             (directory / file.name).write_bytes(file.read_bytes())

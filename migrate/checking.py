@@ -5,16 +5,19 @@ from __future__ import annotations
 from migrate.errors import RefusedError
 from migrate.events import Listener, ignore
 from migrate.identity import check_identity, spec_identity
-from migrate.ledger import read_ledger
+from migrate.interruption import Stop
+from migrate.ledger import Step, read_ledger
 from migrate.plan_model import load_plan
 from migrate.progress_state import committed_receipts, pending_chunks
 from migrate.report import VerifyReport
-from migrate.runner import executor_opener, make_context
+from migrate.runner import executor_opener
 from migrate.spec import Spec
 from migrate.steps.assemble import assembled_folders
+from migrate.steps.context import make_context
 from migrate.steps.publish import published_path
 from migrate.steps.verify import Mode, NewStores, compare, mismatch_error
 from migrate.stores.lock import check_unlocked
+from migrate.switching.journal import last_switch
 from migrate.system_errors import system_errors_explained
 
 _MOVED_ON = "has an application written to the published directory since? else do not use it, and report this"
@@ -22,7 +25,14 @@ _RERUN = "stateferry run SPEC assembles the new stores again from their chunks"
 
 
 @system_errors_explained()
-def verify(spec: Spec, *, mode: Mode = "full", master: str | None = None, on_event: Listener = ignore) -> VerifyReport:
+def verify(
+    spec: Spec,
+    *,
+    mode: Mode = "full",
+    master: str | None = None,
+    on_event: Listener = ignore,
+    stop: Stop | None = None,
+) -> VerifyReport:
     """Compare every chunk of the new stores, from disk.
 
     With `full` against the snapshot, converted again; with `digest` against the receipts. Looks at the published
@@ -32,12 +42,17 @@ def verify(spec: Spec, *, mode: Mode = "full", master: str | None = None, on_eve
     """
     plan = load_plan(spec.home)
     rows = read_ledger(spec.home)
+    if last_switch(rows)[0] in (Step.FINALIZING, Step.FINALIZED):
+        raise RefusedError(f"the migration {spec.name!r} is finalized: the old stores are gone", hint="")
     receipts = committed_receipts(rows, spec.home)
     if plan is None or pending_chunks(plan, receipts):
         raise RefusedError(f"the migration {spec.name!r} is not rewritten yet", hint="stateferry run SPEC")
-    context = make_context(spec, on_event)
+    context = make_context(spec, on_event, stop=stop)
     check_identity(plan, spec_identity(spec, context.ref))
     folders = assembled_folders(rows, spec.home)
+    step, journal = last_switch(rows)
+    if step is Step.CUT_OVER:
+        folders = {entry.partition.id: entry.live for entry in journal.exchanges}
     published = published_path(rows)
     if published is not None and not published.is_dir():
         raise RefusedError(f"the published directory {published} is not there", hint="move it back to verify it there")

@@ -5,6 +5,7 @@ MigrationError
  ├── RefusedError (6)               the ground is not ready; nothing was written that matters
  │    ├── StoreLockedError              a process holds the store
  │    ├── SourceChangedError            the source is not the one that the plan was made for
+ │    ├── DamagedLedgerError            the ledger cannot be read: `run` repairs what a power cut tore
  │    └── FencedError                   another run took the ledger over
  ├── ChunkFailedError (3)           a chunk cannot be rewritten, now
  │    ├── RejectedError                 records that cannot be converted, more than allowed
@@ -66,6 +67,10 @@ class StoreLockedError(RefusedError):
 
 class SourceChangedError(RefusedError):
     """The source is not the one that the stored plan was made for."""
+
+
+class DamagedLedgerError(RefusedError):
+    """The ledger cannot be read, or not to its end."""
 
 
 class FencedError(RefusedError):

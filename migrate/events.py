@@ -18,10 +18,12 @@ class Event:
 
 Listener = Callable[[Event], None]
 
-EVENTS = (
+RUN_EVENTS = (
     "source.checked",
     "snapshot.taken",
     "plan.stored",
+    "chunks.adopted",
+    "orphans.removed",
     "run.begun",
     "chunk.started",
     "chunk.finished",
@@ -40,6 +42,30 @@ EVENTS = (
     "publish.renamed",
     "publish.committed",
 )
+SWITCH_EVENTS = (
+    "cutover.started",
+    "cutover.checked",
+    "cutover.intended",
+    "cutover.positioned",
+    "cutover.exchanged",
+    "cutover.shelved",
+    "cutover.done",
+    "cutover.committed",
+    "rollback.started",
+    "rollback.intended",
+    "rollback.positioned",
+    "rollback.exchanged",
+    "rollback.done",
+    "rollback.committed",
+    "finalize.started",
+    "finalize.intended",
+    "finalize.removed",
+    "finalize.committed",
+    "abandon.started",
+    "abandon.renamed",
+    "abandon.removed",
+)
+EVENTS = RUN_EVENTS + SWITCH_EVENTS
 
 
 def ignore(_: Event) -> None:

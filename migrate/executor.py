@@ -12,13 +12,16 @@ from threading import Event
 from typing import Protocol
 
 from migrate.breadcrumb import read_breadcrumb
-from migrate.errors import ChunkFailedError, ExitCode, MigrationError, RejectedError
+from migrate.errors import ChunkFailedError, ExitCode, InterruptedMigrationError, MigrationError, RejectedError
+from migrate.interruption import RERUN, Stop
 from migrate.keyrange import show_key
 from migrate.rewriting import RewriteTask
 from migrate.tasks import Task, TaskFailure, TaskResult, run_task
 
 ATTEMPTS = 3
 _MOST_AT_ONCE = 4096  # threads are only made as tasks come; a cluster's slots may grow while a run goes on
+_POLL_SECONDS = 0.2
+"""How soon a request to stop is noticed: a signal's handler does not wake who waits for a task."""
 Finished = list[tuple[Task, TaskResult]]
 """Tasks that finished together."""
 
@@ -45,12 +48,20 @@ class InProcessExecutor:
 
     slots = 1
 
+    def __init__(self) -> None:
+        self._cancelled = Event()
+
     def run(self, task: Task) -> TaskResult:
         """Here and now."""
-        return run_task(task)
+        return run_task(task, self._check)
 
     def cancel(self) -> None:
-        """Nothing runs but in the caller's own thread."""
+        """The running task ends at its next batch."""
+        self._cancelled.set()
+
+    def _check(self) -> None:
+        if self._cancelled.is_set():
+            raise InterruptedMigrationError("abandoned", hint=RERUN)
 
 
 def run_all(
@@ -59,12 +70,15 @@ def run_all(
     *,
     on_start: Callable[[Task], None],
     deadline: float | None = None,
+    stop: Stop | None = None,
 ) -> Iterator[Finished]:
     """Run every task, one more at a time than there are slots so that none waits; yields what finished together.
 
     After a failure nothing new starts; what runs is finished and yielded, then the failure is raised. Past the
-    `deadline` (monotonic seconds) nothing new starts either, and the iteration just ends.
+    `deadline` (monotonic seconds), or once a `stop` is asked for, nothing new starts either, and the iteration just
+    ends; what outlives the stop's grace is abandoned, with InterruptedMigrationError.
     """
+    stop = stop or Stop()
     left = iter(tasks)
     failures: list[BaseException] = []
     running: dict[Future[TaskResult], Task] = {}
@@ -72,17 +86,15 @@ def run_all(
     with ThreadPoolExecutor(_MOST_AT_ONCE, "stateferry") as pool:
         try:
             while True:
-                width = 1 if executor.slots == 1 else executor.slots + 1
-                room = 0 if failures or _is_past(deadline) else max(0, width - len(running))
-                for task in islice(left, room):
+                is_closed = bool(failures) or stop.is_requested or _is_past(deadline)
+                for task in islice(left, 0 if is_closed else _room(executor, len(running))):
                     on_start(task)
                     running[pool.submit(_attempt, executor, task, cancelled)] = task
                 if not running:
                     break
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                ended = [(running.pop(future), future) for future in done]
+                ended = [(running.pop(future), future) for future in _wait(running, stop)]
                 failures += [error for _, future in ended if (error := future.exception()) is not None]
-                if finished := [(task, future.result()) for task, future in ended if future.exception() is None]:
+                if finished := _results(ended):
                     yield finished
         except BaseException:
             cancelled.set()
@@ -92,6 +104,23 @@ def run_all(
             raise
     if failures:
         raise failures[0]
+
+
+def _wait(running: Iterable[Future[TaskResult]], stop: Stop) -> set[Future[TaskResult]]:
+    """What has ended; none after a while in which nothing did."""
+    done, _ = wait(running, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
+    if not done:
+        stop.check_grace()
+    return done
+
+
+def _results(ended: list[tuple[Task, Future[TaskResult]]]) -> Finished:
+    return [(task, future.result()) for task, future in ended if future.exception() is None]
+
+
+def _room(executor: Executor, running: int) -> int:
+    width = 1 if executor.slots == 1 else executor.slots + 1
+    return max(0, width - running)
 
 
 def _is_past(deadline: float | None) -> bool:
@@ -132,7 +161,7 @@ def _with_breadcrumb(task: Task) -> Task:
     if not isinstance(task, RewriteTask) or task.conversion.function is None:
         return task
     chunk = task.chunk
-    name = f"{chunk.store_partition.replace('/', '.')}-{chunk.number}.breadcrumb"
+    name = f"{task.run_id}-{chunk.store_partition.replace('/', '.')}-{chunk.number}.breadcrumb"
     return replace(task, breadcrumb=str(Path(task.home) / "chunks" / name))
 
 

@@ -10,7 +10,8 @@ from formats import CONVERSION_REVISION
 from migrate.errors import SourceChangedError
 from migrate.functions import ConversionRef, conversion_digest
 from migrate.plan_model import Plan
-from migrate.source import Source, snapshot_directory
+from migrate.snapshots import snapshot_directory
+from migrate.source import Source
 from migrate.spec import Spec
 from migrate.store_partition import StorePartition
 from migrate.stores.rocksdb import open_read_only
@@ -31,7 +32,7 @@ def store_identity(source: Source) -> dict[str, str]:
     return {
         _store_name(partition, database): _store_digest(directory)
         for partition in source.partitions
-        for database, directory in partition.directories(source.path).items()
+        for database, directory in source.directories(partition).items()
     }
 
 
@@ -46,6 +47,11 @@ def spec_identity(spec: Spec, ref: ConversionRef) -> dict[str, str]:
         "function": conversion_digest(ref),
     }
     return {name: _digest(text) for name, text in sections.items()}
+
+
+def directory_state(directories: dict[str, Path]) -> str:
+    """A digest of a store partition's RocksDB directories, which changes when somebody writes to one of them."""
+    return _digest(json.dumps({database: _store_digest(directory) for database, directory in directories.items()}))
 
 
 def check_snapshot(home: Path, source: Source, identity: dict[str, str]) -> None:

@@ -9,6 +9,7 @@ one's fail: fenced.
 from __future__ import annotations
 
 import json
+import tempfile
 import time
 from collections.abc import Sequence
 from enum import StrEnum
@@ -22,7 +23,8 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from migrate.errors import FencedError, RefusedError
+from migrate.delta_log import log_directory, repair_log
+from migrate.errors import DamagedLedgerError, FencedError, RefusedError
 from migrate.keyrange import KeyRange, Stored
 from migrate.receipt import Receipt
 from migrate.stores.files import delta_uri, fsync_directory, fsync_file, make_directories
@@ -63,6 +65,12 @@ class Step(StrEnum):
     MISMATCH = "mismatch"
     PUBLISHING = "publishing"
     PUBLISHED = "published"
+    CUTTING_OVER = "cutting-over"
+    CUT_OVER = "cut-over"
+    ROLLING_BACK = "rolling-back"
+    ROLLED_BACK = "rolled-back"
+    FINALIZING = "finalizing"
+    FINALIZED = "finalized"
 
 
 class Row(Stored):
@@ -125,6 +133,21 @@ def read_ledger(home: Path) -> list[Row]:
         return []
 
 
+def repair_ledger(home: Path) -> tuple[Path, ...]:
+    """Set aside what a power cut, or a damaged disk, took of the ledger; returns what was lost.
+
+    A lost row of a chunk is found again by its receipt, and that of any other step by what the step did: each of them
+    can be repeated.
+    """
+    return repair_log(_folder(home), home / "ledger-damaged", application=APPLICATION, first_entry=_first_entry)
+
+
+def _first_entry() -> str:
+    with tempfile.TemporaryDirectory(prefix="stateferry-") as folder:
+        _create(Path(folder))
+        return (log_directory(Path(folder)) / f"{0:020d}.json").read_text(encoding="utf-8")
+
+
 class Ledger:
     """The ledger of one run. Opening it fences off every earlier run."""
 
@@ -133,7 +156,8 @@ class Ledger:
         self._migration_id = migration_id
         self._run_id = run_id
         self._table = self._open_or_create()
-        self._synced = -1
+        self._synced = self._table.version() - 1
+        self._sync()  # whoever wrote the newest version may have died before it was durable
         self.rows = _read(self._table)
         foreign = {row.migration_id for row in self.rows} - {migration_id}
         if foreign:
@@ -180,18 +204,13 @@ class Ledger:
         except TableNotFoundError:
             pass
         try:
-            return DeltaTable.create(
-                delta_uri(self._folder),
-                Schema.from_arrow(_COLUMNS),
-                name="stateferry ledger",
-                configuration={"delta.appendOnly": "true", "delta.enableExpiredLogCleanup": "false"},
-            )
+            return _create(self._folder)
         except DeltaError:
             return DeltaTable(delta_uri(self._folder))  # another run made it first; the first commit decides
 
     def _sync(self) -> None:
         """Data files, then the log that names them, then both directories."""
-        log = self._folder / "_delta_log"
+        log = log_directory(self._folder)
         for version in range(self._synced + 1, self._table.version() + 1):
             entry = log / f"{version:020d}.json"
             for line in entry.read_text(encoding="utf-8").splitlines():
@@ -209,6 +228,15 @@ def _folder(home: Path) -> Path:
     return home / "ledger"
 
 
+def _create(folder: Path) -> DeltaTable:
+    return DeltaTable.create(
+        delta_uri(folder),
+        Schema.from_arrow(_COLUMNS),
+        name="stateferry ledger",
+        configuration={"delta.appendOnly": "true", "delta.enableExpiredLogCleanup": "false"},
+    )
+
+
 def _open(folder: Path) -> DeltaTable:
     try:
         return DeltaTable(delta_uri(folder))
@@ -218,10 +246,10 @@ def _open(folder: Path) -> DeltaTable:
         raise _damaged(str(folder), error) from error
 
 
-def _damaged(folder: str, error: Exception) -> RefusedError:
-    return RefusedError(
+def _damaged(folder: str, error: Exception) -> DamagedLedgerError:
+    return DamagedLedgerError(
         f"the ledger {folder} is damaged: {str(error).splitlines()[0]}",
-        hint="restore it, or remove the migration's folder in work_dir to begin anew; the source was not touched",
+        hint="stateferry run SPEC repairs what a power cut tore; the source was not touched",
     )
 
 
@@ -231,9 +259,11 @@ def _read(table: DeltaTable) -> list[Row]:
     except (pa.ArrowException, FileNotFoundError) as error:
         raise _damaged(table.table_uri, error) from error
     newest = max((row["schema_version"] for row in content), default=LEDGER_SCHEMA)
-    if newest > LEDGER_SCHEMA:
+    unknown = {row["step"] for row in content} - {str(step) for step in Step}
+    if newest > LEDGER_SCHEMA or unknown:
+        what = f"has schema {newest}" if newest > LEDGER_SCHEMA else f"tells of a step {unknown.pop()!r}"
         raise RefusedError(
-            f"the ledger {table.table_uri} has schema {newest}, this version knows {LEDGER_SCHEMA}",
+            f"the ledger {table.table_uri} {what}; this version knows schema {LEDGER_SCHEMA}",
             hint="use the newer Stateferry that wrote it",
         )
     rows = [Row.model_construct(**{**row, "step": Step(row["step"])}) for row in content]

@@ -5,12 +5,14 @@ from __future__ import annotations
 from migrate.errors import RefusedError
 from migrate.ledger import Row, Step, read_ledger
 from migrate.plan_model import Plan, load_plan
-from migrate.progress_state import committed_receipts, pending_chunks, totals_of
+from migrate.progress_state import pending_chunks, receipts_of, totals_of
 from migrate.report import State, StatusReport
 from migrate.spec import Spec
 from migrate.steps.assemble import assembled_folders
 from migrate.steps.publish import published_path
 from migrate.steps.verify import last_verification
+from migrate.switching.journal import last_switch
+from migrate.switching.states import NEXT, STATES
 from migrate.system_errors import system_errors_explained
 
 
@@ -19,11 +21,12 @@ def status(spec: Spec) -> StatusReport:
     """Where the migration stands. Raises RefusedError for a plan or a ledger of a newer schema."""
     plan = load_plan(spec.home)
     if plan is None:
-        return StatusReport(name=spec.name, state="not started", next_step=_next_step(spec, "not started"))
+        early: State = "snapshot taken" if (spec.home / "snapshot").is_dir() else "not started"
+        return StatusReport(name=spec.name, state=early, next_step=_next_step(spec, early))
     rows = read_ledger(spec.home)
     if any(row.migration_id != plan.migration_id for row in rows):
         raise RefusedError(f"plan and ledger in {spec.home} belong to different migrations", hint="restore the folder")
-    receipts = committed_receipts(rows, spec.home)
+    receipts = receipts_of(rows, spec.home)
     left = pending_chunks(plan, receipts)
     state = _state(plan, rows, spec, is_rewritten=not left)
     size_left = sum(chunk.estimated_bytes for chunk in left)
@@ -47,9 +50,11 @@ def status(spec: Spec) -> StatusReport:
 
 _NEXT: dict[State, str] = {
     "not started": "stateferry run SPEC",
+    "snapshot taken": "start the application again; stateferry run SPEC converts the snapshot",
     "rewriting": "stateferry run SPEC (resumes)",
     "mismatch": "stateferry run SPEC assembles the new stores again from their chunks, and compares them",
-    "published": "point the application at the new state directory",
+    "published": "point the application at the new state directory; when sure, stateferry finalize SPEC",
+    **NEXT,
 }
 
 
@@ -60,10 +65,13 @@ def _next_step(spec: Spec, state: State) -> str:
         return "stateferry run SPEC (verifies and publishes)"
     if state == "assembled" and spec.run.verify != "off":
         return "stateferry run SPEC (verifies)"
-    return "the new stores stand in the work_dir, the old ones are as they were"
+    return "stop the application; stateferry cutover SPEC puts the new stores in the old ones' places"
 
 
 def _state(plan: Plan, rows: list[Row], spec: Spec, *, is_rewritten: bool) -> State:
+    step, _ = last_switch(rows)
+    if step is not None:
+        return STATES[step]
     if published_path(rows) is not None:
         return "published"
     verified = last_verification(rows)

@@ -10,7 +10,8 @@ from migrate.errors import RefusedError
 from migrate.identity import migration_id
 from migrate.keyrange import show_key
 from migrate.plan_model import Chunk, DatabasePlan, Lane, Plan
-from migrate.source import Source, check_default_is_empty, lanes, snapshot_directory
+from migrate.snapshots import snapshot_directory
+from migrate.source import Source, check_default_is_empty, lanes
 from migrate.spec import Spec
 from migrate.stores.options_file import FamilyOptions, read_options
 from migrate.stores.rocksdb import DEFAULT_FAMILY, Database, open_read_only
@@ -26,7 +27,7 @@ def plan_databases(source: Source, conversion: Conversion) -> tuple[DatabasePlan
     """Check every RocksDB directory of the source: families, formats, sizes."""
     plans = []
     for partition in source.partitions:
-        for database, directory in partition.directories(source.path).items():
+        for database, directory in source.directories(partition).items():
             with open_read_only(directory) as opened:
                 found = lanes(opened.families, source.format, conversion.target, directory)
                 data_bytes = sum(_data_bytes(directory / file.name, file.size) for file in opened.live_files())

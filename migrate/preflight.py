@@ -26,12 +26,33 @@ def check_conversion(spec: Spec, conversion: Conversion) -> None:
                 f"{spec.target.format} cannot hold the {loss.removeprefix('loss:')} that {spec.source.format} holds",
                 hint=f'if that may be lost, say so: [conversion] allow = ["{loss}"]',
             )
+    if spec.run.source == "snapshot" and (conversion.changes_changelog or not _share_a_changelog(conversion)):
+        raise RefusedError(
+            f"a snapshot cannot be migrated from {spec.source.format} to {spec.target.format} while the application "
+            "goes on: what it writes meanwhile would have to come from a changelog that fits the new store as it is",
+            hint='set [run] source = "live", and stop the application for the whole run',
+        )
     if conversion.changes_changelog and "changelog" not in allowed:
         raise RefusedError(
             "the changelog topic would still hold records of the old form: the next rebalance or restore would put "
             "them back into the new store, and the application would misread them",
             hint='rewrite the changelog too, or rename the store; then say so: [conversion] allow = ["changelog"]',
         )
+
+
+def _share_a_changelog(conversion: Conversion) -> bool:
+    return conversion.source.has_changelog and conversion.target.has_changelog
+
+
+def check_position(source: Source) -> None:
+    """Raises RefusedError where the owner would not know from where to replay its changelog onto a snapshot."""
+    for partition in source.partitions:
+        if (reason := source.system.unsure_position(source.path, partition)) is not None:
+            raise RefusedError(
+                f"{partition.id}: {reason}",
+                hint="start the application and stop it cleanly, then take the snapshot; a killed one, or one that "
+                "runs exactly-once, leaves no position",
+            )
 
 
 def check_clean(spec: Spec, conversion: Conversion, warnings: list[str]) -> None:
@@ -69,6 +90,8 @@ def check_target(spec: Spec, source: Source) -> None:
                 f"[target] path {target} and the source contain each other", hint="name a path beside the source"
             )
         check_can_be_carried_over(source.path)
+    else:
+        _check_can_be_exchanged(spec, source)
     if "%" in str(spec.home):
         raise RefusedError(
             f"the path of work_dir {spec.home} has a % in it, which delta-rs takes for an escape",
@@ -86,6 +109,24 @@ def check_target(spec: Spec, source: Source) -> None:
         raise RefusedError(
             f"cannot write to {parent}", hint="choose another work_dir, or run as the application's user"
         )
+
+
+def _check_can_be_exchanged(spec: Spec, source: Source) -> None:
+    """The cut-over exchanges directories, which takes two plain ones on one file system."""
+    parent = next(folder for folder in (spec.home, *spec.home.parents) if folder.exists())
+    for partition in source.partitions:
+        live = source.path / partition.path
+        if live.is_symlink():
+            raise RefusedError(
+                f"{live} is a symbolic link, which cannot be exchanged with the new store",
+                hint="put the directory itself there, or name a [target] path",
+            )
+        if live.parent.exists() and live.parent.stat().st_dev != parent.stat().st_dev:
+            raise RefusedError(
+                f"work_dir {spec.home.parent} and {live} are on different file systems, which nothing can exchange at "
+                "once",
+                hint="put work_dir on the file system of the state directory, or name a [target] path",
+            )
 
 
 def check_space(spec: Spec, databases: tuple[DatabasePlan, ...], copied_bytes: int) -> None:

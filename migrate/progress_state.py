@@ -16,17 +16,28 @@ Place = tuple[str, str]
 """(store partition, database)"""
 
 
-def committed_receipts(rows: list[Row], home: Path) -> list[Receipt]:
-    """The receipts of committed chunks whose files are still there; a missing file makes its chunk undone (I1).
+def recorded_receipts(rows: list[Row]) -> list[Receipt]:
+    """The receipts that the ledger holds, in the order of commits."""
+    return [Receipt.model_validate_json(row.detail) for row in rows if row.step is Step.CHUNK]
 
-    A later receipt takes the place of every earlier one that it overlaps: such a chunk was rewritten on purpose.
-    """
+
+def committed_receipts(rows: list[Row], home: Path) -> list[Receipt]:
+    """The receipts of committed chunks whose files are still there; a missing file makes its chunk undone (I1)."""
+    return in_force([receipt for receipt in recorded_receipts(rows) if has_files(receipt, home)])
+
+
+def receipts_of(rows: list[Row], home: Path) -> list[Receipt]:
+    """As `committed_receipts`; once a migration is finalized its files are not needed any more."""
+    if any(row.step in (Step.FINALIZING, Step.FINALIZED) for row in rows):
+        return in_force(recorded_receipts(rows))
+    return committed_receipts(rows, home)
+
+
+def in_force(receipts: list[Receipt]) -> list[Receipt]:
+    """A later receipt takes the place of every earlier one that it overlaps: such a chunk was rewritten on purpose."""
     kept: dict[Place, list[Receipt]] = defaultdict(list)
-    for row in rows:
-        if row.step is Step.CHUNK:
-            receipt = Receipt.model_validate_json(row.detail)
-            if _has_files(receipt, home):
-                _put(kept[receipt.store_partition, receipt.database], receipt)
+    for receipt in receipts:
+        _put(kept[receipt.store_partition, receipt.database], receipt)
     return [receipt for receipts in kept.values() for receipt in receipts]
 
 
@@ -56,7 +67,8 @@ def acceptable(receipts: list[Receipt], on_reject: str) -> list[Receipt]:
     ]
 
 
-def _has_files(receipt: Receipt, home: Path) -> bool:
+def has_files(receipt: Receipt, home: Path) -> bool:
+    """Whether all that the receipt vouches for is there."""
     files = [written.file for written in receipt.written] + [receipt.rejects_file]
     return all((home / file).is_file() for file in files if file is not None)
 

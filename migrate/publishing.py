@@ -7,7 +7,15 @@ import shutil
 from pathlib import Path
 
 from migrate.errors import RefusedError
-from migrate.stores.files import copy_file, fsync_directory, fsync_tree, keep_owner, link_or_copy, make_directories
+from migrate.stores.files import (
+    copy_file,
+    fsync_directory,
+    fsync_tree,
+    keep_owner,
+    link_or_copy,
+    make_directories,
+    own_like,
+)
 from migrate.stores.layout import is_immutable, unreadable
 
 
@@ -25,7 +33,7 @@ def build_directory(source: Path, new_stores: dict[Path, Path], temporary: Path)
     for relative, new_store in new_stores.items():
         target = temporary / relative
         _carry_over(new_store, target, leave_out=set())
-        _own_like(source / relative, target)
+        own_like(source / relative, target)
     fsync_tree(temporary)
 
 
@@ -55,14 +63,6 @@ def _carry_over(source: Path, target: Path, *, leave_out: set[Path]) -> None:
                 copy_file(file, there / name)
         shutil.copystat(here, there)
         keep_owner(here, there)
-
-
-def _own_like(old: Path, new: Path) -> None:
-    """Owner and mode of the old store's directory for everything in the new one."""
-    shutil.copymode(old, new)
-    for folder, _, names in os.walk(new):
-        for path in (Path(folder), *(Path(folder, name) for name in names)):
-            keep_owner(old, path)
 
 
 def check_can_be_carried_over(source: Path) -> None:

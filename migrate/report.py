@@ -10,7 +10,21 @@ from pydantic import BaseModel, ConfigDict
 from migrate.verification import Mismatch
 
 REPORT_SCHEMA = 1
-State = Literal["not started", "rewriting", "assembled", "verified", "mismatch", "published"]
+State = Literal[
+    "not started",
+    "snapshot taken",
+    "rewriting",
+    "assembled",
+    "verified",
+    "mismatch",
+    "published",
+    "cutting over",
+    "cut over",
+    "rolling back",
+    "rolled back",
+    "finalizing",
+    "finalized",
+]
 
 
 class _Value(BaseModel):
@@ -109,6 +123,43 @@ class VerifyReport(_Report):
     migration_id: str
     verification: Verification
     stores: tuple[Path, ...]
+
+
+class SnapshotReport(_Report):
+    """What `snapshot` took."""
+
+    name: str
+    snapshot: Path
+    store_partitions: int
+    taken_at_ms: int
+    """Milliseconds since the epoch."""
+    warnings: tuple[str, ...]
+    next_step: str
+
+
+class SwitchReport(_Report):
+    """What `cutover`, `rollback` or `finalize` left."""
+
+    name: str
+    migration_id: str
+    state: State
+    stores: tuple[Path, ...]
+    """The store partitions that were exchanged, where the application looks."""
+    old_stores: Path | None
+    """Where the old ones are kept, until `finalize`."""
+    changelog: str
+    warnings: tuple[str, ...]
+    next_step: str
+
+
+class AbandonReport(_Report):
+    """What `abandon` removed."""
+
+    name: str
+    removed: Path | None
+    """The migration's folder; None: there was none."""
+    source: Path
+    """Untouched."""
 
 
 class FamilyReport(_Value):

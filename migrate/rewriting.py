@@ -16,9 +16,11 @@ from migrate.engine import portable
 from migrate.engine.portable import Converter, convert_all
 from migrate.errors import ChunkFailedError, CorruptionError
 from migrate.functions import ConversionRef, load_conversion
+from migrate.interruption import go_on
 from migrate.plan_model import Chunk, Lane
 from migrate.receipt import Receipt, Scanned, Written
 from migrate.rejects import CountRejects, FailOnReject, KeepRejects, Rejects
+from migrate.stores.batch import Batch
 from migrate.stores.files import fsync_directory, fsync_file, make_directories, write_durably
 from migrate.stores.rocksdb import Database, open_read_only
 from migrate.stores.rocksdb_writing import KeyOrderError, SstWriter, TableOptions
@@ -47,12 +49,13 @@ class RewriteTask:
     """A file to write each key to before its record is converted: set once a worker has died on this chunk."""
 
 
-def rewrite_chunk(task: RewriteTask) -> Receipt:
+def rewrite_chunk(task: RewriteTask, check: Callable[[], None] = go_on) -> Receipt:
     """Rewrite one chunk. Files are named by attempt: a slower twin of this task harms nobody.
 
-    Raises ChunkFailedError, CorruptionError or RejectedError; the attempt's files are gone then.
+    `check` is called with each batch and may raise. Raises ChunkFailedError, CorruptionError or RejectedError; the
+    attempt's files are gone then.
     """
-    attempt = _Attempt(task)
+    attempt = _Attempt(task, check)
     make_directories(attempt.folder)
     try:
         with open_read_only(Path(task.source)) as source, leaving_breadcrumbs(task.breadcrumb) as on_record:
@@ -70,11 +73,12 @@ def rewrite_chunk(task: RewriteTask) -> Receipt:
 class _Attempt:
     """The files and counts of one attempt."""
 
-    def __init__(self, task: RewriteTask) -> None:
+    def __init__(self, task: RewriteTask, check: Callable[[], None]) -> None:
+        self._check = check
         self._started = time.perf_counter()
         self._task = task
         self._conversion = load_conversion(task.conversion)
-        self.name = f"{task.chunk.number:06d}-{uuid.uuid4().hex[:12]}"
+        self.name = f"{task.run_id}-{task.chunk.number:06d}-{uuid.uuid4().hex[:8]}"
         self.folder = chunk_directory(Path(task.home), task.chunk.store_partition, task.chunk.database)
         self.rejects_file = self.folder / f"{self.name}.rejects.parquet"
         self.rejects: Rejects = self._policy()
@@ -118,7 +122,12 @@ class _Attempt:
         writer: SstWriter | None = None
         first: bytes | None = None
         last: bytes | None = None
-        for batch in convert_all(source.batches(lane.source, self._task.chunk.keys), converter, scanned.update):
+
+        def on_batch(batch: Batch) -> None:
+            self._check()
+            scanned.update(batch)
+
+        for batch in convert_all(source.batches(lane.source, self._task.chunk.keys), converter, on_batch):
             if writer is None:
                 writer = SstWriter(file, TableOptions(compression=lane.compression))
                 first = batch.keys[0]

@@ -59,7 +59,10 @@ def _state(verification: Verification, published: Path | None) -> State:
 
 def _next_step(context: Context, published: Path | None, *, is_old_news: bool) -> str:
     if published is None:
-        return f"the new stores stand in {context.home / 'new'}; the old ones are as they were"
+        return (
+            f"the new stores stand in {context.home / 'new'}, the old ones are as they were; "
+            "stateferry cutover SPEC exchanges them"
+        )
     if is_old_news:
         return f"already migrated: the new state directory was published at {published}"
     return f"point the application at {published}; the old state directory is as it was"

@@ -11,25 +11,24 @@ from typing import Protocol, cast
 
 from formats import Function
 from migrate.dead_letters import write_dead_letters
-from migrate.errors import RefusedError
 from migrate.events import Listener, ignore
 from migrate.executor import Executor, InProcessExecutor
-from migrate.functions import conversion_ref, load_conversion
-from migrate.identity import check_identity, spec_identity
-from migrate.ledger import Ledger, read_ledger
+from migrate.finished import report_of_finished
+from migrate.interruption import Stop
+from migrate.ledger import Ledger, repair_ledger
 from migrate.plan_model import load_plan
 from migrate.preflight import check_conversion, check_target
-from migrate.progress_state import acceptable, committed_receipts
-from migrate.report import RunReport, Verification
+from migrate.progress_state import acceptable
+from migrate.report import RunReport
 from migrate.run_report import report_of
-from migrate.source import find_source
 from migrate.spec import Spec, parse_spec
 from migrate.steps.assemble import assemble
-from migrate.steps.context import Context
-from migrate.steps.prepare import prepare
-from migrate.steps.publish import publish, published_path
+from migrate.steps.context import Context, make_context
+from migrate.steps.prepare import open_source, prepare
+from migrate.steps.publish import publish
+from migrate.steps.reconcile import reconcile
 from migrate.steps.rewrite import rewrite
-from migrate.steps.verify import NewStores, last_verification, verify
+from migrate.steps.verify import NewStores, verify
 from migrate.stores.files import remove_tree
 from migrate.stores.lock import one_run_at_a_time
 from migrate.system_errors import system_errors_explained
@@ -79,17 +78,25 @@ def spark(master: str | None) -> ExecutorOpener:
 
 @system_errors_explained()
 def run_with(
-    open_executor: ExecutorOpener, spec: Spec, *, on_event: Listener = ignore, function: Function | None = None
+    open_executor: ExecutorOpener,
+    spec: Spec,
+    *,
+    on_event: Listener = ignore,
+    function: Function | None = None,
+    stop: Stop | None = None,
 ) -> RunReport:
-    """`run` where the opener says; `function` stands in for the spec's. Workers start only once the plan is stored."""
-    context = make_context(spec, on_event, function)
+    """`run` where the opener says; `function` stands in for the spec's. Workers start only once the plan is stored.
+
+    Raises InterruptedMigrationError once `stop` is asked for.
+    """
+    context = make_context(spec, on_event, function, stop)
     check_conversion(spec, context.conversion)
-    if (done := _report_of_published(context)) is not None:
-        return done
     if load_plan(context.home) is None:
-        check_target(spec, find_source(spec))
+        check_target(spec, open_source(spec))
     with one_run_at_a_time(context.home):
-        return _run(context, open_executor)
+        repair_ledger(context.home)
+        done = report_of_finished(context)
+        return _run(context, open_executor) if done is None else done
 
 
 def _run(context: Context, open_executor: ExecutorOpener) -> RunReport:
@@ -97,7 +104,7 @@ def _run(context: Context, open_executor: ExecutorOpener) -> RunReport:
     with clock.phase("plan"):
         plan = prepare(context)
     ledger = Ledger(context.home, plan.migration_id, context.run_id)
-    before = acceptable(committed_receipts(ledger.rows, context.home), context.spec.run.on_reject)
+    before = acceptable(reconcile(context, plan, ledger), context.spec.run.on_reject)
     context.notify("run.begun", plan=plan, done=before)
     with ExitStack() as resources:
         with clock.phase("start"):
@@ -110,6 +117,7 @@ def _run(context: Context, open_executor: ExecutorOpener) -> RunReport:
             folders = assemble(context, plan, ledger, receipts)
         with clock.phase("verify"):
             verification = verify(context, executor, ledger, plan, NewStores(folders, receipts))
+    context.stop.check()
     with clock.phase("publish"):
         published = publish(context, plan, ledger, folders)
     return report_of(
@@ -123,12 +131,6 @@ def _run(context: Context, open_executor: ExecutorOpener) -> RunReport:
         published=published,
         dead_letters=dead_letters,
     )
-
-
-def make_context(spec: Spec, on_event: Listener = ignore, function: Function | None = None) -> Context:
-    """What the steps share. Raises SpecError where the function cannot be imported."""
-    ref = conversion_ref(spec, function)
-    return Context(spec=spec, listener=on_event, ref=ref, conversion=load_conversion(ref))
 
 
 def migrate_store(
@@ -160,33 +162,6 @@ def migrate_store(
     report = run_with(in_process, spec, on_event=on_event, function=convert)
     remove_tree(work_dir)
     return report
-
-
-def _report_of_published(context: Context) -> RunReport | None:
-    """A finished migration is not begun again (I10)."""
-    plan = load_plan(context.home)
-    rows = read_ledger(context.home) if plan is not None else []
-    path = published_path(rows)
-    if plan is None or path is None:
-        return None
-    check_identity(plan, spec_identity(context.spec, context.ref))
-    if not path.is_dir():
-        raise RefusedError(
-            f"this migration was published at {path}, and that directory is not there any more",
-            hint="where it was moved to is the result; to migrate once more, begin anew by another `name`",
-        )
-    receipts = committed_receipts(rows, context.home)
-    return report_of(
-        context,
-        plan,
-        receipts,
-        done_before=receipts,
-        seconds={},
-        verification=last_verification(rows) or Verification(mode="off"),
-        new_stores={},
-        published=path,
-        dead_letters=None,
-    )
 
 
 class _Clock:

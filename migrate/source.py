@@ -10,7 +10,6 @@ from migrate.errors import RefusedError
 from migrate.plan_model import Lane
 from migrate.spec import Spec
 from migrate.store_partition import StorePartition
-from migrate.stores.files import copy_file, fsync_directory, fsync_file, link_file, make_directories, remove_tree
 from migrate.stores.layout import check_readable, database_files
 from migrate.stores.lock import check_unlocked
 from migrate.stores.options_file import check_options, read_options
@@ -27,6 +26,10 @@ class Source:
     system: System
     partitions: tuple[StorePartition, ...]
 
+    def directories(self, partition: StorePartition) -> dict[str, Path]:
+        """The RocksDB directories to read, by database."""
+        return partition.directories(self.path)
+
     def check_stopped(self) -> None:
         """Raises StoreLockedError while the owner runs."""
         check_unlocked(self.system.lock_files(self.path, self.partitions))
@@ -34,7 +37,7 @@ class Source:
     def check_readable(self) -> None:
         """Raises RefusedError for what cannot be read, or not in its owner's order (I4, I7)."""
         for partition in self.partitions:
-            for directory in partition.directories(self.path).values():
+            for directory in self.directories(partition).values():
                 files = database_files(directory)
                 check_readable(files)
                 check_options(directory, read_options(directory))
@@ -93,61 +96,3 @@ def check_default_is_empty(directory: Path, lane: Lane) -> None:
                 f"{directory} has records in {DEFAULT_FAMILY!r} and in {lane.source!r}: its upgrade is not finished",
                 hint="let the application read every key once, or finish the upgrade with the version that began it",
             )
-
-
-def snapshot_directory(home: Path, partition: StorePartition, database: str) -> Path:
-    """Where the snapshot of a RocksDB directory lies in the work_dir."""
-    return home / "snapshot" / partition.id / database
-
-
-def take_snapshot(source: Source, home: Path, *, mode: str) -> None:
-    """Hard-link what never changes, copy what a restarted owner appends to; LOCK neither (I8).
-
-    The whole snapshot appears under its name or not at all.
-    """
-    final = home / "snapshot"
-    temporary = home / "snapshot.tmp"
-    remove_tree(temporary)
-    for partition in source.partitions:
-        for database, directory in partition.directories(source.path).items():
-            _snapshot_database(directory, temporary / partition.id / database, mode=mode)
-    source.check_stopped()
-    remove_tree(final)
-    temporary.rename(final)
-    fsync_directory(home)
-
-
-def is_snapshot_current(source: Source, home: Path, *, mode: str) -> bool:
-    """Whether the snapshot still is what the source holds: a file that was restored from a backup is another one."""
-    for partition in source.partitions:
-        for database, directory in partition.directories(source.path).items():
-            snapshot = snapshot_directory(home, partition, database)
-            files = database_files(directory)
-            if not all((snapshot / path.name).exists() for path in files.every):
-                return False
-            if not all(_is_unchanged(path, snapshot / path.name, mode=mode) for path in files.immutable):
-                return False
-    return True
-
-
-def _is_unchanged(original: Path, taken: Path, *, mode: str) -> bool:
-    now, then = original.stat(), taken.stat()
-    if mode == "link" or now.st_ino == then.st_ino:
-        return original.samefile(taken)
-    is_alike = (now.st_size, now.st_mtime_ns) == (then.st_size, then.st_mtime_ns)
-    return is_alike and now.st_ctime_ns <= then.st_ctime_ns  # a backup restores all times but this one
-
-
-def _snapshot_database(directory: Path, target: Path, *, mode: str) -> None:
-    make_directories(target)
-    files = database_files(directory)
-    for path in files.immutable:
-        if mode == "link":
-            link_file(path, target / path.name)
-        else:
-            copy_file(path, target / path.name)
-            fsync_file(target / path.name)
-    for path in files.mutable:
-        copy_file(path, target / path.name)
-        fsync_file(target / path.name)
-    fsync_directory(target)

@@ -92,6 +92,8 @@ class RunSection(_Section):
     max_reject_share: Annotated[float, Field(ge=0, le=1)] | None = None
     verify: Literal["full", "digest", "off"] = "full"
     snapshot: Literal["link", "copy"] = "link"
+    source: Literal["live", "snapshot"] = "live"
+    """Convert the application's directory, or the snapshot taken of it earlier while the application goes on."""
 
 
 class Spec(_Section):
@@ -133,6 +135,15 @@ class Spec(_Section):
     def resolve(self, path: Path) -> Path:
         """`path`, seen from the spec file."""
         return (self.base_dir / path.expanduser()).resolve()
+
+    @model_validator(mode="after")
+    def _a_snapshot_is_cut_over(self) -> Spec:
+        if self.run.source == "snapshot" and self.target.path is not None:
+            raise ValueError(
+                '[run] source = "snapshot" goes with `cutover`, not with [target] path: all else in the state '
+                "directory moves on meanwhile"
+            )
+        return self
 
     @model_validator(mode="after")
     def _formats_are_known(self) -> Spec:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from migrate.errors import ExitCode, MigrationError
+from migrate.interruption import go_on
 from migrate.keyrange import Stored
 from migrate.receipt import Receipt
 from migrate.rewriting import RewriteTask, rewrite_chunk
@@ -24,10 +27,13 @@ class TaskFailure(Stored):
 TaskResult = Receipt | Verified | TaskFailure
 
 
-def run_task(task: Task) -> TaskResult:
-    """Do it here and now. What is expected to go wrong is returned; anything else is raised, and worth a retry."""
+def run_task(task: Task, check: Callable[[], None] = go_on) -> TaskResult:
+    """Do it here and now. What is expected to go wrong is returned; anything else is raised, and worth a retry.
+
+    `check` is called with each batch, and may raise to abandon the task.
+    """
     try:
-        return rewrite_chunk(task) if isinstance(task, RewriteTask) else verify_chunk(task)
+        return rewrite_chunk(task, check) if isinstance(task, RewriteTask) else verify_chunk(task, check)
     except Exception as failure:
         error = failure if isinstance(failure, MigrationError) else explain_system_error(failure)
         if error is None:

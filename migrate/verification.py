@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -13,6 +13,7 @@ from formats import EntryError, Format
 from migrate.digest import RecordDigest
 from migrate.engine.portable import Converter, convert_all
 from migrate.functions import ConversionRef, load_conversion
+from migrate.interruption import go_on
 from migrate.keyrange import KeyRange, Stored, show_key
 from migrate.receipt import Receipt
 from migrate.rejects import CountRejects
@@ -92,19 +93,23 @@ def target_ranges(receipts: list[Receipt], lane: int) -> list[KeyRange | None]:
     return ranges
 
 
-def verify_chunk(task: VerifyTask) -> Verified:
-    """Compare one chunk. Raises CorruptionError where either side cannot be read to its end."""
+def verify_chunk(task: VerifyTask, check: Callable[[], None] = go_on) -> Verified:
+    """Compare one chunk; `check` is called with each batch and may raise.
+
+    Raises CorruptionError where either side cannot be read to its end.
+    """
     started = time.perf_counter()
     with open_read_only(Path(task.target)) as target, open_read_only(Path(task.source)) as source:
-        comparison = _Comparison(task, source, target)
+        comparison = _Comparison(task, source, target, check)
         same = comparison.by_digest() if task.mode == "digest" else comparison.by_records()
         found = Verified(records=task.receipt.written[task.lane].records) if same else comparison.in_detail()
     return found.model_copy(update={"seconds": round(time.perf_counter() - started, 6)})
 
 
 class _Comparison:
-    def __init__(self, task: VerifyTask, source: Database, target: Database) -> None:
+    def __init__(self, task: VerifyTask, source: Database, target: Database, check: Callable[[], None]) -> None:
         self._task = task
+        self._check = check
         self._source = source
         self._target = target
         self._conversion = load_conversion(task.conversion)
@@ -160,8 +165,11 @@ class _Comparison:
 
     def _actual(self) -> Iterator[Batch]:
         if self._task.keys is None:
-            return iter(())
-        return self._target.batches(self._written.family, self._task.keys)
+            return
+        for batch in self._target.batches(self._written.family, self._task.keys):
+            self._check()
+            yield batch
+            del batch  # or a large value would live on while the next one is read
 
     def _mismatch(self, key: bytes, expected: bytes | None, actual: bytes | None) -> Mismatch:
         kind: Literal["missing", "differing", "extra"] = "differing"

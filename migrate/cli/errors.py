@@ -6,7 +6,14 @@ import sys
 import traceback
 from collections.abc import Callable
 
+import click
+
 from migrate.errors import ExitCode, MigrationError
+
+
+def finish(work: Callable[[], None]) -> None:
+    """What each verb does in the end."""
+    sys.exit(exit_code_of(work, debug=click.get_current_context().find_root().obj))
 
 
 def exit_code_of(command: Callable[[], None], *, debug: bool) -> ExitCode:

@@ -9,16 +9,22 @@ import click
 from migrate.cli.errors import exit_code_of
 
 
-def run_and_show(spec_path: str, master: str | None, *, on_spark: bool, as_json: bool, quiet: bool) -> None:
+def run_and_show(
+    spec_path: str, master: str | None, *, on_spark: bool, as_json: bool, quiet: bool, show: bool = True
+) -> None:
     """Run a spec with progress on standard error, and print the report."""
     from migrate.cli.progress import progress
     from migrate.cli.show import show_run
+    from migrate.interruption import Stop, stopping_on_signals
     from migrate.runner import in_process, run_with, spark
     from migrate.spec import load_spec
 
     spec = load_spec(spec_path)
-    with progress(quiet=quiet) as listener:
-        report = run_with(spark(master) if on_spark else in_process, spec, on_event=listener)
+    stop = Stop()
+    with stopping_on_signals(stop), progress(quiet=quiet) as listener:
+        report = run_with(spark(master) if on_spark else in_process, spec, on_event=listener, stop=stop)
+    if not show:
+        return
     if as_json:
         click.echo(report.model_dump_json(indent=2))
     else:

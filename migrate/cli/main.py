@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from typing import Literal
 
 import click
 
-from migrate.cli.errors import exit_code_of
+from migrate.cli.errors import finish
 from migrate.cli.job import run_and_show
+from migrate.cli.switch import abandon, cutover, finalize, rollback, snapshot, switch_and_show
 
 _spec = click.argument("spec", type=click.Path())
 _json = click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
@@ -32,24 +31,28 @@ def main(context: click.Context, *, debug: bool) -> None:
     context.obj = debug
 
 
-def _finish(work: Callable[[], None]) -> None:
-    sys.exit(exit_code_of(work, debug=click.get_current_context().find_root().obj))
-
-
 @main.command()
 @_spec
 @_master
 @_no_spark
+@click.option("--cutover", "and_cutover", is_flag=True, help="Then put the new stores in the old ones' places.")
 @_json
 @_quiet
-def run(spec: str, master: str, *, no_spark: bool, as_json: bool, quiet: bool) -> None:
+def run(spec: str, master: str, *, no_spark: bool, and_cutover: bool, as_json: bool, quiet: bool) -> None:
     """Migrate: plan if new, rewrite what is missing, assemble, verify, publish.
 
     \b
     stateferry run migration.toml
     stateferry run migration.toml --master 'local[4]'
     """
-    _finish(lambda: run_and_show(spec, master, on_spark=not no_spark, as_json=as_json, quiet=quiet))
+
+    def work() -> None:
+        show = not (and_cutover and as_json)  # one report is one JSON document: that of the last step
+        run_and_show(spec, master, on_spark=not no_spark, as_json=as_json, quiet=quiet, show=show)
+        if and_cutover:
+            switch_and_show("cutover", spec, as_json=as_json)
+
+    finish(work)
 
 
 @main.command()
@@ -70,7 +73,7 @@ def status(spec: str, *, as_json: bool) -> None:
         report = look(load_spec(spec))
         click.echo(report.model_dump_json(indent=2)) if as_json else show_status(report)
 
-    _finish(work)
+    finish(work)
 
 
 @main.command()
@@ -97,13 +100,15 @@ def verify(
         from migrate.checking import verify as check
         from migrate.cli.progress import progress
         from migrate.cli.show import show_verify
+        from migrate.interruption import Stop, stopping_on_signals
         from migrate.spec import load_spec
 
-        with progress(quiet=quiet) as listener:
-            report = check(load_spec(spec), mode=mode, master=None if no_spark else master, on_event=listener)
+        loaded, stop = load_spec(spec), Stop()
+        with stopping_on_signals(stop), progress(quiet=quiet) as listener:
+            report = check(loaded, mode=mode, master=None if no_spark else master, on_event=listener, stop=stop)
         click.echo(report.model_dump_json(indent=2)) if as_json else show_verify(report)
 
-    _finish(work)
+    finish(work)
 
 
 @main.command()
@@ -125,4 +130,8 @@ def inspect(path: str, *, digest: bool, as_json: bool) -> None:
         report = look(path, digest=digest)
         click.echo(report.model_dump_json(indent=2)) if as_json else show_inspect(report)
 
-    _finish(work)
+    finish(work)
+
+
+for command in (snapshot, cutover, rollback, finalize, abandon):
+    main.add_command(command)

@@ -8,7 +8,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from migrate.report import InspectReport, RunReport, StatusReport, Totals, Verification, VerifyReport
+from migrate.report import (
+    AbandonReport,
+    InspectReport,
+    RunReport,
+    SnapshotReport,
+    StatusReport,
+    SwitchReport,
+    Totals,
+    Verification,
+    VerifyReport,
+)
 
 _MIB = 2**20
 
@@ -48,6 +58,40 @@ def show_status(report: StatusReport) -> None:
         "next": report.next_step,
     }
     _table(rows if report.migration_id else {key: rows[key] for key in ("migration", "state", "next")})
+
+
+def show_switch(report: SwitchReport) -> None:
+    """What a switch left."""
+    _table(
+        {
+            "migration": report.name,
+            "state": report.state,
+            "stores": "\n".join(map(str, report.stores)),
+            "old stores": "" if report.old_stores is None else str(report.old_stores),
+            "changelog": report.changelog,
+            "warnings": "\n".join(report.warnings),
+            "next": report.next_step,
+        }
+    )
+
+
+def show_snapshot(report: SnapshotReport) -> None:
+    """What was taken."""
+    _table(
+        {
+            "migration": report.name,
+            "snapshot": f"{report.snapshot} ({report.store_partitions} store partitions)",
+            "taken": _when(report.taken_at_ms),
+            "warnings": "\n".join(report.warnings),
+            "next": report.next_step,
+        }
+    )
+
+
+def show_abandon(report: AbandonReport) -> None:
+    """What was removed."""
+    removed = "nothing was there" if report.removed is None else str(report.removed)
+    _table({"migration": report.name, "removed": removed, "untouched": str(report.source)})
 
 
 def show_verify(report: VerifyReport) -> None:

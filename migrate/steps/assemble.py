@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from migrate.assembling import assemble_partition
+from migrate.identity import directory_state
 from migrate.ledger import Ledger, Row, Step
 from migrate.plan_model import Plan
 from migrate.receipt import Receipt
@@ -22,14 +23,16 @@ def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receip
     for partition in plan.store_partitions:
         if partition.id in folders:
             continue
+        context.stop.check()
         context.notify("assemble.started", store_partition=partition)
         mine = [receipt for receipt in receipts if receipt.store_partition == partition.id]
         folder = assemble_partition(
             context.home, plan, partition, mine, target=context.conversion.target, attempt=context.run_id
         )
         context.notify("assemble.ingested", store_partition=partition, folder=folder)
-        relative = str(folder.relative_to(context.home))
-        ledger.commit(ledger.row(Step.ASSEMBLED, store_partition=partition.id, detail={"folder": relative}))
+        state = directory_state({database: folder / database for database in partition.databases})
+        detail: dict[str, object] = {"folder": str(folder.relative_to(context.home)), "state": state}
+        ledger.commit(ledger.row(Step.ASSEMBLED, store_partition=partition.id, detail=detail))
         context.notify("assemble.committed", store_partition=partition, folder=folder)
         folders[partition.id] = folder
     return folders
@@ -40,6 +43,11 @@ def assembled_folders(rows: list[Row], home: Path) -> dict[str, Path]:
     rows = [row for row in rows if row.step is Step.ASSEMBLED]
     folders = {str(row.store_partition): home / str(row.facts["folder"]) for row in rows}
     return {partition: folder for partition, folder in folders.items() if folder.is_dir()}
+
+
+def assembled_states(rows: list[Row]) -> dict[str, str]:
+    """The state of each new store partition when it was assembled, by id."""
+    return {str(row.store_partition): str(row.facts["state"]) for row in rows if row.step is Step.ASSEMBLED}
 
 
 def _folders_of(row: Row) -> list[str]:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from formats import Conversion
-from migrate.events import Event, Listener
-from migrate.functions import ConversionRef
+from formats import Conversion, Function
+from migrate.events import Event, Listener, ignore
+from migrate.functions import ConversionRef, conversion_ref, load_conversion
+from migrate.interruption import Stop
 from migrate.plan_model import Plan
-from migrate.source import snapshot_directory
+from migrate.snapshots import snapshot_directory
 from migrate.spec import Spec
 
 
@@ -23,6 +24,7 @@ class Context:
     listener: Listener
     ref: ConversionRef
     conversion: Conversion
+    stop: Stop = field(default_factory=Stop)
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
 
     @property
@@ -38,3 +40,11 @@ class Context:
         """The snapshot of one RocksDB directory."""
         partition = next(partition for partition in plan.store_partitions if partition.id == partition_id)
         return snapshot_directory(self.home, partition, database)
+
+
+def make_context(
+    spec: Spec, on_event: Listener = ignore, function: Function | None = None, stop: Stop | None = None
+) -> Context:
+    """What the steps share. Raises SpecError where the function cannot be imported."""
+    ref = conversion_ref(spec, function)
+    return Context(spec=spec, listener=on_event, ref=ref, conversion=load_conversion(ref), stop=stop or Stop())

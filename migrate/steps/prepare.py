@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from migrate.errors import RefusedError
 from migrate.identity import check_identity, check_snapshot, migration_identity, store_identity
-from migrate.plan_model import DatabasePlan, Plan, load_plan, store_plan
+from migrate.plan_model import Plan, load_plan, store_plan
 from migrate.planning import make_plan, plan_databases
-from migrate.preflight import check_clean, check_space, check_target
-from migrate.source import Source, find_source, is_snapshot_current, take_snapshot
+from migrate.preflight import check_clean, check_position, check_space, check_target
+from migrate.snapshots import find_snapshot, is_snapshot_current, take_snapshot
+from migrate.source import Source, find_source
+from migrate.spec import Spec
 from migrate.steps.context import Context
 from migrate.stores.files import make_directories, total_size
 from migrate.stores.layout import database_files
 
 
+def open_source(spec: Spec) -> Source:
+    """What is converted: the application's directory, or the snapshot taken of it. Raises RefusedError."""
+    return find_snapshot(spec) if spec.run.source == "snapshot" else find_source(spec)
+
+
 def prepare(context: Context) -> Plan:
     """The stored plan of this migration, made now where there is none. Raises RefusedError."""
     spec = context.spec
-    source = find_source(spec)
+    source = open_source(spec)
     source.check_stopped()
     source.check_readable()
     check_clean(spec, context.conversion, source.warnings())
@@ -27,13 +37,17 @@ def prepare(context: Context) -> Plan:
     else:
         check_identity(stored, identity)
     # Without a plan nothing says what a snapshot that is there was taken of.
-    is_current = stored is not None and is_snapshot_current(source, context.home, mode=spec.run.snapshot)
+    is_current = spec.run.source == "snapshot" or (
+        stored is not None and is_snapshot_current(source, context.home, mode=spec.run.snapshot)
+    )
     is_same_cut = stored is not None and stored.chunk_size == spec.run.chunk_size
     if stored is not None and is_current and is_same_cut:
         return stored
     databases = plan_databases(source, context.conversion)
+    if stored is None or not is_current:
+        check_space(spec, databases, copied_bytes=0 if is_current else _bytes_to_copy(spec, source))
     if not is_current:
-        _take_snapshot(context, source, databases)
+        _take_snapshot(context, source)
         check_snapshot(context.home, source, identity)
     if stored is not None and is_same_cut:
         return stored
@@ -44,6 +58,27 @@ def prepare(context: Context) -> Plan:
     return plan
 
 
+def prepare_snapshot(context: Context) -> Path:
+    """The snapshot that a later run is to convert, taken now. Raises RefusedError."""
+    spec = context.spec
+    source = find_source(spec)
+    source.check_stopped()
+    source.check_readable()
+    check_position(source)
+    if load_plan(context.home) is not None:
+        raise RefusedError(
+            f"a migration of the snapshot in {context.home} has begun",
+            hint="stateferry run SPEC goes on with it; to begin anew from a new snapshot: stateferry abandon SPEC",
+        )
+    check_target(spec, source)
+    check_space(spec, plan_databases(source, context.conversion), copied_bytes=_bytes_to_copy(spec, source))
+    identity = store_identity(source)
+    context.notify("source.checked", source=source)
+    _take_snapshot(context, source)
+    check_snapshot(context.home, source, identity)
+    return context.home / "snapshot"
+
+
 def check_unchanged(context: Context, plan: Plan) -> None:
     """Raises RefusedError where the application runs again, or has written since: what was converted is its past."""
     source = find_source(context.spec)
@@ -51,11 +86,14 @@ def check_unchanged(context: Context, plan: Plan) -> None:
     check_identity(plan, store_identity(source))
 
 
-def _take_snapshot(context: Context, source: Source, databases: tuple[DatabasePlan, ...]) -> None:
+def _take_snapshot(context: Context, source: Source) -> None:
     make_directories(context.home)
-    mode = context.spec.run.snapshot
-    folders = [folder for partition in source.partitions for folder in partition.directories(source.path).values()]
-    copied = sum(total_size(database_files(folder).immutable) for folder in folders) if mode == "copy" else 0
-    check_space(context.spec, databases, copied)
-    take_snapshot(source, context.home, mode=mode)
+    take_snapshot(source, context.home, mode=context.spec.run.snapshot)
     context.notify("snapshot.taken")
+
+
+def _bytes_to_copy(spec: Spec, source: Source) -> int:
+    if spec.run.snapshot == "link":
+        return 0
+    folders = [folder for partition in source.partitions for folder in source.directories(partition).values()]
+    return sum(total_size(database_files(folder).immutable) for folder in folders)

@@ -18,7 +18,7 @@ def publish(context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Pat
     target = context.spec.target_path
     if target is None:
         return None
-    temporary = target.with_name(f".{target.name}.stateferry-{context.run_id}")
+    temporary = _temporary(target, context.run_id)
     if not _was_renamed(plan, ledger.rows, target):
         if target.exists():
             raise RefusedError(f"[target] path {target} exists already", hint="move it away, then rerun")
@@ -40,6 +40,19 @@ def publish(context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Pat
     ledger.commit(ledger.row(Step.PUBLISHED, detail={"path": str(target)}))
     context.notify("publish.committed", target=target)
     return target
+
+
+def temporary_directories(target: Path | None, runs: set[str] | None = None) -> list[Path]:
+    """What these runs, or any, were building beside the target when they were killed."""
+    if target is None or not target.parent.is_dir():
+        return []
+    prefix = _temporary(target, "").name
+    found = [folder for folder in target.parent.iterdir() if folder.name.startswith(prefix)]
+    return [folder for folder in found if runs is None or folder.name.removeprefix(prefix) in runs]
+
+
+def _temporary(target: Path, run: str) -> Path:
+    return target.with_name(f".{target.name}.stateferry-{run}")
 
 
 def published_path(rows: list[Row]) -> Path | None:

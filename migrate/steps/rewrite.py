@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from migrate.errors import InterruptedMigrationError, MigrationError, RejectedError
 from migrate.executor import Executor, Finished, run_all
+from migrate.interruption import RERUN
 from migrate.ledger import Ledger, chunk_row
 from migrate.plan_model import Chunk, Plan
 from migrate.progress_state import pending_chunks, totals_of
@@ -29,7 +30,8 @@ def rewrite(
     receipts = list(before)
     tasks = (_task(context, plan, chunk) for chunk in pending)
     started = lambda task: context.notify("chunk.started", task=task)  # noqa: E731 - one line, used once
-    for finished in _telling_failures(context, run_all(executor, tasks, on_start=started, deadline=deadline)):
+    running = run_all(executor, tasks, on_start=started, deadline=deadline, stop=context.stop)
+    for finished in _telling_failures(context, running):
         fresh = [result for _, result in finished if isinstance(result, Receipt)]
         context.notify("chunk.finished", receipts=fresh)
         ledger.commit(*(chunk_row(receipt) for receipt in fresh))
@@ -37,9 +39,8 @@ def rewrite(
         context.notify("chunk.committed", receipts=fresh)
         _check_reject_count(context, receipts)
     if left := len(pending) - (len(receipts) - len(before)):
-        raise InterruptedMigrationError(
-            f"the time budget is used up with {left} chunks left", hint="run the same command again to resume"
-        )
+        why = "interrupted" if context.stop.is_requested else "the time budget is used up"
+        raise InterruptedMigrationError(f"{why} with {left} of {len(plan.chunks)} chunks left", hint=RERUN)
     _check_reject_count(context, receipts)
     _check_reject_share(context, receipts)
     return receipts

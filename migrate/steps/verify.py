@@ -62,6 +62,14 @@ def last_verification(rows: list[Row]) -> Verification | None:
     return Verification.model_validate(found[-1].facts["verification"]) if found else None
 
 
+def verified_folders(rows: list[Row]) -> set[Path]:
+    """The new stores that the last comparison found right."""
+    found = [row for row in rows if row.step in (Step.VERIFIED, Step.MISMATCH)]
+    folders = found[-1].facts["folders"] if found and found[-1].step is Step.VERIFIED else []
+    assert isinstance(folders, list)
+    return {Path(folder) for folder in folders}
+
+
 def compare(context: Context, executor: Executor, plan: Plan, stores: NewStores, mode: Mode) -> Verification:
     """Compare every chunk, on the executor, and the column families, here."""
     started = time.monotonic()
@@ -73,11 +81,13 @@ def compare(context: Context, executor: Executor, plan: Plan, stores: NewStores,
             total = _add(total, Verified(records=0, differing=1, first=(mismatch,)))
     if not total.ok:  # the families that the chunks belong to may not be there
         return total
-    for finished in run_all(executor, _tasks(context, plan, stores, mode), on_start=lambda _: None):
+    tasks = _tasks(context, plan, stores, mode)
+    for finished in run_all(executor, tasks, on_start=lambda _: None, stop=context.stop):
         for _, result in finished:
             assert isinstance(result, Verified)
             total = _add(total, result)
         context.notify("verify.progressed", records=total.records)
+    context.stop.check()  # or what is missing here would be what nobody has looked at
     return total.model_copy(update={"seconds": round(time.monotonic() - started, 3)})
 
 

@@ -79,6 +79,18 @@ def keep_owner(source: Path, target: Path) -> None:
             return  # only root may give files away; whoever runs us as another user gets files of that user
 
 
+def own_like(old: Path, new: Path) -> None:
+    """Owner and mode of the old store's directory, and of the files in it, for everything in the new one."""
+    pattern = next((path for path in sorted(old.rglob("CURRENT")) if path.is_file()), None)
+    for folder, _, names in os.walk(new):
+        shutil.copymode(old, folder)
+        for path in (Path(folder), *(Path(folder, name) for name in names)):
+            keep_owner(old, path)
+        if pattern is not None:
+            for name in names:
+                shutil.copymode(pattern, Path(folder, name))
+
+
 def link_file(source: Path, target: Path) -> None:
     """A hard link. Raises RefusedError where the two are on different file systems."""
     try:
@@ -106,6 +118,13 @@ def remove_tree(path: Path) -> None:
     """Remove a directory of ours, if it is there."""
     if path.exists():
         shutil.rmtree(path)
+
+
+def remove_empty(folder: Path, *, below: Path) -> None:
+    """Remove `folder` and its parents up to `below`, as far as they are empty."""
+    while folder != below and folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+        folder = folder.parent
 
 
 def delta_uri(folder: Path) -> str:

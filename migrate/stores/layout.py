@@ -23,6 +23,11 @@ def is_rocksdb(directory: Path) -> bool:
     return (directory / "CURRENT").is_file() or any(directory.glob("MANIFEST-*"))
 
 
+def rocksdb_identities(folder: Path) -> frozenset[str]:
+    """The names that RocksDB gave to the databases at or below a folder when it made them; they never change."""
+    return frozenset(file.read_text(encoding="utf-8").strip() for file in folder.rglob("IDENTITY"))
+
+
 @dataclass(frozen=True, slots=True)
 class DatabaseFiles:
     """The files that make up a RocksDB directory, without LOCK and logs of its life."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from migrate.positions import Positions
 from migrate.store_partition import StorePartition
 
 
@@ -25,4 +26,21 @@ class System(Protocol):
 
     def warnings(self, path: Path, partitions: Sequence[StorePartition]) -> list[str]:
         """What an operator should know about the state as its owner left it."""
+        ...
+
+    def side_files(self, partition: StorePartition) -> tuple[Path, ...]:
+        """The files beside the RocksDB directories that tell of a store partition, relative to `path`."""
+        ...
+
+    def positions(self, path: Path, partition: StorePartition) -> Positions:
+        """What these files, below `path`, say of it. Raises RefusedError for damaged ones."""
+        ...
+
+    def with_positions(self, path: Path, partition: StorePartition, positions: Positions) -> dict[Path, str | None]:
+        """The text of each side file, relative to `path`, that says `positions` of this one and as much as it does of
+        all others. None: no such file."""
+        ...
+
+    def unsure_position(self, path: Path, partition: StorePartition) -> str | None:
+        """Why the changelog position of the state in `path` is not known, so that nothing can be replayed onto it."""
         ...

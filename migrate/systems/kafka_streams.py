@@ -9,7 +9,7 @@
         rocksdb/<store>/                   a key-value store
         <store>/<store>.<start>/           a segment of a windowed store
 
-Source: org.apache.kafka.streams.processor.internals.StateDirectory, state.internals.OffsetCheckpoint.
+Source: org.apache.kafka.streams.processor.internals.StateDirectory.
 """
 
 from __future__ import annotations
@@ -21,16 +21,24 @@ from pathlib import Path
 
 from formats.kafka_streams.key_value import OFFSETS_FAMILY
 from migrate.errors import RefusedError
+from migrate.positions import Line, Positions
 from migrate.store_partition import StorePartition
 from migrate.stores.layout import is_rocksdb, unreadable
 from migrate.stores.options_file import read_options
 from migrate.stores.rocksdb import open_read_only
+from migrate.systems.checkpoint_file import (
+    CHECKPOINT,
+    OFFSET_UNKNOWN,
+    format_checkpoint,
+    read_checkpoint,
+    replace_lines,
+    store_of,
+)
 
 TASK = re.compile(r"(\d+)_(\d+)")
-CHECKPOINT = ".checkpoint"
 LOCK = ".lock"
-OFFSET_UNKNOWN = -4
 STATUS_KEY = b"status"
+POSITION_KEY = b"position"
 STATUS_OPEN = (1).to_bytes(8, "big")
 _PATH = "let [source] path name the application's own directory, <state.dir>/<application.id>"
 
@@ -78,17 +86,40 @@ class KafkaStreams:
             if _is_marked_open(directory)
         ]
 
+    def side_files(self, partition: StorePartition) -> tuple[Path, ...]:
+        """The task's `.checkpoint`, which its stores share, and the store's own `.position`."""
+        return Path(partition.task, CHECKPOINT), Path(partition.task, f"{partition.store}.position")
 
-def read_checkpoint(file: Path) -> list[tuple[str, int, int]]:
-    """(topic, partition, offset of the last record applied) of each line. Raises RefusedError."""
-    hint = "the file is damaged: restore it from a backup, or remove it to let Kafka Streams replay the changelog"
-    try:
-        version, count, *lines = file.read_text(encoding="utf-8").splitlines()
-        if version.strip() != "0" or int(count) != len(lines):
-            raise RefusedError(f"{file} is not a checkpoint of version 0 with {count} lines", hint=hint)
-        return [(topic, int(number), int(offset)) for topic, number, offset in (line.split() for line in lines)]
-    except ValueError as error:
-        raise RefusedError(f"{file} is not a checkpoint file: {error}", hint=hint) from error
+    def positions(self, path: Path, partition: StorePartition) -> Positions:
+        """This store's lines in `.checkpoint`, and its `.position` as it is."""
+        shared, own = (path / file for file in self.side_files(partition))
+        lines = read_checkpoint(shared) if shared.is_file() else []
+        return Positions(
+            lines=tuple(line for line, own in zip(lines, _are_of(path, partition, lines), strict=True) if own),
+            own_file=own.read_text(encoding="utf-8") if own.is_file() else None,
+        )
+
+    def with_positions(self, path: Path, partition: StorePartition, positions: Positions) -> dict[Path, str | None]:
+        """Lines of other stores stay as they are, and where they are."""
+        shared, own = self.side_files(partition)
+        is_there = (path / shared).is_file()
+        lines = read_checkpoint(path / shared) if is_there else []
+        merged = replace_lines(lines, positions.lines, _are_of(path, partition, lines))
+        return {shared: format_checkpoint(merged) if merged or is_there else None, own: positions.own_file}
+
+    def unsure_position(self, path: Path, partition: StorePartition) -> str | None:
+        """Unless the application stopped cleanly: each store then has its position, here or (since 4.3) inside."""
+        directories = list(partition.directories(path).values())
+        if any(_is_marked_open(directory) for directory in directories):
+            return "it was not closed cleanly: its `status` says open"
+        lines = self.positions(path, partition).lines
+        if not lines and all(_holds_offset(directory) for directory in directories):
+            return None
+        if not lines:
+            return f"{Path(partition.task, CHECKPOINT)} has no line for it: its application did not stop cleanly"
+        if any(offset == OFFSET_UNKNOWN for _, _, offset in lines) and not all(map(_is_empty, directories)):
+            return f"its line in {Path(partition.task, CHECKPOINT)} says that its position is unknown"
+        return None
 
 
 def _tasks(path: Path) -> Iterator[Path]:
@@ -133,6 +164,29 @@ def _holds_tasks(folder: Path) -> bool:
         return folder.is_dir() and any(TASK.fullmatch(entry.name) for entry in folder.iterdir())
     except PermissionError:
         return False
+
+
+def _are_of(path: Path, partition: StorePartition, lines: Sequence[Line]) -> list[bool]:
+    """Which lines of a task's `.checkpoint` are this store's."""
+    task = path / partition.task
+    folders = [*task.glob("rocksdb/*"), *(folder for folder in task.glob("*") if folder.name != "rocksdb")]
+    stores = {folder.name for folder in folders if folder.is_dir()} | {partition.store}
+    return [store_of(topic, application=path.name, stores=stores) == partition.store for topic, _, _ in lines]
+
+
+def _holds_offset(directory: Path) -> bool:
+    """Since 4.3 a store keeps its changelog's position in its column family `offsets`, under `<topic>-<partition>`."""
+    if OFFSETS_FAMILY not in read_options(directory):
+        return False
+    with open_read_only(directory) as database:
+        keys = [key for batch in database.batches(OFFSETS_FAMILY) for key in batch.keys]
+    return any(key not in (STATUS_KEY, POSITION_KEY) for key in keys)
+
+
+def _is_empty(directory: Path) -> bool:
+    with open_read_only(directory) as database:
+        data = [family for family in database.families if family != OFFSETS_FAMILY]
+        return not any(database.sample(family, None, 1).keys for family in data)
 
 
 def _is_marked_open(directory: Path) -> bool:

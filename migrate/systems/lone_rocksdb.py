@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from migrate.errors import RefusedError, SpecError
+from migrate.positions import Positions
 from migrate.store_partition import StorePartition
 from migrate.stores.layout import is_rocksdb
 
@@ -37,6 +38,22 @@ class LoneRocksDB:
     def warnings(self, path: Path, partitions: Sequence[StorePartition]) -> list[str]:
         """None: nothing is known about the owner."""
         return []
+
+    def side_files(self, partition: StorePartition) -> tuple[Path, ...]:
+        """None."""
+        return ()
+
+    def positions(self, path: Path, partition: StorePartition) -> Positions:
+        """None."""
+        return Positions()
+
+    def with_positions(self, path: Path, partition: StorePartition, positions: Positions) -> dict[Path, str | None]:
+        """Nothing to say, and nowhere to say it."""
+        return {}
+
+    def unsure_position(self, path: Path, partition: StorePartition) -> str | None:
+        """There is no changelog."""
+        return "a RocksDB directory alone has no changelog that would replay what came since"
 
 
 def _where_it_may_be(path: Path) -> str:

@@ -1,0 +1,84 @@
+"""Being asked to stop: nothing new starts, what runs gets some seconds, and a second signal ends it at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from migrate.errors import ExitCode, InterruptedMigrationError
+
+GRACE_SECONDS = 10.0
+_GIVE_UP_SECONDS = 2 * GRACE_SECONDS
+RERUN = "run the same command again to resume"
+_ASKED = f"\nstateferry: asked to stop: running chunks get {GRACE_SECONDS:.0f} s; once more ends it at once\n"
+_AT_ONCE = f"\nstateferry: interrupted\n  next: {RERUN}\n"
+
+
+def go_on() -> None:
+    """The check of a task that nobody abandons."""
+
+
+class Stop:
+    """Whether a run was asked to stop, and for how long it has been."""
+
+    def __init__(self, grace_seconds: float = GRACE_SECONDS) -> None:
+        self._grace_seconds = grace_seconds
+        self._since: float | None = None
+
+    def request(self) -> None:
+        """Ask; asking again changes nothing."""
+        self._since = self._since or time.monotonic()
+
+    @property
+    def is_requested(self) -> bool:
+        """Nothing new may start."""
+        return self._since is not None
+
+    def check(self) -> None:
+        """Raises InterruptedMigrationError once asked."""
+        if self.is_requested:
+            raise InterruptedMigrationError("interrupted", hint=RERUN)
+
+    def check_grace(self) -> None:
+        """Raises InterruptedMigrationError once the grace is over too: what still runs is to be abandoned."""
+        if self._since is not None and time.monotonic() - self._since >= self._grace_seconds:
+            raise InterruptedMigrationError("interrupted; what was running was abandoned", hint=RERUN)
+
+
+@contextmanager
+def stopping_on_signals(stop: Stop) -> Iterator[None]:
+    """SIGINT and SIGTERM ask for a stop; a second one ends this process. Elsewhere than in the main thread: nothing.
+
+    Nothing that is under way needs an orderly end: whatever is not finished is redone, so that a step which takes too
+    long to notice is ended like by a second signal.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        if stop.is_requested:
+            _end()
+        stop.request()
+        os.write(2, _ASKED.encode())
+        watchdog.start()
+
+    watchdog = threading.Timer(_GIVE_UP_SECONDS, _end)
+    watchdog.daemon = True
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        watchdog.cancel()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end() -> None:
+    os.write(2, _AT_ONCE.encode())
+    os._exit(ExitCode.INTERRUPTED)

@@ -1,0 +1,159 @@
+"""Snapshots: hard links of what never changes and copies of the rest, taken while the application is stopped."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import ValidationError
+
+from migrate.errors import RefusedError
+from migrate.keyrange import Stored
+from migrate.positions import Positions
+from migrate.source import Source
+from migrate.spec import Spec
+from migrate.store_partition import StorePartition
+from migrate.stores.files import (
+    copy_file,
+    fsync_directory,
+    fsync_file,
+    link_file,
+    make_directories,
+    remove_tree,
+    write_durably,
+)
+from migrate.stores.layout import database_files
+from migrate.systems import get_system
+
+SNAPSHOT_SCHEMA: Final = 1
+_RECORD = "snapshot.json"
+
+
+class SnapshotRecord(Stored):
+    """What a snapshot is of, beside it."""
+
+    schema_version: Literal[1] = SNAPSHOT_SCHEMA
+    taken_at_ms: int
+    """Milliseconds since the epoch."""
+    store_partitions: tuple[StorePartition, ...]
+    positions: dict[str, Positions]
+    """Of each store partition, by id: where the owner goes on when this is what it finds."""
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotSource(Source):
+    """The snapshot in place of the application's directory, where the application may write again."""
+
+    home: Path
+    record: SnapshotRecord
+
+    def directories(self, partition: StorePartition) -> dict[str, Path]:
+        """In the work_dir."""
+        return {database: snapshot_directory(self.home, partition, database) for database in partition.databases}
+
+    def check_stopped(self) -> None:
+        """Nobody but us opens a snapshot."""
+
+    def warnings(self) -> list[str]:
+        """As they were when it was taken, and what follows from its age."""
+        return [*self.record.warnings, _age_note(self.record.taken_at_ms)]
+
+
+def _age_note(taken_at_ms: int) -> str:
+    """What the operator must know of a migration that is made from a snapshot, in one sentence."""
+    return (
+        f"the snapshot was taken at {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(taken_at_ms / 1000))}: cut over "
+        "within delete.retention.ms of the changelog topics (a day by default; and retention.ms, where a topic has "
+        "one), or keys that were deleted since may come back"
+    )
+
+
+def find_snapshot(spec: Spec) -> SnapshotSource:
+    """The snapshot that `stateferry snapshot` took. Raises RefusedError where there is none."""
+    file = spec.home / "snapshot" / _RECORD
+    try:
+        record = SnapshotRecord.model_validate_json(file.read_bytes())
+    except FileNotFoundError:
+        raise RefusedError(
+            f"there is no snapshot in {spec.home}",
+            hint="stop the application, run `stateferry snapshot SPEC`, start the application again, then run this",
+        ) from None
+    except ValidationError as error:
+        raise RefusedError(
+            f"{file} is damaged, or of a newer Stateferry: {error.errors()[0]['msg']}",
+            hint="use the Stateferry that wrote it, or give the migration up (stateferry abandon SPEC)",
+        ) from error
+    source_format = spec.source_format
+    system = get_system(source_format.system, has_stores=bool(spec.source.store_names))
+    return SnapshotSource(spec.source_path, source_format, system, record.store_partitions, spec.home, record)
+
+
+def snapshot_directory(home: Path, partition: StorePartition, database: str) -> Path:
+    """Where the snapshot of a RocksDB directory lies in the work_dir."""
+    return home / "snapshot" / partition.id / database
+
+
+def take_snapshot(source: Source, home: Path, *, mode: str) -> None:
+    """Hard-link what never changes, copy what a restarted owner appends to; LOCK neither (I8).
+
+    The whole snapshot appears under its name or not at all.
+    """
+    final = home / "snapshot"
+    temporary = home / "snapshot.tmp"
+    remove_tree(temporary)
+    for partition in source.partitions:
+        for database, directory in source.directories(partition).items():
+            _snapshot_database(directory, temporary / partition.id / database, mode=mode)
+    write_durably(temporary / _RECORD, _record(source).model_dump_json(indent=1).encode())
+    source.check_stopped()
+    remove_tree(final)
+    temporary.rename(final)
+    fsync_directory(home)
+
+
+def _record(source: Source) -> SnapshotRecord:
+    return SnapshotRecord(
+        taken_at_ms=int(time.time() * 1000),
+        store_partitions=source.partitions,
+        positions={partition.id: source.system.positions(source.path, partition) for partition in source.partitions},
+        warnings=tuple(source.warnings()),
+    )
+
+
+def is_snapshot_current(source: Source, home: Path, *, mode: str) -> bool:
+    """Whether the snapshot still is what the source holds: a file that was restored from a backup is another one."""
+    for partition in source.partitions:
+        for database, directory in source.directories(partition).items():
+            snapshot = snapshot_directory(home, partition, database)
+            files = database_files(directory)
+            if not all((snapshot / path.name).exists() for path in files.every):
+                return False
+            if not all(_is_unchanged(path, snapshot / path.name, mode=mode) for path in files.immutable):
+                return False
+    return True
+
+
+def _is_unchanged(original: Path, taken: Path, *, mode: str) -> bool:
+    now, then = original.stat(), taken.stat()
+    if mode == "link" or now.st_ino == then.st_ino:
+        return original.samefile(taken)
+    is_alike = (now.st_size, now.st_mtime_ns) == (then.st_size, then.st_mtime_ns)
+    return is_alike and now.st_ctime_ns <= then.st_ctime_ns  # a backup restores all times but this one
+
+
+def _snapshot_database(directory: Path, target: Path, *, mode: str) -> None:
+    make_directories(target)
+    files = database_files(directory)
+    for path in files.immutable:
+        if mode == "link":
+            link_file(path, target / path.name)
+        else:
+            copy_file(path, target / path.name)
+            fsync_file(target / path.name)
+    for path in files.mutable:
+        copy_file(path, target / path.name)
+        fsync_file(target / path.name)
+    fsync_directory(target)

@@ -1,0 +1,106 @@
+"""Reconcile: files against ledger, both ways, at the start of every run.
+
+A receipt in the ledger without its file: its chunk is undone (`committed_receipts`). A receipt beside its files that
+the ledger does not have, because a power cut tore the ledger or a run was killed in between: committed now. Any other
+file that an *older* run left: removed. What a newer run makes is never looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from migrate.assembling import LINKS
+from migrate.keyrange import subtract
+from migrate.ledger import Ledger, Row, chunk_row
+from migrate.plan_model import Plan
+from migrate.progress_state import committed_receipts, has_files, recorded_receipts
+from migrate.receipt import Receipt
+from migrate.steps.assemble import assembled_folders
+from migrate.steps.context import Context
+from migrate.steps.publish import temporary_directories
+from migrate.stores.files import remove_empty, remove_tree
+from migrate.stores.layout import rocksdb_identities
+
+
+def reconcile(context: Context, plan: Plan, ledger: Ledger) -> list[Receipt]:
+    """The receipts in force. Commits those that the ledger lacks, and removes what nothing refers to."""
+    older = {row.run_id for row in ledger.rows} - {context.run_id}
+    in_force = committed_receipts(ledger.rows, context.home)
+    if found := _uncommitted(context.home, plan, ledger.rows, in_force, older):
+        ledger.commit(*(chunk_row(receipt) for receipt in found))
+        context.notify("chunks.adopted", receipts=found)
+        in_force = committed_receipts(ledger.rows, context.home)
+    _remove_orphans(context, plan, ledger.rows, in_force, older)
+    context.notify("orphans.removed")
+    return in_force
+
+
+def _uncommitted(home: Path, plan: Plan, rows: list[Row], in_force: list[Receipt], older: set[str]) -> list[Receipt]:
+    """Receipts of intervals that nobody has committed; of two attempts at one chunk one."""
+    known = {receipt.attempt for receipt in recorded_receipts(rows)}
+    taken = list(in_force)
+    found = []
+    for file in sorted((home / "chunks").rglob("*.receipt.json")):
+        receipt = _read(file) if _run_of(file) in older else None
+        if receipt is None or receipt.attempt in known or receipt.migration_id != plan.migration_id:
+            continue
+        if has_files(receipt, home) and _is_free(receipt, taken):
+            taken.append(receipt)
+            found.append(receipt)
+    return found
+
+
+def _is_free(receipt: Receipt, taken: list[Receipt]) -> bool:
+    place = (receipt.store_partition, receipt.database)
+    mine = [other.keys for other in taken if (other.store_partition, other.database) == place]
+    return subtract(receipt.keys, mine) == [receipt.keys]
+
+
+def _read(file: Path) -> Receipt | None:
+    try:
+        return Receipt.model_validate_json(file.read_bytes())
+    except ValidationError:  # of another release: its chunk is rewritten
+        return None
+
+
+def _remove_orphans(context: Context, plan: Plan, rows: list[Row], in_force: list[Receipt], older: set[str]) -> None:
+    home = context.home
+    attempts = {receipt.attempt for receipt in in_force}
+    for file in _files_below(home / "chunks"):
+        if _run_of(file) in older and _attempt_of(file) not in attempts:
+            file.unlink(missing_ok=True)
+    for leftover in home.glob(".plan-*.tmp"):
+        leftover.unlink(missing_ok=True)
+    _remove_unnamed_stores(home, plan, rows, older)
+    for temporary in temporary_directories(context.spec.target_path, older):
+        remove_tree(temporary)
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.rglob("*") if path.is_file())
+
+
+def _run_of(file: Path) -> str:
+    return file.name.lstrip(".").partition("-")[0]
+
+
+def _attempt_of(file: Path) -> str:
+    return file.name.lstrip(".").partition(".")[0]
+
+
+def _remove_unnamed_stores(home: Path, plan: Plan, rows: list[Row], older: set[str]) -> None:
+    """New stores that no row names; never an old one, which is the application's (I8)."""
+    kept = set(assembled_folders(rows, home).values())
+    old = rocksdb_identities(home / "snapshot")
+    for run in (home / "new").glob("*"):
+        if run.name not in older:
+            continue
+        remove_tree(run / LINKS)
+        for partition in plan.store_partitions:
+            folder = run / partition.id
+            if folder not in kept and old.isdisjoint(rocksdb_identities(folder)):
+                remove_tree(folder)
+            remove_empty(folder.parent, below=run.parent)

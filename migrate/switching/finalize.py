@@ -1,0 +1,52 @@
+"""`finalize`: the way back is given up, and its space freed. The ledger stays (I10)."""
+
+from __future__ import annotations
+
+from migrate.errors import RefusedError
+from migrate.events import Listener, ignore
+from migrate.ledger import Step
+from migrate.report import SwitchReport
+from migrate.spec import Spec
+from migrate.steps.publish import published_path
+from migrate.stores.files import fsync_directory, remove_tree
+from migrate.switching.migration import Migration, open_migration
+from migrate.switching.reports import switch_report
+from migrate.system_errors import system_errors_explained
+
+FREED = ("old", "new", "chunks", "snapshot")
+"""What lies in the migration's folder and is needed no more."""
+
+
+@system_errors_explained()
+def finalize(spec: Spec, *, on_event: Listener = ignore) -> SwitchReport:
+    """Remove the old stores that were cut over, and all that the migration was made from.
+
+    Of a migration that published a new directory the old one is the application's, and stays. Raises RefusedError
+    before the switch is done.
+    """
+    with open_migration(spec, on_event) as migration:
+        step, journal = migration.step, migration.journal
+        if step is Step.FINALIZED:
+            return switch_report(migration, journal, step)
+        if step not in (Step.CUT_OVER, Step.FINALIZING) and published_path(migration.ledger.rows) is None:
+            raise RefusedError(f"{spec.name!r} is not cut over yet", hint="stateferry status SPEC says where it stands")
+        _check_old_is_not_in_use(migration)
+        migration.context.notify("finalize.started")
+        migration.record(Step.FINALIZING, journal)
+        migration.context.notify("finalize.intended")
+        for name in FREED:
+            remove_tree(migration.home / name)
+            migration.context.notify("finalize.removed", folder=name)
+        fsync_directory(migration.home)
+        migration.record(Step.FINALIZED, journal)
+        migration.context.notify("finalize.committed")
+        return switch_report(migration, journal, Step.FINALIZED)
+
+
+def _check_old_is_not_in_use(migration: Migration) -> None:
+    for places in migration.places(migration.journal):
+        if places.at(places.live) == "old":
+            raise RefusedError(
+                f"{places.live} holds the old store: somebody has put it back",
+                hint="is the cut-over still wanted? stateferry rollback SPEC settles that it is not",
+            )

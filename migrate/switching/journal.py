@@ -1,0 +1,55 @@
+"""The journal of a switch: what is to be exchanged with what, in the ledger before anything moves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from migrate.keyrange import Stored
+from migrate.ledger import Row, Step
+from migrate.positions import Positions
+from migrate.store_partition import StorePartition
+
+_STEPS = (
+    Step.CUTTING_OVER,
+    Step.CUT_OVER,
+    Step.ROLLING_BACK,
+    Step.ROLLED_BACK,
+    Step.FINALIZING,
+    Step.FINALIZED,
+)
+
+
+class Exchange(Stored):
+    """One store partition: the old store and the new one, and the three places where they may stand."""
+
+    partition: StorePartition
+    live: Path
+    """Where the application looks."""
+    slot: Path
+    """Where the new store was assembled, relative to the migration's folder."""
+    old: Path
+    """Where the old store stands after the cut-over, relative to the migration's folder."""
+    old_names: tuple[str, ...]
+    """RocksDB's own identities of the old store's databases."""
+    new_names: tuple[str, ...]
+    old_state: str
+    """A digest that changes when somebody writes to the old store."""
+    new_state: str
+    before: Positions
+    """The application's position when it was stopped for the cut-over."""
+    after: Positions
+    """The new store's own."""
+
+
+class Journal(Stored):
+    """Every store partition of a migration: all of them are switched, or none."""
+
+    exchanges: tuple[Exchange, ...] = ()
+
+
+def last_switch(rows: list[Row]) -> tuple[Step | None, Journal]:
+    """How far the last switch came, and what it is; None: there was none."""
+    found = [row for row in rows if row.step in _STEPS]
+    if not found:
+        return None, Journal()
+    return found[-1].step, Journal.model_validate_json(found[-1].detail)

@@ -1,0 +1,110 @@
+"""Where the old and the new store of a store partition stand, told by RocksDB's own identities, and moving them.
+
+    live    the application's directory      old store before the cut-over, new one after it
+    slot    work_dir/<name>/new/<run>/...    new store before it
+    old     work_dir/<name>/old/...          old store after it
+
+The exchange leaves the old store in the slot; a rename then puts it where its name says what it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from migrate.errors import RefusedError
+from migrate.stores.exchange import ExchangeUnsupportedError, exchange
+from migrate.stores.files import fsync_directory, make_directories
+from migrate.stores.layout import rocksdb_identities
+from migrate.switching.journal import Exchange
+
+Which = Literal["old", "new", "other", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """One store partition's places, as absolute paths, and the exchange that the journal names."""
+
+    entry: Exchange
+    live: Path
+    slot: Path
+    old: Path
+
+    @classmethod
+    def of(cls, home: Path, entry: Exchange) -> Places:
+        """In this migration's folder."""
+        return cls(entry, entry.live, home / entry.slot, home / entry.old)
+
+    def at(self, place: Path) -> Which:
+        """Which store stands there."""
+        if not place.is_dir():
+            return "none"
+        names = rocksdb_identities(place)
+        if names and names <= set(self.entry.new_names):
+            return "new"
+        return "old" if names == set(self.entry.old_names) else "other"
+
+    @property
+    def old_store(self) -> Path:
+        """Where the old store is now. Raises RefusedError where it is nowhere."""
+        for place in (self.old, self.slot, self.live):
+            if self.at(place) == "old":
+                return place
+        raise RefusedError(
+            f"the old store of {self.entry.partition.id} stands neither in {self.live} nor in {self.old}",
+            hint="put it back where it was moved from, then run the command again",
+        )
+
+    @property
+    def is_switched(self) -> bool:
+        """The application finds the new store, or what became of it."""
+        return self.old_store != self.live
+
+    def bring_new(self) -> None:
+        """The new store goes where the application looks, and the old one into the slot; nothing where that is done."""
+        if self.at(self.slot) == "new":
+            self._swap(self.old)
+
+    def bring_old(self) -> None:
+        """The old store goes where the application looks, and what stands there into the slot."""
+        aside = self.old.with_name(f"{self.old.name}.new")
+        if self.at(self.slot) == "old":
+            self._swap(aside)
+        if aside.exists() and not self.slot.exists():
+            aside.rename(self.slot)
+
+    def _swap(self, aside: Path) -> None:
+        """Exchange slot and live; where the file system cannot, in two renames, by way of `aside`."""
+        if self.live.exists():
+            try:
+                exchange(self.slot, self.live)
+            except ExchangeUnsupportedError:
+                make_directories(aside.parent)
+                self.live.rename(aside)
+            else:
+                return
+        self.slot.rename(self.live)
+
+    def shelve_old(self) -> None:
+        """From the slot to the place that says what it is."""
+        if self.at(self.slot) == "old":
+            make_directories(self.old.parent)
+            self.slot.rename(self.old)
+
+    def unshelve_old(self) -> None:
+        """Back into the slot, from where it can be exchanged."""
+        if self.at(self.old) == "old":
+            make_directories(self.slot.parent)
+            self.old.rename(self.slot)
+
+    @property
+    def parents(self) -> set[Path]:
+        """The directories that hold the names."""
+        return {place.parent for place in (self.live, self.slot, self.old) if place.parent.is_dir()}
+
+
+def sync_names(places: list[Places]) -> None:
+    """Make every move durable."""
+    for folder in sorted({folder for each in places for folder in each.parents}):
+        fsync_directory(folder)

@@ -1,0 +1,88 @@
+"""`rollback`: the old stores take their places again, as long as they are kept."""
+
+from __future__ import annotations
+
+from migrate.errors import RefusedError
+from migrate.events import Listener, ignore
+from migrate.ledger import Step
+from migrate.report import SwitchReport
+from migrate.spec import Spec
+from migrate.stores.files import remove_tree
+from migrate.switching.migration import Migration, check_in_place, open_migration, state_of
+from migrate.switching.places import Places, sync_names
+from migrate.switching.reports import switch_report
+from migrate.system_errors import system_errors_explained
+
+_WRITTEN = (
+    "if what was written since may go: stateferry rollback SPEC --discard-new-writes (Kafka Streams replays it from "
+    "the changelog where that still fits the old store)"
+)
+
+
+@system_errors_explained()
+def rollback(spec: Spec, *, discard_new_writes: bool = False, on_event: Listener = ignore) -> SwitchReport:
+    """Exchange the new stores for the old ones again; also of a cut-over that was killed half-way.
+
+    Raises RefusedError where nothing was cut over, where it was finalized, and where the new stores were written to
+    since, unless `discard_new_writes`; SpecError for a migration that published a new directory.
+    """
+    check_in_place(spec, "rollback")
+    with open_migration(spec, on_event) as migration:
+        step, journal = migration.step, migration.journal
+        if step is Step.ROLLED_BACK:
+            return switch_report(migration, journal, step)
+        if step is None:
+            raise RefusedError(f"nothing of {spec.name!r} was cut over: the old stores are where they were", hint="")
+        if step in (Step.FINALIZING, Step.FINALIZED):
+            raise RefusedError("this migration was finalized: the old stores are gone", hint="restore from a backup")
+        every = migration.places(journal)
+        migration.check_stopped(every)
+        if not discard_new_writes:
+            _check_new_unwritten(every)
+        migration.context.notify("rollback.started")
+        migration.record(Step.ROLLING_BACK, journal)
+        migration.context.notify("rollback.intended")
+        _carry_out(migration, every)
+        migration.record(Step.ROLLED_BACK, journal)
+        migration.context.notify("rollback.committed")
+        return switch_report(migration, journal, Step.ROLLED_BACK)
+
+
+def _check_new_unwritten(every: list[Places]) -> None:
+    written = [places for places in every if places.is_switched and _is_written(places)]
+    if written:
+        names = ", ".join(places.entry.partition.id for places in written[:3])
+        raise RefusedError(
+            f"{len(written)} of {len(every)} new stores were written to since the cut-over ({names}"
+            f"{', ...' if len(written) > 3 else ''}): going back loses that",
+            hint=_WRITTEN,
+        )
+
+
+def _is_written(places: Places) -> bool:
+    """Whether the new store, wherever it stands, is not as it was at the cut-over."""
+    new = places.live if places.is_switched else places.slot
+    return state_of(places, new) != places.entry.new_state
+
+
+def _carry_out(migration: Migration, every: list[Places]) -> None:
+    notify = migration.context.notify
+    for places in every:
+        if places.is_switched:  # never a position ahead of the store that is found there
+            current = migration.system.positions(migration.application, places.entry.partition)
+            migration.write_positions(places, migration.between(places.entry.before, current))
+    notify("rollback.positioned")
+    for places in every:
+        places.unshelve_old()
+    sync_names(every)
+    for places in every:
+        places.bring_old()
+        notify("rollback.exchanged", store_partition=places.entry.partition)
+    sync_names(every)
+    for places in every:
+        if state_of(places, places.live) == places.entry.old_state:
+            migration.write_positions(places, places.entry.before)
+        if places.slot.exists() and _is_written(places):
+            remove_tree(places.slot)  # the discarded one: to be assembled again
+    migration.check_stopped(every)
+    notify("rollback.done")

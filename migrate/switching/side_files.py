@@ -1,0 +1,39 @@
+"""Side files: written in the work_dir and renamed over: the application meets neither half a file nor a foreign one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from migrate.positions import Positions
+from migrate.store_partition import StorePartition
+from migrate.stores.files import fsync_directory, keep_owner
+from migrate.systems import System
+
+
+def write_positions(
+    system: System, application: Path, partition: StorePartition, positions: Positions, work: Path
+) -> None:
+    """Say `positions` of this store partition in its side files, durably; what they say of others stays as it is."""
+    for relative, text in system.with_positions(application, partition, positions).items():
+        _replace(application / relative, text, work)
+
+
+def _replace(file: Path, text: str | None, work: Path) -> None:
+    current = file.read_text(encoding="utf-8") if file.is_file() else None
+    if current == text:
+        return
+    if text is None:
+        file.unlink()
+    else:
+        temporary = work / f".{file.name}.tmp"
+        with temporary.open("w", encoding="utf-8") as out:
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+        if current is not None:
+            shutil.copymode(file, temporary)
+        keep_owner(file if current is not None else file.parent, temporary)
+        temporary.replace(file)
+    fsync_directory(file.parent)

@@ -1,0 +1,59 @@
+"""Kafka Streams' `.checkpoint` and `<store>.position`: one line for each topic partition, under two of heading.
+
+    0                                      version
+    2                                      how many lines follow
+    orders-app-orders-changelog 0 2350     topic, partition, offset of the last record applied
+
+Source: org.apache.kafka.streams.state.internals.OffsetCheckpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from migrate.errors import RefusedError
+from migrate.positions import Line
+
+CHECKPOINT = ".checkpoint"
+OFFSET_UNKNOWN = -4
+
+
+def read_checkpoint(file: Path) -> list[Line]:
+    """(topic, partition, offset of the last record applied) of each line. Raises RefusedError."""
+    hint = "the file is damaged: restore it from a backup, or remove it to let Kafka Streams replay the changelog"
+    try:
+        version, count, *lines = file.read_text(encoding="utf-8").splitlines()
+        if version.strip() != "0" or int(count) != len(lines):
+            raise RefusedError(f"{file} is not a checkpoint of version 0 with {count} lines", hint=hint)
+        return [(topic, int(number), int(offset)) for topic, number, offset in (line.split() for line in lines)]
+    except ValueError as error:
+        raise RefusedError(f"{file} is not a checkpoint file: {error}", hint=hint) from error
+
+
+def format_checkpoint(lines: Sequence[Line]) -> str:
+    """The file's text."""
+    return "\n".join(["0", str(len(lines)), *(f"{topic} {number} {offset}" for topic, number, offset in lines), ""])
+
+
+def store_of(topic: str, *, application: str, stores: Iterable[str]) -> str | None:
+    """Whose changelog a topic is; None: of no store here (a store may use its source topic as its changelog).
+
+    `<application.id>-<store>-changelog`, where another prefix may be configured in place of the application's id.
+    """
+    names = sorted(stores, key=len, reverse=True)
+    if (exact := next((name for name in names if topic == f"{application}-{name}-changelog"), None)) is not None:
+        return exact
+    return next((name for name in names if topic.endswith(f"-{name}-changelog")), None)
+
+
+def replace_lines(lines: Sequence[Line], mine: Sequence[Line], is_mine: Iterable[bool]) -> list[Line]:
+    """`lines` with one store's replaced: each where it was, new ones at the end, all others as they are."""
+    left = {(topic, number): offset for topic, number, offset in mine}
+    merged: list[Line] = []
+    for line, own in zip(lines, is_mine, strict=True):
+        if not own:
+            merged.append(line)
+        elif line[:2] in left:
+            merged.append((*line[:2], left.pop(line[:2])))
+    return merged + [(topic, number, offset) for (topic, number), offset in left.items()]
