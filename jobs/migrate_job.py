@@ -12,6 +12,8 @@ if __name__ == "__main__":
     # spark-submit puts jobs/ first on the path, where it would shadow other modules and hide our packages.
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
+    from jobs.signals import take_over_signals
     from migrate.cli.job import main
 
+    take_over_signals()
     main()

@@ -55,18 +55,19 @@ def _settings(master: str | None) -> dict[str, str]:
     Quiet in any case: Spark's log would bury our progress.
     """
     quiet = {"spark.log.level": "ERROR"}
-    if _is_submitted():
+    if is_submitted():
         return quiet if master is None else {"spark.master": master, **quiet}
     quick = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
     return {"spark.master": master or "local[*]", **quick, **quiet}
 
 
-def _is_submitted() -> bool:
-    return "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has started a JVM for us
+def is_submitted() -> bool:
+    """Whether spark-submit started this process, and a JVM for it."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _provide_java() -> None:
-    if _is_submitted():
+    if is_submitted():
         return
     try:
         os.environ["JAVA_HOME"] = str(find_java_home())

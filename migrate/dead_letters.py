@@ -1,4 +1,7 @@
-"""Dead letters: rejected records as a Delta table in the work_dir, appended once per chunk attempt."""
+"""Dead letters: rejected records as a Delta table in the work_dir, made of the files that chunk attempts left.
+
+delta-rs does not sync: the table is made under another name, synced, and renamed, so that none is ever torn.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from migrate.receipt import Receipt
 from migrate.rejects import REJECT_SCHEMA
-from migrate.stores.files import delta_uri, fsync_tree
+from migrate.stores.files import delta_uri, fsync_directory, fsync_tree, remove_tree
 
 _COLUMNS = pa.schema([pa.field("attempt", pa.string()), pa.field("chunk", pa.int64()), *REJECT_SCHEMA])
 
@@ -22,21 +25,38 @@ def dead_letter_folder(home: Path) -> Path:
     return home / "dead-letters"
 
 
-def write_dead_letters(home: Path, receipts: Iterable[Receipt]) -> Path | None:
-    """Append the rejects of these receipts that the table does not have yet; None: there are none.
+def unfinished_dead_letters(home: Path) -> Path:
+    """Where it grows."""
+    return home / "dead-letters.tmp"
 
-    Each attempt is an application transaction of its own, so that repeating this adds nothing.
-    """
+
+def write_dead_letters(home: Path, receipts: Iterable[Receipt]) -> Path | None:
+    """Make the table of the rejects of these receipts, if it is not there yet; None: there are none."""
     kept = [receipt for receipt in receipts if receipt.rejects_file is not None]
     if not kept:
         return None
     folder = dead_letter_folder(home)
-    table = _open_or_create(folder)
+    if _is_of(folder, kept):
+        return folder
+    temporary = unfinished_dead_letters(home)
+    remove_tree(temporary)
+    table = DeltaTable.create(delta_uri(temporary), Schema.from_arrow(_COLUMNS), name="stateferry dead letters")
     for receipt in kept:
-        if table.transaction_version(receipt.attempt) is None:
-            _append(table, receipt, home / str(receipt.rejects_file))
-    fsync_tree(folder)
+        _append(table, receipt, home / str(receipt.rejects_file))
+    fsync_tree(temporary)
+    remove_tree(folder)
+    temporary.rename(folder)
+    fsync_directory(home)
     return folder
+
+
+def _is_of(folder: Path, receipts: list[Receipt]) -> bool:
+    """Each attempt is an application transaction of its own."""
+    try:
+        table = DeltaTable(delta_uri(folder))
+    except TableNotFoundError:
+        return False
+    return all(table.transaction_version(receipt.attempt) is not None for receipt in receipts)
 
 
 def _append(table: DeltaTable, receipt: Receipt, file: Path) -> None:
@@ -55,10 +75,3 @@ def _append(table: DeltaTable, receipt: Receipt, file: Path) -> None:
     reader = pa.RecordBatchReader.from_batches(_COLUMNS, batches)
     once = CommitProperties(app_transactions=[Transaction(receipt.attempt, 1)])
     write_deltalake(table, reader, mode="append", commit_properties=once)
-
-
-def _open_or_create(folder: Path) -> DeltaTable:
-    try:
-        return DeltaTable(delta_uri(folder))
-    except TableNotFoundError:
-        return DeltaTable.create(delta_uri(folder), Schema.from_arrow(_COLUMNS), name="stateferry dead letters")

@@ -13,6 +13,7 @@ from types import FrameType
 from migrate.errors import ExitCode, InterruptedMigrationError
 
 GRACE_SECONDS = 10.0
+_ECHO_SECONDS = 0.5
 _GIVE_UP_SECONDS = 2 * GRACE_SECONDS
 RERUN = "run the same command again to resume"
 _ASKED = f"\nstateferry: asked to stop: running chunks get {GRACE_SECONDS:.0f} s; once more ends it at once\n"
@@ -39,6 +40,11 @@ class Stop:
         """Nothing new may start."""
         return self._since is not None
 
+    @property
+    def was_just_requested(self) -> bool:
+        """The same signal, told twice: by the terminal and by spark-submit."""
+        return self._since is not None and time.monotonic() - self._since < _ECHO_SECONDS
+
     def check(self) -> None:
         """Raises InterruptedMigrationError once asked."""
         if self.is_requested:
@@ -62,6 +68,8 @@ def stopping_on_signals(stop: Stop) -> Iterator[None]:
         return
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
+        if stop.was_just_requested:
+            return
         if stop.is_requested:
             _end()
         stop.request()

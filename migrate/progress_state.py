@@ -69,8 +69,7 @@ def acceptable(receipts: list[Receipt], on_reject: str) -> list[Receipt]:
 
 def has_files(receipt: Receipt, home: Path) -> bool:
     """Whether all that the receipt vouches for is there."""
-    files = [written.file for written in receipt.written] + [receipt.rejects_file]
-    return all((home / file).is_file() for file in files if file is not None)
+    return all((home / file).is_file() for file in receipt.files)
 
 
 def pending_chunks(plan: Plan, receipts: list[Receipt]) -> list[Chunk]:

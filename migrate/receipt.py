@@ -53,6 +53,22 @@ class Receipt(Stored):
     host: str
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """All that it vouches for, relative to the migration's folder."""
+        files = [written.file for written in self.written] + [self.rejects_file]
+        return tuple(file for file in files if file is not None)
+
+    def renamed(self, run_id: str, attempt: str) -> Receipt:
+        """The same work under another attempt's name, and its files under that name."""
+
+        def rename(file: str | None) -> str | None:
+            return None if file is None else file.replace(self.attempt, attempt)
+
+        written = tuple(each.model_copy(update={"file": rename(each.file)}) for each in self.written)
+        changes = {"run_id": run_id, "attempt": attempt, "written": written}
+        return self.model_copy(update={**changes, "rejects_file": rename(self.rejects_file)})
+
+    @property
     def records_in(self) -> int:
         """Records read."""
         return sum(scanned.records for scanned in self.scanned)

@@ -78,7 +78,7 @@ class _Attempt:
         self._started = time.perf_counter()
         self._task = task
         self._conversion = load_conversion(task.conversion)
-        self.name = f"{task.run_id}-{task.chunk.number:06d}-{uuid.uuid4().hex[:8]}"
+        self.name = attempt_name(task.run_id, task.chunk.number)
         self.folder = chunk_directory(Path(task.home), task.chunk.store_partition, task.chunk.database)
         self.rejects_file = self.folder / f"{self.name}.rejects.parquet"
         self.rejects: Rejects = self._policy()
@@ -88,7 +88,6 @@ class _Attempt:
         """What was done, written beside the files once they and their names are durable (I1)."""
         task = self._task
         kept = isinstance(self.rejects, KeepRejects) and self.rejects.finish()
-        fsync_directory(self.folder)
         receipt = Receipt(
             migration_id=task.migration_id,
             run_id=task.run_id,
@@ -106,7 +105,7 @@ class _Attempt:
             engine=portable.NAME,
             host=socket.gethostname(),
         )
-        write_durably(self.folder / f"{self.name}.receipt.json", receipt.model_dump_json().encode())
+        write_receipt(Path(task.home), receipt)
         return receipt
 
     def _relative(self, file: Path) -> str:
@@ -164,6 +163,18 @@ class _Attempt:
         if self._task.on_reject == "skip":
             return CountRejects(where, self._task.max_rejects)
         return KeepRejects(where, self._task.chunk.store_partition, self.rejects_file, self._task.max_rejects)
+
+
+def attempt_name(run_id: str, number: int) -> str:
+    """No two attempts have the same; it begins with the run's id, so that no older run takes it for its own."""
+    return f"{run_id}-{number:06d}-{uuid.uuid4().hex[:8]}"
+
+
+def write_receipt(home: Path, receipt: Receipt) -> None:
+    """Beside the files that it vouches for, once their names are durable (I1)."""
+    folder = chunk_directory(home, receipt.store_partition, receipt.database)
+    fsync_directory(folder)
+    write_durably(folder / f"{receipt.attempt}.receipt.json", receipt.model_dump_json().encode())
 
 
 def chunk_directory(home: Path, partition: str, database: str) -> Path:

@@ -10,7 +10,7 @@ from migrate.plan_model import Plan
 from migrate.publishing import build_directory, rename_into_place
 from migrate.steps.context import Context
 from migrate.steps.prepare import check_unchanged
-from migrate.stores.files import remove_tree
+from migrate.stores.files import fsync_directory, remove_tree
 
 
 def publish(context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Path]) -> Path | None:
@@ -37,6 +37,8 @@ def publish(context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Pat
             remove_tree(temporary)  # a full disk stays full, otherwise, and each further run would add to it
             raise
         context.notify("publish.renamed", target=target)
+    else:
+        fsync_directory(target.parent)  # the run that renamed it may have died before that was durable (I1)
     ledger.commit(ledger.row(Step.PUBLISHED, detail={"path": str(target)}))
     context.notify("publish.committed", target=target)
     return target

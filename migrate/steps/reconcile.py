@@ -13,11 +13,13 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from migrate.assembling import LINKS
+from migrate.dead_letters import unfinished_dead_letters
 from migrate.keyrange import subtract
 from migrate.ledger import Ledger, Row, chunk_row
 from migrate.plan_model import Plan
 from migrate.progress_state import committed_receipts, has_files, recorded_receipts
 from migrate.receipt import Receipt
+from migrate.rewriting import attempt_name, write_receipt
 from migrate.steps.assemble import assembled_folders
 from migrate.steps.context import Context
 from migrate.steps.publish import temporary_directories
@@ -29,9 +31,10 @@ def reconcile(context: Context, plan: Plan, ledger: Ledger) -> list[Receipt]:
     """The receipts in force. Commits those that the ledger lacks, and removes what nothing refers to."""
     older = {row.run_id for row in ledger.rows} - {context.run_id}
     in_force = committed_receipts(ledger.rows, context.home)
-    if found := _uncommitted(context.home, plan, ledger.rows, in_force, older):
-        ledger.commit(*(chunk_row(receipt) for receipt in found))
-        context.notify("chunks.adopted", receipts=found)
+    found = _uncommitted(context.home, plan, ledger.rows, in_force, older)
+    if adopted := [mine for receipt in found if (mine := _adopt(context, receipt)) is not None]:
+        ledger.commit(*(chunk_row(receipt) for receipt in adopted))
+        context.notify("chunks.adopted", receipts=adopted)
         in_force = committed_receipts(ledger.rows, context.home)
     _remove_orphans(context, plan, ledger.rows, in_force, older)
     context.notify("orphans.removed")
@@ -53,6 +56,21 @@ def _uncommitted(home: Path, plan: Plan, rows: list[Row], in_force: list[Receipt
     return found
 
 
+def _adopt(context: Context, receipt: Receipt) -> Receipt | None:
+    """The same chunk under this run's name; None where its files have gone meanwhile.
+
+    Its own worker, or a run between that one and this, may still remove the files that it wrote: they are linked.
+    """
+    mine = receipt.renamed(context.run_id, attempt_name(context.run_id, receipt.number))
+    try:
+        for theirs, ours in zip(receipt.files, mine.files, strict=True):
+            (context.home / ours).hardlink_to(context.home / theirs)
+    except FileNotFoundError:
+        return None
+    write_receipt(context.home, mine)
+    return mine
+
+
 def _is_free(receipt: Receipt, taken: list[Receipt]) -> bool:
     place = (receipt.store_partition, receipt.database)
     mine = [other.keys for other in taken if (other.store_partition, other.database) == place]
@@ -72,6 +90,7 @@ def _remove_orphans(context: Context, plan: Plan, rows: list[Row], in_force: lis
     for file in _files_below(home / "chunks"):
         if _run_of(file) in older and _attempt_of(file) not in attempts:
             file.unlink(missing_ok=True)
+    remove_tree(unfinished_dead_letters(home))
     for leftover in home.glob(".plan-*.tmp"):
         leftover.unlink(missing_ok=True)
     _remove_unnamed_stores(home, plan, rows, older)

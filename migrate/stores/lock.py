@@ -11,7 +11,7 @@ import fcntl
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -50,6 +50,44 @@ def lock_holders(files: Iterable[Path]) -> dict[Path, int]:
     return {Path(name): pid for name, pid in json.loads(child.stdout).items()}
 
 
+_HOLD = """
+import fcntl, json, sys
+held = []
+try:
+    for path in json.loads(sys.stdin.readline()):
+        try:
+            file = open(path, "r+b")
+        except FileNotFoundError:
+            continue
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        held.append(file)
+    print("held", flush=True)
+except OSError as error:
+    print(error, flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def holding_locks(files: Iterable[Path]) -> Iterator[Callable[[], None]]:
+    """Hold these lock files, as their owner would, in a child process; those that do not exist are not made.
+
+    Yields a check for owners that came by way of a lock file that was not there. Raises StoreLockedError.
+    """
+    paths = list(files)
+    check_unlocked(paths)
+    with subprocess.Popen(
+        [sys.executable, "-IS", "-c", _HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        print(json.dumps([str(path) for path in paths]), file=child.stdin, flush=True)
+        if (refused := child.stdout.readline().strip()) != "held":
+            check_unlocked(paths)
+            raise RefusedError(f"cannot hold the lock files: {refused}", hint="run as the application's user")
+        yield lambda: check_unlocked(paths, but=child.pid)
+
+
 @contextmanager
 def one_run_at_a_time(home: Path) -> Iterator[None]:
     """Hold the migration's own lock; it goes with the process, however that ends.
@@ -72,16 +110,18 @@ def one_run_at_a_time(home: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            if [path.name for path in home.iterdir()] == [file.name]:
+            if home.is_dir() and [path.name for path in home.iterdir()] == [file.name]:
                 file.unlink()
                 with suppress(OSError):  # somebody else needs it by now
                     for folder in made:
                         folder.rmdir()
 
 
-def check_unlocked(files: Iterable[Path]) -> None:
-    """Raises StoreLockedError naming the first lock file that is held, and by whom."""
+def check_unlocked(files: Iterable[Path], *, but: int | None = None) -> None:
+    """Raises StoreLockedError naming the first lock file that is held, and by whom; `but`: a process that may."""
     for path, pid in lock_holders(files).items():
+        if pid == but:
+            continue
         raise StoreLockedError(
             f"{path} is held by process {pid}" if pid else f"{path} is held by a process of another host",
             pid=pid,

@@ -60,7 +60,6 @@ def _check_nothing_was_switched(spec: Spec) -> None:
 
 def _holds_old_stores(spec: Spec) -> bool:
     """Told by RocksDB's own identities, whatever the ledger says or does not say."""
-    ours = spec.home / "new"
-    return (spec.home / "old").exists() or not rocksdb_identities(spec.home / "snapshot").isdisjoint(
-        rocksdb_identities(ours)
-    )
+    kept = any(path.is_file() for path in (spec.home / "old").rglob("*"))
+    snapshot, new = rocksdb_identities(spec.home / "snapshot"), rocksdb_identities(spec.home / "new")
+    return kept or not snapshot.isdisjoint(new)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
-from migrate.errors import RefusedError, StoreLockedError
+from migrate.errors import RefusedError
 from migrate.events import Listener, ignore
 from migrate.identity import check_identity, directory_state, store_identity
 from migrate.ledger import Step
-from migrate.positions import Positions
 from migrate.progress_state import committed_receipts, pending_chunks
 from migrate.report import SwitchReport
 from migrate.snapshots import SnapshotSource
 from migrate.source import Source, find_source
 from migrate.spec import Spec
 from migrate.steps.assemble import assembled_folders, assembled_states
-from migrate.steps.prepare import check_unchanged, open_source
+from migrate.steps.prepare import open_source
 from migrate.steps.verify import verified_folders
+from migrate.store_partition import StorePartition
 from migrate.stores.files import fsync_tree, own_like
 from migrate.stores.layout import rocksdb_identities
 from migrate.switching.journal import Exchange, Journal
@@ -41,46 +42,49 @@ def cutover(spec: Spec, *, on_event: Listener = ignore) -> SwitchReport:
             return switch_report(migration, migration.journal, step)
         if step is Step.ROLLING_BACK:
             raise RefusedError("a rollback is half done", hint="finish it first: stateferry rollback SPEC")
-        if step is Step.CUTTING_OVER:
-            journal = migration.journal
-            _check_old_unwritten(migration, journal)
-        else:
-            journal = _intend(migration)
-        _carry_out(migration, journal)
+        is_resumed = step is Step.CUTTING_OVER
+        slots = {} if is_resumed else _verified_slots(migration)
+        with migration.keeping_out(slots.values()) as check_nobody_came:
+            if is_resumed:
+                _check_old_unwritten(migration)
+                journal = migration.journal
+            else:
+                journal = _intend(migration, slots)
+            _carry_out(migration, journal, check_nobody_came)
         return switch_report(migration, journal, Step.CUT_OVER)
 
 
-def _intend(migration: Migration) -> Journal:
+def _intend(migration: Migration, slots: dict[str, Path]) -> Journal:
     """Everything checked, and written to the ledger before anything moves."""
-    context = migration.context
-    slots = _verified_slots(migration)
-    context.notify("cutover.started")
+    notify = migration.context.notify
+    notify("cutover.started")
     source = _checked_source(migration)
-    exchanges = []
-    for partition in migration.plan.store_partitions:
-        live, slot = migration.application / partition.path, slots[partition.id]
-        own_like(live, slot)
-        fsync_tree(slot)
-        before = source.system.positions(migration.application, partition)
-        exchanges.append(
-            Exchange(
-                partition=partition,
-                live=live,
-                slot=slot.relative_to(migration.home),
-                old=Path("old", partition.id),
-                old_names=tuple(sorted(rocksdb_identities(live))),
-                new_names=tuple(sorted(rocksdb_identities(slot))),
-                old_state=directory_state(partition.directories(migration.application)),
-                new_state=_checked_state(migration, slot, partition.id),
-                before=before,
-                after=_position_of_new(source, partition.id, before),
-            )
-        )
+    exchanges = (_exchange(migration, source, each, slots[each.id]) for each in migration.plan.store_partitions)
     journal = Journal(exchanges=tuple(exchanges))
-    context.notify("cutover.checked")
+    notify("cutover.checked")
     migration.record(Step.CUTTING_OVER, journal)
-    context.notify("cutover.intended")
+    notify("cutover.intended")
     return journal
+
+
+def _exchange(migration: Migration, source: Source, partition: StorePartition, slot: Path) -> Exchange:
+    live = migration.application / partition.path
+    own_like(live, slot)
+    fsync_tree(slot)
+    before = source.system.positions(migration.application, partition)
+    after = source.record.positions[partition.id] if isinstance(source, SnapshotSource) else before
+    return Exchange(
+        partition=partition,
+        live=live,
+        slot=slot.relative_to(migration.home),
+        old=Path("old", partition.id),
+        old_names=tuple(sorted(rocksdb_identities(live))),
+        new_names=tuple(sorted(rocksdb_identities(slot))),
+        old_state=directory_state(partition.directories(migration.application)),
+        new_state=_checked_state(migration, slot, partition),
+        before=before,
+        after=after,
+    )
 
 
 def _verified_slots(migration: Migration) -> dict[str, Path]:
@@ -97,28 +101,22 @@ def _verified_slots(migration: Migration) -> dict[str, Path]:
 
 def _checked_source(migration: Migration) -> Source:
     """What was converted, as it was then. Raises RefusedError."""
-    context, plan = migration.context, migration.plan
-    source = open_source(context.spec)
-    if not isinstance(source, SnapshotSource):
-        check_unchanged(context, plan)
-        return source
-    check_identity(plan, store_identity(source))
-    live = find_source(context.spec)
-    live.check_stopped()
-    there, taken = {partition.id for partition in live.partitions}, {partition.id for partition in source.partitions}
-    if there != taken:
-        raise RefusedError(
-            f"the application's tasks have moved since the snapshot: {', '.join(sorted(there ^ taken))} "
-            f"{'came' if there - taken else 'went'}",
-            hint="begin anew: stateferry abandon SPEC, then stateferry snapshot SPEC",
-        )
+    source = open_source(migration.context.spec)
+    check_identity(migration.plan, store_identity(source))
+    if isinstance(source, SnapshotSource):
+        there = {partition.id for partition in find_source(migration.context.spec).partitions}
+        taken = {partition.id for partition in source.partitions}
+        if moved := ", ".join(sorted(there ^ taken)):
+            raise RefusedError(
+                f"the application's tasks have moved since the snapshot was taken: {moved}",
+                hint="begin anew: stateferry abandon SPEC, then stateferry snapshot SPEC",
+            )
     return source
 
 
-def _checked_state(migration: Migration, slot: Path, partition_id: str) -> str:
-    partition = next(each for each in migration.plan.store_partitions if each.id == partition_id)
+def _checked_state(migration: Migration, slot: Path, partition: StorePartition) -> str:
     state = directory_state({database: slot / database for database in partition.databases})
-    if state != assembled_states(migration.ledger.rows).get(partition_id, state):
+    if state != assembled_states(migration.ledger.rows).get(partition.id, state):
         raise RefusedError(
             f"the new store {slot} was written to since it was assembled",
             hint=f"remove that directory; {_RUN} makes it again",
@@ -126,12 +124,8 @@ def _checked_state(migration: Migration, slot: Path, partition_id: str) -> str:
     return state
 
 
-def _position_of_new(source: Source, partition_id: str, before: Positions) -> Positions:
-    return source.record.positions[partition_id] if isinstance(source, SnapshotSource) else before
-
-
-def _check_old_unwritten(migration: Migration, journal: Journal) -> None:
-    for places in migration.places(journal):
+def _check_old_unwritten(migration: Migration) -> None:
+    for places in migration.places(migration.journal):
         if state_of(places, places.old_store) != places.entry.old_state:
             raise RefusedError(
                 f"the old store of {places.entry.partition.id} was written to since the cut-over began",
@@ -139,10 +133,9 @@ def _check_old_unwritten(migration: Migration, journal: Journal) -> None:
             )
 
 
-def _carry_out(migration: Migration, journal: Journal) -> None:
+def _carry_out(migration: Migration, journal: Journal, check_nobody_came: Callable[[], None]) -> None:
     """From wherever an earlier attempt was killed. Every step finds out for itself whether it is done."""
     notify, every = migration.context.notify, migration.places(journal)
-    migration.check_stopped(every)
     _check_stand(every)
     for places in every:  # never a position ahead of the store that is found there
         migration.write_positions(places, migration.between(places.entry.before, places.entry.after))
@@ -157,7 +150,7 @@ def _carry_out(migration: Migration, journal: Journal) -> None:
     notify("cutover.shelved")
     for places in every:
         migration.write_positions(places, places.entry.after)
-    _check_nobody_came(migration, every)
+    check_nobody_came()
     notify("cutover.done")
     migration.record(Step.CUT_OVER, journal)
     notify("cutover.committed")
@@ -171,13 +164,3 @@ def _check_stand(every: list[Places]) -> None:
                 f"{places.live} holds neither the old store nor the new one that the cut-over is about",
                 hint="was it restored, or made anew, since? go back (stateferry rollback SPEC), or put it back",
             )
-
-
-def _check_nobody_came(migration: Migration, every: list[Places]) -> None:
-    try:
-        migration.check_stopped(every)
-    except StoreLockedError as error:
-        raise RefusedError(
-            f"the application was started during the cut-over: {error.message}",
-            hint="stop it, then run the command again, which finishes the cut-over",
-        ) from error

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from migrate.errors import RefusedError, SpecError
@@ -16,14 +17,14 @@ from migrate.positions import Positions
 from migrate.spec import Spec
 from migrate.steps.context import Context, make_context
 from migrate.stores.exchange import can_exchange
-from migrate.stores.lock import check_unlocked, one_run_at_a_time
+from migrate.stores.lock import holding_locks, one_run_at_a_time
 from migrate.switching.journal import Journal, last_switch
 from migrate.switching.places import Places
 from migrate.switching.side_files import write_positions
 from migrate.systems import System, get_system
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Migration:
     """What a switch works on."""
 
@@ -59,25 +60,28 @@ class Migration:
         detail = journal.model_dump(mode="json")
         self.ledger.commit(self.ledger.row(step, detail=detail))
 
-    def check_stopped(self, places: list[Places]) -> None:
-        """Raises StoreLockedError while somebody holds the application's directory or one of the stores."""
+    def keeping_out(self, stores: Iterable[Path] = ()) -> AbstractContextManager[Callable[[], None]]:
+        """Nobody opens the application's directory, one of these stores, or those of the journal, while this lasts.
+
+        Yields a check for somebody who came all the same. Raises StoreLockedError where somebody is there already.
+        """
         locks = self.system.lock_files(self.application, self.plan.store_partitions)
-        held = [folder for each in places for root in (each.slot, each.old) for folder in _databases(each, root)]
-        check_unlocked([*locks, *(folder / "LOCK" for folder in held)])
+        ours = [*stores, *(root for each in self.places(self.journal) for root in (each.slot, each.old))]
+        return holding_locks([*locks, *(lock for folder in ours for lock in sorted(folder.rglob("LOCK")))])
 
     def write_positions(self, places: Places, positions: Positions) -> None:
         """In the side files of one store partition."""
         write_positions(self.system, self.application, places.entry.partition, positions, self.home)
 
+    @cached_property
+    def _is_atomic(self) -> bool:
+        return can_exchange(self.home)
+
     def between(self, first: Positions, second: Positions) -> Positions:
         """What to say while stores are exchanged: what holds for both; nothing where there may be none in between."""
-        if can_exchange(self.home):
+        if self._is_atomic:
             return first.lowest(second)
         return first.model_copy(update={"lines": ()})
-
-
-def _databases(places: Places, root: Path) -> list[Path]:
-    return list(places.entry.partition.model_copy(update={"path": Path()}).directories(root).values())
 
 
 def state_of(places: Places, root: Path) -> str:

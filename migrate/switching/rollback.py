@@ -7,7 +7,7 @@ from migrate.events import Listener, ignore
 from migrate.ledger import Step
 from migrate.report import SwitchReport
 from migrate.spec import Spec
-from migrate.stores.files import remove_tree
+from migrate.stores.files import remove_empty, remove_tree
 from migrate.switching.migration import Migration, check_in_place, open_migration, state_of
 from migrate.switching.places import Places, sync_names
 from migrate.switching.reports import switch_report
@@ -36,14 +36,16 @@ def rollback(spec: Spec, *, discard_new_writes: bool = False, on_event: Listener
         if step in (Step.FINALIZING, Step.FINALIZED):
             raise RefusedError("this migration was finalized: the old stores are gone", hint="restore from a backup")
         every = migration.places(journal)
-        migration.check_stopped(every)
-        if not discard_new_writes:
-            _check_new_unwritten(every)
-        migration.context.notify("rollback.started")
-        migration.record(Step.ROLLING_BACK, journal)
-        migration.context.notify("rollback.intended")
-        _carry_out(migration, every)
-        migration.record(Step.ROLLED_BACK, journal)
+        with migration.keeping_out() as check_nobody_came:
+            if not discard_new_writes:
+                _check_new_unwritten(every)
+            migration.context.notify("rollback.started")
+            migration.record(Step.ROLLING_BACK, journal)
+            migration.context.notify("rollback.intended")
+            _carry_out(migration, every)
+            check_nobody_came()
+            migration.context.notify("rollback.done")
+            migration.record(Step.ROLLED_BACK, journal)
         migration.context.notify("rollback.committed")
         return switch_report(migration, journal, Step.ROLLED_BACK)
 
@@ -84,5 +86,4 @@ def _carry_out(migration: Migration, every: list[Places]) -> None:
             migration.write_positions(places, places.entry.before)
         if places.slot.exists() and _is_written(places):
             remove_tree(places.slot)  # the discarded one: to be assembled again
-    migration.check_stopped(every)
-    notify("rollback.done")
+        remove_empty(places.old.parent, below=migration.home)

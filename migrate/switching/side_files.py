@@ -22,11 +22,9 @@ def write_positions(
 
 def _replace(file: Path, text: str | None, work: Path) -> None:
     current = file.read_text(encoding="utf-8") if file.is_file() else None
-    if current == text:
-        return
     if text is None:
-        file.unlink()
-    else:
+        file.unlink(missing_ok=True)
+    elif text != current:
         temporary = work / f".{file.name}.tmp"
         with temporary.open("w", encoding="utf-8") as out:
             out.write(text)

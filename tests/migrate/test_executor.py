@@ -10,9 +10,17 @@ from pathlib import Path
 import pytest
 
 from formats import StateRecord
-from migrate.errors import ChunkFailedError, ExitCode, MigrationError, RefusedError, RejectedError
+from migrate.errors import (
+    ChunkFailedError,
+    ExitCode,
+    InterruptedMigrationError,
+    MigrationError,
+    RefusedError,
+    RejectedError,
+)
 from migrate.executor import ATTEMPTS, InProcessExecutor, run_all
 from migrate.functions import ConversionRef
+from migrate.interruption import Stop
 from migrate.receipt import Receipt
 from migrate.rewriting import RewriteTask
 from migrate.tasks import Task, TaskFailure, TaskResult
@@ -261,3 +269,45 @@ def test_slots_that_are_lost_on_the_way_only_make_it_slower(tmp_path: Path) -> N
 
     assert failure is None
     assert sorted(finished) == list(range(8))
+
+
+def test_a_stop_lets_running_tasks_end_and_starts_no_more(tmp_path: Path) -> None:
+    stop = Stop()
+
+    def do(number: int, _: int) -> TaskResult:
+        if number == 1:
+            stop.request()
+        return receipt(number=number)
+
+    executor = _Scripted(do)
+    finished = [
+        result
+        for batch in run_all(executor, _tasks(5, tmp_path), on_start=lambda _: None, stop=stop)
+        for _, result in batch
+    ]
+    assert [result.number for result in finished if isinstance(result, Receipt)] == [0, 1]
+    assert not executor.cancelled
+
+
+def test_a_task_that_outlives_the_grace_is_abandoned_at_its_next_batch(tmp_path: Path) -> None:
+    """In this process: the function would go on for minutes."""
+    source = make_store(tmp_path / "old", numbered(40_000))
+    stop = Stop(grace_seconds=0.0)
+
+    def slow(record: StateRecord) -> StateRecord:
+        stop.request()
+        time.sleep(0.0005)
+        return record
+
+    task = rewrite_task(tmp_path, source, chunk(0), ConversionRef(RAW, RAW, function=slow))
+    with pytest.raises(InterruptedMigrationError, match="abandoned"):
+        list(run_all(InProcessExecutor(), [task], on_start=lambda _: None, stop=stop))
+    assert [file for file in (tmp_path / "chunks").rglob("*") if file.is_file()] == []
+
+
+def test_a_stop_that_nobody_asked_for_changes_nothing(tmp_path: Path) -> None:
+    stop = Stop(grace_seconds=0.0)
+    stop.check()
+    stop.check_grace()
+    executor = _Scripted(_fine, slots=2)
+    assert sum(len(batch) for batch in run_all(executor, _tasks(4, tmp_path), on_start=lambda _: None, stop=stop)) == 4

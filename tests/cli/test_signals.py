@@ -1,0 +1,138 @@
+"""SIGINT and SIGTERM, sent to the real command: what runs is finished, a second signal ends it, a rerun resumes."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from migrate.ledger import Step, read_ledger
+from migrate.spec import load_spec
+from tests.support import make_store, numbered, read_family
+
+RECORDS = numbered(1500)
+WAITS = """
+import os, time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def convert(record):
+    if (HERE / "hold").exists():
+        (HERE / "reached").touch()
+        while (HERE / "hold").exists():
+            time.sleep(0.01)
+    return record
+"""
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Path:
+    """Several chunks, and a function that waits while a file `hold` is there."""
+    make_store(tmp_path / "old", RECORDS)
+    (tmp_path / "waits.py").write_text(WAITS)
+    (tmp_path / "hold").touch()
+    file = tmp_path / "migration.toml"
+    file.write_text(
+        'name = "held"\nwork_dir = "work"\n'
+        '[source]\nformat = "rocksdb.raw"\npath = "old"\n'
+        '[target]\nformat = "rocksdb.raw"\npath = "new"\n'
+        '[conversion]\nfunction = "waits:convert"\n'
+        '[run]\nchunk_size = "8 KiB"\n'
+    )
+    return file
+
+
+@contextmanager
+def _held_run(spec: Path) -> Iterator[subprocess.Popen[str]]:
+    """A run that is held in one of its chunks; not in planning, which converts a few records too."""
+    command = [sys.executable, "-c", "from migrate.cli import main; main()", "run", str(spec), "--no-spark"]
+    (spec.parent / "hold").unlink()
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            for line in process.stderr:
+                if "chunks to rewrite" in line:
+                    break
+            (spec.parent / "hold").touch()
+            _await((spec.parent / "reached").exists)
+            yield process
+        finally:
+            process.kill()
+
+
+def _await(is_so: Callable[[], bool]) -> None:
+    for _ in range(6000):
+        if is_so():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it did not come about")
+
+
+def _chunk_rows(spec: Path) -> int:
+    return sum(row.step is Step.CHUNK for row in read_ledger(load_spec(spec).home))
+
+
+def _finish(spec: Path) -> None:
+    (spec.parent / "hold").unlink(missing_ok=True)
+    command = [sys.executable, "-c", "from migrate.cli import main; main()", "run", str(spec), "--no-spark"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert read_family(spec.parent / "new") == RECORDS
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_runs_is_finished_and_nothing_new_begins(number: signal.Signals, spec: Path) -> None:
+    with _held_run(spec) as run:
+        before = _chunk_rows(spec)
+        run.send_signal(number)
+        assert run.stderr is not None
+        assert any("asked to stop" in line for line in run.stderr)
+        (spec.parent / "hold").unlink()
+        _, errors = run.communicate(timeout=60)
+    assert run.returncode == 5
+    assert "chunks left" in errors
+    assert "run the same command again to resume" in errors
+    assert _chunk_rows(spec) == before + 1
+    _finish(spec)
+
+
+def test_a_second_signal_ends_it_at_once(spec: Path) -> None:
+    with _held_run(spec) as run:
+        before = _chunk_rows(spec)
+        run.send_signal(signal.SIGTERM)
+        assert run.stderr is not None
+        assert any("asked to stop" in line for line in run.stderr)
+        while run.poll() is None:  # one that comes within half a second counts as the first one's echo
+            run.send_signal(signal.SIGTERM)
+            time.sleep(0.1)
+        errors = run.stderr.read()
+    assert run.returncode == 5
+    assert "run the same command again to resume" in errors
+    assert _chunk_rows(spec) == before
+    _finish(spec)
+    home = load_spec(spec).home
+    named = {row.facts["attempt"] for row in read_ledger(home) if row.step is Step.CHUNK}
+    left = {file.name.partition(".")[0] for file in (home / "chunks").rglob("*") if file.is_file()}
+    assert left <= named, "what the killed run had begun to write is gone"
+
+
+def test_a_killed_cut_over_command_is_not_stopped_half_way_by_a_signal(tmp_path: Path) -> None:
+    """It takes a second and is finished: a signal during it changes nothing but that it is noticed."""
+    script = (
+        "import os, signal\n"
+        "from migrate.interruption import Stop, stopping_on_signals\n"
+        "with stopping_on_signals(Stop()):\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    print('went on')\n"
+        "print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "went on\nTrue\n")
