@@ -120,6 +120,11 @@ def _uncommitted(spec: Spec) -> list[Receipt]:
     return [receipt for receipt in receipts if receipt.attempt not in known]
 
 
+def _work(receipt: Receipt) -> tuple[object, ...]:
+    """What was done, whatever it is called: one that was not committed is adopted under another run's name."""
+    return receipt.store_partition, receipt.keys.start, receipt.keys.end, receipt.seconds
+
+
 def _unnamed_files(spec: Spec) -> list[Path]:
     """Files of attempts that no row names, and of new stores that no row names."""
     attempts = {receipt.attempt for receipt in _receipts(spec)}
@@ -166,7 +171,7 @@ def test_a_run_that_stopped_is_finished_by_the_next(
     assert tree_state(application) == before
     after = _receipts(spec)
     assert len(after) == reference.chunks
-    assert all(receipt in after for receipt in done)
+    assert {_work(receipt) for receipt in done} <= {_work(receipt) for receipt in after}
     assert watch.seen["chunk.started"] == reference.chunks - len(done)
     assert _unnamed_files(spec) == []
     if name != "publish.committed":
