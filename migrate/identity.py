@@ -9,11 +9,13 @@ from pathlib import Path
 from formats import CONVERSION_REVISION
 from migrate.errors import SourceChangedError
 from migrate.functions import ConversionRef, conversion_digest
+from migrate.keyrange import Stored
 from migrate.plan_model import Plan
 from migrate.snapshots import snapshot_directory
 from migrate.source import Source
 from migrate.spec import Spec
 from migrate.store_partition import StorePartition
+from migrate.stores.layout import file_states
 from migrate.stores.rocksdb import open_read_only
 
 _STORE = "store "
@@ -49,9 +51,33 @@ def spec_identity(spec: Spec, ref: ConversionRef) -> dict[str, str]:
     return {name: _digest(text) for name, text in sections.items()}
 
 
-def directory_state(directories: dict[str, Path]) -> str:
-    """A digest of a store partition's RocksDB directories, which changes when somebody writes to one of them."""
-    return _digest(json.dumps({database: _store_digest(directory) for database, directory in directories.items()}))
+class StoreState(Stored):
+    """A store partition's RocksDB directories at one time."""
+
+    content: str
+    """Another one: somebody has written to them."""
+    files: str
+    """Another one: somebody has opened them for writing, at least."""
+
+
+def store_state(directories: dict[str, Path], known: StoreState | None = None) -> StoreState:
+    """As it is now. What nobody has opened for writing since it was `known` is not opened here either."""
+    files = _files_digest(directories)
+    if known is not None and files == known.files:
+        return known
+    content = {database: _store_digest(directory) for database, directory in directories.items()}
+    return StoreState(content=_digest(json.dumps(content)), files=files)
+
+
+def planned_state(plan: Plan, partition: StorePartition, home: Path) -> StoreState:
+    """As a store partition was when its snapshot was taken."""
+    content = {database: plan.identity[_store_name(partition, database)] for database in partition.databases}
+    snapshots = {database: snapshot_directory(home, partition, database) for database in partition.databases}
+    return StoreState(content=_digest(json.dumps(content)), files=_files_digest(snapshots))
+
+
+def _files_digest(directories: dict[str, Path]) -> str:
+    return _digest(json.dumps({database: file_states(directory) for database, directory in directories.items()}))
 
 
 def check_snapshot(home: Path, source: Source, identity: dict[str, str]) -> None:

@@ -21,4 +21,8 @@ class StorePartition(Stored):
 
     def directories(self, root: Path) -> dict[str, Path]:
         """Each RocksDB directory of the partition below the application's directory `root`, by database."""
-        return {database: root / self.path / database for database in self.databases}
+        return self.below(root / self.path)
+
+    def below(self, folder: Path) -> dict[str, Path]:
+        """Each RocksDB directory, by database, where the partition lies in a folder of its own."""
+        return {database: folder / database for database in self.databases}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from migrate.assembling import assemble_partition
-from migrate.identity import directory_state
+from migrate.identity import StoreState, store_state
 from migrate.ledger import Ledger, Row, Step
 from migrate.plan_model import Plan
 from migrate.receipt import Receipt
@@ -30,8 +30,9 @@ def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receip
             context.home, plan, partition, mine, target=context.conversion.target, attempt=context.run_id
         )
         context.notify("assemble.ingested", store_partition=partition, folder=folder)
-        state = directory_state({database: folder / database for database in partition.databases})
-        detail: dict[str, object] = {"folder": str(folder.relative_to(context.home)), "state": state}
+        state = store_state(partition.below(folder))
+        relative = str(folder.relative_to(context.home))
+        detail: dict[str, object] = {"folder": relative, "state": state.model_dump()}
         ledger.commit(ledger.row(Step.ASSEMBLED, store_partition=partition.id, detail=detail))
         context.notify("assemble.committed", store_partition=partition, folder=folder)
         folders[partition.id] = folder
@@ -45,9 +46,10 @@ def assembled_folders(rows: list[Row], home: Path) -> dict[str, Path]:
     return {partition: folder for partition, folder in folders.items() if folder.is_dir()}
 
 
-def assembled_states(rows: list[Row]) -> dict[str, str]:
+def assembled_states(rows: list[Row]) -> dict[str, StoreState]:
     """The state of each new store partition when it was assembled, by id."""
-    return {str(row.store_partition): str(row.facts["state"]) for row in rows if row.step is Step.ASSEMBLED}
+    rows = [row for row in rows if row.step is Step.ASSEMBLED]
+    return {str(row.store_partition): StoreState.model_validate(row.facts["state"]) for row in rows}
 
 
 def _folders_of(row: Row) -> list[str]:

@@ -79,16 +79,22 @@ def keep_owner(source: Path, target: Path) -> None:
             return  # only root may give files away; whoever runs us as another user gets files of that user
 
 
-def own_like(old: Path, new: Path) -> None:
-    """Owner and mode of the old store's directory, and of the files in it, for everything in the new one."""
-    pattern = next((path for path in sorted(old.rglob("CURRENT")) if path.is_file()), None)
+def own_like(old: Path, new: Path) -> bool:
+    """Owner and mode of the old store's directory, and of the files in it, for everything in the new one.
+
+    Returns whether that changed anything.
+    """
+    pattern = next((path for path in sorted(old.rglob("CURRENT")) if path.is_file()), old)
+    changed = False
     for folder, _, names in os.walk(new):
-        shutil.copymode(old, folder)
-        for path in (Path(folder), *(Path(folder, name) for name in names)):
-            keep_owner(old, path)
-        if pattern is not None:
-            for name in names:
-                shutil.copymode(pattern, Path(folder, name))
+        for path, like in ((Path(folder), old), *((Path(folder, name), pattern) for name in names)):
+            before = path.stat()
+            if path.is_dir() or pattern != old:
+                shutil.copymode(like, path)
+            keep_owner(like, path)
+            after = path.stat()
+            changed |= (before.st_mode, before.st_uid, before.st_gid) != (after.st_mode, after.st_uid, after.st_gid)
+    return changed
 
 
 def link_file(source: Path, target: Path) -> None:

@@ -28,6 +28,15 @@ def rocksdb_identities(folder: Path) -> frozenset[str]:
     return frozenset(file.read_text(encoding="utf-8").strip() for file in folder.rglob("IDENTITY"))
 
 
+def file_states(directory: Path) -> list[tuple[str, int, int]]:
+    """(name, size, modification time in ns) of each file that makes up a RocksDB directory.
+
+    The same as before: nobody has opened it for writing. Another: somebody has, and may have written nothing.
+    """
+    files = sorted(database_files(directory).every, key=lambda path: path.name)
+    return [(path.name, status.st_size, status.st_mtime_ns) for path in files for status in [path.stat()]]
+
+
 @dataclass(frozen=True, slots=True)
 class DatabaseFiles:
     """The files that make up a RocksDB directory, without LOCK and logs of its life."""

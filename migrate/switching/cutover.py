@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from migrate.errors import RefusedError
+from migrate.errors import RefusedError, SourceChangedError
 from migrate.events import Listener, ignore
-from migrate.identity import check_identity, directory_state, store_identity
+from migrate.identity import StoreState, check_identity, planned_state, store_identity, store_state
 from migrate.ledger import Step
 from migrate.progress_state import committed_receipts, pending_chunks
 from migrate.report import SwitchReport
@@ -21,12 +21,13 @@ from migrate.store_partition import StorePartition
 from migrate.stores.files import fsync_tree, own_like
 from migrate.stores.layout import rocksdb_identities
 from migrate.switching.journal import Exchange, Journal
-from migrate.switching.migration import Migration, check_in_place, open_migration, state_of
+from migrate.switching.migration import Migration, check_in_place, is_as_it_was, open_migration
 from migrate.switching.places import Places, sync_names
 from migrate.switching.reports import switch_report
 from migrate.system_errors import system_errors_explained
 
 _RUN = "stateferry run SPEC"
+_ANEW = "the new stores are of another past: begin anew (stateferry abandon SPEC, then stateferry run SPEC)"
 
 
 @system_errors_explained()
@@ -69,8 +70,8 @@ def _intend(migration: Migration, slots: dict[str, Path]) -> Journal:
 
 def _exchange(migration: Migration, source: Source, partition: StorePartition, slot: Path) -> Exchange:
     live = migration.application / partition.path
-    own_like(live, slot)
-    fsync_tree(slot)
+    if own_like(live, slot):
+        fsync_tree(slot)
     before = source.system.positions(migration.application, partition)
     after = source.record.positions[partition.id] if isinstance(source, SnapshotSource) else before
     return Exchange(
@@ -80,7 +81,7 @@ def _exchange(migration: Migration, source: Source, partition: StorePartition, s
         old=Path("old", partition.id),
         old_names=tuple(sorted(rocksdb_identities(live))),
         new_names=tuple(sorted(rocksdb_identities(slot))),
-        old_state=directory_state(partition.directories(migration.application)),
+        old_state=_checked_old_state(migration, source, partition),
         new_state=_checked_state(migration, slot, partition),
         before=before,
         after=after,
@@ -102,21 +103,26 @@ def _verified_slots(migration: Migration) -> dict[str, Path]:
 def _checked_source(migration: Migration) -> Source:
     """What was converted, as it was then. Raises RefusedError."""
     source = open_source(migration.context.spec)
-    check_identity(migration.plan, store_identity(source))
     if isinstance(source, SnapshotSource):
-        there = {partition.id for partition in find_source(migration.context.spec).partitions}
-        taken = {partition.id for partition in source.partitions}
-        if moved := ", ".join(sorted(there ^ taken)):
-            raise RefusedError(
-                f"the application's tasks have moved since the snapshot was taken: {moved}",
-                hint="begin anew: stateferry abandon SPEC, then stateferry snapshot SPEC",
-            )
+        check_identity(migration.plan, store_identity(source))
+    there = {partition.id for partition in find_source(migration.context.spec).partitions}
+    if moved := ", ".join(sorted(there ^ {partition.id for partition in migration.plan.store_partitions})):
+        raise SourceChangedError(f"the application's tasks have come or gone since: {moved}", hint=_ANEW)
     return source
 
 
-def _checked_state(migration: Migration, slot: Path, partition: StorePartition) -> str:
-    state = directory_state({database: slot / database for database in partition.databases})
-    if state != assembled_states(migration.ledger.rows).get(partition.id, state):
+def _checked_old_state(migration: Migration, source: Source, partition: StorePartition) -> StoreState:
+    then = planned_state(migration.plan, partition, migration.home)
+    state = store_state(partition.directories(migration.application), then)
+    if state.content != then.content and not isinstance(source, SnapshotSource):
+        raise SourceChangedError(f"{partition.id} was written to since it was converted", hint=_ANEW)
+    return state
+
+
+def _checked_state(migration: Migration, slot: Path, partition: StorePartition) -> StoreState:
+    then = assembled_states(migration.ledger.rows)[partition.id]
+    state = store_state(partition.below(slot), then)
+    if state.content != then.content:
         raise RefusedError(
             f"the new store {slot} was written to since it was assembled",
             hint=f"remove that directory; {_RUN} makes it again",
@@ -126,7 +132,7 @@ def _checked_state(migration: Migration, slot: Path, partition: StorePartition) 
 
 def _check_old_unwritten(migration: Migration) -> None:
     for places in migration.places(migration.journal):
-        if state_of(places, places.old_store) != places.entry.old_state:
+        if not is_as_it_was(places, places.old_store, places.entry.old_state):
             raise RefusedError(
                 f"the old store of {places.entry.partition.id} was written to since the cut-over began",
                 hint="go back to the old stores (stateferry rollback SPEC), then begin anew (stateferry abandon SPEC)",
@@ -137,19 +143,18 @@ def _carry_out(migration: Migration, journal: Journal, check_nobody_came: Callab
     """From wherever an earlier attempt was killed. Every step finds out for itself whether it is done."""
     notify, every = migration.context.notify, migration.places(journal)
     _check_stand(every)
-    for places in every:  # never a position ahead of the store that is found there
-        migration.write_positions(places, migration.between(places.entry.before, places.entry.after))
+    # never a position ahead of the store that is found there
+    migration.write_positions((each, migration.between(each.entry.before, each.entry.after)) for each in every)
     notify("cutover.positioned")
     for places in every:
         places.bring_new()
         notify("cutover.exchanged", store_partition=places.entry.partition)
-    sync_names(every)
+    sync_names(every, migration.home)
     for places in every:
         places.shelve_old()
-    sync_names(every)
+    sync_names(every, migration.home)
     notify("cutover.shelved")
-    for places in every:
-        migration.write_positions(places, places.entry.after)
+    migration.write_positions((each, each.entry.after) for each in every)
     check_nobody_came()
     notify("cutover.done")
     migration.record(Step.CUT_OVER, journal)

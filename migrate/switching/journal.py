@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from migrate.identity import StoreState
 from migrate.keyrange import Stored
 from migrate.ledger import Row, Step
 from migrate.positions import Positions
@@ -32,9 +33,8 @@ class Exchange(Stored):
     old_names: tuple[str, ...]
     """RocksDB's own identities of the old store's databases."""
     new_names: tuple[str, ...]
-    old_state: str
-    """A digest that changes when somebody writes to the old store."""
-    new_state: str
+    old_state: StoreState
+    new_state: StoreState
     before: Positions
     """The application's position when it was stopped for the cut-over."""
     after: Positions

@@ -10,13 +10,14 @@ from pathlib import Path
 
 from migrate.errors import RefusedError, SpecError
 from migrate.events import Listener
-from migrate.identity import check_identity, directory_state, spec_identity
+from migrate.identity import StoreState, check_identity, spec_identity, store_state
 from migrate.ledger import Ledger, Step, repair_ledger
 from migrate.plan_model import Plan, load_plan
 from migrate.positions import Positions
 from migrate.spec import Spec
 from migrate.steps.context import Context, make_context
 from migrate.stores.exchange import can_exchange
+from migrate.stores.files import fsync_directory
 from migrate.stores.lock import holding_locks, one_run_at_a_time
 from migrate.switching.journal import Journal, last_switch
 from migrate.switching.places import Places
@@ -69,9 +70,15 @@ class Migration:
         ours = [*stores, *(root for each in self.places(self.journal) for root in (each.slot, each.old))]
         return holding_locks([*locks, *(lock for folder in ours for lock in sorted(folder.rglob("LOCK")))])
 
-    def write_positions(self, places: Places, positions: Positions) -> None:
-        """In the side files of one store partition."""
-        write_positions(self.system, self.application, places.entry.partition, positions, self.home)
+    def write_positions(self, positions: Iterable[tuple[Places, Positions]]) -> None:
+        """In the side files of these store partitions, durably; what they say of others stays as it is."""
+        written = {
+            folder
+            for places, each in positions
+            for folder in write_positions(self.system, self.application, places.entry.partition, each, self.home)
+        }
+        for folder in sorted(written):
+            fsync_directory(folder)
 
     @cached_property
     def _is_atomic(self) -> bool:
@@ -84,13 +91,12 @@ class Migration:
         return first.model_copy(update={"lines": ()})
 
 
-def state_of(places: Places, root: Path) -> str:
-    """The state of the store that stands at `root`, one of the places; empty where it is none that can be read."""
-    databases = places.entry.partition.databases
+def is_as_it_was(places: Places, root: Path, then: StoreState) -> bool:
+    """Whether the store that stands at `root`, one of the places, holds what it held then."""
     try:
-        return directory_state({database: root / database for database in databases})
+        return store_state(places.entry.partition.below(root), then).content == then.content
     except RefusedError:
-        return ""
+        return False
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from typing import Literal
 
 from migrate.errors import RefusedError
 from migrate.stores.exchange import ExchangeUnsupportedError, exchange
-from migrate.stores.files import fsync_directory, make_directories
+from migrate.stores.files import fsync_directory
 from migrate.stores.layout import rocksdb_identities
 from migrate.switching.journal import Exchange
 
@@ -80,7 +80,7 @@ class Places:
             try:
                 exchange(self.slot, self.live)
             except ExchangeUnsupportedError:
-                make_directories(aside.parent)
+                aside.parent.mkdir(parents=True, exist_ok=True)
                 self.live.rename(aside)
             else:
                 return
@@ -89,22 +89,22 @@ class Places:
     def shelve_old(self) -> None:
         """From the slot to the place that says what it is."""
         if self.at(self.slot) == "old":
-            make_directories(self.old.parent)
+            self.old.parent.mkdir(parents=True, exist_ok=True)
             self.slot.rename(self.old)
 
     def unshelve_old(self) -> None:
         """Back into the slot, from where it can be exchanged."""
         if self.at(self.old) == "old":
-            make_directories(self.slot.parent)
+            self.slot.parent.mkdir(parents=True, exist_ok=True)
             self.old.rename(self.slot)
 
-    @property
-    def parents(self) -> set[Path]:
-        """The directories that hold the names."""
-        return {place.parent for place in (self.live, self.slot, self.old) if place.parent.is_dir()}
+    def parents(self, home: Path) -> set[Path]:
+        """The directories that hold the names, up to the migration's folder."""
+        ours = {folder for place in (self.slot, self.old) for folder in place.parents if folder.is_relative_to(home)}
+        return {folder for folder in (self.live.parent, *ours) if folder.is_dir()}
 
 
-def sync_names(places: list[Places]) -> None:
+def sync_names(places: list[Places], home: Path) -> None:
     """Make every move durable."""
-    for folder in sorted({folder for each in places for folder in each.parents}):
+    for folder in sorted({folder for each in places for folder in each.parents(home)}):
         fsync_directory(folder)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from migrate.errors import RefusedError
 from migrate.events import Listener, ignore
 from migrate.ledger import Step
+from migrate.positions import Positions
 from migrate.report import SwitchReport
 from migrate.spec import Spec
 from migrate.stores.files import remove_empty, remove_tree
-from migrate.switching.migration import Migration, check_in_place, open_migration, state_of
+from migrate.switching.migration import Migration, check_in_place, is_as_it_was, open_migration
 from migrate.switching.places import Places, sync_names
 from migrate.switching.reports import switch_report
 from migrate.system_errors import system_errors_explained
@@ -64,26 +65,29 @@ def _check_new_unwritten(every: list[Places]) -> None:
 def _is_written(places: Places) -> bool:
     """Whether the new store, wherever it stands, is not as it was at the cut-over."""
     new = places.live if places.is_switched else places.slot
-    return state_of(places, new) != places.entry.new_state
+    return not is_as_it_was(places, new, places.entry.new_state)
 
 
 def _carry_out(migration: Migration, every: list[Places]) -> None:
     notify = migration.context.notify
-    for places in every:
-        if places.is_switched:  # never a position ahead of the store that is found there
-            current = migration.system.positions(migration.application, places.entry.partition)
-            migration.write_positions(places, migration.between(places.entry.before, current))
+    migration.write_positions((each, _between(migration, each)) for each in every if each.is_switched)
     notify("rollback.positioned")
     for places in every:
         places.unshelve_old()
-    sync_names(every)
+    sync_names(every, migration.home)
     for places in every:
         places.bring_old()
         notify("rollback.exchanged", store_partition=places.entry.partition)
-    sync_names(every)
+    sync_names(every, migration.home)
+    as_before = [each for each in every if is_as_it_was(each, each.live, each.entry.old_state)]
+    migration.write_positions((each, each.entry.before) for each in as_before)
     for places in every:
-        if state_of(places, places.live) == places.entry.old_state:
-            migration.write_positions(places, places.entry.before)
         if places.slot.exists() and _is_written(places):
             remove_tree(places.slot)  # the discarded one: to be assembled again
         remove_empty(places.old.parent, below=migration.home)
+
+
+def _between(migration: Migration, places: Places) -> Positions:
+    """Never ahead of the store that is found there."""
+    current = migration.system.positions(migration.application, places.entry.partition)
+    return migration.between(places.entry.before, current)

@@ -8,16 +8,21 @@ from pathlib import Path
 
 from migrate.positions import Positions
 from migrate.store_partition import StorePartition
-from migrate.stores.files import fsync_directory, keep_owner
+from migrate.stores.files import keep_owner
 from migrate.systems import System
 
 
 def write_positions(
     system: System, application: Path, partition: StorePartition, positions: Positions, work: Path
-) -> None:
-    """Say `positions` of this store partition in its side files, durably; what they say of others stays as it is."""
-    for relative, text in system.with_positions(application, partition, positions).items():
+) -> set[Path]:
+    """Say `positions` of this store partition in its side files; returns the folders that are to be synced.
+
+    Those are to be synced where nothing was to be done as well: who did it may have been killed before.
+    """
+    texts = system.with_positions(application, partition, positions)
+    for relative, text in texts.items():
         _replace(application / relative, text, work)
+    return {(application / relative).parent for relative in texts}
 
 
 def _replace(file: Path, text: str | None, work: Path) -> None:
@@ -34,4 +39,3 @@ def _replace(file: Path, text: str | None, work: Path) -> None:
             shutil.copymode(file, temporary)
         keep_owner(file if current is not None else file.parent, temporary)
         temporary.replace(file)
-    fsync_directory(file.parent)
