@@ -1,7 +1,7 @@
 # Needs make, Python 3.11 or newer, and the network for the first `make setup`.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup check test test-fast demo bench package clean
+.PHONY: help setup check test test-fast test-kill test-mutants demo bench package clean
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -18,7 +18,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 WITH_JAVA = JAVA_HOME="$$($(PYTHON) -m jobs.java)" && export JAVA_HOME &&
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(STAMP) ## make .venv with everything needed, Java included where the machine has none
 
@@ -49,6 +49,13 @@ test: setup check ## check, then run every test
 
 test-fast: setup ## run the tests that need no Spark, no network and no patience
 	$(PYTHON) -m pytest -m 'not spark and not live and not slow' $(PYTEST_ARGS)
+
+test-kill: setup ## kill hundreds of migrations, resume them, and compare
+	$(PYTHON) -m tests.kill --kills 200
+	$(WITH_JAVA) $(PYTHON) -m tests.spark.kills --kills 20
+
+test-mutants: setup ## break each safety claim, and expect a test to notice
+	$(PYTHON) -m tests.mutants
 
 demo: setup ## migrate a small store, start to finish
 	$(WITH_JAVA) $(PYTHON) -m examples.demo

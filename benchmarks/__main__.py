@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks import comparisons, product, scaling
+from benchmarks import comparisons, durability, product, scaling
 from benchmarks.report import machine, missed, write
 from benchmarks.results import Result
 from benchmarks.rounds import ROOT
@@ -23,6 +23,9 @@ BENCHMARKS: dict[str, Callable[[Setting], list[Result]]] = {
     "memory": scaling.memory,
     "slots": scaling.slots,
     "run": product.run,
+    "ledger": durability.ledger,
+    "resume": durability.resume,
+    "switch": durability.switch,
 }
 
 

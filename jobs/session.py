@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
+import threading
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,7 +48,11 @@ def _new_session(name: str, master: str | None) -> SparkSession:
     builder = SparkSession.builder.appName(f"stateferry {name}")
     for key, value in _settings(master).items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    session = builder.getOrCreate()
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, on_interrupt)  # Spark's own would end running chunks at once
+    return session
 
 
 def _settings(master: str | None) -> dict[str, str]:

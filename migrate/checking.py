@@ -18,6 +18,7 @@ from migrate.steps.publish import published_path
 from migrate.steps.verify import Mode, NewStores, compare, mismatch_error
 from migrate.stores.lock import check_unlocked
 from migrate.switching.journal import last_switch
+from migrate.switching.states import NEXT, STATES
 from migrate.system_errors import system_errors_explained
 
 _MOVED_ON = "has an application written to the published directory since? else do not use it, and report this"
@@ -42,17 +43,17 @@ def verify(
     """
     plan = load_plan(spec.home)
     rows = read_ledger(spec.home)
-    if last_switch(rows)[0] in (Step.FINALIZING, Step.FINALIZED):
-        raise RefusedError(f"the migration {spec.name!r} is finalized: the old stores are gone", hint="")
+    step, _ = last_switch(rows)
+    if step not in (None, Step.CUT_OVER, Step.ROLLED_BACK):
+        raise RefusedError(f"the migration {spec.name!r} cannot be verified: {STATES[step]}", hint=NEXT[STATES[step]])
     receipts = committed_receipts(rows, spec.home)
     if plan is None or pending_chunks(plan, receipts):
         raise RefusedError(f"the migration {spec.name!r} is not rewritten yet", hint="stateferry run SPEC")
     context = make_context(spec, on_event, stop=stop)
     check_identity(plan, spec_identity(spec, context.ref))
     folders = assembled_folders(rows, spec.home)
-    step, journal = last_switch(rows)
     if step is Step.CUT_OVER:
-        folders = {entry.partition.id: entry.live for entry in journal.exchanges}
+        folders = {partition.id: spec.source_path / partition.path for partition in plan.store_partitions}
     published = published_path(rows)
     if published is not None and not published.is_dir():
         raise RefusedError(f"the published directory {published} is not there", hint="move it back to verify it there")

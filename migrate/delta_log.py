@@ -41,19 +41,19 @@ def log_directory(table: Path) -> Path:
     return table / "_delta_log"
 
 
-def read_log(table: Path) -> Iterator[LogEntry]:
-    """Every version from 0 to the newest one that is there, in order."""
+def read_log(table: Path, *, thorough: bool = False) -> Iterator[LogEntry]:
+    """Every version from 0 to the newest one that is there, in order; `thorough`: every data file is read."""
     log = log_directory(table)
     newest = max((int(file.stem) for file in log.glob("*.json") if file.stem.isdigit()), default=-1)
     for version in range(newest + 1):
-        yield _read_entry(table, log / f"{version:020d}.json", version, is_newest=version == newest)
+        yield _read_entry(table, log / f"{version:020d}.json", version, read_it=thorough or version == newest)
 
 
-def _read_entry(table: Path, file: Path, version: int, *, is_newest: bool) -> LogEntry:
+def _read_entry(table: Path, file: Path, version: int, *, read_it: bool) -> LogEntry:
     actions, is_whole = _parse(file)
     needed = {"protocol", "metaData"} if version == 0 else {"txn"}
     is_whole = is_whole and needed <= {name for action in actions for name in action}
-    torn = [action for action in actions if "add" in action and _is_torn(table, action["add"], read_it=is_newest)]
+    torn = [action for action in actions if "add" in action and _is_torn(table, action["add"], read_it=read_it)]
     lost = [_data_file(table, action["add"]) for action in torn]
     return LogEntry(
         version=version,
@@ -83,7 +83,7 @@ def _data_file(table: Path, added: Action) -> Path:
 
 
 def _is_torn(table: Path, added: Action, *, read_it: bool) -> bool:
-    """By its size, and the newest one by its content too: a power cut may leave zeros."""
+    """By its size, and where asked by its content too: a power cut may leave zeros."""
     data = _data_file(table, added)
     if not data.is_file() or data.stat().st_size != added["size"]:
         return True
@@ -95,29 +95,60 @@ def _is_torn(table: Path, added: Action, *, read_it: bool) -> bool:
     return False
 
 
-def repair_log(table: Path, aside: Path, *, application: str, first_entry: Callable[[], str]) -> tuple[Path, ...]:
+def repair_log(
+    table: Path, aside: Path, *, application: str, first_entry: Callable[[], str], thorough: bool
+) -> tuple[Path, ...]:
     """Make the table readable without what is lost, and move that to `aside`; returns what was lost.
+
+    By default the newest version's data alone is read, as only that can be torn; else sizes are compared.
 
     Version numbers stay: a run that was taken over must still meet a version that is taken. `first_entry` gives the
     text of an empty table's version 0. Repeating it, after a crash too, does what is left.
     """
-    damaged = [entry for entry in read_log(table) if entry.lost]
+    damaged = [entry for entry in read_log(table, thorough=thorough) if entry.lost]
+    if damaged or not _are_whole(_shortcuts(table)):
+        _remove_shortcuts(table)  # before the entries: they may name what is lost
     if not damaged:
         return ()
     make_directories(aside)
     for entry in damaged:
-        if entry.file.exists():
-            shutil.copy2(entry.file, aside / entry.file.name)
-        write_durably(entry.file, _without_loss(entry, application, first_entry).encode())
-        for path in entry.lost:
-            if path != entry.file and path.exists():
-                path.rename(aside / path.name)
-    log = log_directory(table)
-    for shortcut in (*log.glob("*.checkpoint*.parquet"), *log.glob("_last_checkpoint")):
-        shortcut.unlink()  # made again by Delta; it may name what is lost
-    for folder in (aside, table, log):
+        _repair_entry(entry, aside, _without_loss(entry, application, first_entry))
+    for folder in (aside, table, log_directory(table)):
         fsync_directory(folder)
     return tuple(path for entry in damaged for path in entry.lost)
+
+
+def _repair_entry(entry: LogEntry, aside: Path, text: str) -> None:
+    if entry.file.exists():
+        shutil.copy2(entry.file, aside / entry.file.name)
+    write_durably(entry.file, text.encode())
+    for path in entry.lost:
+        if path != entry.file and path.exists():
+            path.rename(aside / path.name)
+
+
+def _shortcuts(table: Path) -> list[Path]:
+    """Delta's checkpoints of the log, which it makes again: the entries themselves are all kept."""
+    log = log_directory(table)
+    return [*log.glob("*.checkpoint*.parquet"), *log.glob("_last_checkpoint")]
+
+
+def _remove_shortcuts(table: Path) -> None:
+    for shortcut in _shortcuts(table):
+        shortcut.unlink()
+    fsync_directory(log_directory(table))
+
+
+def _are_whole(shortcuts: list[Path]) -> bool:
+    try:
+        for shortcut in shortcuts:
+            if shortcut.suffix == ".parquet":
+                pq.ParquetFile(shortcut).read(use_threads=False)
+            else:
+                json.loads(shortcut.read_bytes())
+    except (pa.ArrowException, OSError, ValueError):
+        return False
+    return True
 
 
 def _without_loss(entry: LogEntry, application: str, first_entry: Callable[[], str]) -> str:

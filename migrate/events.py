@@ -20,6 +20,7 @@ Listener = Callable[[Event], None]
 
 RUN_EVENTS = (
     "source.checked",
+    "ledger.opened",
     "snapshot.taken",
     "plan.stored",
     "chunks.adopted",

@@ -103,6 +103,7 @@ def run_all(
                 future.cancel()
             raise
     if failures:
+        stop.check()  # Spark, too, hears the signal, and what it then fails is no failure
         raise failures[0]
 
 

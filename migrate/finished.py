@@ -6,7 +6,7 @@ from pathlib import Path
 
 from migrate.errors import RefusedError
 from migrate.identity import check_identity, spec_identity
-from migrate.ledger import Row, Step, read_ledger
+from migrate.ledger import Row, Step
 from migrate.plan_model import Plan, load_plan
 from migrate.progress_state import receipts_of
 from migrate.report import RunReport, Verification
@@ -20,10 +20,9 @@ from migrate.switching.states import NEXT, STATES
 _HALF_DONE = (Step.CUTTING_OVER, Step.ROLLING_BACK, Step.FINALIZING)
 
 
-def report_of_finished(context: Context) -> RunReport | None:
+def report_of_finished(context: Context, rows: list[Row]) -> RunReport | None:
     """What an earlier run did, where nothing is left to do. Raises RefusedError where a switch is half done."""
     plan = load_plan(context.home)
-    rows = read_ledger(context.home) if plan is not None else []
     step, _ = last_switch(rows)
     path = published_path(rows)
     if plan is None or (path is None and step in (None, Step.ROLLED_BACK)):

@@ -119,8 +119,8 @@ def check_identity(plan: Plan, identity: dict[str, str]) -> None:
         return
     raise SourceChangedError(
         f"this is not the migration that was begun; changed since: {', '.join(changed)}",
-        hint="restore what changed to go on, or remove the migration's folder in work_dir to begin anew; "
-        "the source itself was not touched",
+        hint="restore what changed to go on, or begin anew: stateferry abandon SPEC removes our files, and nothing "
+        "else",
     )
 
 

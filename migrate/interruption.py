@@ -7,16 +7,16 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from migrate.errors import ExitCode, InterruptedMigrationError
 
 GRACE_SECONDS = 10.0
 _ECHO_SECONDS = 0.5
-_GIVE_UP_SECONDS = 2 * GRACE_SECONDS
 RERUN = "run the same command again to resume"
 _ASKED = f"\nstateferry: asked to stop: running chunks get {GRACE_SECONDS:.0f} s; once more ends it at once\n"
+_FINISHING = "\nstateferry: asked to stop: this takes a moment and is finished first; once more ends it at once\n"
 _AT_ONCE = f"\nstateferry: interrupted\n  next: {RERUN}\n"
 
 
@@ -57,11 +57,11 @@ class Stop:
 
 
 @contextmanager
-def stopping_on_signals(stop: Stop) -> Iterator[None]:
+def stopping_on_signals(stop: Stop, patience: float | None = 2 * GRACE_SECONDS) -> Iterator[None]:
     """SIGINT and SIGTERM ask for a stop; a second one ends this process. Elsewhere than in the main thread: nothing.
 
-    Nothing that is under way needs an orderly end: whatever is not finished is redone, so that a step which takes too
-    long to notice is ended like by a second signal.
+    Nothing that is under way needs an orderly end: whatever is not finished is redone, so that a step which does not
+    notice for `patience` seconds is ended like by a second signal. None: what was begun is finished first.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -73,10 +73,11 @@ def stopping_on_signals(stop: Stop) -> Iterator[None]:
         if stop.is_requested:
             _end()
         stop.request()
-        os.write(2, _ASKED.encode())
-        watchdog.start()
+        if patience is not None:
+            watchdog.start()
+        _say(_ASKED if patience is not None else _FINISHING)
 
-    watchdog = threading.Timer(_GIVE_UP_SECONDS, _end)
+    watchdog = threading.Timer(patience or 0.0, _end)
     watchdog.daemon = True
     before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -87,6 +88,11 @@ def stopping_on_signals(stop: Stop) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def _say(sentence: str) -> None:
+    with suppress(OSError):  # whoever read this may be gone: a terminal tells all of a pipeline to stop
+        os.write(2, sentence.encode())
+
+
 def _end() -> None:
-    os.write(2, _AT_ONCE.encode())
+    _say(_AT_ONCE)
     os._exit(ExitCode.INTERRUPTED)

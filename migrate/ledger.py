@@ -133,13 +133,23 @@ def read_ledger(home: Path) -> list[Row]:
         return []
 
 
-def repair_ledger(home: Path) -> tuple[Path, ...]:
-    """Set aside what a power cut, or a damaged disk, took of the ledger; returns what was lost.
+def readable_ledger(home: Path) -> list[Row]:
+    """Every row, after a repair where one is due: what a power cut or a disk has damaged is set aside.
 
     A lost row of a chunk is found again by its receipt, and that of any other step by what the step did: each of them
-    can be repeated.
+    can be repeated. Raises RefusedError for a newer schema.
     """
-    return repair_log(_folder(home), home / "ledger-damaged", application=APPLICATION, first_entry=_first_entry)
+    _repair(home, thorough=False)
+    try:
+        return read_ledger(home)
+    except DamagedLedgerError:
+        _repair(home, thorough=True)
+        return read_ledger(home)
+
+
+def _repair(home: Path, *, thorough: bool) -> None:
+    aside = home / "ledger-damaged"
+    repair_log(_folder(home), aside, application=APPLICATION, first_entry=_first_entry, thorough=thorough)
 
 
 def _first_entry() -> str:
@@ -159,7 +169,7 @@ class Ledger:
         self._synced = self._table.version() - 1
         self._sync()  # whoever wrote the newest version may have died before it was durable
         self.rows = _read(self._table)
-        foreign = {row.migration_id for row in self.rows} - {migration_id}
+        foreign = {row.migration_id for row in self.rows if row.step is not Step.RUN} - {migration_id}
         if foreign:
             raise RefusedError(
                 f"the ledger in {self._folder} belongs to the migration {foreign.pop()}, this one is {migration_id}",
@@ -190,12 +200,15 @@ class Ledger:
                 raise known from error
             if not isinstance(error, CommitFailedError):
                 raise
-            raise FencedError(
-                f"another run of this migration has taken over ({self._folder})",
-                hint="let that run finish, or stop it and run the command again",
-            ) from error
+            raise _fenced(self._folder) from error
         self._sync()
         self.rows += stamped
+
+    def check_not_fenced(self) -> None:
+        """Raises FencedError where another run has committed meanwhile."""
+        following = log_directory(self._folder) / f"{self._table.version() + 1:020d}.json"
+        if following.exists():
+            raise _fenced(self._folder)
 
     def _open_or_create(self) -> DeltaTable:
         make_directories(self._folder)
@@ -244,6 +257,13 @@ def _open(folder: Path) -> DeltaTable:
         raise
     except DeltaError as error:
         raise _damaged(str(folder), error) from error
+
+
+def _fenced(folder: Path) -> FencedError:
+    return FencedError(
+        f"another run of this migration has taken over ({folder})",
+        hint="let that run finish, or stop it and run the command again",
+    )
 
 
 def _damaged(folder: str, error: Exception) -> DamagedLedgerError:

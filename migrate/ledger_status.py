@@ -24,7 +24,7 @@ def status(spec: Spec) -> StatusReport:
         early: State = "snapshot taken" if (spec.home / "snapshot").is_dir() else "not started"
         return StatusReport(name=spec.name, state=early, next_step=_next_step(spec, early))
     rows = read_ledger(spec.home)
-    if any(row.migration_id != plan.migration_id for row in rows):
+    if any(row.migration_id != plan.migration_id for row in rows if row.step is not Step.RUN):
         raise RefusedError(f"plan and ledger in {spec.home} belong to different migrations", hint="restore the folder")
     receipts = receipts_of(rows, spec.home)
     left = pending_chunks(plan, receipts)

@@ -100,7 +100,7 @@ def _unreadable(file: Path, content: bytes, error: ValidationError) -> RefusedEr
     reason = ": ".join([*map(str, first["loc"]), first["msg"]])
     return RefusedError(
         f"{file} is damaged: {reason}",
-        hint="restore it, or remove the migration's folder in work_dir to begin anew; the source was not touched",
+        hint="restore it, or begin anew: stateferry abandon SPEC removes our files, and nothing else",
     )
 
 

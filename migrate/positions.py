@@ -16,6 +16,11 @@ class Positions(Stored):
     own_file: str | None = None
     """The text of the file that is this store partition's alone; None: there is none."""
 
+    def is_behind(self, other: Positions) -> bool:
+        """Whether it has, of a topic that both name, less than the other: a known offset that is lower."""
+        offsets = {(topic, number): offset for topic, number, offset in other.lines}
+        return any(0 <= offset < offsets.get((topic, number), 0) for topic, number, offset in self.lines)
+
     def lowest(self, other: Positions) -> Positions:
         """A position that both stores have reached: the owner replays from there, into whichever of them it finds."""
         offsets = {(topic, number): offset for topic, number, offset in other.lines}

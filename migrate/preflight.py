@@ -13,6 +13,7 @@ from migrate.publishing import check_can_be_carried_over
 from migrate.source import Source
 from migrate.spec import Spec
 from migrate.stores.files import total_size
+from migrate.stores.layout import foreign_entries
 
 SPACE_MARGIN = 1.2
 
@@ -79,8 +80,19 @@ def changelog_note(conversion: Conversion) -> str:
     return "the changelog holds the bare values and stays right: a restore gives the same records"
 
 
+def check_home(spec: Spec) -> None:
+    """Raises RefusedError where the migration's folder, which we remove one day, holds what is not ours."""
+    for what, path in (("[source]", spec.source_path), ("[target]", spec.target_path)):
+        if path is not None and path.is_relative_to(spec.home):
+            raise RefusedError(
+                f"{what} path {path} lies inside the migration's own folder {spec.home}",
+                hint="choose another work_dir, or another `name`",
+            )
+
+
 def check_target(spec: Spec, source: Source) -> None:
     """Raises RefusedError where the target's path or the work_dir cannot take what is coming."""
+    check_home(spec)
     target = spec.target_path
     if target is not None:
         if target.exists():
@@ -91,7 +103,7 @@ def check_target(spec: Spec, source: Source) -> None:
             )
         check_can_be_carried_over(source.path)
     else:
-        _check_can_be_exchanged(spec, source)
+        check_can_be_exchanged(spec, source)
     if "%" in str(spec.home):
         raise RefusedError(
             f"the path of work_dir {spec.home} has a % in it, which delta-rs takes for an escape",
@@ -111,22 +123,31 @@ def check_target(spec: Spec, source: Source) -> None:
         )
 
 
-def _check_can_be_exchanged(spec: Spec, source: Source) -> None:
-    """The cut-over exchanges directories, which takes two plain ones on one file system."""
+def check_can_be_exchanged(spec: Spec, source: Source) -> None:
+    """Raises RefusedError where a cut-over could not exchange directories: that takes two plain ones on one disk."""
     parent = next(folder for folder in (spec.home, *spec.home.parents) if folder.exists())
     for partition in source.partitions:
         live = source.path / partition.path
-        if live.is_symlink():
+        if not live.exists():
+            continue
+        if live.is_symlink() or live.is_mount():
+            kind = "symbolic link" if live.is_symlink() else "mount point"
             raise RefusedError(
-                f"{live} is a symbolic link, which cannot be exchanged with the new store",
-                hint="put the directory itself there, or name a [target] path",
+                f"{live} is a {kind}, which cannot be exchanged with the new store",
+                hint="put a plain directory there, or name a [target] path",
             )
-        if live.parent.exists() and live.parent.stat().st_dev != parent.stat().st_dev:
+        if live.stat().st_dev != parent.stat().st_dev:
             raise RefusedError(
                 f"work_dir {spec.home.parent} and {live} are on different file systems, which nothing can exchange at "
                 "once",
                 hint="put work_dir on the file system of the state directory, or name a [target] path",
             )
+        for directory in partition.directories(source.path).values():
+            if foreign := foreign_entries(directory):
+                raise RefusedError(
+                    f"{directory} holds {foreign[0]}, which is not RocksDB's: it would leave with the old store",
+                    hint="move it elsewhere, or name a [target] path, to which everything is carried over",
+                )
 
 
 def check_space(spec: Spec, databases: tuple[DatabasePlan, ...], copied_bytes: int) -> None:

@@ -6,6 +6,9 @@ from bisect import bisect_left
 from collections import defaultdict
 from pathlib import Path
 
+from pydantic import ValidationError
+
+from migrate.errors import RefusedError
 from migrate.keyrange import KeyRange, subtract
 from migrate.ledger import Row, Step
 from migrate.plan_model import Chunk, Plan
@@ -17,8 +20,14 @@ Place = tuple[str, str]
 
 
 def recorded_receipts(rows: list[Row]) -> list[Receipt]:
-    """The receipts that the ledger holds, in the order of commits."""
-    return [Receipt.model_validate_json(row.detail) for row in rows if row.step is Step.CHUNK]
+    """The receipts that the ledger holds, in the order of commits. Raises RefusedError for those of a newer release."""
+    try:
+        return [Receipt.model_validate_json(row.detail) for row in rows if row.step is Step.CHUNK]
+    except ValidationError as error:
+        raise RefusedError(
+            f"a receipt in the ledger cannot be understood: {error.errors()[0]['msg']}",
+            hint="use the newer Stateferry that wrote it",
+        ) from error
 
 
 def committed_receipts(rows: list[Row], home: Path) -> list[Receipt]:
@@ -69,19 +78,29 @@ def acceptable(receipts: list[Receipt], on_reject: str) -> list[Receipt]:
 
 def has_files(receipt: Receipt, home: Path) -> bool:
     """Whether all that the receipt vouches for is there."""
-    return all((home / file).is_file() for file in receipt.files)
+    if receipt.rejects_file is not None and not (home / receipt.rejects_file).is_file():
+        return False
+    files = {home / file: size for file, size in receipt.file_sizes.items()}
+    return all(file.is_file() and file.stat().st_size == size for file, size in files.items())
 
 
 def pending_chunks(plan: Plan, receipts: list[Receipt]) -> list[Chunk]:
     """The plan's chunks without the intervals that are finished, whatever plan revision they were finished under."""
     done: dict[Place, list[KeyRange]] = defaultdict(list)
-    for receipt in receipts:
+    for receipt in sorted(receipts, key=lambda receipt: receipt.keys.start or b""):
         done[receipt.store_partition, receipt.database].append(receipt.keys)
     pending = []
     for chunk in plan.chunks:
-        left = subtract(chunk.keys, done[chunk.store_partition, chunk.database])
+        left = subtract(chunk.keys, _overlapping(done[chunk.store_partition, chunk.database], chunk.keys))
         pending += [chunk.model_copy(update={"keys": keys}) for keys in left]
     return pending
+
+
+def _overlapping(ranges: list[KeyRange], keys: KeyRange) -> list[KeyRange]:
+    """Those of disjoint, ascending ranges that may share a key with `keys`: with thousands of chunks, not all."""
+    begin = bisect_left(ranges, keys.start or b"", key=lambda each: each.start or b"")
+    end = len(ranges) if keys.end is None else bisect_left(ranges, keys.end, key=lambda each: each.start or b"")
+    return ranges[max(0, begin - 1) : end]
 
 
 def totals_of(receipts: list[Receipt]) -> Totals:

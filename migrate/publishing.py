@@ -37,12 +37,13 @@ def build_directory(source: Path, new_stores: dict[Path, Path], temporary: Path)
     fsync_tree(temporary)
 
 
-def rename_into_place(temporary: Path, target: Path) -> None:
-    """The one step that makes it visible. Raises FileExistsError where something appeared there meanwhile."""
+def rename_into_place(temporary: Path, target: Path) -> bool:
+    """The one step that makes it visible; False where something appeared there meanwhile."""
     if target.exists():  # rename() would replace an empty directory
-        raise FileExistsError(f"{target} exists already")
+        return False
     temporary.rename(target)
     fsync_directory(target.parent)
+    return True
 
 
 def _carry_over(source: Path, target: Path, *, leave_out: set[Path]) -> None:
@@ -57,6 +58,8 @@ def _carry_over(source: Path, target: Path, *, leave_out: set[Path]) -> None:
             file = here / name
             if name == "LOCK":  # empty, and only its holder should ever open it
                 (there / name).touch()
+                shutil.copymode(file, there / name)
+                keep_owner(file, there / name)
             elif is_immutable(name):
                 link_or_copy(file, there / name)
             else:

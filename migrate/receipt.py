@@ -24,6 +24,8 @@ class Written(Stored):
     family: str
     file: str | None
     """The SST file, relative to the migration's folder; None: no record came of this range."""
+    file_size: int
+    """Its bytes on disk."""
     records: int
     size: int
     digest: str
@@ -51,6 +53,11 @@ class Receipt(Stored):
     seconds: float
     engine: str
     host: str
+
+    @property
+    def file_sizes(self) -> dict[str, int]:
+        """The SST files, relative to the migration's folder, and how long they are."""
+        return {written.file: written.file_size for written in self.written if written.file is not None}
 
     @property
     def files(self) -> tuple[str, ...]:

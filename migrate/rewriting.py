@@ -143,6 +143,7 @@ class _Attempt:
             Written(
                 family=lane.target,
                 file=None if writer is None else self._relative(file),
+                file_size=0 if writer is None else file.stat().st_size,
                 records=written.records,
                 size=written.size,
                 digest=str(written),

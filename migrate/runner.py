@@ -11,11 +11,13 @@ from typing import Protocol, cast
 
 from formats import Function
 from migrate.dead_letters import write_dead_letters
+from migrate.errors import InterruptedMigrationError
 from migrate.events import Listener, ignore
 from migrate.executor import Executor, InProcessExecutor
 from migrate.finished import report_of_finished
+from migrate.identity import migration_id
 from migrate.interruption import Stop
-from migrate.ledger import Ledger, repair_ledger
+from migrate.ledger import Ledger, readable_ledger
 from migrate.plan_model import load_plan
 from migrate.preflight import check_conversion, check_target
 from migrate.progress_state import acceptable
@@ -24,7 +26,7 @@ from migrate.run_report import report_of
 from migrate.spec import Spec, parse_spec
 from migrate.steps.assemble import assemble
 from migrate.steps.context import Context, make_context
-from migrate.steps.prepare import open_source, prepare
+from migrate.steps.prepare import Ground, look_around, open_source, prepare
 from migrate.steps.publish import publish
 from migrate.steps.reconcile import reconcile
 from migrate.steps.rewrite import rewrite
@@ -94,18 +96,25 @@ def run_with(
     if load_plan(context.home) is None:
         check_target(spec, open_source(spec))
     with one_run_at_a_time(context.home):
-        repair_ledger(context.home)
-        done = report_of_finished(context)
+        done = report_of_finished(context, readable_ledger(context.home))
         return _run(context, open_executor) if done is None else done
 
 
 def _run(context: Context, open_executor: ExecutorOpener) -> RunReport:
     clock = _Clock()
     with clock.phase("plan"):
-        plan = prepare(context)
-    ledger = Ledger(context.home, plan.migration_id, context.run_id)
-    before = acceptable(reconcile(context, plan, ledger), context.spec.run.on_reject)
-    context.notify("run.begun", plan=plan, done=before)
+        ground = look_around(context)
+        ledger = Ledger(context.home, migration_id(ground.identity), context.run_id)
+        context.notify("ledger.opened")
+    with _fencing_explained(ledger):
+        return _work(context, open_executor, ground, ledger, clock)
+
+
+def _work(context: Context, open_executor: ExecutorOpener, ground: Ground, ledger: Ledger, clock: _Clock) -> RunReport:
+    with clock.phase("plan"):
+        plan = prepare(context, ground, ledger)
+        before = acceptable(reconcile(context, plan, ledger), context.spec.run.on_reject)
+        context.notify("run.begun", plan=plan, done=before)
     with ExitStack() as resources:
         with clock.phase("start"):
             executor = resources.enter_context(open_executor(context.spec))
@@ -148,7 +157,7 @@ def migrate_store(
     Losses and changed keys count as allowed: whoever calls this function has named both formats and the code.
     """
     new = Path(new_path).absolute()
-    work_dir = new.with_name(f".{new.name}.stateferry-work")
+    work_dir = new.with_name(f".stateferry-work.{new.name}")
     spec = parse_spec(
         {
             "name": "store",
@@ -162,6 +171,18 @@ def migrate_store(
     report = run_with(in_process, spec, on_event=on_event, function=convert)
     remove_tree(work_dir)
     return report
+
+
+@contextmanager
+def _fencing_explained(ledger: Ledger) -> Iterator[None]:
+    """Whatever fails once another run has taken over fails because of that."""
+    try:
+        yield
+    except InterruptedMigrationError:
+        raise
+    except Exception:
+        ledger.check_not_fenced()
+        raise
 
 
 class _Clock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -15,6 +16,7 @@ from migrate.positions import Positions
 from migrate.source import Source
 from migrate.spec import Spec
 from migrate.store_partition import StorePartition
+from migrate.stores.exchange import ExchangeUnsupportedError, exchange
 from migrate.stores.files import (
     copy_file,
     fsync_directory,
@@ -29,12 +31,15 @@ from migrate.systems import get_system
 
 SNAPSHOT_SCHEMA: Final = 1
 _RECORD = "snapshot.json"
+_TAKE_ONE = "stop the application, run `stateferry snapshot SPEC`, start the application again, then run this"
 
 
 class SnapshotRecord(Stored):
     """What a snapshot is of, beside it."""
 
     schema_version: Literal[1] = SNAPSHOT_SCHEMA
+    is_for_later: bool
+    """Taken by `snapshot`, which made sure that the positions are the stores'; else by a run, for itself alone."""
     taken_at_ms: int
     """Milliseconds since the epoch."""
     store_partitions: tuple[StorePartition, ...]
@@ -77,15 +82,14 @@ def find_snapshot(spec: Spec) -> SnapshotSource:
     try:
         record = SnapshotRecord.model_validate_json(file.read_bytes())
     except FileNotFoundError:
-        raise RefusedError(
-            f"there is no snapshot in {spec.home}",
-            hint="stop the application, run `stateferry snapshot SPEC`, start the application again, then run this",
-        ) from None
+        raise RefusedError(f"there is no snapshot in {spec.home}", hint=_TAKE_ONE) from None
     except ValidationError as error:
         raise RefusedError(
             f"{file} is damaged, or of a newer Stateferry: {error.errors()[0]['msg']}",
             hint="use the Stateferry that wrote it, or give the migration up (stateferry abandon SPEC)",
         ) from error
+    if not record.is_for_later:
+        raise RefusedError(f"the snapshot in {spec.home} was taken by a run, for itself alone", hint=_TAKE_ONE)
     source_format = spec.source_format
     system = get_system(source_format.system, has_stores=bool(spec.source.store_names))
     return SnapshotSource(spec.source_path, source_format, system, record.store_partitions, spec.home, record)
@@ -96,26 +100,35 @@ def snapshot_directory(home: Path, partition: StorePartition, database: str) -> 
     return home / "snapshot" / partition.id / database
 
 
-def take_snapshot(source: Source, home: Path, *, mode: str) -> None:
+def take_snapshot(source: Source, home: Path, *, mode: str, run_id: str, is_for_later: bool = False) -> None:
     """Hard-link what never changes, copy what a restarted owner appends to; LOCK neither (I8).
 
     The whole snapshot appears under its name or not at all.
     """
     final = home / "snapshot"
-    temporary = home / "snapshot.tmp"
-    remove_tree(temporary)
+    temporary = home / f"snapshot-{run_id}.tmp"
     for partition in source.partitions:
         for database, directory in source.directories(partition).items():
             _snapshot_database(directory, temporary / partition.id / database, mode=mode)
-    write_durably(temporary / _RECORD, _record(source).model_dump_json(indent=1).encode())
+    write_durably(temporary / _RECORD, _record(source, is_for_later=is_for_later).model_dump_json(indent=1).encode())
     source.check_stopped()
-    remove_tree(final)
-    temporary.rename(final)
+    _replace(final, temporary)
     fsync_directory(home)
 
 
-def _record(source: Source) -> SnapshotRecord:
+def _replace(final: Path, temporary: Path) -> None:
+    if final.exists():
+        with suppress(ExchangeUnsupportedError):
+            exchange(final, temporary)
+            remove_tree(temporary)
+            return
+        remove_tree(final)
+    temporary.rename(final)
+
+
+def _record(source: Source, *, is_for_later: bool) -> SnapshotRecord:
     return SnapshotRecord(
+        is_for_later=is_for_later,
         taken_at_ms=int(time.time() * 1000),
         store_partitions=source.partitions,
         positions={partition.id: source.system.positions(source.path, partition) for partition in source.partitions},

@@ -20,6 +20,8 @@ _KNOWN: tuple[tuple[int, type[MigrationError], str], ...] = (
     (errno.EIO, ChunkFailedError, "the disk fails: see the system's log; what is finished is kept, a rerun resumes"),
     (errno.EMFILE, ChunkFailedError, _FILES),
     (errno.ENFILE, ChunkFailedError, _FILES),
+    (errno.EXDEV, RefusedError, "put work_dir on the file system of the state directory, or name a [target] path"),
+    (errno.EBUSY, RefusedError, "is it a mount point? put a plain directory there, or name a [target] path"),
     (errno.EROFS, RefusedError, "mount that file system for writing, or choose another work_dir"),
     (errno.EACCES, RefusedError, _RIGHTS),
     (errno.EPERM, RefusedError, _RIGHTS),

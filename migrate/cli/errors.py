@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 
 import click
 
@@ -12,8 +14,14 @@ from migrate.errors import ExitCode, MigrationError
 
 
 def finish(work: Callable[[], None]) -> None:
-    """What each verb does in the end."""
+    """What each verb does in the end. SIGTERM is an interrupt like any other."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(exit_code_of(work, debug=click.get_current_context().find_root().obj))
+
+
+def _say(sentence: str) -> None:
+    with suppress(OSError):  # nobody may be listening any more, and the exit code still counts
+        print(sentence, file=sys.stderr, flush=True)
 
 
 def exit_code_of(command: Callable[[], None], *, debug: bool) -> ExitCode:
@@ -23,10 +31,10 @@ def exit_code_of(command: Callable[[], None], *, debug: bool) -> ExitCode:
     except MigrationError as error:
         if debug:
             traceback.print_exc()
-        print(f"stateferry: {error}", file=sys.stderr)
+        _say(f"stateferry: {error}")
         return error.exit_code
     except KeyboardInterrupt:
-        print("stateferry: interrupted\n  next: run the same command again to resume", file=sys.stderr)
+        _say("stateferry: interrupted\n  next: run the same command again to resume")
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last line of defence: a bug gets a code and a trace, not a guess
         traceback.print_exc()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -146,4 +146,5 @@ class _Lines:
 
 
 def _say(sentence: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')} {sentence}", file=sys.stderr, flush=True)
+    with suppress(BrokenPipeError):  # whoever read this has gone; the run goes on
+        print(f"{time.strftime('%H:%M:%S')} {sentence}", file=sys.stderr, flush=True)

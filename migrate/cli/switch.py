@@ -22,7 +22,7 @@ def switch_and_show(
     from migrate.spec import load_spec
 
     spec = load_spec(spec_path)
-    with stopping_on_signals(Stop()):
+    with stopping_on_signals(Stop(), patience=None):
         if verb == "rollback":
             report = rollback(spec, discard_new_writes=discard)
         else:

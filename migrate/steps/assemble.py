@@ -17,9 +17,9 @@ def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receip
 
     Those that an earlier run assembled are used as they are, unless a verification has refuted them.
     """
-    refuted = {folder for row in ledger.rows if row.step is Step.MISMATCH for folder in _folders_of(row)}
+    refuted = refuted_folders(ledger.rows, context.home)
     known = assembled_folders(ledger.rows, context.home)
-    folders = {partition: folder for partition, folder in known.items() if str(folder) not in refuted}
+    folders = {partition: folder for partition, folder in known.items() if folder not in refuted}
     for partition in plan.store_partitions:
         if partition.id in folders:
             continue
@@ -52,6 +52,13 @@ def assembled_states(rows: list[Row]) -> dict[str, StoreState]:
     return {str(row.store_partition): StoreState.model_validate(row.facts["state"]) for row in rows}
 
 
-def _folders_of(row: Row) -> list[str]:
+def refuted_folders(rows: list[Row], home: Path) -> set[Path]:
+    """The new stores that a comparison found wrong."""
+    return {folder for row in rows if row.step is Step.MISMATCH for folder in compared_folders(row, home)}
+
+
+def compared_folders(row: Row, home: Path) -> set[Path]:
+    """The new stores that a row of a comparison is about."""
     folders = row.facts["folders"]
-    return [str(folder) for folder in folders] if isinstance(folders, list) else []
+    assert isinstance(folders, list)
+    return {home / str(folder) for folder in folders}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from migrate.errors import RefusedError
 from migrate.identity import check_identity, check_snapshot, migration_identity, store_identity
-from migrate.plan_model import Plan, load_plan, store_plan
+from migrate.ledger import Ledger
+from migrate.plan_model import DatabasePlan, Plan, load_plan, store_plan
 from migrate.planning import make_plan, plan_databases
 from migrate.preflight import check_clean, check_position, check_space, check_target
 from migrate.snapshots import find_snapshot, is_snapshot_current, take_snapshot
@@ -22,8 +24,20 @@ def open_source(spec: Spec) -> Source:
     return find_snapshot(spec) if spec.run.source == "snapshot" else find_source(spec)
 
 
-def prepare(context: Context) -> Plan:
-    """The stored plan of this migration, made now where there is none. Raises RefusedError."""
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a run finds, checked, before it writes anything."""
+
+    source: Source
+    identity: dict[str, str]
+    stored: Plan | None
+    is_snapshot_current: bool
+    databases: tuple[DatabasePlan, ...]
+    """Of the plan that is to be made; none where the stored one serves."""
+
+
+def look_around(context: Context) -> Ground:
+    """Raises RefusedError where the ground is not ready."""
     spec = context.spec
     source = open_source(spec)
     source.check_stopped()
@@ -40,19 +54,30 @@ def prepare(context: Context) -> Plan:
     is_current = spec.run.source == "snapshot" or (
         stored is not None and is_snapshot_current(source, context.home, mode=spec.run.snapshot)
     )
-    is_same_cut = stored is not None and stored.chunk_size == spec.run.chunk_size
-    if stored is not None and is_current and is_same_cut:
-        return stored
-    databases = plan_databases(source, context.conversion)
+    serves = stored is not None and is_current and stored.chunk_size == spec.run.chunk_size
+    databases = () if serves else plan_databases(source, context.conversion)
     if stored is None or not is_current:
         check_space(spec, databases, copied_bytes=0 if is_current else _bytes_to_copy(spec, source))
-    if not is_current:
-        _take_snapshot(context, source)
-        check_snapshot(context.home, source, identity)
-    if stored is not None and is_same_cut:
+    return Ground(source, identity, stored, is_current, databases)
+
+
+def prepare(context: Context, ground: Ground, ledger: Ledger) -> Plan:
+    """The stored plan of this migration, made now where there is none. Raises RefusedError."""
+    stored = ground.stored
+    if not ground.is_snapshot_current:
+        ledger.check_not_fenced()
+        _take_snapshot(context, ground.source)
+        check_snapshot(context.home, ground.source, ground.identity)
+    if stored is not None and stored.chunk_size == context.spec.run.chunk_size:
         return stored
-    revision = 1 + (stored.revision if stored else 0)
-    plan = make_plan(spec, source, identity, databases, conversion=context.conversion, revision=revision)
+    plan = make_plan(
+        context.spec,
+        ground.source,
+        ground.identity,
+        ground.databases,
+        conversion=context.conversion,
+        revision=1 + (stored.revision if stored else 0),
+    )
     store_plan(context.home, plan)
     context.notify("plan.stored", plan=plan)
     return plan
@@ -74,7 +99,7 @@ def prepare_snapshot(context: Context) -> Path:
     check_space(spec, plan_databases(source, context.conversion), copied_bytes=_bytes_to_copy(spec, source))
     identity = store_identity(source)
     context.notify("source.checked", source=source)
-    _take_snapshot(context, source)
+    _take_snapshot(context, source, is_for_later=True)
     check_snapshot(context.home, source, identity)
     return context.home / "snapshot"
 
@@ -86,9 +111,10 @@ def check_unchanged(context: Context, plan: Plan) -> None:
     check_identity(plan, store_identity(source))
 
 
-def _take_snapshot(context: Context, source: Source) -> None:
+def _take_snapshot(context: Context, source: Source, *, is_for_later: bool = False) -> None:
     make_directories(context.home)
-    take_snapshot(source, context.home, mode=context.spec.run.snapshot)
+    mode = context.spec.run.snapshot
+    take_snapshot(source, context.home, mode=mode, run_id=context.run_id, is_for_later=is_for_later)
     context.notify("snapshot.taken")
 
 

@@ -21,18 +21,13 @@ def publish(context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Pat
     temporary = _temporary(target, context.run_id)
     if not _was_renamed(plan, ledger.rows, target):
         if target.exists():
-            raise RefusedError(f"[target] path {target} exists already", hint="move it away, then rerun")
+            raise _target_exists(target)
         check_unchanged(context, plan)
         context.notify("publish.started", target=target)
-        new_stores = {partition.path: folders[partition.id] for partition in plan.store_partitions}
         try:
-            build_directory(context.spec.source_path, new_stores, temporary)
-            check_unchanged(context, plan)
-            context.notify("publish.built", temporary=temporary)
-            intent: dict[str, object] = {"path": str(target), "stores": _identities(plan, temporary)}
-            ledger.commit(ledger.row(Step.PUBLISHING, detail=intent))
-            context.notify("publish.intended", target=target)
-            rename_into_place(temporary, target)
+            _build(context, plan, ledger, folders, temporary)
+            ledger.check_not_fenced()
+            _rename(temporary, target)
         except BaseException:
             remove_tree(temporary)  # a full disk stays full, otherwise, and each further run would add to it
             raise
@@ -42,6 +37,29 @@ def publish(context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Pat
     ledger.commit(ledger.row(Step.PUBLISHED, detail={"path": str(target)}))
     context.notify("publish.committed", target=target)
     return target
+
+
+def _target_exists(target: Path) -> RefusedError:
+    return RefusedError(
+        f"[target] path {target} exists already",
+        hint="did another run publish it? then run the command again, which finds that out; else move it away",
+    )
+
+
+def _build(context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Path], temporary: Path) -> None:
+    """The complete directory, under a name of this run's, and the intent to rename it."""
+    new_stores = {partition.path: folders[partition.id] for partition in plan.store_partitions}
+    build_directory(context.spec.source_path, new_stores, temporary)
+    check_unchanged(context, plan)
+    context.notify("publish.built", temporary=temporary)
+    intent: dict[str, object] = {"path": str(context.spec.target_path), "stores": _identities(plan, temporary)}
+    ledger.commit(ledger.row(Step.PUBLISHING, detail=intent))
+    context.notify("publish.intended", target=context.spec.target_path)
+
+
+def _rename(temporary: Path, target: Path) -> None:
+    if not rename_into_place(temporary, target):
+        raise _target_exists(target)
 
 
 def temporary_directories(target: Path | None, runs: set[str] | None = None) -> list[Path]:

@@ -23,7 +23,7 @@ from migrate.rewriting import attempt_name, write_receipt
 from migrate.steps.assemble import assembled_folders
 from migrate.steps.context import Context
 from migrate.steps.publish import temporary_directories
-from migrate.stores.files import remove_empty, remove_tree
+from migrate.stores.files import remove_empty, remove_hidden, remove_tree
 from migrate.stores.layout import rocksdb_identities
 
 
@@ -91,8 +91,9 @@ def _remove_orphans(context: Context, plan: Plan, rows: list[Row], in_force: lis
         if _run_of(file) in older and _attempt_of(file) not in attempts:
             file.unlink(missing_ok=True)
     remove_tree(unfinished_dead_letters(home))
-    for leftover in home.glob(".plan-*.tmp"):
-        leftover.unlink(missing_ok=True)
+    for unfinished in home.glob("snapshot-*.tmp"):
+        remove_tree(unfinished)
+    remove_hidden(home)
     _remove_unnamed_stores(home, plan, rows, older)
     for temporary in temporary_directories(context.spec.target_path, older):
         remove_tree(temporary)
@@ -122,4 +123,5 @@ def _remove_unnamed_stores(home: Path, plan: Plan, rows: list[Row], older: set[s
             folder = run / partition.id
             if folder not in kept and old.isdisjoint(rocksdb_identities(folder)):
                 remove_tree(folder)
-            remove_empty(folder.parent, below=run.parent)
+            remove_empty(folder.parent, below=run)
+        remove_empty(run, below=run.parent)

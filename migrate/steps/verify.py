@@ -17,6 +17,7 @@ from migrate.ledger import Ledger, Row, Step
 from migrate.plan_model import Plan
 from migrate.receipt import Receipt
 from migrate.report import Verification
+from migrate.steps.assemble import compared_folders
 from migrate.steps.context import Context
 from migrate.verification import Verified, VerifyTask, target_ranges
 
@@ -44,7 +45,7 @@ def verify(context: Context, executor: Executor, ledger: Ledger, plan: Plan, sto
     mode = context.spec.run.verify
     if mode == "off":
         return Verification(mode="off")
-    places = sorted(str(folder) for folder in stores.folders.values())
+    places = sorted(str(folder.relative_to(context.home)) for folder in stores.folders.values())
     context.notify("verify.started", mode=mode, records=sum(receipt.records_out for receipt in stores.receipts))
     found = compare(context, executor, plan, stores, mode)
     step = Step.VERIFIED if found.ok else Step.MISMATCH
@@ -62,12 +63,10 @@ def last_verification(rows: list[Row]) -> Verification | None:
     return Verification.model_validate(found[-1].facts["verification"]) if found else None
 
 
-def verified_folders(rows: list[Row]) -> set[Path]:
+def verified_folders(rows: list[Row], home: Path) -> set[Path]:
     """The new stores that the last comparison found right."""
     found = [row for row in rows if row.step in (Step.VERIFIED, Step.MISMATCH)]
-    folders = found[-1].facts["folders"] if found and found[-1].step is Step.VERIFIED else []
-    assert isinstance(folders, list)
-    return {Path(folder) for folder in folders}
+    return compared_folders(found[-1], home) if found and found[-1].step is Step.VERIFIED else set()
 
 
 def compare(context: Context, executor: Executor, plan: Plan, stores: NewStores, mode: Mode) -> Verification:

@@ -13,6 +13,9 @@ _WAL = re.compile(r"\d+\.log")
 _META = re.compile(r"CURRENT|IDENTITY|(MANIFEST|OPTIONS)-\d+|rocksdict-config\.json")
 
 
+_LEFT_BEHIND = re.compile(r"LOCK|LOG(\.old\.\d+)?|archive|\d+\.dbtmp|.+\.trash|OPTIONS-\d+\.dbtmp")
+
+
 def is_immutable(name: str) -> bool:
     """SST and blob files: written once, so that a hard link is a copy."""
     return _SST.fullmatch(name) is not None
@@ -21,6 +24,13 @@ def is_immutable(name: str) -> bool:
 def is_rocksdb(directory: Path) -> bool:
     """Whether this is a RocksDB directory: it has CURRENT or a manifest."""
     return (directory / "CURRENT").is_file() or any(directory.glob("MANIFEST-*"))
+
+
+def foreign_entries(directory: Path) -> list[str]:
+    """What lies in a RocksDB directory and is not RocksDB's."""
+    known = (_SST, _WAL, _META, _LEFT_BEHIND)
+    names = sorted(path.name for path in directory.iterdir())
+    return [name for name in names if not any(pattern.fullmatch(name) for pattern in known)]
 
 
 def rocksdb_identities(folder: Path) -> frozenset[str]:

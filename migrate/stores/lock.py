@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -51,7 +52,9 @@ def lock_holders(files: Iterable[Path]) -> dict[Path, int]:
 
 
 _HOLD = """
-import fcntl, json, sys
+import fcntl, json, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
 held = []
 try:
     for path in json.loads(sys.stdin.readline()):
@@ -77,7 +80,11 @@ def holding_locks(files: Iterable[Path]) -> Iterator[Callable[[], None]]:
     paths = list(files)
     check_unlocked(paths)
     with subprocess.Popen(
-        [sys.executable, "-IS", "-c", _HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-IS", "-c", _HOLD],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as child:
         assert child.stdin is not None
         assert child.stdout is not None
@@ -85,7 +92,18 @@ def holding_locks(files: Iterable[Path]) -> Iterator[Callable[[], None]]:
         if (refused := child.stdout.readline().strip()) != "held":
             check_unlocked(paths)
             raise RefusedError(f"cannot hold the lock files: {refused}", hint="run as the application's user")
-        yield lambda: check_unlocked(paths, but=child.pid)
+
+        def check() -> None:
+            if child.poll() is not None:
+                raise RefusedError("the process that held the lock files has died", hint="run the command again")
+            check_unlocked(paths, but=child.pid)
+
+        yield check
+
+
+def _check_is(file: Path, descriptor: int) -> None:
+    if not os.path.samestat(file.stat(), os.fstat(descriptor)):
+        raise FileNotFoundError(file)  # who held it has removed it, and another one has made it anew
 
 
 @contextmanager
@@ -102,7 +120,7 @@ def one_run_at_a_time(home: Path) -> Iterator[None]:
     with file.open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            file.stat()
+            _check_is(file, lock.fileno())
         except (BlockingIOError, FileNotFoundError) as error:
             raise RefusedError(
                 f"another run of this migration is at work in {home}", hint="let it finish, or stop it, and run again"

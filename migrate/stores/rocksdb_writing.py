@@ -21,7 +21,7 @@ from rocksdict import (
     SstFileWriter,
 )
 
-from migrate.errors import ChunkFailedError
+from migrate.errors import ChunkFailedError, CorruptionError
 from migrate.keyrange import show_key
 from migrate.stores.batch import Batch
 from migrate.stores.layout import database_files
@@ -137,6 +137,19 @@ class KeyOrderError(ChunkFailedError):
         )
 
 
+def _ingest(column: Rdict, files: list[Path], options: IngestExternalFileOptions) -> None:
+    try:
+        column.ingest_external_file([str(file) for file in files], options)
+    except Exception as error:
+        if "Corruption" not in str(error):
+            raise
+        raise CorruptionError(
+            f"a chunk's file was damaged since it was written: {error}",
+            hint="remove the file of that name below chunks/ in the migration's folder, then run the command again: it "
+            "rewrites that chunk, and no other",
+        ) from error
+
+
 def create_database(
     path: Path,
     families: dict[str, TableOptions],
@@ -156,7 +169,7 @@ def create_database(
         for family in options:
             column = database.get_column_family(family)
             if files.get(family):
-                column.ingest_external_file([str(file) for file in files[family]], move)
+                _ingest(column, files[family], move)
             for key, value in entries.get(family, []):
                 column[key] = value
             column.flush(True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from migrate.errors import DamagedLedgerError, RefusedError
 from migrate.events import Event, Listener, ignore
 from migrate.ledger import Step, read_ledger
+from migrate.preflight import check_home
 from migrate.report import AbandonReport
 from migrate.spec import Spec
 from migrate.steps.publish import published_path, temporary_directories
@@ -21,6 +22,7 @@ def abandon(spec: Spec, *, on_event: Listener = ignore) -> AbandonReport:
 
     Raises RefusedError once it was switched over: then `rollback` or `finalize` is what ends it.
     """
+    check_home(spec)
     home = spec.home
     doomed = home.with_name(f"{home.name}.abandoned")
     was_there = home.exists() or doomed.exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from migrate.errors import RefusedError
 from migrate.events import Listener, ignore
 from migrate.ledger import Step
+from migrate.preflight import check_home
 from migrate.report import SwitchReport
 from migrate.spec import Spec
 from migrate.steps.publish import published_path
@@ -24,26 +25,35 @@ def finalize(spec: Spec, *, on_event: Listener = ignore) -> SwitchReport:
     Of a migration that published a new directory the old one is the application's, and stays. Raises RefusedError
     before the switch is done.
     """
+    check_home(spec)
     with open_migration(spec, on_event) as migration:
         step, journal = migration.step, migration.journal
         if step is Step.FINALIZED:
             return switch_report(migration, journal, step)
-        if step not in (Step.CUT_OVER, Step.FINALIZING) and published_path(migration.ledger.rows) is None:
+        if step not in (Step.CUT_OVER, Step.FINALIZING) and published_path(migration.rows) is None:
             raise RefusedError(f"{spec.name!r} is not cut over yet", hint="stateferry status SPEC says where it stands")
-        _check_old_is_not_in_use(migration)
-        migration.context.notify("finalize.started")
+        _check_new_is_in_use(migration)
+        migration.notify("finalize.started")
         migration.record(Step.FINALIZING, journal)
-        migration.context.notify("finalize.intended")
+        migration.notify("finalize.intended")
         for name in FREED:
             remove_tree(migration.home / name)
-            migration.context.notify("finalize.removed", folder=name)
+            migration.notify("finalize.removed", folder=name)
         fsync_directory(migration.home)
         migration.record(Step.FINALIZED, journal)
-        migration.context.notify("finalize.committed")
+        migration.notify("finalize.committed")
         return switch_report(migration, journal, Step.FINALIZED)
 
 
-def _check_old_is_not_in_use(migration: Migration) -> None:
+def _check_new_is_in_use(migration: Migration) -> None:
+    """Not of every task: Kafka Streams removes those that moved elsewhere."""
+    published = published_path(migration.rows)
+    directory = published or migration.application
+    if not directory.is_dir():
+        raise RefusedError(
+            f"{directory} is not there, so that nothing shows that the new stores are in use",
+            hint="is its volume mounted? then run the command again",
+        )
     for places in migration.places(migration.journal):
         if places.at(places.live) == "old":
             raise RefusedError(

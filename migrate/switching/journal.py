@@ -1,9 +1,15 @@
-"""The journal of a switch: what is to be exchanged with what, in the ledger before anything moves."""
+"""The journal of a switch: what is to be exchanged with what, in the ledger before anything moves.
+
+It holds all that the way back needs: neither the plan nor the conversion is asked once it is written.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from pydantic import ValidationError
+
+from migrate.errors import RefusedError
 from migrate.identity import StoreState
 from migrate.keyrange import Stored
 from migrate.ledger import Row, Step
@@ -21,11 +27,9 @@ _STEPS = (
 
 
 class Exchange(Stored):
-    """One store partition: the old store and the new one, and the three places where they may stand."""
+    """One store partition: the old store and the new one, and the places where they may stand."""
 
     partition: StorePartition
-    live: Path
-    """Where the application looks."""
     slot: Path
     """Where the new store was assembled, relative to the migration's folder."""
     old: Path
@@ -44,12 +48,22 @@ class Exchange(Stored):
 class Journal(Stored):
     """Every store partition of a migration: all of them are switched, or none."""
 
+    source: str = ""
+    """The spec's `[source]`, as JSON."""
+    changelog: str = ""
+    warnings: tuple[str, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
 
 
 def last_switch(rows: list[Row]) -> tuple[Step | None, Journal]:
-    """How far the last switch came, and what it is; None: there was none."""
+    """How far the last switch came, and what it is; None: there was none. Raises RefusedError for a newer journal."""
     found = [row for row in rows if row.step in _STEPS]
     if not found:
         return None, Journal()
-    return found[-1].step, Journal.model_validate_json(found[-1].detail)
+    try:
+        return found[-1].step, Journal.model_validate_json(found[-1].detail)
+    except ValidationError as error:
+        raise RefusedError(
+            f"the ledger's journal of the switch cannot be understood: {error.errors()[0]['msg']}",
+            hint="use the newer Stateferry that wrote it",
+        ) from error

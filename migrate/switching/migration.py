@@ -1,23 +1,24 @@
-"""A migration opened for a switch: its plan, its ledger, its lock, and what every verb asks of them."""
+"""A migration opened for a switch: its ledger, its locks, and what every verb asks of them."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from migrate.errors import RefusedError, SpecError
-from migrate.events import Listener
-from migrate.identity import StoreState, check_identity, spec_identity, store_state
-from migrate.ledger import Ledger, Step, repair_ledger
-from migrate.plan_model import Plan, load_plan
+from migrate.events import Event, Listener
+from migrate.identity import StoreState, store_state
+from migrate.ledger import Ledger, Row, Step, readable_ledger
 from migrate.positions import Positions
 from migrate.spec import Spec
-from migrate.steps.context import Context, make_context
+from migrate.store_partition import StorePartition
 from migrate.stores.exchange import can_exchange
-from migrate.stores.files import fsync_directory
+from migrate.stores.files import fsync_directory, remove_hidden
 from migrate.stores.lock import holding_locks, one_run_at_a_time
 from migrate.switching.journal import Journal, last_switch
 from migrate.switching.places import Places
@@ -29,46 +30,67 @@ from migrate.systems import System, get_system
 class Migration:
     """What a switch works on."""
 
-    context: Context
-    plan: Plan
-    ledger: Ledger
+    spec: Spec
+    listener: Listener
+    rows: list[Row]
+    """Of the ledger, when it was looked at."""
     step: Step | None
     """How far the last switch came."""
     journal: Journal
+    run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+
+    def notify(self, name: str, **facts: Any) -> None:  # noqa: ANN401 - each event has facts of its own
+        """Tell the listener that this point is reached."""
+        self.listener(Event(name, facts))
 
     @property
     def home(self) -> Path:
         """The migration's own folder."""
-        return self.context.home
+        return self.spec.home
 
     @property
     def application(self) -> Path:
         """The application's directory."""
-        return self.context.spec.source_path
+        return self.spec.source_path
 
     @property
     def system(self) -> System:
         """The owning system."""
-        spec = self.context.spec
-        return get_system(spec.source_format.system, has_stores=bool(spec.source.store_names))
+        return get_system(self.spec.source_format.system, has_stores=bool(self.spec.source.store_names))
+
+    @property
+    def migration_id(self) -> str:
+        """As the ledger has it."""
+        return self.rows[-1].migration_id
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """Opened when there is something to say: that fences off whoever else works on this migration.
+
+        Raises RefusedError where something was said meanwhile.
+        """
+        ledger = Ledger(self.home, self.migration_id, self.run_id)
+        if last_switch(ledger.rows) != (self.step, self.journal):
+            raise RefusedError("another command switched these stores meanwhile", hint="stateferry status SPEC")
+        return ledger
 
     def places(self, journal: Journal) -> list[Places]:
         """Of each store partition."""
-        return [Places.of(self.home, entry) for entry in journal.exchanges]
+        return [Places.of(self.application, self.home, entry) for entry in journal.exchanges]
 
     def record(self, step: Step, journal: Journal) -> None:
         """A row in the ledger, durably."""
-        detail = journal.model_dump(mode="json")
-        self.ledger.commit(self.ledger.row(step, detail=detail))
+        self.ledger.commit(self.ledger.row(step, detail=journal.model_dump(mode="json")))
 
-    def keeping_out(self, stores: Iterable[Path] = ()) -> AbstractContextManager[Callable[[], None]]:
-        """Nobody opens the application's directory, one of these stores, or those of the journal, while this lasts.
+    def keeping_out(
+        self, partitions: Iterable[StorePartition], stores: Iterable[Path]
+    ) -> AbstractContextManager[Callable[[], None]]:
+        """Nobody opens the application's directory, or one of these stores in our folder, while this lasts.
 
         Yields a check for somebody who came all the same. Raises StoreLockedError where somebody is there already.
         """
-        locks = self.system.lock_files(self.application, self.plan.store_partitions)
-        ours = [*stores, *(root for each in self.places(self.journal) for root in (each.slot, each.old))]
-        return holding_locks([*locks, *(lock for folder in ours for lock in sorted(folder.rglob("LOCK")))])
+        locks = self.system.lock_files(self.application, list(partitions))
+        return holding_locks([*locks, *(lock for folder in stores for lock in sorted(folder.rglob("LOCK")))])
 
     def write_positions(self, positions: Iterable[tuple[Places, Positions]]) -> None:
         """In the side files of these store partitions, durably; what they say of others stays as it is."""
@@ -95,23 +117,24 @@ def is_as_it_was(places: Places, root: Path, then: StoreState) -> bool:
     """Whether the store that stands at `root`, one of the places, holds what it held then."""
     try:
         return store_state(places.entry.partition.below(root), then).content == then.content
-    except RefusedError:
+    except (RefusedError, FileNotFoundError, NotADirectoryError):
         return False
 
 
 @contextmanager
 def open_migration(spec: Spec, on_event: Listener) -> Iterator[Migration]:
-    """The one verb at work on this migration, here and on any other host. Raises RefusedError, SpecError."""
-    plan = load_plan(spec.home)
-    if plan is None:
-        raise RefusedError(f"the migration {spec.name!r} has not begun: there is no plan in {spec.home}", hint="run it")
-    context = make_context(spec, on_event)
-    check_identity(plan, spec_identity(spec, context.ref))
-    with one_run_at_a_time(context.home):
-        repair_ledger(context.home)
-        ledger = Ledger(context.home, plan.migration_id, context.run_id)
-        step, journal = last_switch(ledger.rows)
-        yield Migration(context, plan, ledger, step, journal)
+    """The one verb at work on this migration here. Raises RefusedError."""
+    with one_run_at_a_time(spec.home):
+        rows = readable_ledger(spec.home)
+        if not rows:
+            raise RefusedError(f"the migration {spec.name!r} has not begun in {spec.home}", hint="stateferry run SPEC")
+        step, journal = last_switch(rows)
+        if journal.exchanges and journal.source != spec.source.model_dump_json():
+            raise RefusedError(
+                f"[source] is not what was cut over: {journal.source}", hint="put it back as it was in the spec"
+            )
+        remove_hidden(spec.home)
+        yield Migration(spec, on_event, rows, step, journal)
 
 
 def check_in_place(spec: Spec, verb: str) -> None:

@@ -9,13 +9,14 @@ The exchange leaves the old store in the slot; a rename then puts it where its n
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from migrate.errors import RefusedError
 from migrate.stores.exchange import ExchangeUnsupportedError, exchange
-from migrate.stores.files import fsync_directory
+from migrate.stores.files import fsync_directory, keep_owner
 from migrate.stores.layout import rocksdb_identities
 from migrate.switching.journal import Exchange
 
@@ -27,23 +28,24 @@ class Places:
     """One store partition's places, as absolute paths, and the exchange that the journal names."""
 
     entry: Exchange
+    application: Path
     live: Path
     slot: Path
     old: Path
 
     @classmethod
-    def of(cls, home: Path, entry: Exchange) -> Places:
-        """In this migration's folder."""
-        return cls(entry, entry.live, home / entry.slot, home / entry.old)
+    def of(cls, application: Path, home: Path, entry: Exchange) -> Places:
+        """In this application's directory and this migration's folder."""
+        return cls(entry, application, application / entry.partition.path, home / entry.slot, home / entry.old)
 
     def at(self, place: Path) -> Which:
-        """Which store stands there."""
+        """Which store stands there. A store of segments may have lost or got some since."""
         if not place.is_dir():
             return "none"
         names = rocksdb_identities(place)
-        if names and names <= set(self.entry.new_names):
+        if not names.isdisjoint(self.entry.new_names):
             return "new"
-        return "old" if names == set(self.entry.old_names) else "other"
+        return "other" if names.isdisjoint(self.entry.old_names) else "old"
 
     @property
     def old_store(self) -> Path:
@@ -53,7 +55,7 @@ class Places:
                 return place
         raise RefusedError(
             f"the old store of {self.entry.partition.id} stands neither in {self.live} nor in {self.old}",
-            hint="put it back where it was moved from, then run the command again",
+            hint="put it back where it was moved from, or restore it there from a backup; then run the command again",
         )
 
     @property
@@ -62,13 +64,13 @@ class Places:
         return self.old_store != self.live
 
     def bring_new(self) -> None:
-        """The new store goes where the application looks, and the old one into the slot; nothing where that is done."""
+        """The new store goes where the application looks, the old one into the slot; nothing where that is done."""
         if self.at(self.slot) == "new":
             self._swap(self.old)
 
     def bring_old(self) -> None:
         """The old store goes where the application looks, and what stands there into the slot."""
-        aside = self.old.with_name(f"{self.old.name}.new")
+        aside = self.old.with_name(f".{self.old.name}.new")
         if self.at(self.slot) == "old":
             self._swap(aside)
         if aside.exists() and not self.slot.exists():
@@ -84,7 +86,17 @@ class Places:
                 self.live.rename(aside)
             else:
                 return
+        self._make_room()
         self.slot.rename(self.live)
+
+    def _make_room(self) -> None:
+        """The directories above, where the application has removed them: as its own are."""
+        missing = [folder for folder in self.live.parents if not folder.exists()]
+        for folder in reversed(missing):
+            folder.mkdir()
+            shutil.copymode(self.application, folder)
+            keep_owner(self.application, folder)
+            fsync_directory(folder.parent)
 
     def shelve_old(self) -> None:
         """From the slot to the place that says what it is."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from migrate.ledger import Step
-from migrate.preflight import changelog_note
 from migrate.report import SwitchReport
 from migrate.switching.journal import Journal
 from migrate.switching.migration import Migration
@@ -13,14 +12,13 @@ from migrate.switching.states import NEXT, STATES
 def switch_report(migration: Migration, journal: Journal, step: Step) -> SwitchReport:
     """Of a verb that ended at this step, now or earlier."""
     state = STATES[step]
-    is_over = step is Step.CUT_OVER
     return SwitchReport(
-        name=migration.context.spec.name,
-        migration_id=migration.plan.migration_id,
+        name=migration.spec.name,
+        migration_id=migration.migration_id,
         state=state,
-        stores=tuple(entry.live for entry in journal.exchanges),
-        old_stores=migration.home / "old" if is_over else None,
-        changelog=changelog_note(migration.context.conversion),
-        warnings=migration.plan.warnings,
+        stores=tuple(places.live for places in migration.places(journal)),
+        old_stores=migration.home / "old" if step is Step.CUT_OVER else None,
+        changelog=journal.changelog,
+        warnings=journal.warnings,
         next_step=NEXT[state],
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from migrate.errors import RefusedError
 from migrate.events import Listener, ignore
 from migrate.ledger import Step
@@ -33,22 +35,30 @@ def rollback(spec: Spec, *, discard_new_writes: bool = False, on_event: Listener
         if step is Step.ROLLED_BACK:
             return switch_report(migration, journal, step)
         if step is None:
-            raise RefusedError(f"nothing of {spec.name!r} was cut over: the old stores are where they were", hint="")
+            raise RefusedError(
+                f"nothing of {spec.name!r} was cut over: the old stores are where they were",
+                hint="stateferry status SPEC says where it stands",
+            )
         if step in (Step.FINALIZING, Step.FINALIZED):
             raise RefusedError("this migration was finalized: the old stores are gone", hint="restore from a backup")
         every = migration.places(journal)
-        with migration.keeping_out() as check_nobody_came:
+        stores = [folder for places in every for folder in (places.slot, places.old)]
+        with migration.keeping_out([each.entry.partition for each in every], stores) as check_nobody_came:
+            _check_old_unwritten(every)
             if not discard_new_writes:
                 _check_new_unwritten(every)
-            migration.context.notify("rollback.started")
-            migration.record(Step.ROLLING_BACK, journal)
-            migration.context.notify("rollback.intended")
-            _carry_out(migration, every)
-            check_nobody_came()
-            migration.context.notify("rollback.done")
-            migration.record(Step.ROLLED_BACK, journal)
-        migration.context.notify("rollback.committed")
+            _carry_out(migration, every, check_nobody_came)
         return switch_report(migration, journal, Step.ROLLED_BACK)
+
+
+def _check_old_unwritten(every: list[Places]) -> None:
+    for places in every:
+        store = places.old_store
+        if store != places.live and not is_as_it_was(places, store, places.entry.old_state):
+            raise RefusedError(
+                f"the old store {store} is not as it was at the cut-over, or cannot be read",
+                hint="restore it there from a backup, then run the command again",
+            )
 
 
 def _check_new_unwritten(every: list[Places]) -> None:
@@ -68,26 +78,44 @@ def _is_written(places: Places) -> bool:
     return not is_as_it_was(places, new, places.entry.new_state)
 
 
-def _carry_out(migration: Migration, every: list[Places]) -> None:
-    notify = migration.context.notify
-    migration.write_positions((each, _between(migration, each)) for each in every if each.is_switched)
+def _carry_out(migration: Migration, every: list[Places], check_nobody_came: Callable[[], None]) -> None:
+    """Every step finds out for itself whether it is done."""
+    notify = migration.notify
+    notify("rollback.started")
+    migration.record(Step.ROLLING_BACK, migration.journal)
+    notify("rollback.intended")
+    # never a position ahead of the store that is found there
+    switched = [places for places in every if places.is_switched and places.live.is_dir()]
+    migration.write_positions((each, _between(migration, each)) for each in switched)
     notify("rollback.positioned")
     for places in every:
         places.unshelve_old()
     sync_names(every, migration.home)
     for places in every:
+        migration.ledger.check_not_fenced()
         places.bring_old()
         notify("rollback.exchanged", store_partition=places.entry.partition)
     sync_names(every, migration.home)
     as_before = [each for each in every if is_as_it_was(each, each.live, each.entry.old_state)]
     migration.write_positions((each, each.entry.before) for each in as_before)
+    _drop_discarded(migration, every)
+    check_nobody_came()
     for places in every:
-        if places.slot.exists() and _is_written(places):
-            remove_tree(places.slot)  # the discarded one: to be assembled again
-        remove_empty(places.old.parent, below=migration.home)
+        if places.is_switched:
+            raise RefusedError(f"{places.live} does not hold the old store", hint="run the command again")
+    notify("rollback.done")
+    migration.record(Step.ROLLED_BACK, migration.journal)
+    notify("rollback.committed")
 
 
 def _between(migration: Migration, places: Places) -> Positions:
-    """Never ahead of the store that is found there."""
     current = migration.system.positions(migration.application, places.entry.partition)
     return migration.between(places.entry.before, current)
+
+
+def _drop_discarded(migration: Migration, every: list[Places]) -> None:
+    """A new store that was written to is not the one that was verified: a run assembles it again."""
+    for places in every:
+        if places.slot.exists() and _is_written(places):
+            remove_tree(places.slot)
+        remove_empty(places.old.parent, below=migration.home)

@@ -129,7 +129,7 @@ def test_a_killed_cut_over_command_is_not_stopped_half_way_by_a_signal(tmp_path:
     script = (
         "import os, signal\n"
         "from migrate.interruption import Stop, stopping_on_signals\n"
-        "with stopping_on_signals(Stop()):\n"
+        "with stopping_on_signals(Stop(), patience=None):\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
         "    print('went on')\n"
         "print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)\n"

@@ -41,7 +41,7 @@ def _assembled(row: Row, home: Path) -> list[Path]:
 def _compared(row: Row, home: Path) -> list[Path]:
     folders = row.facts["folders"]
     assert isinstance(folders, list)
-    return [Path(folder) for folder in folders]
+    return [home / folder for folder in folders]
 
 
 def _publishing(row: Row, home: Path) -> list[Path]:
@@ -62,11 +62,12 @@ def _slots(row: Row, home: Path) -> list[Path]:
 
 
 def _switched(row: Row, home: Path) -> list[Path]:
-    return [place for each in _exchanges(row) for place in (each.live, home / each.old)]
+    return [*_live(row, home), *(home / each.old for each in _exchanges(row))]
 
 
 def _live(row: Row, home: Path) -> list[Path]:
-    return [exchange.live for exchange in _exchanges(row)]
+    application = Path(json.loads(Journal.model_validate_json(row.detail).source)["path"])
+    return [home.parents[1] / application / each.partition.path for each in _exchanges(row)]
 
 
 def _nothing(row: Row, home: Path) -> list[Path]:

@@ -23,7 +23,14 @@ def chunk(number: int = 0, start: bytes | None = None, end: bytes | None = None,
 
 def written(records: int = 1, *, file: str | None = None, first: bytes | None = None) -> Written:
     return Written(
-        family="default", file=file, records=records, size=10, digest="1-2-3", first_key=first, last_key=first
+        family="default",
+        file=file,
+        file_size=0,
+        records=records,
+        size=10,
+        digest="1-2-3",
+        first_key=first,
+        last_key=first,
     )
 
 

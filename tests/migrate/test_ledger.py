@@ -70,10 +70,16 @@ def test_a_second_run_fences_the_first_one_off(tmp_path: Path) -> None:
 
 
 def test_another_migrations_ledger_is_refused_and_unchanged(tmp_path: Path) -> None:
-    Ledger(tmp_path, "m", "r1")
+    Ledger(tmp_path, "m", "r1").commit(chunk_row(receipt()))
     with pytest.raises(RefusedError, match="belongs to the migration m, this one is other"):
         Ledger(tmp_path, "other", "r2")
-    assert _steps(read_ledger(tmp_path)) == ["run"]
+    assert _steps(read_ledger(tmp_path)) == ["run", "chunk"]
+
+
+def test_a_run_that_was_refused_before_it_had_a_plan_binds_nobody(tmp_path: Path) -> None:
+    Ledger(tmp_path, "mistaken", "r1")
+    Ledger(tmp_path, "m", "r2").commit(chunk_row(receipt()))
+    assert _steps(read_ledger(tmp_path)) == ["run", "run", "chunk"]
 
 
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:

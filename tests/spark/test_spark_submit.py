@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pyspark
 import pytest
 
 from migrate import load_spec, run
 from migrate.inspection import inspect
+from tests.spark.cluster import standalone_cluster
 from tests.spark.conftest import BASE_PYTHON, ROOT, STATE, Job, job_environment
 
 pytestmark = pytest.mark.spark
-
-SPARK_HOME = Path(pyspark.__file__).parent
 
 
 def digests(folder: Path) -> dict[tuple[str, str], str | None]:
@@ -54,34 +50,8 @@ def in_process(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str]
 @pytest.fixture
 def standalone(tmp_path: Path) -> Iterator[str]:
     """A standalone master with one worker, on the loopback interface."""
-    environment = job_environment() | {"SPARK_NO_DAEMONIZE": "1", "SPARK_WORKER_DIR": str(tmp_path / "spark-work")}
-    launch = [str(SPARK_HOME / "bin/spark-class")]
-    log = tmp_path / "master.log"
-    master_class, worker_class = (f"org.apache.spark.deploy.{kind}" for kind in ("master.Master", "worker.Worker"))
-    processes: list[subprocess.Popen[bytes]] = []
-    try:
-        with log.open("wb") as out:
-            arguments = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-            processes.append(subprocess.Popen([*launch, master_class, *arguments], env=environment, stderr=out))
-        url = wait_for(log, r"(spark://127\.0\.0\.1:\d+)")
-        with (tmp_path / "worker.log").open("wb") as out:
-            arguments = ["--host", "127.0.0.1", "--cores", "2", "--memory", "1g", "--webui-port", "0", url]
-            processes.append(subprocess.Popen([*launch, worker_class, *arguments], env=environment, stderr=out))
-        wait_for(tmp_path / "worker.log", "(Successfully registered)")
+    with standalone_cluster(tmp_path / "cluster") as url:
         yield url
-    finally:
-        for process in processes:
-            process.terminate()
-            process.wait(timeout=30)
-
-
-def wait_for(log: Path, pattern: str) -> str:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if log.exists() and (found := re.search(pattern, log.read_text(errors="replace"))):
-            return found[1]
-        time.sleep(0.2)
-    raise AssertionError(f"{pattern} is not in {log}: {log.read_text(errors='replace')}")
 
 
 @pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,1024]"])

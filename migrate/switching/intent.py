@@ -1,0 +1,142 @@
+"""Before a cut-over: everything that must hold, looked at while nobody else may write, and the journal of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from migrate.errors import RefusedError, SourceChangedError
+from migrate.identity import (
+    StoreState,
+    check_identity,
+    planned_state,
+    spec_identity,
+    store_identity,
+    store_state,
+)
+from migrate.plan_model import Plan, load_plan
+from migrate.positions import Positions
+from migrate.preflight import changelog_note, check_can_be_exchanged
+from migrate.progress_state import committed_receipts, pending_chunks
+from migrate.snapshots import SnapshotSource
+from migrate.source import Source, find_source
+from migrate.steps.assemble import assembled_folders, assembled_states, refuted_folders
+from migrate.steps.context import Context, make_context
+from migrate.steps.prepare import open_source
+from migrate.steps.verify import verified_folders
+from migrate.store_partition import StorePartition
+from migrate.stores.files import fsync_tree, own_like
+from migrate.stores.layout import rocksdb_identities
+from migrate.switching.journal import Exchange, Journal
+from migrate.switching.migration import Migration
+
+_RUN = "stateferry run SPEC"
+_ANEW = "the new stores are of another past: begin anew (stateferry abandon SPEC, then stateferry run SPEC)"
+
+
+@dataclass(frozen=True, slots=True)
+class NewStores:
+    """The verified new store partitions of a migration."""
+
+    plan: Plan
+    context: Context
+    slots: dict[str, Path]
+    """By store partition."""
+
+
+def new_stores(migration: Migration) -> NewStores:
+    """Raises RefusedError unless all of them are there and verified."""
+    spec, rows, home = migration.spec, migration.rows, migration.home
+    plan = load_plan(home)
+    if plan is None:
+        raise RefusedError(f"the migration {spec.name!r} has no plan in {home}", hint=_RUN)
+    context = make_context(spec, migration.listener)
+    check_identity(plan, spec_identity(spec, context.ref))
+    folders = assembled_folders(rows, home)
+    is_rewritten = not pending_chunks(plan, committed_receipts(rows, home))
+    if not is_rewritten or set(folders) != {partition.id for partition in plan.store_partitions}:
+        raise RefusedError(f"the new stores of {spec.name!r} are not complete", hint=f"{_RUN} makes them")
+    if refuted_folders(rows, home) & set(folders.values()):
+        raise RefusedError(f"the new stores of {spec.name!r} were found wrong", hint=f"{_RUN} makes them again")
+    if spec.run.verify != "off" and verified_folders(rows, home) != set(folders.values()):
+        raise RefusedError(f"the new stores of {spec.name!r} are not verified", hint=f"{_RUN} verifies them")
+    return NewStores(plan, context, folders)
+
+
+def begin(migration: Migration, stores: NewStores) -> Journal:
+    """Raises RefusedError where old or new stores are not what they were."""
+    source = _checked_source(migration, stores)
+    check_can_be_exchanged(migration.spec, source)
+    return Journal(
+        source=migration.spec.source.model_dump_json(),
+        changelog=changelog_note(stores.context.conversion),
+        warnings=stores.plan.warnings,
+        exchanges=tuple(_exchange(migration, stores, source, each) for each in stores.plan.store_partitions),
+    )
+
+
+def _checked_source(migration: Migration, stores: NewStores) -> Source:
+    source = open_source(migration.spec)
+    if isinstance(source, SnapshotSource):
+        check_identity(stores.plan, store_identity(source))
+    there = {partition.id for partition in find_source(migration.spec).partitions}
+    if moved := ", ".join(sorted(there ^ {partition.id for partition in stores.plan.store_partitions})):
+        raise SourceChangedError(f"the application's tasks have come or gone since: {moved}", hint=_ANEW)
+    return source
+
+
+def _exchange(migration: Migration, stores: NewStores, source: Source, partition: StorePartition) -> Exchange:
+    live, slot = migration.application / partition.path, stores.slots[partition.id]
+    old_names = rocksdb_identities(live)
+    if not old_names:
+        raise RefusedError(
+            f"{live} has no file IDENTITY, by which the old store is told from the new one",
+            hint="let the application open the store once: RocksDB writes it; or name a [target] path",
+        )
+    if own_like(live, slot):
+        fsync_tree(slot)
+    before = source.system.positions(migration.application, partition)
+    return Exchange(
+        partition=partition,
+        slot=slot.relative_to(migration.home),
+        old=Path("old", partition.id),
+        old_names=tuple(sorted(old_names)),
+        new_names=tuple(sorted(rocksdb_identities(slot))),
+        old_state=_old_state(migration, stores.plan, source, partition),
+        new_state=_new_state(migration, slot, partition),
+        before=before,
+        after=_position_of_new(source, partition, before),
+    )
+
+
+def _old_state(migration: Migration, plan: Plan, source: Source, partition: StorePartition) -> StoreState:
+    then = planned_state(plan, partition, migration.home)
+    state = store_state(partition.directories(migration.application), then)
+    if state.content != then.content and not isinstance(source, SnapshotSource):
+        raise SourceChangedError(f"{partition.id} was written to since it was converted", hint=_ANEW)
+    return state
+
+
+def _new_state(migration: Migration, slot: Path, partition: StorePartition) -> StoreState:
+    then = assembled_states(migration.rows)[partition.id]
+    state = store_state(partition.below(slot), then)
+    if state.content != then.content:
+        raise RefusedError(
+            f"the new store {slot} was written to since it was assembled",
+            hint=f"remove that directory; {_RUN} makes it again",
+        )
+    return state
+
+
+def _position_of_new(source: Source, partition: StorePartition, before: Positions) -> Positions:
+    """The snapshot's, where the new store was made from one. Raises RefusedError where the application is behind it."""
+    if not isinstance(source, SnapshotSource):
+        return before
+    after = source.record.positions[partition.id]
+    if before.is_behind(after):
+        raise SourceChangedError(
+            f"{partition.id} is at an earlier changelog position than its snapshot: the changelog was made anew, or "
+            "the store was reset",
+            hint=_ANEW,
+        )
+    return after

@@ -1,0 +1,50 @@
+"""One migration in a directory of its own, and the processes that work on it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from tests.kill.checks import CheckFailedError
+from tests.kill.plans import Kill
+from tests.kill.scenarios import Scenario
+from tests.kill.victim import Order
+from tests.kill.zygote import Outcome, Zygote
+
+
+class Migration:
+    """Performs commands, one process for each; keeps what they print beside the migration."""
+
+    def __init__(self, scenario: Scenario, template: Path, folder: Path, zygote: Zygote) -> None:
+        self.base = folder / "base"
+        self._spec = scenario.set_up(template, self.base)
+        self._folder = folder
+        self._zygote = zygote
+        self._orders = 0
+
+    def be_killed(self, kill: Kill) -> Outcome:
+        """Raises CheckFailedError where the process neither dies as ordered nor ends well."""
+        outcome, events = self._fulfil(kill.command, at=kill.event, occurrence=kill.occurrence, after=kill.after)
+        if outcome.killed and kill.event is not None and events.count(kill.event) != kill.occurrence:
+            raise CheckFailedError(f"{kill}: was killed elsewhere, having seen {events}")
+        return outcome
+
+    def perform(self, command: str) -> Counter[str]:
+        """The events of a command that nobody kills. Raises CheckFailedError where it does not end well."""
+        outcome, events = self._fulfil(command)
+        if outcome.killed:
+            raise CheckFailedError(f"{command} was killed by somebody else")
+        return Counter(events)
+
+    def _fulfil(
+        self, command: str, *, at: str | None = None, occurrence: int = 1, after: float | None = None
+    ) -> tuple[Outcome, list[str]]:
+        self._orders += 1
+        events = self._folder / f"{self._orders:02d}-{command}.events"
+        log = events.with_suffix(".log")
+        order = Order(str(self._spec), command, str(events), at, occurrence, after)
+        outcome = self._zygote.fulfil(order, log=log)
+        if outcome.hung or (outcome.code != 0 and not outcome.killed):
+            said = "hung" if outcome.hung else f"ended with {outcome.code}"
+            raise CheckFailedError(f"{command} {said}:\n{log.read_text(encoding='utf-8')}")
+        return outcome, events.read_text(encoding="utf-8").splitlines() if events.exists() else []

@@ -1,0 +1,178 @@
+"""What is migrated, and by which commands."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import migrate
+from migrate.events import EVENTS
+from tests.kill.victim import COMMANDS
+from tests.support import copy_fixture, make_families, numbered, open_store
+
+SKIP_MISSING_COMMANDS = True
+"""Whether commands that this version does not have are left out, with a line that says so."""
+SENT_ON_FAILURE = frozenset({"chunk.failed"})
+"""Events that no migration sends which only ever dies and is resumed."""
+PROVOKED_BY = {"chunks.adopted": "chunk.finished"}
+"""Events that are sent only after a kill: at which other event, where any kill will not do."""
+
+NAME = "kill"
+SPEC_FILE = "migration.toml"
+PUBLISHED = "new"
+WORK_DIR = "work"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A source."""
+
+    name: str
+    directory: str
+    stores: tuple[str, ...]
+    """The RocksDB directories to migrate, within the source's directory."""
+    spec: str
+    make: Callable[[Path], Path]
+    goes_on: Callable[[Path], None] | None = None
+    """What the application does to its directory between `snapshot` and `run`."""
+
+
+def _make_application(base: Path) -> Path:
+    """Two tasks of a real application, with the store `refunds` and, in one of them, another one."""
+    application = copy_fixture(base)
+    for unwanted in ("0_2", "0_0/rocksdb/orders", "0_1/rocksdb/orders", "0_1/rocksdb/customers"):
+        shutil.rmtree(application / unwanted)
+    return application
+
+
+def _go_on(application: Path) -> None:
+    """One task writes another record, and says how far it has come."""
+    with open_store(application / "0_0" / "rocksdb" / "refunds") as store:
+        store[b"later"] = b"came after the snapshot"
+    file = application / "0_0" / ".checkpoint"
+    lines = [line.rsplit(" ", 1) for line in file.read_text(encoding="ascii").splitlines()]
+    later = [f"{line[0]} {int(line[1]) + 1}" if "refunds" in line[0] else " ".join(line) for line in lines]
+    file.write_text("\n".join(later) + "\n", encoding="ascii")
+
+
+def _make_raw_store(base: Path) -> Path:
+    """Two column families, several chunks."""
+    families = {"default": numbered(300), "more": numbered(200, prefix=b"key-0000", seed=1)}
+    return make_families(base / "store", families)
+
+
+APPLICATION = Kind(
+    name="application",
+    directory="orders-app",
+    stores=("0_0/rocksdb/refunds", "0_1/rocksdb/refunds"),
+    spec="""
+[source]
+format = "kafka-streams.key-value"
+path = "orders-app"
+store = "refunds"
+[conversion]
+function = "tests.migrate.conversions:picky"
+allow = ["changelog"]
+[run]
+chunk_size = "4 KiB"
+on_reject = "dead-letter"
+[target]
+format = "kafka-streams.timestamped-key-value"
+""",
+    make=_make_application,
+)
+RAW_STORE = Kind(
+    name="raw store",
+    directory="store",
+    stores=(".",),
+    spec="""
+[source]
+format = "rocksdb.raw"
+path = "store"
+[run]
+chunk_size = "4 KiB"
+[target]
+format = "rocksdb.raw"
+""",
+    make=_make_raw_store,
+)
+SNAPSHOT = Kind(
+    name="application that goes on",
+    directory="orders-app",
+    stores=APPLICATION.stores,
+    spec="""
+[source]
+format = "kafka-streams.key-value"
+path = "orders-app"
+store = "refunds"
+[run]
+chunk_size = "4 KiB"
+source = "snapshot"
+[target]
+format = "kafka-streams.timestamped-key-value"
+""",
+    make=_make_application,
+    goes_on=_go_on,
+)
+KINDS = (APPLICATION, RAW_STORE)
+PUBLISHED_CHAINS = (("run",), ("run", "finalize"))
+CHAINS = (
+    ("run", "abandon"),
+    ("run", "cutover", "finalize"),
+    ("run", "cutover", "rollback", "cutover"),
+    ("run", "cutover", "rollback", "abandon"),
+)
+SNAPSHOT_CHAIN = ("snapshot", "run", "cutover", "rollback", "cutover")
+SENDERS = ("cutover", "rollback", "finalize", "abandon")
+"""Commands whose events bear their name; all others are sent by `run`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A kind of source, and commands that are given one after the other."""
+
+    kind: Kind
+    commands: tuple[str, ...]
+    publishes: bool = False
+    """Whether `run` makes a new state directory, and the old one stays as it is."""
+
+    def __str__(self) -> str:
+        how = ", published" if self.publishes else ""
+        return f"{self.kind.name}{how}: {', '.join(self.commands)}"
+
+    def set_up(self, template: Path, base: Path) -> Path:
+        """Make a fresh directory with a copy of the source and the spec, whose path is returned."""
+        base.mkdir(parents=True)
+        shutil.copytree(template / self.kind.directory, base / self.kind.directory)
+        spec = base / SPEC_FILE
+        target = f'path = "{PUBLISHED}"\n' if self.publishes else ""
+        spec.write_text(f'name = "{NAME}"\nwork_dir = "{WORK_DIR}"\n{self.kind.spec}{target}', encoding="utf-8")
+        return spec
+
+
+def owner(event: str) -> str:
+    """The command that sends it."""
+    prefix = event.partition(".")[0]
+    return prefix if prefix in SENDERS else "run"
+
+
+def missing_commands() -> list[str]:
+    """What this version cannot do yet."""
+    return [name for name in COMMANDS if name not in migrate.__all__] if SKIP_MISSING_COMMANDS else []
+
+
+def scenarios() -> list[Scenario]:
+    """All that can be performed."""
+    missing = set(missing_commands())
+    published = [Scenario(kind, commands, publishes=True) for commands in PUBLISHED_CHAINS for kind in KINDS]
+    in_place = [Scenario(kind, commands) for commands in CHAINS for kind in KINDS]
+    every = [*published, *in_place, Scenario(SNAPSHOT, SNAPSHOT_CHAIN)]
+    return [scenario for scenario in every if not missing & set(scenario.commands)]
+
+
+def required_events() -> list[str]:
+    """Every event to be killed at, in the order in which they come."""
+    missing = set(missing_commands())
+    return [event for event in EVENTS if event not in SENT_ON_FAILURE and owner(event) not in missing]

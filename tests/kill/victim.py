@@ -1,0 +1,99 @@
+"""One command of one migration, in a process that is killed: by itself at an event, or from outside."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+import click
+
+if TYPE_CHECKING:
+    from migrate.events import Event
+
+COMMANDS = ("snapshot", "run", "cutover", "rollback", "finalize", "abandon")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a victim does, and when it dies: never, where neither `at` nor `after` says so."""
+
+    spec: str
+    command: str
+    events: str | None = None
+    """The file that every event's name is appended to."""
+    at: str | None = None
+    occurrence: int = 1
+    after: float | None = None
+    """Seconds until it is killed from outside."""
+
+
+@dataclass(slots=True)
+class Suicide:
+    """A listener that writes down every event, and kills its process, with no time for anything, at one of them."""
+
+    order: Order
+    seen: Counter[str] = field(default_factory=Counter)
+
+    def __call__(self, event: Event) -> None:
+        self.seen[event.name] += 1
+        is_last = event.name == self.order.at and self.seen[event.name] == self.order.occurrence
+        if self.order.events is not None:
+            _append(self.order.events, event.name, durably=is_last)
+        if is_last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _append(file: str, line: str, *, durably: bool) -> None:
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.write(descriptor, line.encode() + b"\n")
+        if durably:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def perform(order: Order) -> int:
+    """The exit code of the command, where it lives to see it. Imports only here: its caller may want to fork first."""
+    from migrate.errors import MigrationError
+    from migrate.spec import load_spec
+
+    command = cast("Callable[..., object]", getattr(importlib.import_module("migrate"), order.command))
+    try:
+        command(load_spec(order.spec), on_event=Suicide(order))
+    except MigrationError as error:
+        print(f"{type(error).__name__}: {error.message}\nnext: {error.hint}", file=sys.stderr)
+        return int(error.exit_code)
+    except Exception:  # noqa: BLE001 - a bug, whichever it is, is told as such
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+@click.command()
+@click.argument("spec", type=click.Path(exists=True, dir_okay=False))
+@click.option("--command", type=click.Choice(COMMANDS), default="run", show_default=True)
+@click.option("--events", type=click.Path(), help="Append every event's name here.")
+@click.option("--at", help="Die at this event.")
+@click.option("--occurrence", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--after", type=float, help="Be killed from outside after so many seconds.")
+def main(*, spec: str, command: str, events: str | None, at: str | None, occurrence: int, after: float | None) -> None:
+    """Perform one command of the migration that SPEC describes, and die on the way."""
+    order = Order(spec, command, events, at, occurrence, after)
+    if after is None:
+        sys.exit(perform(order))
+    from tests.kill.zygote import fulfil
+
+    outcome = fulfil(order, log=None)
+    sys.exit(128 + signal.SIGKILL if outcome.killed else outcome.code)
+
+
+if __name__ == "__main__":
+    main()

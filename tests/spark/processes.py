@@ -1,0 +1,39 @@
+"""Process trees, as the system knows them: whose child, which command, and an end for all of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+
+
+def parent_of(pid: int) -> int:
+    return int(_ps("ppid", pid))
+
+
+def command_of(pid: int) -> str:
+    """The command line; empty where there is no such process."""
+    return _ps("args", pid)
+
+
+def _ps(column: str, pid: int) -> str:
+    command = ["ps", "-ww", "-o", f"{column}=", "-p", str(pid)]
+    asked = subprocess.run(command, capture_output=True, text=True, check=False)
+    return asked.stdout.strip()
+
+
+def kill_session(leader: int) -> None:
+    """SIGKILL to every process group of a session: pyspark's daemon and its workers have one of their own."""
+    for group in set(_groups(leader)):
+        with suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+
+
+def _groups(leader: int) -> Iterator[int]:
+    listed = subprocess.run(["ps", "-e", "-o", "pid="], capture_output=True, text=True, check=True)
+    for pid in map(int, listed.stdout.split()):
+        with suppress(ProcessLookupError, PermissionError):
+            if os.getsid(pid) == leader:
+                yield os.getpgid(pid)

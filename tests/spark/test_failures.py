@@ -1,0 +1,103 @@
+"""Workers that die while a run goes on: they cost time, never a record, and no chunk is committed twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.spark.processes import command_of, parent_of
+from tests.spark.scene import Calm, assert_right, make_scene, run_calmly, submitting
+from tests.support import tree_state
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+WAITS_TO_BE_KILLED = """
+def convert(record):
+    if record.key in (b"key-00000777", b"key-00003210") and is_rewriting() and is_first(record.key.decode()):
+        note(f"at {record.key.decode()}")
+        wait_until(lambda: False)
+    return converted(record)
+"""
+
+DIES_TWICE = """
+def convert(record):
+    if record.key == b"key-00001234" and is_rewriting():
+        times = note("deaths")
+        if times == 1:
+            os._exit(0)
+        if times == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return converted(record)
+"""
+
+DIES_WHILE_POISONED = """
+def convert(record):
+    if record.key == b"key-00002345" and (MARKS / "poison").exists() and is_rewriting():
+        note("deaths")
+        os._exit(9)
+    return converted(record)
+"""
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Calm:
+    return run_calmly(tmp_path_factory.mktemp("calm"))
+
+
+def test_on_a_cluster_a_killed_executor_costs_no_record_nor_does_a_killed_worker(tmp_path: Path, calm: Calm) -> None:
+    """The JVM above the Python worker in the middle of one chunk, the Python worker alone in that of another one."""
+    scene = make_scene(tmp_path / "scene", WAITS_TO_BE_KILLED)
+    source = tree_state(scene.folder / "old")
+    with submitting(scene, "local-cluster[2,1,1024]") as job:
+        executor = parent_of(job.await_note("at key-00000777")["daemon"])
+        assert "CoarseGrainedExecutorBackend" in command_of(executor)
+        os.kill(executor, signal.SIGKILL)
+        os.kill(job.await_note("at key-00003210")["pid"], signal.SIGKILL)
+        assert_right(scene, job.end(), calm, source)
+
+
+def test_killed_python_workers_cost_no_record(tmp_path: Path, calm: Calm) -> None:
+    scene = make_scene(tmp_path / "scene", WAITS_TO_BE_KILLED)
+    source = tree_state(scene.folder / "old")
+    with submitting(scene, "local[2]") as job:
+        for key in ("key-00000777", "key-00003210"):
+            worker = job.await_note(f"at {key}")
+            assert "pyspark.daemon" in command_of(worker["pid"])
+            os.kill(worker["pid"], signal.SIGKILL)
+        assert_right(scene, job.end(), calm, source)
+
+
+def test_a_chunk_may_fail_twice(tmp_path: Path, calm: Calm) -> None:
+    """By an exit that looks like success, then by a signal."""
+    scene = make_scene(tmp_path / "scene", DIES_TWICE)
+    source = tree_state(scene.folder / "old")
+    with submitting(scene, "local[2]") as job:
+        assert_right(scene, job.end(), calm, source)
+    assert len(scene.notes("deaths")) == 3
+    assert not list(scene.home.rglob("*.breadcrumb"))
+
+
+def test_a_chunk_that_always_fails_ends_the_run_and_a_mended_one_resumes_it(tmp_path: Path, calm: Calm) -> None:
+    scene = make_scene(tmp_path / "scene", DIES_WHILE_POISONED)
+    source = tree_state(scene.folder / "old")
+    poison = scene.marks / "poison"
+    poison.touch()
+    with submitting(scene, "local[2]") as job:
+        failed = job.end()
+    assert failed.exit_code == 3, failed.errors
+    assert '"key-00002345"' in failed.errors
+    assert "next:" in failed.errors
+    assert not (scene.folder / "new").exists()
+    assert len(scene.notes("deaths")) == 3
+    finished = scene.chunks
+    assert finished
+
+    poison.unlink()
+    with submitting(scene, "local[2]", name="rerun") as job:
+        resumed = job.end()
+    assert_right(scene, resumed, calm, source)
+    assert resumed.report["chunks_done_before"] == len(finished)
+    assert scene.chunks[: len(finished)] == finished
