@@ -133,15 +133,17 @@ def open_state(
     timestamp: int | None = None,
     other_stores: Mapping[str, str] | None = None,
     exactly_once: bool = False,
+    in_place: bool = False,
 ) -> Verdict:
-    """Open a copy of a state directory with Kafka Streams, and compare it with what it must hold.
+    """Open a copy of a state directory with Kafka Streams, or `in_place` itself, and compare it with what it must hold.
 
-    Writes to the copy, reopens it and compares again. `timestamp` is that of expected records without one.
+    Writes to it, reopens it and compares again. `timestamp` is that of expected records without one.
     """
     tasks = sorted(path.name for path in expected.iterdir())
     with tempfile.TemporaryDirectory() as scratch:
-        copy = Path(scratch) / app_dir.name
-        shutil.copytree(app_dir, copy, symlinks=True)
+        copy = app_dir if in_place else Path(scratch) / app_dir.name
+        if not in_place:
+            shutil.copytree(app_dir, copy, symlinks=True)
         options = _options(copy, {store: kind, **(other_stores or {})}, tasks) | {"--expected": str(expected)}
         if timestamp is not None:
             options["--timestamp"] = str(timestamp)
