@@ -195,4 +195,4 @@ class _Clock:
         try:
             yield
         finally:
-            self.seconds[name] = round(time.monotonic() - started, 3)
+            self.seconds[name] = round(self.seconds.get(name, 0.0) + time.monotonic() - started, 3)

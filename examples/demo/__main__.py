@@ -1,4 +1,6 @@
-"""Copy a state directory that Kafka Streams 4.0.1 wrote, migrate it on Spark, and show records before and after.
+"""Copy a state directory that Kafka Streams 4.0.1 wrote, migrate it on Spark, kill that half-way, and resume.
+
+Then show records before and after.
 
 `make demo` runs it; everything it makes lies in build/demo.
 """
@@ -7,8 +9,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -16,13 +21,14 @@ from rich.console import Console
 from rich.table import Table
 
 from formats import get_format
-from migrate import load_spec, open_store
+from migrate import load_spec, open_store, status
 from migrate.spec import Spec
 
 ROOT = Path(__file__).resolve().parents[2]
 STATE = ROOT / "tests/fixtures/kafka-streams-4.0.1/orders-app"
 FOLDER = ROOT / "build/demo"
 SHOWN = 4
+ENOUGH_CHUNKS = 5
 
 
 def main() -> None:
@@ -33,15 +39,30 @@ def main() -> None:
     submit = [str(Path(sys.executable).with_name("spark-submit")), "--master", "local[2]"]
     command = [*submit, str(ROOT / "jobs/migrate_job.py"), "--spec", str(spec_file)]
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-    console.print(f"[bold]$ {' '.join(os.path.relpath(part) if part.startswith('/') else part for part in command)}")
+    spec = load_spec(spec_file)
+    shown = " ".join(os.path.relpath(part) if part.startswith("/") else part for part in command)
+    console.print(f"[bold]$ {shown}")
+    _kill_half_way(console, command, spec)
+    console.print(f"[bold]$ {shown}")
     exit_code = subprocess.run(command, check=False).returncode
     if exit_code == 0:
-        spec = load_spec(spec_file)
         _show_before_and_after(console, spec)
         console.print("The work_dir, plan, ledger and chunks are in build/demo/work. See also:")
         console.print("  .venv/bin/stateferry status build/demo/migration.toml")
         console.print("  .venv/bin/stateferry inspect build/demo/state-v2/orders-app --digest")
     sys.exit(exit_code)
+
+
+def _kill_half_way(console: Console, command: list[str], spec: Spec) -> None:
+    """As a power switch would: everything that the command started, as soon as some chunks are done."""
+    with subprocess.Popen(command, start_new_session=True) as job:
+        while job.poll() is None and status(spec).totals.chunks < ENOUGH_CHUNKS:
+            time.sleep(0.05)
+        with suppress(ProcessLookupError):
+            os.killpg(job.pid, signal.SIGKILL)
+    found = status(spec)
+    done = found.chunks_planned - found.chunks_left
+    console.print(f"[bold]killed (SIGKILL), with {done} of {found.chunks_planned} chunks done; the same command again:")
 
 
 def _show_before_and_after(console: Console, spec: Spec) -> None:
