@@ -146,7 +146,7 @@ def check_can_be_exchanged(spec: Spec, source: Source) -> None:
             if foreign := foreign_entries(directory):
                 raise RefusedError(
                     f"{directory} holds {foreign[0]}, which is not RocksDB's: it would leave with the old store",
-                    hint="move it elsewhere, or name a [target] path: the old directory then stays where it is, as it is",
+                    hint="move it elsewhere, or name a [target] path: the old directory then stays as it is",
                 )
 
 
