@@ -6,7 +6,7 @@ from migrate.errors import RefusedError
 from migrate.events import Listener, ignore
 from migrate.identity import check_identity, spec_identity
 from migrate.interruption import Stop
-from migrate.ledger import Step, read_ledger
+from migrate.ledger import Row, Step, read_ledger
 from migrate.plan_model import load_plan
 from migrate.progress_state import committed_receipts, pending_chunks
 from migrate.report import VerifyReport
@@ -18,7 +18,7 @@ from migrate.steps.publish import published_path
 from migrate.steps.verify import Mode, NewStores, compare, mismatch_error
 from migrate.stores.lock import check_unlocked
 from migrate.switching.journal import last_switch
-from migrate.switching.states import NEXT, STATES
+from migrate.switching.states import HALF_DONE, NEXT, STATES
 from migrate.system_errors import system_errors_explained
 
 _MOVED_ON = "has an application written to the published directory since? else do not use it, and report this"
@@ -43,9 +43,7 @@ def verify(
     """
     plan = load_plan(spec.home)
     rows = read_ledger(spec.home)
-    step, _ = last_switch(rows)
-    if step not in (None, Step.CUT_OVER, Step.ROLLED_BACK):
-        raise RefusedError(f"the migration {spec.name!r} cannot be verified: {STATES[step]}", hint=NEXT[STATES[step]])
+    step = _settled_step(spec, rows)
     receipts = committed_receipts(rows, spec.home)
     if plan is None or pending_chunks(plan, receipts):
         raise RefusedError(f"the migration {spec.name!r} is not rewritten yet", hint="stateferry run SPEC")
@@ -73,3 +71,12 @@ def verify(
     return VerifyReport(
         name=spec.name, migration_id=plan.migration_id, verification=found, stores=tuple(folders.values())
     )
+
+
+def _settled_step(spec: Spec, rows: list[Row]) -> Step | None:
+    """Raises RefusedError where stores are on the move, or gone."""
+    step, _ = last_switch(rows)
+    if step not in (None, Step.CUT_OVER, Step.ROLLED_BACK):
+        state = f"half way: {STATES[step]}" if step in HALF_DONE else STATES[step]
+        raise RefusedError(f"the migration {spec.name!r} cannot be verified: it is {state}", hint=NEXT[STATES[step]])
+    return step

@@ -15,9 +15,7 @@ from migrate.steps.context import Context
 from migrate.steps.publish import published_path
 from migrate.steps.verify import last_verification
 from migrate.switching.journal import last_switch
-from migrate.switching.states import NEXT, STATES
-
-_HALF_DONE = (Step.CUTTING_OVER, Step.ROLLING_BACK, Step.FINALIZING)
+from migrate.switching.states import HALF_DONE, NEXT, STATES
 
 
 def report_of_finished(context: Context, rows: list[Row]) -> RunReport | None:
@@ -28,7 +26,7 @@ def report_of_finished(context: Context, rows: list[Row]) -> RunReport | None:
     if plan is None or (path is None and step in (None, Step.ROLLED_BACK)):
         return None
     check_identity(plan, spec_identity(context.spec, context.ref))
-    if step in _HALF_DONE:
+    if step in HALF_DONE:
         raise RefusedError(f"the migration {context.spec.name!r} is half way: {STATES[step]}", hint=NEXT[STATES[step]])
     if path is not None and step is not Step.FINALIZED and not path.is_dir():
         raise RefusedError(

@@ -80,12 +80,11 @@ def _files_digest(directories: dict[str, Path]) -> str:
     return _digest(json.dumps({database: file_states(directory) for database, directory in directories.items()}))
 
 
-def check_snapshot(home: Path, source: Source, identity: dict[str, str]) -> None:
+def check_snapshot(folder: Path, source: Source, identity: dict[str, str]) -> None:
     """Raises SourceChangedError where the snapshot is not of the source as it was checked: its owner ran in between."""
     for partition in source.partitions:
         for database in partition.databases:
-            snapshot = snapshot_directory(home, partition, database)
-            if _store_digest(snapshot) != identity[_store_name(partition, database)]:
+            if _store_digest(folder / partition.id / database) != identity[_store_name(partition, database)]:
                 raise SourceChangedError(
                     f"store partition {partition.id} changed while its snapshot was taken",
                     hint="stop the application (all instances and standbys), then run the command again",

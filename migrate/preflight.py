@@ -12,6 +12,7 @@ from migrate.plan_model import DatabasePlan
 from migrate.publishing import check_can_be_carried_over
 from migrate.source import Source
 from migrate.spec import Spec
+from migrate.stores.exchange import can_rename
 from migrate.stores.files import total_size
 from migrate.stores.layout import foreign_entries
 
@@ -136,10 +137,10 @@ def check_can_be_exchanged(spec: Spec, source: Source) -> None:
                 f"{live} is a {kind}, which cannot be exchanged with the new store",
                 hint="put a plain directory there, or name a [target] path",
             )
-        if live.stat().st_dev != parent.stat().st_dev:
+        if live.stat().st_dev != parent.stat().st_dev or not can_rename(parent, live.parent):
             raise RefusedError(
-                f"work_dir {spec.home.parent} and {live} are on different file systems, which nothing can exchange at "
-                "once",
+                f"work_dir {spec.home.parent} and {live} are on different file systems or mounts, which nothing can "
+                "exchange at once",
                 hint="put work_dir on the file system of the state directory, or name a [target] path",
             )
         for directory in partition.directories(source.path).values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,10 +101,12 @@ def snapshot_directory(home: Path, partition: StorePartition, database: str) -> 
     return home / "snapshot" / partition.id / database
 
 
-def take_snapshot(source: Source, home: Path, *, mode: str, run_id: str, is_for_later: bool = False) -> None:
+def take_snapshot(
+    source: Source, home: Path, *, mode: str, run_id: str, is_for_later: bool, check: Callable[[Path], None]
+) -> None:
     """Hard-link what never changes, copy what a restarted owner appends to; LOCK neither (I8).
 
-    The whole snapshot appears under its name or not at all.
+    The whole snapshot appears under its name or not at all; `check` looks at it before and raises where it is not to.
     """
     final = home / "snapshot"
     temporary = home / f"snapshot-{run_id}.tmp"
@@ -112,6 +115,7 @@ def take_snapshot(source: Source, home: Path, *, mode: str, run_id: str, is_for_
             _snapshot_database(directory, temporary / partition.id / database, mode=mode)
     write_durably(temporary / _RECORD, _record(source, is_for_later=is_for_later).model_dump_json(indent=1).encode())
     source.check_stopped()
+    check(temporary)
     _replace(final, temporary)
     fsync_directory(home)
 

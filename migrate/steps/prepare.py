@@ -66,8 +66,7 @@ def prepare(context: Context, ground: Ground, ledger: Ledger) -> Plan:
     stored = ground.stored
     if not ground.is_snapshot_current:
         ledger.check_not_fenced()
-        _take_snapshot(context, ground.source)
-        check_snapshot(context.home, ground.source, ground.identity)
+        _take_snapshot(context, ground.source, ground.identity, is_for_later=False)
     if stored is not None and stored.chunk_size == context.spec.run.chunk_size:
         return stored
     plan = make_plan(
@@ -99,8 +98,7 @@ def prepare_snapshot(context: Context) -> Path:
     check_space(spec, plan_databases(source, context.conversion), copied_bytes=_bytes_to_copy(spec, source))
     identity = store_identity(source)
     context.notify("source.checked", source=source)
-    _take_snapshot(context, source, is_for_later=True)
-    check_snapshot(context.home, source, identity)
+    _take_snapshot(context, source, identity, is_for_later=True)
     return context.home / "snapshot"
 
 
@@ -111,10 +109,16 @@ def check_unchanged(context: Context, plan: Plan) -> None:
     check_identity(plan, store_identity(source))
 
 
-def _take_snapshot(context: Context, source: Source, *, is_for_later: bool = False) -> None:
+def _take_snapshot(context: Context, source: Source, identity: dict[str, str], *, is_for_later: bool) -> None:
     make_directories(context.home)
-    mode = context.spec.run.snapshot
-    take_snapshot(source, context.home, mode=mode, run_id=context.run_id, is_for_later=is_for_later)
+    take_snapshot(
+        source,
+        context.home,
+        mode=context.spec.run.snapshot,
+        run_id=context.run_id,
+        is_for_later=is_for_later,
+        check=lambda folder: check_snapshot(folder, source, identity),
+    )
     context.notify("snapshot.taken")
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 _RENAME_SWAP = 2
+_NOTHING = ".stateferry-nothing"
 _UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
@@ -37,6 +38,18 @@ def exchange(first: Path, second: Path) -> None:
         return
     kind = ExchangeUnsupportedError if number in _UNSUPPORTED else OSError
     raise kind(number, os.strerror(number), str(first), None, str(second))
+
+
+def can_rename(folder: Path, other: Path) -> bool:
+    """Whether names can move between two directories: not across file systems, nor across two mounts of one.
+
+    Asked by renaming what is not there, which Linux refuses across mounts before it looks for the name.
+    """
+    try:
+        (folder / _NOTHING).rename(other / _NOTHING)
+    except OSError as error:
+        return error.errno != errno.EXDEV and folder.stat().st_dev == other.stat().st_dev
+    return True
 
 
 def can_exchange(folder: Path) -> bool:

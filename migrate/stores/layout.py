@@ -13,7 +13,7 @@ _WAL = re.compile(r"\d+\.log")
 _META = re.compile(r"CURRENT|IDENTITY|(MANIFEST|OPTIONS)-\d+|rocksdict-config\.json")
 
 
-_LEFT_BEHIND = re.compile(r"LOCK|LOG(\.old\.\d+)?|archive|\d+\.dbtmp|.+\.trash|OPTIONS-\d+\.dbtmp")
+_LEFT_BEHIND = re.compile(r"LOCK|LOG(\.old\.\d+)?|archive|stateferry\.json|\d+\.dbtmp|.+\.trash|OPTIONS-\d+\.dbtmp")
 
 
 def is_immutable(name: str) -> bool:

@@ -98,7 +98,10 @@ def holding_locks(files: Iterable[Path]) -> Iterator[Callable[[], None]]:
                 raise RefusedError("the process that held the lock files has died", hint="run the command again")
             check_unlocked(paths, but=child.pid)
 
-        yield check
+        try:
+            yield check
+        finally:
+            child.kill()
 
 
 def _check_is(file: Path, descriptor: int) -> None:

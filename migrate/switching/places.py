@@ -63,6 +63,18 @@ class Places:
         """The application finds the new store, or what became of it."""
         return self.old_store != self.live
 
+    @property
+    def new_store(self) -> Path:
+        """Where the new store is now, or what became of it."""
+        if self._aside.exists():
+            return self._aside
+        return self.live if self.is_switched and self.at(self.slot) != "new" else self.slot
+
+    @property
+    def _aside(self) -> Path:
+        """Where a rollback in two renames puts what stood in live."""
+        return self.old.with_name(f".{self.old.name}.new")
+
     def bring_new(self) -> None:
         """The new store goes where the application looks, the old one into the slot; nothing where that is done."""
         if self.at(self.slot) == "new":
@@ -70,11 +82,13 @@ class Places:
 
     def bring_old(self) -> None:
         """The old store goes where the application looks, and what stands there into the slot."""
-        aside = self.old.with_name(f".{self.old.name}.new")
         if self.at(self.slot) == "old":
-            self._swap(aside)
-        if aside.exists() and not self.slot.exists():
-            aside.rename(self.slot)
+            self._swap(self._aside)
+        elif self.at(self.old) == "old" and not self.live.exists():  # a cut-over died between two renames
+            self._make_room()
+            self.old.rename(self.live)
+        if self._aside.exists() and not self.slot.exists():
+            self._aside.rename(self.slot)
 
     def _swap(self, aside: Path) -> None:
         """Exchange slot and live; where the file system cannot, in two renames, by way of `aside`."""
@@ -105,8 +119,8 @@ class Places:
             self.slot.rename(self.old)
 
     def unshelve_old(self) -> None:
-        """Back into the slot, from where it can be exchanged."""
-        if self.at(self.old) == "old":
+        """Back into the slot, from where it can be exchanged; nothing where the new store never left it."""
+        if self.at(self.old) == "old" and not self.slot.exists():
             self.slot.parent.mkdir(parents=True, exist_ok=True)
             self.old.rename(self.slot)
 

@@ -74,8 +74,7 @@ def _check_new_unwritten(every: list[Places]) -> None:
 
 def _is_written(places: Places) -> bool:
     """Whether the new store, wherever it stands, is not as it was at the cut-over."""
-    new = places.live if places.is_switched else places.slot
-    return not is_as_it_was(places, new, places.entry.new_state)
+    return not is_as_it_was(places, places.new_store, places.entry.new_state)
 
 
 def _carry_out(migration: Migration, every: list[Places], check_nobody_came: Callable[[], None]) -> None:

@@ -14,6 +14,9 @@ STATES: dict[Step, State] = {
     Step.FINALIZED: "finalized",
 }
 
+HALF_DONE = (Step.CUTTING_OVER, Step.ROLLING_BACK, Step.FINALIZING)
+"""Only the verb that began it, or `rollback`, goes on from here."""
+
 NEXT: dict[State, str] = {
     "cutting over": "stateferry cutover SPEC finishes the cut-over; stateferry rollback SPEC goes back",
     "cut over": (

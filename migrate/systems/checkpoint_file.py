@@ -36,14 +36,19 @@ def format_checkpoint(lines: Sequence[Line]) -> str:
     return "\n".join(["0", str(len(lines)), *(f"{topic} {number} {offset}" for topic, number, offset in lines), ""])
 
 
-def store_of(topic: str, *, application: str, stores: Iterable[str]) -> str | None:
-    """Whose changelog a topic is; None: of no store here (a store may use its source topic as its changelog).
+def owners_of(topics: Sequence[str], *, application: str, stores: Iterable[str]) -> list[str | None]:
+    """Whose changelog each topic of a task is; None: of no store here (a source topic may serve as a changelog).
 
-    `<application.id>-<store>-changelog`, where another prefix may be configured in place of the application's id.
+    `<application.id>-<store>-changelog`. Another prefix may be configured in place of the application's id: a topic
+    that ends like a store's is its own, unless the store has its line under the usual name.
     """
     names = sorted(stores, key=len, reverse=True)
-    if (exact := next((name for name in names if topic == f"{application}-{name}-changelog"), None)) is not None:
-        return exact
+    usual = {f"{application}-{name}-changelog": name for name in names}
+    named = {usual[topic] for topic in topics if topic in usual}
+    return [usual.get(topic) or _by_ending(topic, [name for name in names if name not in named]) for topic in topics]
+
+
+def _by_ending(topic: str, names: Sequence[str]) -> str | None:
     return next((name for name in names if topic.endswith(f"-{name}-changelog")), None)
 
 

@@ -30,9 +30,9 @@ from migrate.systems.checkpoint_file import (
     CHECKPOINT,
     OFFSET_UNKNOWN,
     format_checkpoint,
+    owners_of,
     read_checkpoint,
     replace_lines,
-    store_of,
 )
 
 TASK = re.compile(r"(\d+)_(\d+)")
@@ -171,7 +171,8 @@ def _are_of(path: Path, partition: StorePartition, lines: Sequence[Line]) -> lis
     task = path / partition.task
     folders = [*task.glob("rocksdb/*"), *(folder for folder in task.glob("*") if folder.name != "rocksdb")]
     stores = {folder.name for folder in folders if folder.is_dir()} | {partition.store}
-    return [store_of(topic, application=path.name, stores=stores) == partition.store for topic, _, _ in lines]
+    owners = owners_of([topic for topic, _, _ in lines], application=path.name, stores=stores)
+    return [owner == partition.store for owner in owners]
 
 
 def _holds_offset(directory: Path) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from migrate.errors import ExitCode, FencedError, RefusedError
-from migrate.ledger import LEDGER_SCHEMA, Ledger, Row, Step, chunk_row, read_ledger
+from migrate.ledger import LEDGER_SCHEMA, Ledger, Row, Step, chunk_row, read_ledger, readable_ledger
 from migrate.receipt import Receipt
 from tests.migrate.builders import receipt
 
@@ -67,6 +67,20 @@ def test_a_second_run_fences_the_first_one_off(tmp_path: Path) -> None:
     second.commit(chunk_row(receipt(number=2)))
     numbers = [Receipt.model_validate_json(row.detail).number for row in read_ledger(tmp_path) if row.step == "chunk"]
     assert numbers == [0, 2]
+
+
+def test_the_number_of_a_torn_commit_stays_taken(tmp_path: Path) -> None:
+    """Or a run that was fenced off could commit after all."""
+    first = Ledger(tmp_path, "m", "r1")
+    Ledger(tmp_path, "m", "r2")
+    newest = max((tmp_path / "ledger" / "_delta_log").glob("*.json"))
+    newest.write_bytes(newest.read_bytes()[:40])
+
+    assert [row.run_id for row in readable_ledger(tmp_path)] == ["r1"]
+
+    with pytest.raises(FencedError):
+        first.commit(chunk_row(receipt()))
+    assert [row.run_id for row in Ledger(tmp_path, "m", "r3").rows] == ["r1", "r3"]
 
 
 def test_another_migrations_ledger_is_refused_and_unchanged(tmp_path: Path) -> None:
@@ -147,6 +161,22 @@ def test_a_commit_is_synced_before_it_counts(tmp_path: Path, monkeypatch: pytest
     log = tmp_path / "ledger" / "_delta_log"
     assert [path.suffix for path in synced[:2]] == [".parquet", ".json"]
     assert synced[1:] == [log / "00000000000000000002.json", tmp_path / "ledger", log]
+
+
+def test_what_is_found_is_synced_before_anything_follows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run that wrote the newest commit may have been killed before it was durable."""
+    Ledger(tmp_path, "m", "r1").commit(chunk_row(receipt()))
+    log = tmp_path / "ledger" / "_delta_log"
+    synced: list[tuple[Path, int]] = []
+    real = os.fsync
+
+    def spy(descriptor: int) -> None:
+        synced.append((Path(f"/proc/self/fd/{descriptor}").resolve(), len(list(log.glob("*.json")))))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", spy)
+    Ledger(tmp_path, "m", "r2")
+    assert {(log / "00000000000000000002.json", 3), (log, 3)} <= set(synced)
 
 
 def test_more_commits_than_a_checkpoint_takes(tmp_path: Path) -> None:

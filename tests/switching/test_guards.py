@@ -152,7 +152,7 @@ def test_nothing_is_verified_in_the_middle_of_a_switch(spec: Spec) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         cutover(spec, on_event=stop)
-    with pytest.raises(RefusedError, match="cannot be verified: cutting over"):
+    with pytest.raises(RefusedError, match="cannot be verified: it is half way: cutting over"):
         verify(spec)
     assert status(spec).state == "cutting over"
 

@@ -1,0 +1,21 @@
+"""Snapshots: what the owner appends to is its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from migrate import run
+from tests.support import make_store, numbered, open_store, raw_spec, read_family
+
+
+def test_what_an_owner_changes_in_place_is_copied(tmp_path: Path) -> None:
+    spec = raw_spec(tmp_path, make_store(tmp_path / "old", numbered(50)), target={"path": None})
+    run(spec)
+    shared = {
+        path.suffix for path in (spec.home / "snapshot").rglob("*") if path.is_file() and path.stat().st_nlink > 1
+    }
+    assert shared == {".sst"}
+    with open_store(tmp_path / "old") as database:
+        database[b"late"] = b"late"
+    (partition,) = [path for path in (spec.home / "snapshot").iterdir() if path.is_dir()]
+    assert read_family(partition) == numbered(50)

@@ -1,0 +1,127 @@
+"""The mutants of a switch: cut-over, rollback, finalize, abandon."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_UNVERIFIED = """\
+    if refuted_folders(rows, home) & set(folders.values()):
+        raise RefusedError(f"the new stores of {spec.name!r} were found wrong", hint=f"{_RUN} makes them again")
+    if spec.run.verify != "off" and verified_folders(rows, home) != set(folders.values()):
+        raise RefusedError(f"the new stores of {spec.name!r} are not verified", hint=f"{_RUN} verifies them")
+"""
+
+SWITCHING: tuple[Mutant, ...] = (
+    Mutant(
+        name="two-renames-for-an-exchange",
+        claim="switch",
+        file="migrate/switching/places.py",
+        old="                exchange(self.slot, self.live)\n",
+        new="                raise ExchangeUnsupportedError\n",
+        tests=("tests/switching/test_claims.py::test_between_two_renames_no_store_partition_is_without_a_store",),
+    ),
+    Mutant(
+        name="exchange-not-synced",
+        claim="switch",
+        file="migrate/switching/places.py",
+        old="        fsync_directory(folder)\n",
+        new="        pass\n",
+        tests=("tests/switching/test_claims.py::test_every_move_is_synced_before_it_is_said_to_be_done",),
+    ),
+    Mutant(
+        name="position-not-lowered-first",
+        claim="switch",
+        file="migrate/switching/migration.py",
+        old="            return first.lowest(second)\n",
+        new="            return first\n",
+        tests=(
+            "tests/switching/test_short_downtime.py::test_the_position_is_never_ahead_of_the_store_that_stands_there",
+        ),
+    ),
+    Mutant(
+        name="position-raised-first",
+        claim="switch",
+        file="migrate/switching/migration.py",
+        old="            return first.lowest(second)\n",
+        new="            return second\n",
+        tests=("tests/switching/test_claims.py::test_a_rollback_lowers_positions_before_it_exchanges",),
+    ),
+    Mutant(
+        name="cut-over-without-intent",
+        claim="switch",
+        file="migrate/switching/cutover.py",
+        old="migration.record(Step.CUTTING_OVER, journal)",
+        new="pass",
+        tests=("tests/switching/test_claims.py::test_a_switch_that_was_killed_half_way_can_be_taken_back",),
+    ),
+    Mutant(
+        name="locks-not-held-meanwhile",
+        claim="I6",
+        file="migrate/switching/migration.py",
+        old="        return holding_locks([*locks,",
+        new="        return holding_locks([] and [*locks,",
+        tests=("tests/switching/test_claims.py::test_nobody_can_open_the_stores_meanwhile[cutover.exchanged]",),
+    ),
+    Mutant(
+        name="unverified-cut-over",
+        claim="switch",
+        file="migrate/switching/intent.py",
+        old=_UNVERIFIED,
+        new="",
+        tests=(
+            "tests/switching/test_claims.py::test_what_did_not_stand_the_verification_is_not_cut_over",
+            "tests/switching/test_claims.py::test_what_is_not_verified_is_not_cut_over",
+        ),
+    ),
+    Mutant(
+        name="changed-source-cut-over",
+        claim="I6",
+        file="migrate/switching/intent.py",
+        old="    if state.content != then.content and not isinstance(source, SnapshotSource):\n",
+        new="    if state.content != then.content and isinstance(source, SnapshotSource):\n",
+        tests=("tests/switching/test_claims.py::test_an_old_store_that_was_written_to_since_is_not_replaced",),
+    ),
+    Mutant(
+        name="new-writes-lost-unasked",
+        claim="I6",
+        file="migrate/switching/rollback.py",
+        old="    written = [places for places in every if places.is_switched and _is_written(places)]\n",
+        new="    written: list[Places] = []\n",
+        tests=("tests/switching/test_rollback.py::test_writes_to_a_new_store_are_given_up_only_when_told_to",),
+    ),
+    Mutant(
+        name="finalized-before-the-cut-over",
+        claim="switch",
+        file="migrate/switching/finalize.py",
+        old="        if step not in (Step.CUT_OVER, Step.FINALIZING) and",
+        new="        if step is Step.FINALIZED and",
+        tests=("tests/switching/test_finalize_and_abandon.py::test_finalizing_before_the_cutover_is_refused",),
+    ),
+    Mutant(
+        name="ledger-finalized-away",
+        claim="I10",
+        file="migrate/switching/finalize.py",
+        old='FREED = ("old", "new", "chunks", "snapshot")',
+        new='FREED = ("old", "new", "chunks", "snapshot", "ledger")',
+        tests=("tests/switching/test_finalize_and_abandon.py::test_a_finalized_migration_says_so_for_good",),
+    ),
+    Mutant(
+        name="old-store-in-use-finalized",
+        claim="I8",
+        file="migrate/switching/finalize.py",
+        old='        if places.at(places.live) == "old":\n',
+        new='        if places.at(places.live) == "other":\n',
+        tests=("tests/switching/test_guards.py::test_old_stores_are_kept_while_one_is_in_use_again",),
+    ),
+    Mutant(
+        name="old-stores-abandoned",
+        claim="I8",
+        file="migrate/switching/abandon.py",
+        old="    if _holds_old_stores(spec):\n",
+        new="    if spec.source_path == home:\n",
+        tests=(
+            "tests/switching/test_finalize_and_abandon.py::"
+            "test_old_stores_are_not_removed_even_where_the_ledger_is_gone",
+        ),
+    ),
+)
