@@ -35,7 +35,7 @@ def test_one_record_more_in_the_source_is_refused(stopped: Migration) -> None:
     with open_store(stopped.source) as database:
         database[b"key-99999999"] = b"new"
 
-    stopped.refused("not the migration that was begun", "changed since: store state", "remove the migration's folder")
+    stopped.refused("not the migration that was begun", "changed since: store state", "stateferry abandon SPEC")
     stopped.refused("changed since: store state")
 
 
@@ -109,7 +109,7 @@ def test_another_function_of_the_same_name_is_refused(raw: Migration) -> None:
 
 
 def test_another_migration_s_folder_is_refused(stopped: Migration) -> None:
-    append_ledger_row(stopped, migration_id="another")
+    append_ledger_row(stopped, migration_id="another", step="assembled")
 
     stopped.refused("belongs to the migration another", "another name")
 
@@ -130,10 +130,10 @@ def without_chunks(plan: dict[str, object]) -> str:
     ("spoil", "said"),
     [
         (newer_plan, ("has schema 2, this version knows 1", "use the newer Stateferry that wrote it")),
-        (cut_short, ("is damaged", "remove the migration's folder")),
-        (without_chunks, ("is damaged: chunks", "remove the migration's folder")),
-        (lambda _: "", ("is damaged", "remove the migration's folder")),
-        (lambda _: "[]", ("is damaged", "remove the migration's folder")),
+        (cut_short, ("is damaged", "stateferry abandon SPEC")),
+        (without_chunks, ("is damaged: chunks", "stateferry abandon SPEC")),
+        (lambda _: "", ("is damaged", "stateferry abandon SPEC")),
+        (lambda _: "[]", ("is damaged", "stateferry abandon SPEC")),
     ],
     ids=["newer", "cut-short", "without-chunks", "empty", "no-plan"],
 )

@@ -132,7 +132,7 @@ def test_nonsense_for_one_record_fails_its_chunk_and_names_the_key(raw: Migratio
     assert raw.is_planned
 
     raw.module(SAME)
-    raw.refused("changed since: function", "remove the migration's folder")
+    raw.refused("changed since: function", "stateferry abandon SPEC")
 
 
 @pytest.mark.parametrize("result", ["record.value", "exit(0)"])

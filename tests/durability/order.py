@@ -23,15 +23,12 @@ from tests.durability.trace import Call, Op
 _CHANGES = set(Op) - {Op.SYNC, Op.EVENT}
 
 
-def _run(row: Row, home: Path) -> list[Path]:
-    return [home / "snapshot", *home.glob("plan-*.json")]
-
-
 def _chunk(row: Row, home: Path) -> list[Path]:
     receipt = Receipt.model_validate_json(row.detail)
     files = [written.file for written in receipt.written] + [receipt.rejects_file]
     beside = chunk_directory(home, receipt.store_partition, receipt.database) / f"{receipt.attempt}.receipt.json"
-    return [beside, *(home / file for file in files if file is not None)]
+    made_of = [home / "snapshot", *home.glob("plan-*.json")]
+    return [beside, *(home / file for file in files if file is not None), *made_of]
 
 
 def _assembled(row: Row, home: Path) -> list[Path]:
@@ -75,7 +72,7 @@ def _nothing(row: Row, home: Path) -> list[Path]:
 
 
 REFERENTS: dict[Step, Callable[[Row, Path], list[Path]]] = {
-    Step.RUN: _run,
+    Step.RUN: _nothing,
     Step.CHUNK: _chunk,
     Step.ASSEMBLED: _assembled,
     Step.VERIFIED: _compared,

@@ -51,8 +51,8 @@ def test_every_step_is_durable_before_its_row_and_every_row_before_the_next_step
 @pytest.mark.parametrize(
     ("broken", "first"),
     [
-        ("migrate.snapshots:fsync_file", "snapshot.tmp is renamed"),
-        ("migrate.snapshots:fsync_directory", "snapshot.tmp is renamed"),
+        ("migrate.snapshots:fsync_file", ".tmp is renamed"),
+        ("migrate.snapshots:fsync_directory", ".tmp is renamed"),
         ("migrate.rejects:fsync_file", "the receipt of"),
         ("migrate.rewriting:fsync_directory", "the receipt of"),
         ("migrate.ledger:Ledger._sync", "after commit 1"),
@@ -63,7 +63,7 @@ def test_every_step_is_durable_before_its_row_and_every_row_before_the_next_step
         ("migrate.publishing:fsync_tree", "publishing row"),
         ("migrate.publishing:fsync_directory", "published row"),
         ("migrate.stores.files:fsync_directory", "the name of"),
-        ("migrate.stores.files:os.fsync", "is renamed"),
+        ("migrate.stores.files:os.fsync", "after commit 1"),
     ],
 )
 def test_a_sync_that_is_left_out_is_missed(broken: str, first: str, tmp_path: Path) -> None:
