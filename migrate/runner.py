@@ -115,6 +115,7 @@ def _work(context: Context, open_executor: ExecutorOpener, ground: Ground, ledge
         plan = prepare(context, ground, ledger)
         before = acceptable(reconcile(context, plan, ledger), context.spec.run.on_reject)
         context.notify("run.begun", plan=plan, done=before)
+    context.stop.check()
     with ExitStack() as resources:
         with clock.phase("start"):
             executor = resources.enter_context(open_executor(context.spec))
