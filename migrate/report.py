@@ -148,6 +148,7 @@ class SwitchReport(_Report):
     old_stores: Path | None
     """Where the old ones are kept, until `finalize`."""
     changelog: str
+    """What it means for the changelog that the new stores are in use."""
     warnings: tuple[str, ...]
     next_step: str
 

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 STRAGGLES = """
 def receipts():
-    return list(CHUNKS.rglob("000001-*.receipt.json"))
+    return list(CHUNKS.rglob("*-000001-*.receipt.json"))
 
 
 def convert(record):
@@ -60,7 +60,7 @@ def test_a_straggler_that_finishes_after_its_twin_is_committed_by_nobody(tmp_pat
     assert straggler["daemon"] != twin["daemon"], "on another executor"
     assert [note["pid"] for note in scene.notes("overtaken")] == [straggler["pid"]]
 
-    attempts = {file.name.removesuffix(".receipt.json") for file in scene.home.rglob("000001-*.receipt.json")}
+    attempts = {file.name.removesuffix(".receipt.json") for file in scene.home.rglob("*-000001-*.receipt.json")}
     assert len(attempts) == 2, "both finished"
     (loser,) = attempts - _named_by_rows(scene)
     assert list(scene.home.rglob(f"{loser}.*.sst"))
