@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -296,12 +297,19 @@ def _data_files(table: DeltaTable) -> list[Path]:
     return [folder / uri.rpartition("/")[2] for uri in table.file_uris()]
 
 
-def _file_rows(file: Path) -> list[dict[str, Any]]:
-    """The table only grows, so its files are its rows.
+def _file_rows(file: Path) -> tuple[dict[str, Any], ...]:
+    """The table only grows, so its files are its rows."""
+    status = file.stat()
+    return _rows_as_of(file, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=4096)
+def _rows_as_of(file: Path, _mtime_ns: int, _size: int) -> tuple[dict[str, Any], ...]:
+    """Read once: a command looks at the ledger before it opens it, and a thousand small files take a second.
 
     delta-rs's own way to pyarrow ended one process in ten with an abort at exit: its threads outlive the interpreter.
     """
-    return list(pq.ParquetFile(file).read(use_threads=False).to_pylist())
+    return tuple(pq.ParquetFile(file).read(use_threads=False).to_pylist())
 
 
 def _to_arrow(rows: Sequence[Row]) -> pa.Table:
