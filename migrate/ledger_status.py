@@ -70,7 +70,7 @@ def _next_step(spec: Spec, state: State) -> str:
 
 def _state(plan: Plan, rows: list[Row], spec: Spec, *, is_rewritten: bool) -> State:
     step, _ = last_switch(rows)
-    if step is not None:
+    if step is not None and not _was_taken_up_again(rows):
         return STATES[step]
     if published_path(rows) is not None:
         return "published"
@@ -79,3 +79,9 @@ def _state(plan: Plan, rows: list[Row], spec: Spec, *, is_rewritten: bool) -> St
         return "verified" if verified.ok else "mismatch"
     folders = assembled_folders(rows, spec.home)
     return "assembled" if is_rewritten and len(folders) == len(plan.store_partitions) else "rewriting"
+
+
+def _was_taken_up_again(rows: list[Row]) -> bool:
+    """A rollback is over, and a later run has verified what is to be cut over now."""
+    told = [row.step for row in rows if row.step in (Step.ROLLED_BACK, Step.VERIFIED, Step.MISMATCH)]
+    return Step.ROLLED_BACK in told and told[-1] is not Step.ROLLED_BACK and last_switch(rows)[0] is Step.ROLLED_BACK

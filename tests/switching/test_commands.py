@@ -81,7 +81,10 @@ def test_new_writes_are_discarded_by_their_option_alone(orders: Migration) -> No
     write_to(orders.source / ORDERS, family=DATA)
     refused(orders, "rollback", "1 of 3 new stores were written to since the cut-over", "--discard-new-writes")
     done(orders.run("--discard-new-writes", verb="rollback"), "rolled back")
+    done(orders.run(verb="status"), "rolled back")
     refused(orders, "cutover", "are not complete", "stateferry run SPEC")
+    done(orders.run())
+    done(orders.run(verb="status"), "verified", "stateferry cutover SPEC")
     done(orders.run("--cutover"), "cut over")
 
 
