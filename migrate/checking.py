@@ -21,7 +21,7 @@ from migrate.switching.journal import last_switch
 from migrate.switching.states import HALF_DONE, NEXT, STATES
 from migrate.system_errors import system_errors_explained
 
-_MOVED_ON = "has an application written to the published directory since? else do not use it, and report this"
+_MOVED_ON = "has an application written to the new stores since? else do not use it, and report this"
 _RERUN = "stateferry run SPEC assembles the new stores again from their chunks"
 
 
@@ -67,7 +67,8 @@ def verify(
         context.notify("verify.started", mode=mode, records=sum(receipt.records_out for receipt in receipts))
         found = compare(context, executor, plan, stores, mode)
     if not found.ok:
-        raise mismatch_error(found, hint=_MOVED_ON if published is not None else _RERUN)
+        is_in_use = published is not None or step is Step.CUT_OVER
+        raise mismatch_error(found, hint=_MOVED_ON if is_in_use else _RERUN)
     return VerifyReport(
         name=spec.name, migration_id=plan.migration_id, verification=found, stores=tuple(folders.values())
     )

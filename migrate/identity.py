@@ -11,7 +11,7 @@ from migrate.errors import SourceChangedError
 from migrate.functions import ConversionRef, conversion_digest
 from migrate.keyrange import Stored
 from migrate.plan_model import Plan
-from migrate.snapshots import snapshot_directory
+from migrate.snapshots import snapshot_directories
 from migrate.source import Source
 from migrate.spec import Spec
 from migrate.store_partition import StorePartition
@@ -72,8 +72,7 @@ def store_state(directories: dict[str, Path], known: StoreState | None = None) -
 def planned_state(plan: Plan, partition: StorePartition, home: Path) -> StoreState:
     """As a store partition was when its snapshot was taken."""
     content = {database: plan.identity[_store_name(partition, database)] for database in partition.databases}
-    snapshots = {database: snapshot_directory(home, partition, database) for database in partition.databases}
-    return StoreState(content=_digest(json.dumps(content)), files=_files_digest(snapshots))
+    return StoreState(content=_digest(json.dumps(content)), files=_files_digest(snapshot_directories(home, partition)))
 
 
 def _files_digest(directories: dict[str, Path]) -> str:

@@ -70,7 +70,7 @@ def _next_step(spec: Spec, state: State) -> str:
 
 def _state(plan: Plan, rows: list[Row], spec: Spec, *, is_rewritten: bool) -> State:
     step, _ = last_switch(rows)
-    if step is not None and not _was_taken_up_again(rows):
+    if step is not None and not (step is Step.ROLLED_BACK and _was_compared_since(rows)):
         return STATES[step]
     if published_path(rows) is not None:
         return "published"
@@ -81,7 +81,7 @@ def _state(plan: Plan, rows: list[Row], spec: Spec, *, is_rewritten: bool) -> St
     return "assembled" if is_rewritten and len(folders) == len(plan.store_partitions) else "rewriting"
 
 
-def _was_taken_up_again(rows: list[Row]) -> bool:
-    """A rollback is over, and a later run has verified what is to be cut over now."""
+def _was_compared_since(rows: list[Row]) -> bool:
+    """After a rollback: whether a run has taken the migration up again."""
     told = [row.step for row in rows if row.step in (Step.ROLLED_BACK, Step.VERIFIED, Step.MISMATCH)]
-    return Step.ROLLED_BACK in told and told[-1] is not Step.ROLLED_BACK and last_switch(rows)[0] is Step.ROLLED_BACK
+    return told[-1] is not Step.ROLLED_BACK

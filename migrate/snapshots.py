@@ -58,7 +58,7 @@ class SnapshotSource(Source):
 
     def directories(self, partition: StorePartition) -> dict[str, Path]:
         """In the work_dir."""
-        return {database: snapshot_directory(self.home, partition, database) for database in partition.databases}
+        return snapshot_directories(self.home, partition)
 
     def check_stopped(self) -> None:
         """Nobody but us opens a snapshot."""
@@ -98,7 +98,12 @@ def find_snapshot(spec: Spec) -> SnapshotSource:
 
 def snapshot_directory(home: Path, partition: StorePartition, database: str) -> Path:
     """Where the snapshot of a RocksDB directory lies in the work_dir."""
-    return home / "snapshot" / partition.id / database
+    return snapshot_directories(home, partition)[database]
+
+
+def snapshot_directories(home: Path, partition: StorePartition) -> dict[str, Path]:
+    """All those of a store partition, by database."""
+    return partition.below(home / "snapshot" / partition.id)
 
 
 def take_snapshot(

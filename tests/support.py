@@ -8,6 +8,7 @@ import json
 import random
 import shutil
 import struct
+import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pyarrow.parquet as pq
+import pytest
 import xxhash
 from deltalake import DeltaTable
 from rocksdict import (
@@ -231,6 +233,19 @@ def kafka_spec(tmp_path: Path, application: Path, /, **sections: Any) -> Spec:  
     """Plain stores of an application become timestamped."""
     sections = {"source": {"stores": ["orders", "refunds"]}, **sections}
     return make_spec(tmp_path, application, source_format=KEY_VALUE, target_format=TIMESTAMPED, **sections)
+
+
+@contextmanager
+def small_disk(path: Path, size: str) -> Iterator[Path]:
+    """A disk of that size (like `32m`), mounted at `path`; skips the test where this process may not mount one."""
+    path.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", path], capture_output=True, check=False
+    )
+    if done.returncode != 0:
+        pytest.skip(f"this process may not mount a disk: {done.stderr.decode().strip()}")
+    yield path
+    subprocess.run(["umount", path], check=True)
 
 
 def flip_byte(file: Path, at: int) -> None:

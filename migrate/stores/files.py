@@ -46,14 +46,19 @@ def make_directories(path: Path) -> None:
         fsync_directory(folder.parent)
 
 
+def write_synced(path: Path, content: bytes) -> None:
+    """The content is durable; the name is not, before its directory is synced."""
+    with path.open("wb") as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())
+
+
 def write_durably(path: Path, content: bytes) -> None:
     """The whole file or none of it: a file beside it, synced, renamed over."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as out:
-            out.write(content)
-            out.flush()
-            os.fsync(out.fileno())
+        write_synced(temporary, content)
         temporary.replace(path)
     except OSError as error:
         error.filename = error.filename or str(path)  # a write that fails does not say where

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
 from migrate.positions import Positions
 from migrate.store_partition import StorePartition
-from migrate.stores.files import keep_owner
+from migrate.stores.files import keep_owner, write_synced
 from migrate.systems import System
 
 
@@ -31,10 +30,7 @@ def _replace(file: Path, text: str | None, work: Path) -> None:
         file.unlink(missing_ok=True)
     elif text != current:
         temporary = work / f".{file.name}.tmp"
-        with temporary.open("w", encoding="utf-8") as out:
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
+        write_synced(temporary, text.encode())
         if current is not None:
             shutil.copymode(file, temporary)
         keep_owner(file if current is not None else file.parent, temporary)

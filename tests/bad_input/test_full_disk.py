@@ -24,6 +24,7 @@ from tests.bad_input.support import (
     raw_migration,
     raw_records,
 )
+from tests.support import small_disk
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0 or shutil.which("mount") is None, reason="only root may mount a disk"
@@ -41,13 +42,8 @@ os.truncate({filler!r}, os.stat({filler!r}).st_size - {pages} * 4096)
 @pytest.fixture
 def disk(folder: Path) -> Iterator[Path]:
     """A disk of 64 MiB."""
-    path = folder / "disk"
-    path.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", path], capture_output=True, check=False)
-    if done.returncode != 0:
-        pytest.skip(f"this process may not mount a disk: {done.stderr.decode().strip()}")
-    yield path
-    subprocess.run(["umount", path], check=True)
+    with small_disk(folder / "disk", "64m") as path:
+        yield path
 
 
 def leave_free(disk: Path, size: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from migrate import MigrationError, Spec, cutover, finalize, rollback, run
 from migrate.errors import ExitCode
 from migrate.events import Event, Listener
-from tests.support import make_store, numbered, raw_spec, read_family
+from tests.support import make_store, numbered, raw_spec, read_family, small_disk
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0 or shutil.which("mount") is None, reason="only root may mount a disk"
@@ -25,13 +24,8 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 32 MiB."""
-    path = tmp_path / "disk"
-    path.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", path], capture_output=True, check=False)
-    if done.returncode != 0:
-        pytest.skip(f"this process may not mount a disk: {done.stderr.decode().strip()}")
-    yield path
-    subprocess.run(["umount", path], check=True)
+    with small_disk(tmp_path / "disk", "32m") as path:
+        yield path
 
 
 @pytest.fixture
