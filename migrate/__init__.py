@@ -7,24 +7,37 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from migrate.checking import verify
+    from migrate.dual.dual_store import DualReadStore
     from migrate.errors import (
         ChunkFailedError,
+        ConversionError,
         ExitCode,
+        IllegalTransitionError,
         InterruptedMigrationError,
         MigrationError,
         RefusedError,
         SpecError,
+        StateStoreMigratedError,
+        StoreClosedError,
+        StoreCorruptedError,
+        StoreError,
+        StoreFailedError,
         StoreLockedError,
+        StoreNotReadyError,
         VerificationError,
     )
     from migrate.events import Event
     from migrate.inspection import inspect
     from migrate.ledger_status import status
-    from migrate.opening import RocksStore, open_store
+    from migrate.opening import open_store
     from migrate.report import AbandonReport, RunReport, SnapshotReport, StatusReport, SwitchReport, VerifyReport
     from migrate.runner import migrate_store, run
     from migrate.snapshotting import snapshot
     from migrate.spec import Spec, load_spec
+    from migrate.stores.lifecycle import State
+    from migrate.stores.memory import MemoryStore
+    from migrate.stores.rocks_store import RocksStore
+    from migrate.stores.state_store import StateStore
     from migrate.switching.abandon import abandon
     from migrate.switching.cutover import cutover
     from migrate.switching.finalize import finalize
@@ -39,6 +52,14 @@ _HOMES = {
     "migrate.switching.rollback": ("rollback",),
     "migrate.errors": (
         "ChunkFailedError",
+        "StoreNotReadyError",
+        "StoreFailedError",
+        "StoreError",
+        "StoreCorruptedError",
+        "StoreClosedError",
+        "StateStoreMigratedError",
+        "IllegalTransitionError",
+        "ConversionError",
         "ExitCode",
         "InterruptedMigrationError",
         "MigrationError",
@@ -60,7 +81,12 @@ _HOMES = {
     ),
     "migrate.runner": ("migrate_store", "run"),
     "migrate.spec": ("Spec", "load_spec"),
-    "migrate.opening": ("RocksStore", "open_store"),
+    "migrate.opening": ("open_store",),
+    "migrate.dual.dual_store": ("DualReadStore",),
+    "migrate.stores.memory": ("MemoryStore",),
+    "migrate.stores.rocks_store": ("RocksStore",),
+    "migrate.stores.state_store": ("StateStore",),
+    "migrate.stores.lifecycle": ("State",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -75,9 +101,13 @@ def __getattr__(name: str) -> object:
 __all__ = [
     "AbandonReport",
     "ChunkFailedError",
+    "ConversionError",
+    "DualReadStore",
     "Event",
     "ExitCode",
+    "IllegalTransitionError",
     "InterruptedMigrationError",
+    "MemoryStore",
     "MigrationError",
     "RefusedError",
     "RocksStore",
@@ -85,8 +115,16 @@ __all__ = [
     "SnapshotReport",
     "Spec",
     "SpecError",
+    "State",
+    "StateStore",
+    "StateStoreMigratedError",
     "StatusReport",
+    "StoreClosedError",
+    "StoreCorruptedError",
+    "StoreError",
+    "StoreFailedError",
     "StoreLockedError",
+    "StoreNotReadyError",
     "SwitchReport",
     "VerificationError",
     "VerifyReport",

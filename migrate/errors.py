@@ -11,7 +11,15 @@ MigrationError
  │    ├── RejectedError                 records that cannot be converted, more than allowed
  │    └── CorruptionError               a scan that ended early, or a damaged block
  ├── VerificationError (4)          the new store is not what the old one converts to
- └── InterruptedMigrationError (5)  stopped before the end; the same command resumes
+ ├── InterruptedMigrationError (5)  stopped before the end; the same command resumes
+ └── StoreError                     an open store cannot do what was asked
+      ├── StoreClosedError               it, or the iterator, was closed
+      ├── StoreNotReadyError             it is being opened, or handed over
+      ├── StateStoreMigratedError        the handle is of a store that was replaced
+      ├── IllegalTransitionError         its life does not go that way
+      ├── StoreFailedError               the storage failed, and the store with it
+      │    └── StoreCorruptedError            what it holds is damaged; a CorruptionError too
+      └── ConversionError                one record cannot be converted
 """
 
 from __future__ import annotations
@@ -101,3 +109,44 @@ class InterruptedMigrationError(MigrationError):
     """Stopped before the end."""
 
     exit_code = ExitCode.INTERRUPTED
+
+
+class StoreError(MigrationError):
+    """An open store cannot do what was asked."""
+
+
+class StoreClosedError(StoreError):
+    """The store, or the iterator, was closed."""
+
+
+class StoreNotReadyError(StoreError):
+    """The store is being opened or handed over; ask again, or wait until it runs."""
+
+
+class StateStoreMigratedError(StoreError):
+    """The store behind this handle was replaced: resolve it again, do not retry on this one."""
+
+
+class IllegalTransitionError(StoreError):
+    """A state of a store's life that cannot follow the present one."""
+
+
+class StoreFailedError(StoreError):
+    """The storage failed; `__cause__` says how. The store stays in ERROR."""
+
+    exit_code = ExitCode.FAILED
+
+
+class StoreCorruptedError(StoreFailedError, CorruptionError):
+    """The storage failed, since what it holds is damaged."""
+
+
+class ConversionError(StoreError):
+    """One record cannot be converted; it stays in the old store as it is."""
+
+    exit_code = ExitCode.FAILED
+
+    def __init__(self, message: str, *, key: bytes, reason: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.key = key
+        self.reason = reason

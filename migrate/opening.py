@@ -2,90 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from weakref import WeakSet
 
 from formats import get_format
+from migrate.dual.mark import check_not_half_converged
 from migrate.errors import RefusedError
-from migrate.keyrange import KeyRange
 from migrate.source import lanes
-from migrate.stores.rocksdb import Database, open_read_only
-from migrate.stores.rocksdb_writing import WritableDatabase, open_writable
+from migrate.stores.layout import database_files
+from migrate.stores.lifecycle import Listener
+from migrate.stores.rocks_store import RocksStore
+from migrate.stores.rocksdb import open_read_only
+from migrate.stores.rocksdb_live import families_of, open_live, read_only_family
 
 
-class RocksStore:
-    """One RocksDB directory's records under one format, as bytes. A context manager."""
-
-    def __init__(self, database: Database | WritableDatabase, family: str, resources: ExitStack) -> None:
-        self._database = database
-        self._family = family
-        self._resources = resources
-        self._iterators: WeakSet[Generator[tuple[bytes, bytes]]] = WeakSet()
-
-    def __enter__(self) -> RocksStore:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def get(self, key: bytes) -> bytes | None:
-        """The value, or None."""
-        return self._database.get(self._family, key)
-
-    def range(self, start: bytes | None = None, end: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """(key, value) in [start, end), in key order; None: unbounded. Raises CorruptionError on a damaged block."""
-        records = self._records(KeyRange(start=start, end=end))
-        self._iterators.add(records)
-        return records
-
-    def all(self) -> Iterator[tuple[bytes, bytes]]:
-        """Every (key, value), in key order."""
-        return self.range()
-
-    def approximate_num_entries(self) -> int:
-        """RocksDB's estimate."""
-        return self._database.estimated_records(self._family)
-
-    def put(self, key: bytes, value: bytes) -> None:
-        """Raises RefusedError where the store was opened read-only."""
-        self._writable().put(self._family, key, value)
-
-    def delete(self, key: bytes) -> None:
-        """Raises RefusedError where the store was opened read-only."""
-        self._writable().delete(self._family, key)
-
-    def close(self) -> None:
-        """Give up the files and the LOCK; iterators that are still open end."""
-        for records in list(self._iterators):
-            records.close()  # a live RocksDB iterator would keep the directory open, and its LOCK
-        self._resources.close()
-
-    def _records(self, keys: KeyRange) -> Generator[tuple[bytes, bytes]]:
-        for batch in self._database.batches(self._family, keys):
-            yield from zip(batch.keys, batch.values, strict=True)
-
-    def _writable(self) -> WritableDatabase:
-        if not isinstance(self._database, WritableDatabase):
-            raise RefusedError(f"{self._database.directory} is open for reading only", hint="open it read_only=False")
-        return self._database
-
-
-def open_store(path: str | Path, *, format: str, read_only: bool = True) -> RocksStore:
+def open_store(
+    path: str | Path,
+    *,
+    format: str,
+    family: str | None = None,
+    read_only: bool = True,
+    on_state_change: Listener | None = None,
+) -> RocksStore:
     """Open one RocksDB directory; `format` is a format id and says which column family holds the records.
 
-    Read-only touches nothing and works beside a running owner. Raises RefusedError where the families are not the
-    format's, StoreLockedError where another process holds a store that is to be written.
+    `family`: where the format holds any, and the directory has several. Read-only touches nothing and works beside a
+    running owner. Raises RefusedError where the families are not the format's or where the store is half converged,
+    StoreLockedError where another process holds a store that is to be written.
     """
     directory = Path(path)
-    known = get_format(format)
+    database_files(directory)
+    check_not_half_converged(directory)
     with ExitStack() as resources:
-        opened = open_read_only(directory) if read_only else open_writable(directory)
-        database = resources.enter_context(opened)
-        found = lanes(database.families, known, known, directory)
-        if len(found) != 1:
-            names = ", ".join(lane.source for lane in found)
-            raise RefusedError(f"{directory} holds several column families: {names}", hint="open it with rocksdict")
-        return RocksStore(database, found[0].source, resources.pop_all())
-    raise AssertionError("unreachable: the block returns or raises")
+        if read_only:
+            database = resources.enter_context(open_read_only(directory))
+            records = read_only_family(database, _family(database.families, format, family, directory))
+            live = None
+        else:
+            name = _family(families_of(directory), format, family, directory)
+            live = resources.enter_context(open_live(directory))
+            records = live.family(name)
+        store = RocksStore(directory, records, live, resources.pop_all(), on_state_change=on_state_change)
+    store.start()
+    return store
+
+
+def _family(families: tuple[str, ...], format_id: str, wanted: str | None, directory: Path) -> str:
+    known = get_format(format_id)
+    found = [lane.source for lane in lanes(families, known, known, directory)]
+    if wanted is not None:
+        if wanted not in found:
+            raise RefusedError(
+                f"{directory} has no column family {wanted!r} of {known.id}: it has {', '.join(found)}",
+                hint="name one that it has",
+            )
+        return wanted
+    if len(found) != 1:
+        raise RefusedError(
+            f"{directory} holds several column families: {', '.join(found)}", hint="name one: family=..."
+        )
+    return found[0]

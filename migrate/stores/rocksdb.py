@@ -24,6 +24,7 @@ from rocksdict import (
     DBRecoveryMode,
     Options,
     Rdict,
+    RdictIter,
     ReadOptions,
 )
 
@@ -69,11 +70,11 @@ class Database:
 
     def estimated_records(self, family: str) -> int:
         """RocksDB's own estimate, from metadata."""
-        return self._column(family).property_int_value("rocksdb.estimate-num-keys") or 0
+        return self.column(family).property_int_value("rocksdb.estimate-num-keys") or 0
 
     def get(self, family: str, key: bytes) -> bytes | None:
         """One value."""
-        return self._column(family).get(key)
+        return self.column(family).get(key)
 
     def batches(self, family: str, keys: KeyRange | None = None) -> Iterator[Batch]:
         """Every record of a family in the range, in key order. Raises CorruptionError unless the range was read whole.
@@ -81,10 +82,10 @@ class Database:
         A batch holds at most 1024 records and 512 KiB, not counting its last record.
         """
         keys = keys or KeyRange()
-        column = self._column(family)
-        items = column.items(from_key=keys.start, read_opt=_streaming(_READAHEAD))
+        column = self.column(family)
+        items = column.items(from_key=keys.start, read_opt=streaming(_READAHEAD))
         last: bytes | None = None
-        while (batch := _pull(items)) is not None:
+        while (batch := pull(items)) is not None:
             if keys.end is not None and batch.keys[-1] >= keys.end:
                 if inside := bisect_left(batch.keys, keys.end):
                     yield batch.head(inside)
@@ -92,13 +93,19 @@ class Database:
             last = batch.keys[-1]
             yield batch
             del batch  # or a large value would live on while the next one is read
-        self._check_end(column, family, keys.start if last is None else last, is_record=last is not None)
+        where = f"column family {family!r} of {self.directory}"
+        try:
+            at = keys.start if last is None else last
+            check_end(column.iter(streaming()), at, where, is_record=last is not None)
+        except CorruptionError as error:
+            message = error.message.replace(str(self._view), str(self.directory))
+            raise CorruptionError(message, hint=error.hint) from error
 
     def sample(self, family: str, start: bytes | None, count: int, max_bytes: int = 1 << 20) -> Batch:
         """Up to `count` records from `start` on, fewer once they have `max_bytes`."""
         keys: list[bytes] = []
         values: list[bytes] = []
-        items: Iterator[tuple[bytes, bytes]] = self._column(family).items(from_key=start, read_opt=_streaming())  # type: ignore[assignment]
+        items: Iterator[tuple[bytes, bytes]] = self.column(family).items(from_key=start, read_opt=streaming())  # type: ignore[assignment]
         for key, value in islice(items, count):
             keys.append(key)
             values.append(value)
@@ -107,28 +114,33 @@ class Database:
                 break
         return Batch(keys, values)
 
-    def _column(self, family: str) -> Rdict:
+    def column(self, family: str) -> Rdict:
+        """rocksdict's own view of one family; to be dropped before the database is closed."""
         return self._database.get_column_family(family)
 
-    def _check_end(self, column: Rdict, family: str, at: bytes | None, *, is_record: bool) -> None:
-        """The iterator ended after `at`: is that the end, or an error that rocksdict kept to itself?"""
-        cursor = column.iter(_streaming())
-        where = f"column family {family!r} of {self.directory}"
-        try:
-            if at is None:
-                cursor.seek_to_first()
-            else:
-                cursor.seek(at)
-            if is_record and cursor.valid():
-                cursor.next()
-            cursor.status()
-        except Exception as error:
-            raise _damaged(where, at, str(error).replace(str(self._view), str(self.directory))) from error
-        if cursor.valid():
-            raise _damaged(where, at, "the scan ended before the records did")
+
+def check_end(cursor: RdictIter, at: bytes | None, where: str, *, is_record: bool, backwards: bool = False) -> None:
+    """An iterator ended after `at`: is that the end, or an error that rocksdict kept to itself? (I4)
+
+    `cursor`: of the same instant. `at`: the last record that came, or where the scan began; None: at its end.
+
+    Raises CorruptionError.
+    """
+    try:
+        if at is None:
+            cursor.seek_to_last() if backwards else cursor.seek_to_first()
+        else:
+            cursor.seek_for_prev(at) if backwards else cursor.seek(at)
+        if is_record and cursor.valid():
+            cursor.prev() if backwards else cursor.next()
+        cursor.status()
+    except Exception as error:
+        raise _damaged(where, at, str(error)) from error
+    if cursor.valid():
+        raise _damaged(where, at, "the scan ended before the records did")
 
 
-def _streaming(readahead: int = 0) -> ReadOptions:
+def streaming(readahead: int = 0) -> ReadOptions:
     """For one pass over the data: what is read once is not cached.
 
     Memory-mapped reads would save 2 % more, but count the whole chunk as the worker's memory, which YARN kills it for,
@@ -140,8 +152,10 @@ def _streaming(readahead: int = 0) -> ReadOptions:
     return options
 
 
-def _pull(items: Iterator[tuple[Any, Any]]) -> Batch | None:
+def pull(items: Iterator[tuple[Any, Any]], limit: int = MAX_BATCH_RECORDS) -> Batch | None:
     """The next records, as long as all have the size of the first; those of any size once one differs.
+
+    At most `limit`, which is at most 1024, and 512 KiB, not counting the last one; None: the iterator has ended.
 
     Two plain loops: appending to two lists costs 20 ns a record, flattening the pairs in C 60. To compare the sizes
     here costs 25 ns and saves 80 further on (`Batch.lengths`, `CompiledProgram`). And the size of the first record says
@@ -154,18 +168,18 @@ def _pull(items: Iterator[tuple[Any, Any]]) -> Batch | None:
     key_size, value_size = sizes = len(key), len(value)
     keys, values = [key], [value]
     fit = MAX_BATCH_BYTES // (key_size + value_size or 1)
-    for key, value in islice(items, max(0, min(MAX_BATCH_RECORDS, fit) - 1)):
+    for key, value in islice(items, max(0, min(limit, fit) - 1)):
         keys.append(key)
         values.append(value)
         if len(value) != value_size or len(key) != key_size:
-            return _pull_uneven(items, keys, values)
+            return _pull_uneven(items, keys, values, limit)
     return Batch(keys, values, sizes)
 
 
-def _pull_uneven(items: Iterator[tuple[Any, Any]], keys: list[bytes], values: list[bytes]) -> Batch:
+def _pull_uneven(items: Iterator[tuple[Any, Any]], keys: list[bytes], values: list[bytes], limit: int) -> Batch:
     """These records and the next ones; bytes are counted, for 40 ns each, once one of them is not small."""
     if len(keys[-1]) <= _SMALL and len(values[-1]) <= _SMALL:
-        for key, value in islice(items, MAX_BATCH_RECORDS - len(keys)):
+        for key, value in islice(items, limit - len(keys)):
             keys.append(key)
             values.append(value)
             if len(value) > _SMALL or len(key) > _SMALL:
@@ -174,7 +188,7 @@ def _pull_uneven(items: Iterator[tuple[Any, Any]], keys: list[bytes], values: li
             return Batch(keys, values)
     size = sum(map(len, keys)) + sum(map(len, values))
     if size < MAX_BATCH_BYTES:
-        for key, value in islice(items, MAX_BATCH_RECORDS - len(keys)):
+        for key, value in islice(items, limit - len(keys)):
             keys.append(key)
             values.append(value)
             size += len(key) + len(value)

@@ -5,8 +5,6 @@ A column family handle that lives on keeps the LOCK: handles are dropped before 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,9 +22,7 @@ from rocksdict import (
 from migrate.errors import ChunkFailedError, CorruptionError
 from migrate.keyrange import show_key
 from migrate.stores.batch import Batch
-from migrate.stores.layout import database_files
-from migrate.stores.lock import check_unlocked
-from migrate.stores.rocksdb import DEFAULT_FAMILY, Database
+from migrate.stores.rocksdb import DEFAULT_FAMILY
 
 _COMPRESSIONS = {
     "kSnappyCompression": DBCompressionType.snappy,
@@ -62,32 +58,6 @@ def table_options(table: TableOptions) -> Options:
     options.set_optimize_filters_for_hits(True)
     options.set_block_based_table_factory(blocks)
     return options
-
-
-class WritableDatabase(Database):
-    """A RocksDB directory, open for writing and locked."""
-
-    def put(self, family: str, key: bytes, value: bytes) -> None:
-        """Write one record."""
-        self._column(family)[key] = value
-
-    def delete(self, family: str, key: bytes) -> None:
-        """Delete one record."""
-        self._column(family).delete(key)
-
-
-@contextmanager
-def open_writable(directory: Path) -> Iterator[WritableDatabase]:
-    """Open a RocksDB directory for writing. Raises StoreLockedError where another process holds it."""
-    database_files(directory)
-    check_unlocked([directory / "LOCK"])
-    options = table_options(TableOptions())
-    families = tuple(Rdict.list_cf(str(directory), options))
-    database = Rdict(str(directory), options, column_families=dict.fromkeys(families, options))
-    try:
-        yield WritableDatabase(database, families, directory, directory)
-    finally:
-        database.close()
 
 
 class SstWriter:

@@ -1,0 +1,231 @@
+"""Dual access: the two stores behind a DualReadStore, while there are two."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from migrate.dual.arrangements import OldChange
+from migrate.dual.lazy_conversion import LazyConversion
+from migrate.dual.mark import Mark, write_mark
+from migrate.dual.merging import ConvertedScan, MergedScan
+from migrate.dual.pair import MAX_SKIPS, OpenPair, Places
+from migrate.dual.sweeping import HookError, OnMigrated, Sweep
+from migrate.errors import SpecError, StoreError
+from migrate.stores.records import BatchSource
+from migrate.stores.state_store import Change
+
+_MARK_SECONDS = 1.0
+_RAISE, _QUARANTINE = "raise", "quarantine"
+_LOOK_EVERY = 4096
+"""Old copies that go between two looks whether there are any left, once the estimate says that there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the caller has chosen."""
+
+    migrates_on_read: bool
+    on_reject: str
+    on_migrated: OnMigrated | None
+
+    def __post_init__(self) -> None:
+        """Raises SpecError."""
+        if self.on_reject not in (_RAISE, _QUARANTINE):
+            raise SpecError(f"on_reject={self.on_reject!r} is not known", hint=f"{_RAISE!r} or {_QUARANTINE!r}")
+
+    @property
+    def quarantines(self) -> bool:
+        """`converge` leaves what cannot be converted behind."""
+        return self.on_reject == _QUARANTINE
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the old store is."""
+
+    old_keys_left: int
+    """An estimate; 0 once the old store is empty."""
+    moved_by_read: int = 0
+    moved_by_write: int = 0
+    moved_by_delete: int = 0
+    moved_by_converge: int = 0
+    rejected: int = 0
+    """Old records that the sweep found and could not convert."""
+
+
+class DualAccess:
+    """All methods but `old_value` are called under the store's writer lock."""
+
+    def __init__(self, places: Places, pair: OpenPair, conversion: LazyConversion, policy: Policy) -> None:
+        assert pair.arrangement is not None
+        self._places = places
+        self._pair = pair.pair
+        self._conversion = conversion
+        self._policy = policy
+        self.migrates_on_read = policy.migrates_on_read
+        self._on_migrated = None if policy.on_migrated is None else self._call_hook
+        self.arrangement = pair.arrangement
+        self.sweep = Sweep(
+            pair.arrangement,
+            conversion,
+            start=None if pair.mark is None else pair.mark.low_water,
+            quarantines=policy.quarantines,
+            on_migrated=self._on_migrated,
+        )
+        self._left = pair.arrangement.old.estimated_records if pair.mark is None else pair.mark.left
+        self._by_read = self._by_write = self._by_delete = self._by_converge = 0
+        self._until_look = 0
+        self._is_in_hook = False
+        self._marked_at = 0.0
+        self.is_empty = pair.arrangement.old.is_blank
+        """The old store is known to hold nothing."""
+
+    @property
+    def progress(self) -> Progress:
+        """How far it is."""
+        return Progress(
+            old_keys_left=0 if self.is_empty else max(1, self._left),
+            moved_by_read=self._by_read,
+            moved_by_write=self._by_write,
+            moved_by_delete=self._by_delete,
+            moved_by_converge=self._by_converge,
+            rejected=len(self.sweep.rejects),
+        )
+
+    def old_value(self, key: bytes) -> bytes | None:
+        """The old record's value, converted. Raises ConversionError."""
+        old_key = self._conversion.old_key_of(key)
+        value = self.arrangement.old.get(old_key)
+        if value is None:
+            return None
+        record = self._conversion.one(old_key, value)
+        return None if record is None else record[1]
+
+    def move(self, key: bytes) -> bytes | None:
+        """Look again, and move the record if it is still old; its value. Raises ConversionError, HookError."""
+        current = self.arrangement.new.get(key)
+        if current is not None:
+            return current
+        old_key = self._conversion.old_key_of(key)
+        value = self.arrangement.old.get(old_key)
+        if value is None:
+            return None
+        record = self._conversion.one(old_key, value)
+        span = [(old_key, old_key + b"\0")]
+        if record is None:
+            self.arrangement.move([], [], span)
+        else:
+            if self._on_migrated is not None:
+                self._on_migrated(key, value, record[1])
+            self.arrangement.move([key], [record[1]], span)
+        self._by_read += 1
+        self._are_gone([old_key], 1)
+        return None if record is None else record[1]
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """The new value; the old copy goes."""
+        self._check_not_in_hook()
+        old_key = self._conversion.old_key_of(key)
+        if self.arrangement.put(key, old_key, value):
+            self._by_write += 1
+            self._are_gone([old_key], 1)
+
+    def delete(self, key: bytes) -> None:
+        """Both copies go."""
+        self._check_not_in_hook()
+        old_key = self._conversion.old_key_of(key)
+        if self.arrangement.delete(key, old_key):
+            self._by_delete += 1
+            self._are_gone([old_key], 1)
+
+    def put_all(self, changes: list[Change]) -> None:
+        """All of them; no key comes twice."""
+        self._check_not_in_hook()
+        rows: list[OldChange] = [(key, self._conversion.old_key_of(key), value) for key, value in changes]
+        if gone := self.arrangement.put_all(rows, self._conversion.one):
+            self._by_write += gone
+            self._are_gone([old_key for _, old_key, _ in rows], gone)
+
+    def scan(self, start: bytes | None, end: bytes | None, *, reverse: bool) -> BatchSource:
+        """Both stores, merged, of this instant."""
+        first, after = (None, None) if self._conversion.changes_keys else (start, end)
+        low_water = self.sweep.low_water
+        first = max(first or b"", low_water or b"") or None
+        new = self.arrangement.new.scan(start, end, reverse=reverse)
+        old = self.arrangement.old.scan(first, after, reverse=reverse)
+        return MergedScan(new, ConvertedScan(old, self._conversion, start, end, reverse=reverse), reverse=reverse)
+
+    def slice(self, limit: int | None) -> int:
+        """Some 2 ms of `converge`: how many old records were dealt with. Raises what Sweep.slice raises."""
+        before = self.sweep.moved
+        try:
+            return self.sweep.slice(limit)
+        finally:
+            moved = self.sweep.moved - before
+            self._by_converge += moved
+            self._left -= moved
+            self.is_empty = self.sweep.has_ended and not self.sweep.rejects
+
+    def settle(self) -> None:
+        """At the end of `converge`: what may go, goes; now and then the mark is written."""
+        self.arrangement.settle()
+        if time.monotonic() - self._marked_at > _MARK_SECONDS:
+            self.mark()
+
+    def mark(self) -> None:
+        """What the mark vouches for is durable before it."""
+        self.arrangement.flush()
+        database = self.arrangement.old_database
+        mark = Mark(
+            pair=self._pair,
+            manifest=database.manifest,
+            sequence_number=database.sequence_number,
+            low_water=self.sweep.low_water,
+            left=self.progress.old_keys_left,
+        )
+        write_mark(self._places.directories, mark)
+        self._marked_at = time.monotonic()
+
+    def look_whether_empty(self) -> None:
+        """A bounded look for the first old record. Raises TooManyTombstonesError."""
+        self.arrangement.settle()
+        scan = self.arrangement.old.scan(self.sweep.low_water, max_skips=MAX_SKIPS)
+        try:
+            first = scan.pull(1)
+        finally:
+            scan.close()
+        self._until_look = _LOOK_EVERY
+        if first is None:
+            self.is_empty = True
+        elif not self.sweep.rejects:
+            self.sweep.cursor = first.keys[0]
+
+    @property
+    def is_look_due(self) -> bool:
+        """Whether the old store may well be empty by now."""
+        has_swept_all = self.sweep.has_ended and not self.sweep.rejects
+        return has_swept_all or (self._left <= 0 and self._until_look <= 0)
+
+    def _are_gone(self, old_keys: list[bytes], count: int) -> None:
+        self._left -= count
+        self._until_look -= count
+        if self.sweep.rejects:
+            for old_key in old_keys:
+                self.sweep.rejects.pop(old_key, None)
+
+    def _call_hook(self, key: bytes, old_value: bytes, new_value: bytes) -> None:
+        assert self._policy.on_migrated is not None
+        self._is_in_hook = True
+        try:
+            self._policy.on_migrated(key, old_value, new_value)
+        except Exception as error:
+            raise HookError(error) from error
+        finally:
+            self._is_in_hook = False
+
+    def _check_not_in_hook(self) -> None:
+        if self._is_in_hook:
+            raise StoreError(
+                "on_migrated wrote to the store that called it", hint="send the record elsewhere; write after the call"
+            )

@@ -1,0 +1,245 @@
+"""Where the two stores lie, and in which order things become durable (I6).
+
+In one database every change is one batch over both column families, so that a crash leaves all of it or nothing.
+
+In two databases nothing is atomic; what makes every instant right is the order:
+
+* The new store wins, so that an old copy may be left over: it goes later, once the new store is durable.
+* A delete makes the new store durable, then takes the old copy away, durably, and only then touches the new store: the
+  old copy of a deleted key never comes back, and nothing that was written before is lost without that.
+
+All methods are called under the store's writer lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from migrate.errors import ConversionError
+from migrate.stores.rocksdb_live import Family, LiveDatabase
+
+Span = tuple[bytes, bytes]
+"""Old keys in [start, end)."""
+OldChange = tuple[bytes, bytes, bytes | None]
+"""(key, old key, value); None: delete it."""
+Convert = Callable[[bytes, bytes], tuple[bytes, bytes] | None]
+_MAX_QUEUE = 4096
+
+
+class Arrangement(Protocol):
+    """Two stores, written as one. What counts copies counts the old ones that are gone, or on their way."""
+
+    new: Family
+    old: Family
+    old_database: LiveDatabase
+
+    def put(self, key: bytes, old_key: bytes, value: bytes) -> int:
+        """The new value; the old copy goes."""
+        ...
+
+    def delete(self, key: bytes, old_key: bytes) -> int:
+        """Both copies go."""
+        ...
+
+    def put_all(self, changes: list[OldChange], convert: Convert) -> int:
+        """All of it or, after a crash, none. No key comes twice."""
+        ...
+
+    def move(self, keys: list[bytes], values: list[bytes], spans: list[Span]) -> None:
+        """Write these, and take every old record in the spans away."""
+        ...
+
+    def settle(self) -> None:
+        """Old copies that are to go, go."""
+        ...
+
+    def flush(self) -> None:
+        """What was done before is durable after it."""
+        ...
+
+
+class OneDatabase:
+    """Two column families of one RocksDB directory."""
+
+    def __init__(self, database: LiveDatabase, new: Family, old: Family) -> None:
+        self.old_database = database
+        self.new = new
+        self.old = old
+
+    def put(self, key: bytes, old_key: bytes, value: bytes) -> int:
+        """One batch, where there is an old copy."""
+        if not self.old.contains(old_key):
+            self.new.put(key, value)
+            return 0
+        batch = self.old_database.new_batch()
+        batch.put(key, value, self.new.handle)
+        batch.delete(old_key, self.old.handle)
+        self.old_database.write(batch)
+        return 1
+
+    def delete(self, key: bytes, old_key: bytes) -> int:
+        """One batch, where there is an old copy."""
+        if not self.old.contains(old_key):
+            self.new.delete(key)
+            return 0
+        batch = self.old_database.new_batch()
+        batch.delete(key, self.new.handle)
+        batch.delete(old_key, self.old.handle)
+        self.old_database.write(batch)
+        return 1
+
+    def put_all(self, changes: list[OldChange], convert: Convert) -> int:
+        """One batch."""
+        batch, gone = self.old_database.new_batch(), 0
+        for key, old_key, value in changes:
+            if value is None:
+                batch.delete(key, self.new.handle)
+            else:
+                batch.put(key, value, self.new.handle)
+            if self.old.contains(old_key):
+                batch.delete(old_key, self.old.handle)
+                gone += 1
+        self.old_database.write(batch)
+        return gone
+
+    def move(self, keys: list[bytes], values: list[bytes], spans: list[Span]) -> None:
+        """One batch, which goes by way of the write-ahead log always: no changelog could restore what is moved."""
+        batch, new, old = self.old_database.new_batch(), self.new.handle, self.old.handle
+        for key, value in zip(keys, values, strict=True):
+            batch.put(key, value, new)
+        for start, end in spans:
+            batch.delete_range(start, end, old)
+        self.old_database.write_logged(batch)
+
+    def settle(self) -> None:
+        """Every old copy is gone already."""
+
+    def flush(self) -> None:
+        """One log for both."""
+        self.old_database.sync()
+
+
+class TwoDatabases:
+    """Two RocksDB directories, each with its own write-ahead log."""
+
+    def __init__(self, new_database: LiveDatabase, new: Family, old_database: LiveDatabase, old: Family) -> None:
+        self.new_database = new_database
+        self.new = new
+        self.old_database = old_database
+        self.old = old
+        self._queue: set[bytes] = set()
+        """Keys whose old copy may go."""
+        self._spans: list[Span] = []
+        self._new_is_dirty = True
+        """The new store may have writes that a power cut would take."""
+        self._old_is_dirty = True
+        """The old store may have deletes that a power cut would take back."""
+
+    def put(self, key: bytes, old_key: bytes, value: bytes) -> int:
+        """The old copy goes later."""
+        self.new.put(key, value)
+        self._new_is_dirty = True
+        return self._leave(old_key)
+
+    def delete(self, key: bytes, old_key: bytes) -> int:
+        """The old copy first, durably."""
+        gone = self._remove([old_key])
+        self.new.delete(key)
+        self._new_is_dirty = True
+        return gone
+
+    def put_all(self, changes: list[OldChange], convert: Convert) -> int:
+        """One batch in the new store.
+
+        What is to be deleted and has an old copy is moved first, so that the batch alone decides what is seen. (An old
+        record that cannot be converted cannot be moved: it goes at once.)
+        """
+        doomed = [old_key for _, old_key, value in changes if value is None]
+        for old_key in doomed:
+            self._promote(old_key, convert)
+        gone = self._remove(doomed)
+        batch, handle = self.new_database.new_batch(), self.new.handle
+        for key, _, value in changes:
+            if value is None:
+                batch.delete(key, handle)
+            else:
+                batch.put(key, value, handle)
+        self.new_database.write(batch)
+        self._new_is_dirty = True
+        return gone + sum(self._leave(old_key) for _, old_key, value in changes if value is not None)
+
+    def move(self, keys: list[bytes], values: list[bytes], spans: list[Span]) -> None:
+        """The old copies go when this is settled."""
+        if keys:
+            batch, handle = self.new_database.new_batch(), self.new.handle
+            for key, value in zip(keys, values, strict=True):
+                batch.put(key, value, handle)
+            self.new_database.write_logged(batch)
+            self._new_is_dirty = True
+        for start, end in spans:
+            if self._spans and self._spans[-1][1] == start:
+                start, _ = self._spans.pop()  # noqa: PLW2901 - one range tombstone for what lies together
+            self._spans.append((start, end))
+
+    def settle(self) -> None:
+        """The new store durable, then the deletes in the old one."""
+        if not self._queue and not self._spans:
+            return
+        self._sync_new()
+        batch, handle = self.old_database.new_batch(), self.old.handle
+        for old_key in self._queue:
+            batch.delete(old_key, handle)
+        for start, end in self._spans:
+            batch.delete_range(start, end, handle)
+        self._old_is_dirty = True
+        self.old_database.write(batch)
+        self._queue.clear()
+        self._spans.clear()
+
+    def flush(self) -> None:
+        """The new store first."""
+        self.settle()
+        self._sync_new()
+        self._sync_old()
+
+    def _leave(self, old_key: bytes) -> int:
+        if old_key in self._queue or not self.old.contains(old_key):
+            return 0
+        self._queue.add(old_key)
+        if len(self._queue) >= _MAX_QUEUE:
+            self.settle()
+        return 1
+
+    def _remove(self, old_keys: list[bytes]) -> int:
+        """Durably; what was written to the new store before is durable by then."""
+        present = [old_key for old_key in old_keys if self.old.contains(old_key)]
+        if present or (old_keys and self._old_is_dirty):
+            self._sync_new()
+            for old_key in present:
+                self.old.delete(old_key)
+            self._old_is_dirty = True
+            self._sync_old()
+        return sum(old_key not in self._queue for old_key in present)
+
+    def _promote(self, old_key: bytes, convert: Convert) -> None:
+        value = self.old.get(old_key)
+        if value is None:
+            return
+        try:
+            record = convert(old_key, value)
+        except ConversionError:
+            return
+        if record is not None and not self.new.contains(record[0]):
+            self.new.put(*record)
+            self._new_is_dirty = True
+
+    def _sync_new(self) -> None:
+        if self._new_is_dirty:
+            self.new_database.sync()
+            self._new_is_dirty = False
+
+    def _sync_old(self) -> None:
+        if self._old_is_dirty:
+            self.old_database.sync()
+            self._old_is_dirty = False

@@ -1,0 +1,348 @@
+"""`DualReadStore`: one store over an old and a new one, until the old one is empty."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NoReturn
+
+from formats import Conversion, Function, get_format
+from migrate.dual.access import DualAccess, Policy, Progress
+from migrate.dual.lazy_conversion import KeyFunction, LazyConversion
+from migrate.dual.mark import remove_mark
+from migrate.dual.pair import Durability, OpenPair, Places, find_places, open_pair
+from migrate.dual.sweeping import HookError, OnMigrated
+from migrate.dual.vacating import Vacating
+from migrate.errors import StoreClosedError
+from migrate.stores.lifecycle import Listener
+from migrate.stores.records import BatchSource
+from migrate.stores.rocks_store import RocksStore
+from migrate.stores.rocksdb import DEFAULT_FAMILY
+from migrate.stores.rocksdb_live import TooManyTombstonesError
+from migrate.stores.state_store import Change
+
+_LOG = logging.getLogger(__name__)
+_FORWARDED = ("get", "multi_get", "put", "put_all", "delete", "approximate_num_entries", "flush", "_scan")
+
+
+class DualReadStore(RocksStore):
+    """Reads new-then-old, writes new, deletes old; once the old store is empty, a plain RocksStore.
+
+    Keys and values are those of the new format. Safe to share between the threads of one process.
+    """
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        source: str,
+        target: str,
+        old_path: str | Path | None = None,
+        convert: Function | None = None,
+        changelog: str | bool | None = None,
+        sync: bool = False,
+        migrate_on_read: bool | None = None,
+        on_migrated: OnMigrated | None = None,
+        on_reject: str = "raise",
+        wal: bool = True,
+        old_key: KeyFunction | None = None,
+        source_family: str | None = None,
+        target_family: str | None = None,
+        create: bool = False,
+        on_state_change: Listener | None = None,
+    ) -> DualReadStore:
+        """Open the store for reading and writing.
+
+        `path`: the RocksDB directory of both stores (two column families), or with `old_path`, the old store's, the one
+        of the new store, which is made. `source`, `target`: format ids. `convert`: the caller's own conversion of the
+        hub record. `changelog`: names the changelog that the owner writes for this store, if it does. `sync`: every
+        acknowledged write is durable. `migrate_on_read`: None: unless there is a changelog, which would not hear of it.
+        `on_migrated(key, old_value, new_value)`: runs before an old copy that was moved is deleted; if it raises, the
+        record stays old. `on_reject`: "raise", or "quarantine": `converge` leaves what cannot be converted behind.
+        `wal`: False where a changelog restores what the process had not flushed. `old_key`: from a new key to the old
+        one, where `convert` changes keys; it must keep their order. `source_family`, `target_family`: for formats that
+        hold any. `create`: begin an empty store where there is none.
+
+        Raises RefusedError, StoreLockedError, SpecError for what does not fit.
+        """
+        places = find_places(
+            Path(path),
+            None if old_path is None else Path(old_path),
+            (get_format(source), source_family),
+            (get_format(target), target_family),
+        )
+        hub = Conversion(places.source, places.target, function=convert, keys_may_change=True)
+        conversion = LazyConversion(hub, old_key)
+        policy = Policy(
+            migrates_on_read=not changelog if migrate_on_read is None else migrate_on_read,
+            on_reject=on_reject,
+            on_migrated=on_migrated,
+        )
+        durability = Durability(sync=sync, wal=wal, has_changelog=bool(changelog))
+        resources = ExitStack()
+        try:
+            pair = open_pair(places, conversion, durability, resources, create=create)
+            access = None if pair.arrangement is None else DualAccess(places, pair, conversion, policy)
+            store = cls(places, pair, access, resources, on_state_change=on_state_change)
+            store.start()
+        except BaseException:
+            resources.close()
+            raise
+        return store
+
+    def __init__(
+        self,
+        places: Places,
+        pair: OpenPair,
+        access: DualAccess | None,
+        resources: ExitStack,
+        *,
+        on_state_change: Listener | None,
+    ) -> None:
+        super().__init__(places.directory, pair.new, pair.database, resources, on_state_change=on_state_change)
+        self._places = places
+        self._access = access
+        self._vacating: Vacating | None = None
+        self._last_progress = Progress(0)
+        self._on_converged: list[Callable[[], None]] = []
+
+    def start(self) -> None:
+        """From CREATED to RUNNING: dual access begins, unless the old store is empty."""
+        with self._lock:
+            if self._access is None or self._access.is_empty:
+                self._get_out_of_the_way()
+            else:
+                self._look_whether_empty(self._access)
+            if self._access is not None:
+                self._access.mark()
+                left = self._access.progress.old_keys_left
+                _LOG.info("%s: dual access, about %d records are in the old format", self._where, left)
+        super().start()
+
+    @property
+    def is_converged(self) -> bool:
+        """The old store is empty, and no longer looked at."""
+        return self._access is None
+
+    @property
+    def progress(self) -> Progress:
+        """How far the old store is."""
+        return self._last_progress if self._access is None else self._access.progress
+
+    def on_converged(self, listener: Callable[[], None]) -> None:
+        """Hear of it when the old store is empty."""
+        self._on_converged.append(listener)
+
+    def rejects(self) -> list[tuple[bytes, str]]:
+        """(old key, reason) of the records that the sweep had to leave in the old store, by key."""
+        with self._lock:
+            return [] if self._access is None else sorted(self._access.sweep.rejects.items())
+
+    def converge(self, max_records: int | None = 10_000, max_millis: float | None = 50) -> int:
+        """Move old records, about so many or for so long (None: no limit); how many it has dealt with.
+
+        The writer lock is held for some 2 ms at a time.
+
+        Raises ConversionError at a record that cannot be converted, unless those are quarantined, and whatever
+        `on_migrated` raises; that record is old then, and those before it are moved.
+        """
+        deadline = None if max_millis is None else time.monotonic() + max_millis / 1000
+        dealt_with = 0
+        try:
+            try:
+                while (access := self._access) is not None and not access.sweep.has_ended:
+                    left = None if max_records is None else max_records - dealt_with
+                    if (left is not None and left <= 0) or (deadline is not None and time.monotonic() >= deadline):
+                        break
+                    dealt_with += self._converge_slice(access, left, deadline)
+            finally:
+                self._end_of_converge()
+        except Exception as error:
+            self._raise(error)
+        return dealt_with
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value, or None. Raises ConversionError where the old record cannot be converted."""
+        try:
+            value = self._family.get(key)
+            if value is not None:
+                return value
+            value = self._old_value(key)
+            # Not there either: a mover may have been between the two looks.
+            return self._family.get(key) if value is None else value
+        except Exception as error:
+            self._raise(error)
+
+    def multi_get(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The value of each key, or None. Raises ConversionError where an old record cannot be converted."""
+        try:
+            values = self._family.get_many(keys)
+        except Exception as error:
+            self._raise(error)
+        return [self.get(key) if value is None else value for key, value in zip(keys, values, strict=True)]
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """Write one record; None deletes it. An old copy goes."""
+        if value is None:
+            self.delete(key)
+            return
+        try:
+            with self._lock:
+                if (access := self._access) is None:
+                    super().put(key, value)
+                else:
+                    access.put(key, value)
+                    self._after_change(access)
+        except Exception as error:
+            self._raise(error)
+
+    def put_all(self, changes: Iterable[Change]) -> None:
+        """All of them or, after a crash, none; a later change of a key wins. Old copies go."""
+        last = list(dict(changes).items())
+        try:
+            with self._lock:
+                if (access := self._access) is None:
+                    super().put_all(last)
+                else:
+                    access.put_all(last)
+                    self._after_change(access)
+        except Exception as error:
+            self._raise(error)
+
+    def delete(self, key: bytes) -> None:
+        """Delete one record; both copies go."""
+        try:
+            with self._lock:
+                if (access := self._access) is None:
+                    super().delete(key)
+                else:
+                    access.delete(key)
+                    self._after_change(access)
+        except Exception as error:
+            self._raise(error)
+
+    def approximate_num_entries(self) -> int:
+        """An estimate."""
+        return super().approximate_num_entries() + self.progress.old_keys_left
+
+    def flush(self) -> None:
+        """What was written before is durable after it, in both stores."""
+        try:
+            with self._lock:
+                if self._access is None:
+                    super().flush()
+                else:
+                    self._access.arrangement.flush()
+        except Exception as error:
+            self._raise(error)
+
+    def _old_value(self, key: bytes) -> bytes | None:
+        access = self._access
+        if access is None:
+            return None
+        try:
+            value = access.old_value(key)
+            if value is None or not access.migrates_on_read:
+                return value
+            with self._lock:
+                if self._access is None:
+                    return None
+                value = access.move(key)
+                self._after_change(access)
+                return value
+        except StoreClosedError:
+            if self._access is not None:
+                raise
+            return None  # it was empty, and went away between two looks
+
+    def _scan(self, start: bytes | None, end: bytes | None, *, reverse: bool) -> BatchSource:
+        if self._access is None:
+            return super()._scan(start, end, reverse=reverse)
+        return self._access.scan(start, end, reverse=reverse)
+
+    def _converge_slice(self, access: DualAccess, limit: int | None, deadline: float | None) -> int:
+        try:
+            with self._lock:
+                if self._access is None:
+                    return 0
+                return access.slice(limit)
+        except TooManyTombstonesError:
+            if self._vacating is not None and not self._vacating.is_alive:
+                access.sweep.max_skips = None  # an open iterator keeps them
+                return 0
+            self._vacate(access).wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            return 0
+        finally:
+            access.sweep.rest()
+
+    def _end_of_converge(self) -> None:
+        with self._lock:
+            if self._access is not None:
+                self._access.settle()
+                self._after_change(self._access)
+
+    def _after_change(self, access: DualAccess) -> None:
+        if access.is_empty or access.is_look_due:
+            self._look_whether_empty(access)
+
+    def _look_whether_empty(self, access: DualAccess) -> None:
+        try:
+            if not access.is_empty:
+                access.look_whether_empty()
+        except TooManyTombstonesError:
+            self._vacate(access)
+        if access.is_empty:
+            self._switch_off(access)
+
+    def _vacate(self, access: DualAccess) -> Vacating:
+        """Tombstones hide whether there is anything left: have them removed, then look again."""
+        if self._vacating is not None and self._vacating.is_alive:
+            return self._vacating
+        return self._begin_vacating(access, self._look_again)
+
+    def _begin_vacating(self, access: DualAccess, then: Callable[[], None]) -> Vacating:
+        arrangement = access.arrangement
+        self._vacating = Vacating(arrangement.old_database, arrangement.old, self._lock, then)
+        self._resources.callback(self._vacating.stop)  # before the database is closed
+        return self._vacating
+
+    def _look_again(self) -> None:
+        if self._access is not None:
+            self._look_whether_empty(self._access)
+
+    def _switch_off(self, access: DualAccess) -> None:
+        access.mark()
+        self._last_progress = access.progress
+        self._get_out_of_the_way()
+        _LOG.info("%s: the old store is empty, dual access has ended: %s", self._where, self._last_progress)
+        for listener in self._on_converged:
+            listener()
+
+    def _finish(self, access: DualAccess) -> None:
+        """Where an open iterator keeps what was deleted, the next opening does it."""
+        if access.arrangement.old.is_blank:
+            remove_mark(self._places.directories)
+
+    def _get_out_of_the_way(self) -> None:
+        """From here on the plain store's own methods are called, without a detour; what can be dropped is dropped."""
+        access, self._access = self._access, None
+        for name in _FORWARDED:
+            setattr(self, name, getattr(super(), name))
+        if access is not None and self._places.is_one_database and self._places.source_family != DEFAULT_FAMILY:
+            access.arrangement.old_database.drop_family(self._places.source_family)
+        elif access is not None and not access.arrangement.old.is_blank:
+            self._begin_vacating(access, lambda: None)
+        remove_mark(self._places.directories)
+
+    def _shut(self) -> None:
+        if self._access is not None:
+            self._access.mark()
+            self._access.arrangement.old_database.flush()
+        super()._shut()
+
+    def _raise(self, error: Exception) -> NoReturn:
+        super()._raise(error.error if isinstance(error, HookError) else error)

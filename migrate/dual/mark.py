@@ -1,0 +1,92 @@
+"""The adapter's own file, `stateferry.json`, inside the RocksDB directories that it works on.
+
+It says that the store is half converged, and below which key the old store is known to be empty. The second part is no
+more than a shortcut, and void as soon as anybody could have written to the old store without us: every opening for
+writing makes a new manifest, so the manifest's name tells whose session was the last one; a sequence number that went
+back tells that a power cut, or a backup, took writes away.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from migrate.errors import RefusedError
+from migrate.keyrange import Stored
+from migrate.stores.files import fsync_directory, write_durably
+from migrate.stores.rocksdb_live import LiveDatabase
+from migrate.stores.state_store import StorageError
+
+_LOG = logging.getLogger(__name__)
+MARK_FILE = "stateferry.json"
+
+
+class Pair(Stored):
+    """Which two stores one adapter works on, told by what does not change when directories are moved."""
+
+    source: str
+    target: str
+    source_family: str
+    target_family: str
+    old_identity: str
+    """RocksDB's own, of the old store's directory."""
+
+
+class Mark(Stored):
+    """What the adapter knew when it wrote the file."""
+
+    pair: Pair
+    manifest: str
+    """Of the old store's directory, in the session that wrote this."""
+    sequence_number: int
+    low_water: bytes | None
+    """There is no old record below this key; None: nothing is known."""
+    left: int
+    """An estimate of the old records that were left."""
+
+    def is_in_force(self, manifest_before: str, database: LiveDatabase) -> bool:
+        """`manifest_before`: as it was before the old store's directory was opened."""
+        return self.manifest == manifest_before and database.sequence_number >= self.sequence_number
+
+
+def read_mark(directory: Path) -> Mark | None:
+    """None: there is none, or none that can be read."""
+    file = directory / MARK_FILE
+    try:
+        return Mark.model_validate_json(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValidationError:
+        _LOG.warning("%s is damaged: the old store is searched from its first key", file)
+        return None
+
+
+def write_mark(directories: list[Path], mark: Mark) -> None:
+    """Durable in each of them when it returns."""
+    for directory in directories:
+        try:
+            write_durably(directory / MARK_FILE, mark.model_dump_json(indent=1).encode())
+        except OSError as error:
+            raise StorageError(f"{directory / MARK_FILE} cannot be written: {error}") from error
+
+
+def remove_mark(directories: list[Path]) -> None:
+    """Durable when it returns."""
+    for directory in directories:
+        if (directory / MARK_FILE).exists():
+            (directory / MARK_FILE).unlink()
+            fsync_directory(directory)
+
+
+def check_not_half_converged(directory: Path) -> None:
+    """Raises RefusedError where an adapter has not finished its work: what lies here is not the whole store."""
+    if not (directory / MARK_FILE).exists():
+        return
+    mark = read_mark(directory)
+    what = "" if mark is None else f" from {mark.pair.source} to {mark.pair.target}, about {mark.left} records are left"
+    raise RefusedError(
+        f"{directory} is half converged{what}: its records lie in two places",
+        hint="open it with DualReadStore, as before, and let it converge: store.converge(None, None) does it in one go",
+    )

@@ -1,0 +1,59 @@
+"""Compacting the old store in the background, so that its tombstones go and its emptiness can be told from metadata."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from migrate.errors import StoreClosedError
+from migrate.stores.rocksdb_live import Family, LiveDatabase
+
+_LOG = logging.getLogger(__name__)
+_PATIENCE = 0.05
+
+
+class Vacating:
+    """One compaction, in a thread of its own: RocksDB lets Python's other threads run meanwhile."""
+
+    def __init__(self, database: LiveDatabase, old: Family, lock: threading.RLock, then: Callable[[], None]) -> None:
+        """`then` is called under the lock."""
+        self._database = database
+        self._old = old
+        self._lock = lock
+        self._then = then
+        self._is_stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"compacting {old.where}", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it goes on."""
+        return self._thread.is_alive()
+
+    def wait(self, seconds: float | None) -> None:
+        """Until it is done, or so long."""
+        self._thread.join(seconds)
+
+    def stop(self) -> None:
+        """Give it up; nothing can be written to the database any more."""
+        self._is_stopped.set()
+        if self._thread.is_alive():
+            self._database.stop_background_work()
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._old.flush()
+            self._old.compact()
+            while not self._is_stopped.is_set():
+                if self._lock.acquire(timeout=_PATIENCE):  # who closes the store holds it while waiting for this thread
+                    try:
+                        return self._then()
+                    finally:
+                        self._lock.release()
+        except StoreClosedError:
+            return None
+        except Exception as error:  # noqa: BLE001 - it costs speed, not correctness; the next opening tries again
+            if not self._is_stopped.is_set():
+                _LOG.warning("%s could not be compacted: %s", self._old.where, error)

@@ -1,0 +1,97 @@
+"""A store in memory: for tests of processors, and the plainest statement of what a store does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from migrate.errors import StoreClosedError
+from migrate.stores.batch import Batch
+from migrate.stores.lifecycle import Listener, State
+from migrate.stores.state_store import Change, OrderedStore
+
+
+class MemoryStore(OrderedStore):
+    """A dict, sorted for each scan. Nothing of it outlives the process."""
+
+    def __init__(self, *, on_state_change: Listener | None = None) -> None:
+        super().__init__(None, on_state_change)
+        self._records: dict[bytes, bytes] = {}
+        self._lifecycle.move_to(State.RUNNING)
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value, or None."""
+        return self._open.get(key)
+
+    def multi_get(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The value of each key, or None."""
+        with self._lock:
+            return [self._open.get(key) for key in keys]
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """Write one record; None deletes it."""
+        self.put_all([(key, value)])
+
+    def put_all(self, changes: Iterable[Change]) -> None:
+        """All of them at once; a later change of a key wins."""
+        changes = list(changes)
+        with self._lock:
+            records = self._open
+            for key, value in changes:
+                if value is None:
+                    records.pop(key, None)
+                else:
+                    records[bytes(key)] = bytes(value)
+
+    def put_if_absent(self, key: bytes, value: bytes) -> bytes | None:
+        """Write it unless the key has a value, which is returned."""
+        with self._lock:
+            existing = self._open.get(key)
+            if existing is None:
+                self.put(key, value)
+            return existing
+
+    def delete(self, key: bytes) -> None:
+        """Delete one record; a key that has none is no error."""
+        self.put_all([(key, None)])
+
+    def approximate_num_entries(self) -> int:
+        """Exact, here."""
+        return len(self._open)
+
+    def flush(self) -> None:
+        """Nothing to do but to say whether the store is open."""
+        assert self._open is not None
+
+    def _scan(self, start: bytes | None, end: bytes | None, *, reverse: bool) -> _Slices:
+        inside = (key for key in self._open if (start is None or key >= start) and (end is None or key < end))
+        keys = sorted(inside, reverse=reverse)
+        return _Slices(keys, [self._records[key] for key in keys])
+
+    def _shut(self) -> None:
+        self._records = {}
+
+    _abandon = _shut
+
+    @property
+    def _open(self) -> dict[bytes, bytes]:
+        if self.state is not State.RUNNING:
+            raise StoreClosedError("the store in memory is closed", hint="make a new one")
+        return self._records
+
+
+class _Slices:
+    """A copy of the records, handed out piece by piece."""
+
+    def __init__(self, keys: list[bytes], values: list[bytes]) -> None:
+        self._keys, self._values = keys, values
+        self._at = 0
+
+    def pull(self, limit: int) -> Batch | None:
+        if self._at >= len(self._keys):
+            return None
+        piece = slice(self._at, self._at + limit)
+        self._at += limit
+        return Batch(self._keys[piece], self._values[piece])
+
+    def close(self) -> None:
+        self._keys, self._values = [], []

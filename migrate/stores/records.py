@@ -1,0 +1,87 @@
+"""Iterators over the records of a store: closable, and of one instant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from typing import NoReturn, Protocol
+
+from migrate.errors import StoreClosedError
+from migrate.stores.batch import Batch
+
+Record = tuple[bytes, bytes]
+_FIRST_PULL = 16
+_LAST_PULL = 1024
+"""A short scan should not read a thousand records; a long one should not pay for each pull."""
+
+
+class BatchSource(Protocol):
+    """What a scan comes from."""
+
+    def pull(self, limit: int) -> Batch | None:
+        """The next records, at most `limit`; None at the end. Raises CorruptionError where the scan ended early."""
+        ...
+
+    def close(self) -> None:
+        """Give up what the storage holds for it."""
+        ...
+
+
+class Records(Iterator[Record]):
+    """(key, value) in order, as the store was when the iterator was made. A context manager."""
+
+    def __init__(self, source: BatchSource, where: str, on_error: Callable[[Exception], NoReturn]) -> None:
+        self._source: BatchSource | None = source
+        self._where = where
+        self._on_error = on_error
+        self._is_closed = False
+        self._buffer: list[Record] = []
+        self._walk = self._records()
+
+    def __iter__(self) -> Iterator[Record]:
+        """Raises StoreClosedError. The generator itself: a loop over it costs no call of ours for each record."""
+        self._check_open()
+        return self._walk
+
+    def __next__(self) -> Record:
+        """Raises StoreClosedError once it, or its store, is closed."""
+        self._check_open()
+        return next(self._walk)
+
+    def __enter__(self) -> Records:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give up what the storage holds for it."""
+        self._is_closed = True
+        self._release()
+        self._buffer.clear()  # ends the loop over it, so that the generator finds that it was closed
+
+    def _records(self) -> Generator[Record]:
+        limit = _FIRST_PULL
+        while (source := self._source) is not None:
+            try:
+                batch = source.pull(limit)
+            except Exception as error:
+                self._release()
+                self._on_error(error)
+            self._check_open()
+            if batch is None:
+                self._release()
+                return
+            self._buffer = list(zip(batch.keys, batch.values, strict=True))
+            del batch, source  # or a closed iterator would live on in here
+            yield from self._buffer
+            limit = min(_LAST_PULL, 4 * limit)
+        self._check_open()
+
+    def _release(self) -> None:
+        source, self._source = self._source, None
+        if source is not None:
+            source.close()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise StoreClosedError(f"the iterator over {self._where} is closed", hint="begin a new one")

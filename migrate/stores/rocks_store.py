@@ -1,0 +1,126 @@
+"""A store in one column family of one RocksDB directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from migrate.errors import RefusedError
+from migrate.stores.lifecycle import Listener, State
+from migrate.stores.records import BatchSource
+from migrate.stores.rocksdb_live import Family, LiveDatabase
+from migrate.stores.state_store import Change, OrderedStore
+
+
+class RocksStore(OrderedStore):
+    """The records of one column family, as bytes. A context manager."""
+
+    def __init__(
+        self,
+        directory: Path,
+        family: Family,
+        database: LiveDatabase | None,
+        resources: ExitStack,
+        *,
+        on_state_change: Listener | None = None,
+    ) -> None:
+        """`database`: None where the family is open for reading only. `resources`: closed with the store."""
+        super().__init__(directory, on_state_change)
+        self._family = family
+        self._database = database
+        self._resources = resources
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value, or None."""
+        try:
+            return self._family.get(key)
+        except Exception as error:
+            self._raise(error)
+
+    def multi_get(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The value of each key, or None."""
+        try:
+            return self._family.get_many(keys)
+        except Exception as error:
+            self._raise(error)
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """Write one record; None deletes it."""
+        try:
+            with self._lock:
+                if value is None:
+                    self._family.delete(key)
+                else:
+                    self._family.put(key, value)
+        except Exception as error:
+            self._raise(error)
+
+    def put_all(self, changes: Iterable[Change]) -> None:
+        """All of them or, after a crash, none; a later change of a key wins."""
+        try:
+            with self._lock:
+                database = self._writable
+                batch, handle = database.new_batch(), self._family.handle
+                for key, value in changes:
+                    if value is None:
+                        batch.delete(key, handle)
+                    else:
+                        batch.put(key, value, handle)
+                database.write(batch)
+        except Exception as error:
+            self._raise(error)
+
+    def put_if_absent(self, key: bytes, value: bytes) -> bytes | None:
+        """Write it unless the key has a value, which is returned."""
+        with self._lock:
+            existing = self.get(key)
+            if existing is None:
+                self.put(key, value)
+            return existing
+
+    def delete(self, key: bytes) -> None:
+        """Delete one record; a key that has none is no error."""
+        try:
+            with self._lock:
+                self._family.delete(key)
+        except Exception as error:
+            self._raise(error)
+
+    def approximate_num_entries(self) -> int:
+        """RocksDB's estimate."""
+        try:
+            return self._family.estimated_records
+        except Exception as error:
+            self._raise(error)
+
+    def flush(self) -> None:
+        """What was written before is durable after it."""
+        try:
+            with self._lock:
+                if self._database is not None:
+                    self._database.sync()
+        except Exception as error:
+            self._raise(error)
+
+    def _scan(self, start: bytes | None, end: bytes | None, *, reverse: bool) -> BatchSource:
+        return self._family.scan(start, end, reverse=reverse)
+
+    def _shut(self) -> None:
+        if self._database is not None:
+            self._database.flush()
+        self._abandon()
+
+    def _abandon(self) -> None:
+        self._family.close()
+        self._resources.close()
+
+    def start(self) -> None:
+        """From CREATED to RUNNING."""
+        self._lifecycle.move_to(State.RUNNING)
+
+    @property
+    def _writable(self) -> LiveDatabase:
+        if self._database is None:
+            raise RefusedError(f"{self._where} is open for reading only", hint="open it read_only=False")
+        return self._database

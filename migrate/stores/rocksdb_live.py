@@ -1,0 +1,340 @@
+"""RocksDB directories that a processor reads and writes: column families, batches over several of them, scans.
+
+An iterator, a snapshot or a column family handle that lives on keeps the LOCK: all are dropped before `close()`.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn, cast
+
+from rocksdict import ColumnFamily, Rdict, ReadOptions, Snapshot, WriteBatch, WriteOptions
+
+from migrate.errors import CorruptionError, MigrationError, RefusedError, StoreClosedError
+from migrate.stores.batch import Batch
+from migrate.stores.layout import is_rocksdb
+from migrate.stores.lock import check_unlocked
+from migrate.stores.rocksdb import DEFAULT_FAMILY, Database, check_end, pull, streaming
+from migrate.stores.rocksdb_writing import TableOptions, table_options
+
+_OWN_CONFIG = "rocksdict-config.json"
+
+
+class TooManyTombstonesError(Exception):
+    """A seek met more deleted records than it was to pass."""
+
+
+class Scan:
+    """The records of one family in [start, end), as they were when it was made."""
+
+    def __init__(
+        self,
+        column: Rdict,
+        start: bytes | None,
+        end: bytes | None,
+        where: str,
+        *,
+        reverse: bool = False,
+        max_skips: int | None = None,
+    ) -> None:
+        self._lock = threading.Lock()
+        self._start, self._end, self._where, self._reverse = start, end, where, reverse
+        self._options = streaming() if start is None and end is None else ReadOptions()
+        if max_skips is not None:
+            self._options.set_max_skippable_internal_keys(max_skips)
+        self._snapshot: Snapshot | None = column.snapshot()
+        first = end if reverse else start
+        self._items: Any = self._snapshot.items(backwards=reverse, from_key=first, read_opt=self._options)
+        self._last: bytes | None = None
+
+    def pull(self, limit: int) -> Batch | None:
+        """The next records, at most `limit`; None at the end.
+
+        Raises CorruptionError where the scan ended early, TooManyTombstonesError past `max_skips`.
+        """
+        with self._lock:
+            while self._items is not None:
+                batch = pull(self._items, limit)
+                if batch is None:
+                    self._check_end()
+                    self._drop()
+                    return None
+                self._last = batch.keys[-1]
+                inside = self._inside(batch)
+                if len(inside) < len(batch) and not self._is_beyond_start(batch):
+                    self._drop()
+                if inside.keys:
+                    return inside
+            return None
+
+    def close(self) -> None:
+        """Give up iterator and snapshot."""
+        with self._lock:
+            self._drop()
+
+    def _inside(self, batch: Batch) -> Batch:
+        keys = batch.keys
+        if not self._reverse:
+            return batch if self._end is None or keys[-1] < self._end else batch.head(bisect_left(keys, self._end))
+        if self._is_beyond_start(batch):  # a backward scan begins at `end`, which is no part of the range
+            batch = Batch(keys[1:], batch.values[1:])
+        if self._start is None or not batch.keys or batch.keys[-1] >= self._start:
+            return batch
+        return batch.head(len(batch) - bisect_left(batch.keys[::-1], self._start))
+
+    def _is_beyond_start(self, batch: Batch) -> bool:
+        return self._reverse and batch.keys[0] == self._end
+
+    def _check_end(self) -> None:
+        assert self._snapshot is not None
+        first = self._end if self._reverse else self._start
+        at = first if self._last is None else self._last
+        cursor = self._snapshot.iter(self._options)
+        try:
+            check_end(cursor, at, self._where, is_record=self._last is not None, backwards=self._reverse)
+        except CorruptionError as error:
+            if "Too many internal keys skipped" in str(error.__cause__):
+                raise TooManyTombstonesError from error
+            raise
+
+    def _drop(self) -> None:
+        self._items = None
+        self._snapshot = None
+
+
+class Family:
+    """One column family. After `close` every call raises StoreClosedError.
+
+    `get`, `put` and the like are rocksdict's own, bound: a frame of ours would cost a tenth of a read.
+    """
+
+    get: Callable[[bytes], bytes | None]
+    put: Callable[[bytes, bytes], None]
+    delete: Callable[[bytes], None]
+    contains: Callable[[bytes], bool]
+    handle: ColumnFamily
+    """What a batch names the family by."""
+
+    def __init__(self, column: Rdict, name: str, directory: Path) -> None:
+        self.name = name
+        self.where = f"column family {name!r} of {directory}"
+        self._column: Rdict | None = column
+        self.get = column.get
+        self.put = column.__setitem__
+        self.delete = column.delete
+        self.contains = column.__contains__
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The value of each key, or None."""
+        return cast(list[bytes | None], self._open.get(list(keys)))
+
+    def scan(
+        self,
+        start: bytes | None = None,
+        end: bytes | None = None,
+        *,
+        reverse: bool = False,
+        max_skips: int | None = None,
+    ) -> Scan:
+        """The records in [start, end) of this instant."""
+        return Scan(self._open, start, end, self.where, reverse=reverse, max_skips=max_skips)
+
+    @property
+    def estimated_records(self) -> int:
+        """RocksDB's own estimate, from metadata."""
+        return self._property("estimate-num-keys")
+
+    @property
+    def is_blank(self) -> bool:
+        """No SST file and nothing in memory: there is neither a record nor a tombstone. From metadata."""
+        entries = ("total-sst-files-size", "num-entries-active-mem-table", "num-entries-imm-mem-tables")
+        return not any(self._property(name) for name in entries)
+
+    def flush(self) -> None:
+        """Write what is in memory to an SST file. Other threads run meanwhile."""
+        self._open.flush(True)
+
+    def compact(self) -> None:
+        """Rewrite all of it without what was deleted. Other threads run meanwhile."""
+        self._open.compact_range(None, None)
+
+    def make_read_only(self) -> None:
+        """Writes raise RefusedError from now on."""
+
+        def refuse(*_: object) -> NoReturn:
+            raise RefusedError(f"{self.where} is open for reading only", hint="open it read_only=False")
+
+        self.put = self.delete = refuse
+
+    def close(self) -> None:
+        """Drop what is rocksdict's."""
+
+        def closed(*_: object) -> NoReturn:
+            self._raise_closed()
+
+        self.get = self.put = self.delete = self.contains = closed
+        self.__dict__.pop("handle", None)
+        self._column = None
+
+    @property
+    def _open(self) -> Rdict:
+        return self._column if self._column is not None else self._raise_closed()
+
+    def _property(self, name: str) -> int:
+        return self._open.property_int_value(f"rocksdb.{name}") or 0
+
+    def _raise_closed(self) -> NoReturn:
+        raise StoreClosedError(f"{self.where} is closed", hint="open the store again")
+
+
+class LiveDatabase:
+    """A RocksDB directory, open for writing and locked.
+
+    `sync`: every write is durable when it returns. `wal`: without it, a write is lost with the process, unless flushed.
+    """
+
+    def __init__(self, database: Rdict, directory: Path, *, sync: bool = False, wal: bool = True) -> None:
+        self.directory = directory
+        self._database: Rdict | None = database
+        self._logged, self._plain = WriteOptions(), WriteOptions()
+        # Properties, where rocksdict's stub has methods.
+        self._logged.sync = sync
+        self._plain.sync = sync and wal
+        self._plain.disable_wal = not wal  # type: ignore[method-assign, assignment]
+        self._wal = wal
+        self._families: dict[str, Family] = {}
+        self._is_stopped = False
+
+    @property
+    def sequence_number(self) -> int:
+        """Raised by every write."""
+        return int(self._open.latest_sequence_number())
+
+    @property
+    def manifest(self) -> str:
+        """The name of the manifest: every opening for writing makes a new one."""
+        return manifest_of(self.directory)
+
+    def family(self, name: str) -> Family:
+        """Raises Exception where there is none of that name."""
+        if name not in self._families:
+            column = self._open.get_column_family(name)
+            column.set_write_options(self._plain)
+            family = Family(column, name, self.directory)
+            family.handle = self._open.get_column_family_handle(name)
+            self._families[name] = family
+        return self._families[name]
+
+    def new_batch(self) -> WriteBatch:
+        """An empty one; its calls take the `handle` of a family."""
+        return WriteBatch(True)
+
+    def write(self, batch: WriteBatch) -> None:
+        """All of it or, after a crash, none."""
+        self._open.write(batch, self._plain)
+
+    def write_logged(self, batch: WriteBatch) -> None:
+        """The same, by way of the write-ahead log even where other writes go without."""
+        self._open.write(batch, self._logged)
+
+    def sync(self) -> None:
+        """What was written before is durable after it."""
+        if not self._wal:
+            for family in self._families.values():
+                family.flush()
+        self._open.flush_wal(True)
+
+    def flush(self) -> None:
+        """Write what is in memory to SST files, so that the next opening need not replay the log."""
+        for family in self._families.values():
+            family.flush()
+
+    def make_family(self, name: str) -> None:
+        """Make it, unless it is there."""
+        if name not in families_of(self.directory):
+            self._open.create_column_family(name, table_options(TableOptions()))
+
+    def drop_family(self, name: str) -> None:
+        """The family is gone; its files go when the last iterator over them has."""
+        self._open.drop_column_family(name)
+        self._families.pop(name).close()
+
+    def stop_background_work(self) -> None:
+        """Flushes and compactions end; nothing can be written to disk any more."""
+        self._is_stopped = True
+        self._open.cancel_all_background(True)
+
+    def close(self) -> None:
+        """Give up the files and the LOCK."""
+        database, self._database = self._database, None
+        for family in self._families.values():
+            family.close()
+        try:
+            if database is not None:
+                database.close()
+        except Exception:
+            if not self._is_stopped:  # what was in memory is in the log
+                raise
+
+    @property
+    def _open(self) -> Rdict:
+        if self._database is None:
+            raise StoreClosedError(f"{self.directory} is closed", hint="open the store again")
+        return self._database
+
+
+def manifest_of(directory: Path) -> str:
+    """What CURRENT says; empty where there is no database."""
+    current = directory / "CURRENT"
+    return current.read_text(encoding="ascii").strip() if current.is_file() else ""
+
+
+def families_of(directory: Path) -> tuple[str, ...]:
+    """The column families of a RocksDB directory, which nobody need have closed. Raises RefusedError."""
+    try:
+        return tuple(Rdict.list_cf(str(directory), table_options(TableOptions())))
+    except Exception as error:
+        raise _cannot_open(directory, error) from error
+
+
+@contextmanager
+def open_live(directory: Path, *, sync: bool = False, wal: bool = True) -> Iterator[LiveDatabase]:
+    """Open a RocksDB directory for writing, with options that its owner can read; make it if it is missing.
+
+    Raises StoreLockedError where it is open already, here or elsewhere, RefusedError where RocksDB cannot open it.
+    """
+    has_config = (directory / _OWN_CONFIG).exists()
+    known = families_of(directory) if is_rocksdb(directory) else (DEFAULT_FAMILY,)
+    options = table_options(TableOptions())
+    try:
+        database = Rdict(str(directory), options, column_families=dict.fromkeys(known, options))
+    except Exception as error:
+        if "lock" in str(error).lower():
+            check_unlocked([directory / "LOCK"])
+        raise _cannot_open(directory, error) from error
+    live = LiveDatabase(database, directory, sync=sync, wal=wal)
+    del database
+    try:
+        yield live
+    finally:
+        live.close()
+        if not has_config:
+            (directory / _OWN_CONFIG).unlink(missing_ok=True)
+
+
+def read_only_family(database: Database, name: str) -> Family:
+    """A family of a database that is open for reading; to be closed before it is."""
+    family = Family(database.column(name), name, database.directory)
+    family.make_read_only()
+    return family
+
+
+def _cannot_open(directory: Path, error: Exception) -> MigrationError:
+    return RefusedError(
+        f"RocksDB cannot open {directory}: {error}",
+        hint="the directory is damaged, incomplete or not this user's: look at it with `stateferry inspect`",
+    )
