@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from migrate.checking import verify
     from migrate.dual.dual_store import DualReadStore
+    from migrate.dual.handles import ReadHandle, Stores
+    from migrate.dual.typed_store import TypedStore
     from migrate.errors import (
         ChunkFailedError,
         ConversionError,
@@ -83,6 +85,8 @@ _HOMES = {
     "migrate.spec": ("Spec", "load_spec"),
     "migrate.opening": ("open_store",),
     "migrate.dual.dual_store": ("DualReadStore",),
+    "migrate.dual.handles": ("ReadHandle", "Stores"),
+    "migrate.dual.typed_store": ("TypedStore",),
     "migrate.stores.memory": ("MemoryStore",),
     "migrate.stores.rocks_store": ("RocksStore",),
     "migrate.stores.state_store": ("StateStore",),
@@ -109,6 +113,7 @@ __all__ = [
     "InterruptedMigrationError",
     "MemoryStore",
     "MigrationError",
+    "ReadHandle",
     "RefusedError",
     "RocksStore",
     "RunReport",
@@ -125,7 +130,9 @@ __all__ = [
     "StoreFailedError",
     "StoreLockedError",
     "StoreNotReadyError",
+    "Stores",
     "SwitchReport",
+    "TypedStore",
     "VerificationError",
     "VerifyReport",
     "abandon",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from formats import Format
+from migrate.dual.mark import check_not_half_converged
 from migrate.errors import RefusedError
 from migrate.plan_model import Lane
 from migrate.spec import Spec
@@ -35,10 +36,11 @@ class Source:
         check_unlocked(self.system.lock_files(self.path, self.partitions))
 
     def check_readable(self) -> None:
-        """Raises RefusedError for what cannot be read, or not in its owner's order (I4, I7)."""
+        """Raises RefusedError for what cannot be read, not in its owner's order, or not whole (I4, I7)."""
         for partition in self.partitions:
             for directory in self.directories(partition).values():
                 files = database_files(directory)
+                check_not_half_converged(directory)
                 check_readable(files)
                 check_options(directory, read_options(directory))
 

@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import NoReturn, Protocol, Self
 from weakref import WeakSet
 
-from migrate.errors import CorruptionError, MigrationError, StoreClosedError, StoreCorruptedError, StoreFailedError
+from migrate.errors import (
+    CorruptionError,
+    MigrationError,
+    StoreClosedError,
+    StoreCorruptedError,
+    StoreFailedError,
+    StoreNotReadyError,
+)
 from migrate.stores.lifecycle import FAILED, Lifecycle, Listener, State
 from migrate.stores.records import BatchSource, Records
 
@@ -115,6 +122,15 @@ class OrderedStore(ABC):
     def state(self) -> State:
         """Where it is in its life."""
         return self._lifecycle.state
+
+    def check_running(self) -> None:
+        """Raises what every other method would, in this state of its life."""
+        if self.state in FAILED:
+            raise self._failure() from self._cause
+        if self.state is State.CREATED:
+            raise StoreNotReadyError(f"{self._where} is being opened", hint="wait until it runs")
+        if self.state is not State.RUNNING:
+            raise StoreClosedError(f"{self._where} is closed", hint="open it again")
 
     def listen(self, listener: Listener) -> None:
         """Hear of every transition from now on."""

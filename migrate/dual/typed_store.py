@@ -1,0 +1,115 @@
+"""Objects around a store of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
+
+from formats import EntryError
+from formats.serde import Serde
+from migrate.errors import ConversionError
+from migrate.keyrange import show_key
+from migrate.stores.records import Records
+from migrate.stores.state_store import StateStore
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class TypedRecords(Iterator[tuple[K, V]]):
+    """(key, value) as objects. A context manager."""
+
+    def __init__(self, records: Records, store: TypedStore[K, V]) -> None:
+        self._records = records
+        self._store = store
+
+    def __next__(self) -> tuple[K, V]:
+        """Raises StoreClosedError once it, or its store, is closed, ConversionError for bytes that are no object."""
+        return self._store.record(*next(self._records))
+
+    def __enter__(self) -> TypedRecords[K, V]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give up what the storage holds for it."""
+        self._records.close()
+
+
+class TypedStore(Generic[K, V]):
+    """A store whose keys and values are objects; order is still that of the keys' bytes."""
+
+    def __init__(self, store: StateStore, *, key: Serde, value: Serde) -> None:
+        """`store`: everything that is not a record is asked of it directly: `flush`, `close`, `converge`."""
+        self.store = store
+        self._key = key
+        self._value = value
+
+    def get(self, key: K) -> V | None:
+        """The value, or None. Raises ConversionError for bytes that are no object."""
+        encoded = self._key.encode(key)
+        return self._decoded(encoded, self.store.get(encoded))
+
+    def multi_get(self, keys: Sequence[K]) -> list[V | None]:
+        """The value of each key, or None. Raises ConversionError for bytes that are no object."""
+        encoded = [self._key.encode(key) for key in keys]
+        values = self.store.multi_get(encoded)
+        return [self._decoded(key, value) for key, value in zip(encoded, values, strict=True)]
+
+    def put(self, key: K, value: V | None) -> None:
+        """Write one record; None deletes it. Raises EntryError for what the serde cannot write."""
+        self.store.put(self._key.encode(key), self._encoded(value))
+
+    def put_all(self, changes: Iterable[tuple[K, V | None]]) -> None:
+        """All of them or, after a crash, none. Raises EntryError for what the serde cannot write."""
+        self.store.put_all([(self._key.encode(key), self._encoded(value)) for key, value in changes])
+
+    def put_if_absent(self, key: K, value: V) -> V | None:
+        """Write it unless the key has a value, which is returned."""
+        encoded = self._key.encode(key)
+        return self._decoded(encoded, self.store.put_if_absent(encoded, self._value.encode(value)))
+
+    def delete(self, key: K) -> None:
+        """Delete one record; a key that has none is no error."""
+        self.store.delete(self._key.encode(key))
+
+    def range(self, start: K | None = None, end: K | None = None, *, reverse: bool = False) -> TypedRecords[K, V]:
+        """The records in [start, end) in the order of their bytes; None: unbounded."""
+        bounds = (None if bound is None else self._key.encode(bound) for bound in (start, end))
+        return TypedRecords(self.store.range(*bounds, reverse=reverse), self)
+
+    def prefix_scan(self, prefix: bytes, *, reverse: bool = False) -> TypedRecords[K, V]:
+        """The records whose encoded keys begin so."""
+        return TypedRecords(self.store.prefix_scan(prefix, reverse=reverse), self)
+
+    def all(self) -> TypedRecords[K, V]:
+        """Every record, in the order of the keys' bytes."""
+        return self.range()
+
+    def reverse_all(self) -> TypedRecords[K, V]:
+        """Every record, from the last key to the first."""
+        return self.range(reverse=True)
+
+    def record(self, key: bytes, value: bytes) -> tuple[K, V]:
+        """The objects that these bytes are. Raises ConversionError."""
+        return self._decode(self._key, key, key), self._decode(self._value, key, value)
+
+    def _encoded(self, value: V | None) -> bytes | None:
+        return None if value is None else self._value.encode(value)
+
+    def _decoded(self, key: bytes, value: bytes | None) -> V | None:
+        return None if value is None else self._decode(self._value, key, value)
+
+    @staticmethod
+    def _decode(serde: Serde, key: bytes, payload: bytes) -> Any:  # noqa: ANN401 - the type is the serde's own
+        try:
+            return serde.decode(payload)
+        except EntryError as error:
+            raise ConversionError(
+                f"the record {show_key(key)} is not what the serde {serde.name!r} reads: {error}",
+                key=key,
+                reason=str(error),
+                hint="open it with the serde that wrote it",
+            ) from error

@@ -1,0 +1,72 @@
+"""A store that is half converged has its records in two places: nobody but the adapter may take it for whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from migrate import DualReadStore, RefusedError, migrate_store, open_store
+from tests.support import KEY_VALUE, TIMESTAMPED, UNKNOWN_TIMESTAMP, make_store, numbered
+
+RECORDS = dict(numbered(50))
+CONVERTED = {key: UNKNOWN_TIMESTAMP + value for key, value in RECORDS.items()}
+
+
+def half_converged(base: Path, *, two_databases: bool) -> Path:
+    old = make_store(base / "old", RECORDS)
+    path = base / "new" if two_databases else old
+    old_path = old if two_databases else None
+    with DualReadStore.open(path, source=KEY_VALUE, target=TIMESTAMPED, old_path=old_path) as store:
+        store.converge(20, None)
+    return path
+
+
+@pytest.mark.parametrize("two_databases", [False, True])
+def test_a_plain_opening_is_refused_and_says_what_to_do(tmp_path: Path, two_databases: bool) -> None:
+    path = half_converged(tmp_path, two_databases=two_databases)
+    for directory, format_id in ((path, TIMESTAMPED), (tmp_path / "old", KEY_VALUE)):
+        with pytest.raises(RefusedError, match=r"half converged.*about 30 records are left(?s:.*)DualReadStore"):
+            open_store(directory, format=format_id)
+
+
+@pytest.mark.parametrize("name", ["old", "new"])
+def test_the_batch_job_refuses_it_as_a_source(tmp_path: Path, name: str) -> None:
+    half_converged(tmp_path, two_databases=True)
+    source = KEY_VALUE if name == "old" else TIMESTAMPED
+    with pytest.raises(RefusedError, match="half converged"):
+        migrate_store(tmp_path / name, tmp_path / "migrated", source=source, target="rocksdb.raw")
+    assert not (tmp_path / "migrated").exists()
+
+
+@pytest.mark.parametrize("two_databases", [False, True])
+def test_with_other_formats_or_another_old_store_it_is_not_taken_up(tmp_path: Path, two_databases: bool) -> None:
+    path = half_converged(tmp_path, two_databases=two_databases)
+    other = make_store(tmp_path / "other", RECORDS)
+    with pytest.raises(RefusedError):
+        DualReadStore.open(path, source="rocksdb.raw", target=TIMESTAMPED, old_path=other)
+    if two_databases:
+        with pytest.raises(RefusedError, match="half converged from .*, of another old store"):
+            DualReadStore.open(path, source=KEY_VALUE, target=TIMESTAMPED, old_path=other)
+        with pytest.raises(RefusedError, match="there is no old store"):
+            DualReadStore.open(path, source=KEY_VALUE, target=TIMESTAMPED, old_path=tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("two_databases", [False, True])
+def test_once_converged_it_is_a_plain_store(tmp_path: Path, two_databases: bool) -> None:
+    path = half_converged(tmp_path, two_databases=two_databases)
+    old_path = tmp_path / "old" if two_databases else None
+    with DualReadStore.open(path, source=KEY_VALUE, target=TIMESTAMPED, old_path=old_path) as store:
+        store.converge(None, None)
+    assert not [file for file in path.iterdir() if file.name in ("stateferry.json", "rocksdict-config.json")]
+    with open_store(path, format=TIMESTAMPED) as plain:
+        assert dict(plain.all()) == CONVERTED
+
+
+def test_a_mark_that_cannot_be_read_still_says_half_converged(tmp_path: Path) -> None:
+    path = half_converged(tmp_path, two_databases=False)
+    (path / "stateferry.json").write_bytes(b"")
+    with pytest.raises(RefusedError, match="half converged: its records lie in two places"):
+        open_store(path, format=TIMESTAMPED)
+    with DualReadStore.open(path, source=KEY_VALUE, target=TIMESTAMPED) as store:
+        assert dict(store.all()) == CONVERTED
