@@ -182,6 +182,7 @@ class DualAccess:
             manifest=database.manifest,
             sequence_number=database.sequence_number,
             low_water=self.sweep.low_water,
+            new_sequence_number=self.arrangement.new_database.sequence_number,
             left=self.progress.old_keys_left,
         )
         write_mark(self._places.directories, mark)

@@ -32,6 +32,7 @@ class Arrangement(Protocol):
 
     new: Family
     old: Family
+    new_database: LiveDatabase
     old_database: LiveDatabase
 
     def put(self, key: bytes, old_key: bytes, value: bytes) -> int:
@@ -63,7 +64,7 @@ class OneDatabase:
     """Two column families of one RocksDB directory."""
 
     def __init__(self, database: LiveDatabase, new: Family, old: Family) -> None:
-        self.old_database = database
+        self.new_database = self.old_database = database
         self.new = new
         self.old = old
 

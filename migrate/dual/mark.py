@@ -32,6 +32,7 @@ class Pair(Stored):
     target_family: str
     old_identity: str
     """RocksDB's own, of the old store's directory."""
+    new_identity: str
 
 
 class Mark(Stored):
@@ -43,6 +44,8 @@ class Mark(Stored):
     sequence_number: int
     low_water: bytes | None
     """There is no old record below this key; None: nothing is known."""
+    new_sequence_number: int
+    """Of the new store's directory."""
     left: int
     """An estimate of the old records that were left."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from formats import Format
 from migrate.dual.arrangements import Arrangement, OneDatabase, TwoDatabases
 from migrate.dual.lazy_conversion import LazyConversion
-from migrate.dual.mark import Mark, Pair, read_mark
+from migrate.dual.mark import MARK_FILE, Mark, Pair, read_mark
 from migrate.errors import RefusedError, SpecError
 from migrate.stores.layout import database_files, is_rocksdb
 from migrate.stores.options_file import check_options, read_options
@@ -20,6 +20,7 @@ from migrate.stores.rocksdb_live import (
     LiveDatabase,
     TooManyTombstonesError,
     families_of,
+    identity_of,
     manifest_of,
     open_live,
 )
@@ -125,24 +126,22 @@ def open_pair(
     is_there = _check_places(places, create=create)
     for loss in conversion.losses:
         _LOG.warning("%s: %s cannot hold the %s of the old store: it goes", places.directory, places.target.id, loss)
-    mark = next((mark for folder in places.directories if (mark := read_mark(folder)) is not None), None)
+    mark = read_mark(places.old_directory) or read_mark(places.directory)  # it speaks of the old store: its own first
     manifest = manifest_of(places.old_directory)
     if not is_there:
         database = _open_new(places, durability, resources)
-        return OpenPair(database, database.family(places.target_family), None, _pair(places, ""), None)
+        return OpenPair(database, database.family(places.target_family), None, _pair(places), None)
     old_database = _open_old(places, durability, resources)
-    pair = _pair(places, (places.old_directory / "IDENTITY").read_text(encoding="utf-8").strip())
-    if mark is not None and mark.pair != pair:
-        raise _other_pair(places, mark)
-    if mark is None and places.source_family in families_of(places.old_directory):
-        _check_sample(old_database.family(places.source_family), places, conversion)
-    if places.is_one_database:
-        database = old_database
-        database.make_family(places.target_family)
-    else:
-        database = _open_new(places, durability, resources)
+    has_old_family = places.source_family in families_of(places.old_directory)
+    if has_old_family and mark is None:
+        _check_old_records(old_database, places, conversion)
+    database = old_database if places.is_one_database else _open_new(places, durability, resources)
+    database.make_family(places.target_family)
+    pair = _pair(places)
+    if mark is not None:
+        _check_mark(mark, pair, database, places)
     new = database.family(places.target_family)
-    if places.source_family not in families_of(places.old_directory):
+    if not has_old_family:
         return OpenPair(database, new, None, pair, None)
     old = old_database.family(places.source_family)
     arrangement: Arrangement = (
@@ -160,6 +159,8 @@ def _check_places(places: Places, *, create: bool) -> bool:
     if is_rocksdb(places.old_directory):
         database_files(places.old_directory)
         _check_families(places)
+        if not places.is_one_database and not is_rocksdb(places.directory):
+            _check_is_untouched(places)
         return True
     if not places.is_one_database and is_rocksdb(places.directory):
         if read_mark(places.directory) is None:
@@ -174,6 +175,15 @@ def _check_places(places: Places, *, create: bool) -> bool:
         f"there is no old store: {places.old_directory} is not a RocksDB directory",
         hint="check the path; on a host that has no state yet, say create=True",
     )
+
+
+def _check_is_untouched(places: Places) -> None:
+    """Raises RefusedError where the new store is missing, and the old one has been emptied into it."""
+    if (places.old_directory / MARK_FILE).exists():
+        raise RefusedError(
+            f"{places.old_directory} is half converged, but its new store is not in {places.directory}",
+            hint="name the directory of the new store that was begun with it: it has the records that were moved",
+        )
 
 
 def _check_families(places: Places) -> None:
@@ -206,22 +216,51 @@ def _open_new(places: Places, durability: Durability, resources: ExitStack) -> L
     return database
 
 
-def _pair(places: Places, identity: str) -> Pair:
+def _pair(places: Places) -> Pair:
     return Pair(
         source=places.source.id,
         target=places.target.id,
         source_family=places.source_family,
         target_family=places.target_family,
-        old_identity=identity,
+        old_identity=identity_of(places.old_directory),
+        new_identity=identity_of(places.directory),
     )
 
 
-def _other_pair(places: Places, mark: Mark) -> RefusedError:
-    return RefusedError(
-        f"{places.directory} is half converged from {mark.pair.source} ({mark.pair.source_family!r}) to "
-        f"{mark.pair.target} ({mark.pair.target_family!r}), of another old store or by other formats than these",
-        hint="open it with the old store, the formats and the families that it was begun with, and let it converge",
-    )
+def _check_mark(mark: Mark, pair: Pair, database: LiveDatabase, places: Places) -> None:
+    """Raises RefusedError where this is not what an adapter left half converged."""
+    if mark.pair != pair:
+        raise RefusedError(
+            f"{places.directory} is half converged from {mark.pair.source} ({mark.pair.source_family!r}) to "
+            f"{mark.pair.target} ({mark.pair.target_family!r}), of another old store or by other formats than these",
+            hint="open it with the old store, the formats and the families that it was begun with, and let it converge",
+        )
+    if not places.is_one_database and database.sequence_number < mark.new_sequence_number:
+        raise RefusedError(
+            f"{places.directory} has gone back to before records were moved into it from {places.old_directory}, which "
+            "does not have them any more",
+            hint="restore both from the same backup, or the new store from a later one",
+        )
+
+
+def _check_old_records(database: LiveDatabase, places: Places, conversion: LazyConversion) -> None:
+    """Raises RefusedError where the old store does not hold what the formats say, or holds it elsewhere too."""
+    _check_sample(database.family(places.source_family), places, conversion)
+    if DEFAULT_FAMILY in (places.source_family, places.target_family) or places.source.column_families is None:
+        return
+    scan = database.family(DEFAULT_FAMILY).scan(max_skips=MAX_SKIPS)
+    try:
+        has_records = scan.pull(1) is not None
+    except TooManyTombstonesError:
+        has_records = False
+    finally:
+        scan.close()
+    if has_records:
+        raise RefusedError(
+            f"{places.old_directory} has records in {DEFAULT_FAMILY!r} and in {places.source_family!r}: its upgrade is "
+            "not finished",
+            hint="let the application read every key once, or finish the upgrade with the version that began it",
+        )
 
 
 def _check_sample(old: Family, places: Places, conversion: LazyConversion) -> None:

@@ -293,6 +293,12 @@ def manifest_of(directory: Path) -> str:
     return current.read_text(encoding="ascii").strip() if current.is_file() else ""
 
 
+def identity_of(directory: Path) -> str:
+    """What RocksDB called the database when it made it; empty where there is none."""
+    file = directory / "IDENTITY"
+    return file.read_text(encoding="ascii").strip() if file.is_file() else ""
+
+
 def families_of(directory: Path) -> tuple[str, ...]:
     """The column families of a RocksDB directory, which nobody need have closed. Raises RefusedError."""
     try:

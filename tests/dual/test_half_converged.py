@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -46,8 +47,10 @@ def test_with_other_formats_or_another_old_store_it_is_not_taken_up(tmp_path: Pa
     with pytest.raises(RefusedError):
         DualReadStore.open(path, source="rocksdb.raw", target=TIMESTAMPED, old_path=other)
     if two_databases:
-        with pytest.raises(RefusedError, match="half converged from .*, of another old store"):
+        with pytest.raises(RefusedError, match=r"half converged from .*, of another old store"):
             DualReadStore.open(path, source=KEY_VALUE, target=TIMESTAMPED, old_path=other)
+        with pytest.raises(RefusedError, match="its new store is not in"):
+            DualReadStore.open(tmp_path / "newer", source=KEY_VALUE, target=TIMESTAMPED, old_path=tmp_path / "old")
         with pytest.raises(RefusedError, match="there is no old store"):
             DualReadStore.open(path, source=KEY_VALUE, target=TIMESTAMPED, old_path=tmp_path / "nothing")
 
@@ -70,3 +73,15 @@ def test_a_mark_that_cannot_be_read_still_says_half_converged(tmp_path: Path) ->
         open_store(path, format=TIMESTAMPED)
     with DualReadStore.open(path, source=KEY_VALUE, target=TIMESTAMPED) as store:
         assert dict(store.all()) == CONVERTED
+
+
+def test_a_new_store_from_an_older_backup_is_not_taken_up(tmp_path: Path) -> None:
+    """The old store does not have any more what was moved since."""
+    path = half_converged(tmp_path, two_databases=True)
+    shutil.copytree(path, tmp_path / "backup")
+    with DualReadStore.open(path, source=KEY_VALUE, target=TIMESTAMPED, old_path=tmp_path / "old") as store:
+        store.converge(20, None)
+    shutil.rmtree(path)
+    (tmp_path / "backup").rename(path)
+    with pytest.raises(RefusedError, match="has gone back to before records were moved into it"):
+        DualReadStore.open(path, source=KEY_VALUE, target=TIMESTAMPED, old_path=tmp_path / "old")
