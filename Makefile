@@ -1,7 +1,7 @@
 # Needs make, Python 3.11 or newer, and the network for the first `make setup`.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup check test test-fast test-kill test-mutants demo bench package clean
+.PHONY: help setup check test test-fast test-kill test-mutants demo demo-lazy bench package clean
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -59,6 +59,9 @@ test-mutants: setup ## break each safety claim, and expect a test to notice
 
 demo: setup ## migrate a small store, start to finish
 	$(WITH_JAVA) $(PYTHON) -m examples.demo
+
+demo-lazy: setup ## upgrade a processor on its own state while it runs, kill it at random, and recount
+	$(PYTHON) -m examples.lazy
 
 bench: setup ## measure
 	$(WITH_JAVA) $(PYTHON) -m benchmarks

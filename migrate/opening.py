@@ -9,10 +9,10 @@ from formats import get_format
 from migrate.dual.mark import check_not_half_converged
 from migrate.errors import RefusedError
 from migrate.source import lanes
-from migrate.stores.layout import database_files
+from migrate.stores.layout import database_files, is_rocksdb
 from migrate.stores.lifecycle import Listener
 from migrate.stores.rocks_store import RocksStore
-from migrate.stores.rocksdb import open_read_only
+from migrate.stores.rocksdb import DEFAULT_FAMILY, open_read_only
 from migrate.stores.rocksdb_live import families_of, open_live, read_only_family
 
 
@@ -22,15 +22,24 @@ def open_store(
     format: str,
     family: str | None = None,
     read_only: bool = True,
+    create: bool = False,
     on_state_change: Listener | None = None,
 ) -> RocksStore:
     """Open one RocksDB directory; `format` is a format id and says which column family holds the records.
 
-    `family`: where the format holds any, and the directory has several. Read-only touches nothing and works beside a
+    `family`: where the format holds any, and the directory has several. `create`: begin an empty store, open for
+    writing, where there is none. Read-only touches nothing and works beside a
     running owner. Raises RefusedError where the families are not the format's or where the store is half converged,
     StoreLockedError where another process holds a store that is to be written.
     """
     directory = Path(path)
+    if create and not is_rocksdb(directory):
+        return _create(directory, format, family, on_state_change)
+    if not is_rocksdb(directory):
+        raise RefusedError(
+            f"there is no store: {directory} is not a RocksDB directory",
+            hint="check the path; to begin an empty store there, say create=True, read_only=False",
+        )
     database_files(directory)
     check_not_half_converged(directory)
     with ExitStack() as resources:
@@ -43,6 +52,18 @@ def open_store(
             live = resources.enter_context(open_live(directory))
             records = live.family(name)
         store = RocksStore(directory, records, live, resources.pop_all(), on_state_change=on_state_change)
+    store.start()
+    return store
+
+
+def _create(directory: Path, format_id: str, family: str | None, listener: Listener | None) -> RocksStore:
+    known = get_format(format_id)
+    name = family or (known.column_families or (DEFAULT_FAMILY,))[0]
+    directory.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as resources:
+        live = resources.enter_context(open_live(directory))
+        live.make_family(name)
+        store = RocksStore(directory, live.family(name), live, resources.pop_all(), on_state_change=listener)
     store.start()
     return store
 

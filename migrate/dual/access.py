@@ -17,8 +17,10 @@ from migrate.stores.state_store import Change
 
 _MARK_SECONDS = 1.0
 _RAISE, _QUARANTINE = "raise", "quarantine"
-_LOOK_EVERY = 4096
-"""Old copies that go between two looks whether there are any left, once the estimate says that there are none."""
+_LOOK_SECONDS = 10.0
+"""Between two looks whether any old record is left; the estimate that there are some may be wrong."""
+_LOOK_SECONDS_AT_THE_END = 0.1
+"""Once the estimate says that there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class DualAccess:
         )
         self._left = pair.arrangement.old.estimated_records if pair.mark is None else pair.mark.left
         self._by_read = self._by_write = self._by_delete = self._by_converge = 0
-        self._until_look = 0
+        self._looked_at = 0.0
         self._is_in_hook = False
         self._marked_at = 0.0
         self.is_empty = pair.arrangement.old.is_blank
@@ -96,11 +98,11 @@ class DualAccess:
     def old_value(self, key: bytes) -> bytes | None:
         """The old record's value, converted. Raises ConversionError."""
         old_key = self._conversion.old_key_of(key)
-        value = self.arrangement.old.get(old_key)
-        if value is None:
+        value = None if old_key is None else self.arrangement.old.get(old_key)
+        if old_key is None or value is None:
             return None
         record = self._conversion.one(old_key, value)
-        return None if record is None else record[1]
+        return None if record is None or record[0] != key else record[1]
 
     def move(self, key: bytes) -> bytes | None:
         """Look again, and move the record if it is still old; its value. Raises ConversionError, HookError."""
@@ -108,10 +110,12 @@ class DualAccess:
         if current is not None:
             return current
         old_key = self._conversion.old_key_of(key)
-        value = self.arrangement.old.get(old_key)
-        if value is None:
+        value = None if old_key is None else self.arrangement.old.get(old_key)
+        if old_key is None or value is None:
             return None
         record = self._conversion.one(old_key, value)
+        if record is not None and record[0] != key:
+            return None
         span = [(old_key, old_key + b"\0")]
         if record is None:
             self.arrangement.move([], [], span)
@@ -126,7 +130,7 @@ class DualAccess:
     def put(self, key: bytes, value: bytes) -> None:
         """The new value; the old copy goes."""
         self._check_not_in_hook()
-        old_key = self._conversion.old_key_of(key)
+        old_key = self._old_copy(key)
         if self.arrangement.put(key, old_key, value):
             self._by_write += 1
             self._are_gone([old_key], 1)
@@ -134,7 +138,7 @@ class DualAccess:
     def delete(self, key: bytes) -> None:
         """Both copies go."""
         self._check_not_in_hook()
-        old_key = self._conversion.old_key_of(key)
+        old_key = self._old_copy(key)
         if self.arrangement.delete(key, old_key):
             self._by_delete += 1
             self._are_gone([old_key], 1)
@@ -142,7 +146,7 @@ class DualAccess:
     def put_all(self, changes: list[Change]) -> None:
         """All of them; no key comes twice."""
         self._check_not_in_hook()
-        rows: list[OldChange] = [(key, self._conversion.old_key_of(key), value) for key, value in changes]
+        rows: list[OldChange] = [(key, self._old_copy(key), value) for key, value in changes]
         if gone := self.arrangement.put_all(rows, self._conversion.one):
             self._by_write += gone
             self._are_gone([old_key for _, old_key, _ in rows], gone)
@@ -190,13 +194,13 @@ class DualAccess:
 
     def look_whether_empty(self) -> None:
         """A bounded look for the first old record. Raises TooManyTombstonesError."""
+        self._looked_at = time.monotonic()
         self.arrangement.settle()
         scan = self.arrangement.old.scan(self.sweep.low_water, max_skips=MAX_SKIPS)
         try:
             first = scan.pull(1)
         finally:
             scan.close()
-        self._until_look = _LOOK_EVERY
         if first is None:
             self.is_empty = True
         elif not self.sweep.rejects:
@@ -205,15 +209,30 @@ class DualAccess:
     @property
     def is_look_due(self) -> bool:
         """Whether the old store may well be empty by now."""
-        has_swept_all = self.sweep.has_ended and not self.sweep.rejects
-        return has_swept_all or (self._left <= 0 and self._until_look <= 0)
+        if self.sweep.has_ended and not self.sweep.rejects:
+            return True
+        pause = _LOOK_SECONDS_AT_THE_END if self._left <= 0 else _LOOK_SECONDS
+        return time.monotonic() - self._looked_at > pause
 
-    def _are_gone(self, old_keys: list[bytes], count: int) -> None:
+    def _old_copy(self, key: bytes) -> bytes | None:
+        """The old key whose record is to go when this one is written. Raises ConversionError where nobody can tell."""
+        if not self._conversion.changes_keys:
+            return key
+        old_key = self._conversion.old_key_of(key)
+        value = None if old_key is None else self.arrangement.old.get(old_key)
+        if old_key is None or value is None:
+            return old_key
+        record = self._conversion.one(old_key, value)
+        return old_key if record is None or record[0] == key else None
+
+    def _are_gone(self, old_keys: list[bytes | None], count: int) -> None:
+        if 0 < self._left <= count:
+            self._looked_at = 0.0
         self._left -= count
-        self._until_look -= count
         if self.sweep.rejects:
             for old_key in old_keys:
-                self.sweep.rejects.pop(old_key, None)
+                if old_key is not None:
+                    self.sweep.rejects.pop(old_key, None)
 
     def _call_hook(self, key: bytes, old_value: bytes, new_value: bytes) -> None:
         assert self._policy.on_migrated is not None

@@ -21,8 +21,8 @@ from migrate.stores.rocksdb_live import Family, LiveDatabase
 
 Span = tuple[bytes, bytes]
 """Old keys in [start, end)."""
-OldChange = tuple[bytes, bytes, bytes | None]
-"""(key, old key, value); None: delete it."""
+OldChange = tuple[bytes, bytes | None, bytes | None]
+"""(key, the old key whose record it takes the place of, value); a value of None: delete it."""
 Convert = Callable[[bytes, bytes], tuple[bytes, bytes] | None]
 _MAX_QUEUE = 4096
 
@@ -35,11 +35,11 @@ class Arrangement(Protocol):
     new_database: LiveDatabase
     old_database: LiveDatabase
 
-    def put(self, key: bytes, old_key: bytes, value: bytes) -> int:
+    def put(self, key: bytes, old_key: bytes | None, value: bytes) -> int:
         """The new value; the old copy goes."""
         ...
 
-    def delete(self, key: bytes, old_key: bytes) -> int:
+    def delete(self, key: bytes, old_key: bytes | None) -> int:
         """Both copies go."""
         ...
 
@@ -68,9 +68,9 @@ class OneDatabase:
         self.new = new
         self.old = old
 
-    def put(self, key: bytes, old_key: bytes, value: bytes) -> int:
+    def put(self, key: bytes, old_key: bytes | None, value: bytes) -> int:
         """One batch, where there is an old copy."""
-        if not self.old.contains(old_key):
+        if old_key is None or not self.old.contains(old_key):
             self.new.put(key, value)
             return 0
         batch = self.old_database.new_batch()
@@ -79,9 +79,9 @@ class OneDatabase:
         self.old_database.write(batch)
         return 1
 
-    def delete(self, key: bytes, old_key: bytes) -> int:
+    def delete(self, key: bytes, old_key: bytes | None) -> int:
         """One batch, where there is an old copy."""
-        if not self.old.contains(old_key):
+        if old_key is None or not self.old.contains(old_key):
             self.new.delete(key)
             return 0
         batch = self.old_database.new_batch()
@@ -98,7 +98,7 @@ class OneDatabase:
                 batch.delete(key, self.new.handle)
             else:
                 batch.put(key, value, self.new.handle)
-            if self.old.contains(old_key):
+            if old_key is not None and self.old.contains(old_key):
                 batch.delete(old_key, self.old.handle)
                 gone += 1
         self.old_database.write(batch)
@@ -137,15 +137,15 @@ class TwoDatabases:
         self._old_is_dirty = True
         """The old store may have deletes that a power cut would take back."""
 
-    def put(self, key: bytes, old_key: bytes, value: bytes) -> int:
+    def put(self, key: bytes, old_key: bytes | None, value: bytes) -> int:
         """The old copy goes later."""
         self.new.put(key, value)
         self._new_is_dirty = True
         return self._leave(old_key)
 
-    def delete(self, key: bytes, old_key: bytes) -> int:
+    def delete(self, key: bytes, old_key: bytes | None) -> int:
         """The old copy first, durably."""
-        gone = self._remove([old_key])
+        gone = self._remove([] if old_key is None else [old_key])
         self.new.delete(key)
         self._new_is_dirty = True
         return gone
@@ -156,7 +156,7 @@ class TwoDatabases:
         What is to be deleted and has an old copy is moved first, so that the batch alone decides what is seen. (An old
         record that cannot be converted cannot be moved: it goes at once.)
         """
-        doomed = [old_key for _, old_key, value in changes if value is None]
+        doomed = [old_key for _, old_key, value in changes if value is None and old_key is not None]
         for old_key in doomed:
             self._promote(old_key, convert)
         gone = self._remove(doomed)
@@ -204,8 +204,8 @@ class TwoDatabases:
         self._sync_new()
         self._sync_old()
 
-    def _leave(self, old_key: bytes) -> int:
-        if old_key in self._queue or not self.old.contains(old_key):
+    def _leave(self, old_key: bytes | None) -> int:
+        if old_key is None or old_key in self._queue or not self.old.contains(old_key):
             return 0
         self._queue.add(old_key)
         if len(self._queue) >= _MAX_QUEUE:

@@ -15,13 +15,13 @@ from migrate.dual.lazy_conversion import KeyFunction, LazyConversion
 from migrate.dual.mark import remove_mark
 from migrate.dual.pair import Durability, OpenPair, Places, find_places, open_pair
 from migrate.dual.sweeping import HookError, OnMigrated
-from migrate.dual.vacating import Vacating
+from migrate.dual.vacating import Vacating, is_worth_vacating
 from migrate.errors import StoreClosedError
 from migrate.stores.lifecycle import Listener
 from migrate.stores.records import BatchSource
 from migrate.stores.rocks_store import RocksStore
 from migrate.stores.rocksdb import DEFAULT_FAMILY
-from migrate.stores.rocksdb_live import TooManyTombstonesError
+from migrate.stores.rocksdb_scan import TooManyTombstonesError
 from migrate.stores.state_store import Change
 
 _LOG = logging.getLogger(__name__)
@@ -271,8 +271,8 @@ class DualReadStore(RocksStore):
                     return 0
                 return access.slice(limit)
         except TooManyTombstonesError:
-            if self._vacating is not None and not self._vacating.is_alive:
-                access.sweep.max_skips = None  # an open iterator keeps them
+            if not is_worth_vacating(access.arrangement.old, self._vacating):
+                access.sweep.max_skips = None
                 return 0
             self._vacate(access).wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
             return 0
@@ -294,7 +294,8 @@ class DualReadStore(RocksStore):
             if not access.is_empty:
                 access.look_whether_empty()
         except TooManyTombstonesError:
-            self._vacate(access)
+            if is_worth_vacating(access.arrangement.old, self._vacating):
+                self._vacate(access)
         if access.is_empty:
             self._switch_off(access)
 

@@ -14,7 +14,8 @@ from migrate.errors import ConversionError, RefusedError
 from migrate.keyrange import show_key
 from migrate.stores.batch import Batch
 
-KeyFunction = Callable[[bytes], bytes]
+KeyFunction = Callable[[bytes], bytes | None]
+"""From a new key to its old one; None: there is none that would become this key."""
 
 
 @dataclass(slots=True)
@@ -58,8 +59,8 @@ class LazyConversion:
         """What the old format carries and the new one cannot."""
         return tuple(loss.removeprefix("loss:") for loss in self._conversion.losses)
 
-    def old_key_of(self, key: bytes) -> bytes:
-        """Where the old copy of a new key would lie."""
+    def old_key_of(self, key: bytes) -> bytes | None:
+        """Where the old copy of a new key would lie; what lies there may still become another key."""
         if self._old_key is not None:
             return self._old_key(key)
         return key if self._back == IDENTITY else run_operations(self._back, key)
@@ -102,7 +103,7 @@ class LazyConversion:
             before, key = next(pair for pair in pairwise(keys) if pair[0] >= pair[1])
             raise RefusedError(
                 f"the conversion changes the order of keys: {show_key(key)} follows {show_key(before)}",
-                hint="two stores that are ordered differently cannot be read as one: use the batch job for it",
+                hint="two stores that are ordered differently cannot be read as one: that is work for the batch job",
             )
 
     def _reference(self, old_key: bytes, old_value: bytes) -> tuple[bytes, bytes] | None:

@@ -21,6 +21,7 @@ from migrate.stores.state_store import StorageError
 
 _LOG = logging.getLogger(__name__)
 MARK_FILE = "stateferry.json"
+_NOTHING_MOVED = b"{}"
 
 
 class Pair(Stored):
@@ -58,12 +59,19 @@ def read_mark(directory: Path) -> Mark | None:
     """None: there is none, or none that can be read."""
     file = directory / MARK_FILE
     try:
-        return Mark.model_validate_json(file.read_bytes())
+        content = file.read_bytes()
+        return None if content == _NOTHING_MOVED else Mark.model_validate_json(content)
     except FileNotFoundError:
         return None
     except ValidationError:
         _LOG.warning("%s is damaged: the old store is searched from its first key", file)
         return None
+
+
+def announce(directory: Path) -> None:
+    """An adapter begins here: durable before there is a new store, which is empty at first."""
+    directory.mkdir(parents=True, exist_ok=True)
+    write_durably(directory / MARK_FILE, _NOTHING_MOVED)
 
 
 def write_mark(directories: list[Path], mark: Mark) -> None:

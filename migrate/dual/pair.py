@@ -10,7 +10,7 @@ from pathlib import Path
 from formats import Format
 from migrate.dual.arrangements import Arrangement, OneDatabase, TwoDatabases
 from migrate.dual.lazy_conversion import LazyConversion
-from migrate.dual.mark import MARK_FILE, Mark, Pair, read_mark
+from migrate.dual.mark import Mark, Pair, announce, read_mark
 from migrate.errors import RefusedError, SpecError
 from migrate.stores.layout import database_files, is_rocksdb
 from migrate.stores.options_file import check_options, read_options
@@ -18,12 +18,12 @@ from migrate.stores.rocksdb import DEFAULT_FAMILY
 from migrate.stores.rocksdb_live import (
     Family,
     LiveDatabase,
-    TooManyTombstonesError,
     families_of,
     identity_of,
     manifest_of,
     open_live,
 )
+from migrate.stores.rocksdb_scan import TooManyTombstonesError
 
 _LOG = logging.getLogger(__name__)
 SAMPLE = 100
@@ -135,6 +135,8 @@ def open_pair(
     has_old_family = places.source_family in families_of(places.old_directory)
     if has_old_family and mark is None:
         _check_old_records(old_database, places, conversion)
+    if has_old_family and not _has_new_store(places):
+        announce(places.directory)  # who opened the new store alone would find it empty
     database = old_database if places.is_one_database else _open_new(places, durability, resources)
     database.make_family(places.target_family)
     pair = _pair(places)
@@ -149,6 +151,10 @@ def open_pair(
     )
     in_force = mark if mark is not None and mark.is_in_force(manifest, old_database) else None
     return OpenPair(database, new, arrangement, pair, in_force)
+
+
+def _has_new_store(places: Places) -> bool:
+    return is_rocksdb(places.directory) and places.target_family in families_of(places.directory)
 
 
 def _check_places(places: Places, *, create: bool) -> bool:
@@ -179,7 +185,7 @@ def _check_places(places: Places, *, create: bool) -> bool:
 
 def _check_is_untouched(places: Places) -> None:
     """Raises RefusedError where the new store is missing, and the old one has been emptied into it."""
-    if (places.old_directory / MARK_FILE).exists():
+    if read_mark(places.old_directory) is not None:
         raise RefusedError(
             f"{places.old_directory} is half converged, but its new store is not in {places.directory}",
             hint="name the directory of the new store that was begun with it: it has the records that were moved",

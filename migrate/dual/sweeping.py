@@ -107,8 +107,9 @@ class Sweep:
             todo, end, failure = hooked, at, hook_failure
         failed = {key: reason for key, reason in converted.failed.items() if key < end}
         self._arrangement.move(todo.keys, todo.values, _spans(self.cursor or batch.keys[0], end, list(failed)))
-        for key, reason in failed.items():
-            _LOG.warning("an old record stays behind, %s", not_convertible(key, reason).message)
+        if failed:
+            first = not_convertible(*next(iter(failed.items()))).message
+            _LOG.warning("%d old records stay behind; the first of them, %s", len(failed), first)
         self.rejects |= failed
         self.cursor = end
         self.moved += len(todo.keys)

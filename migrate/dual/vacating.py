@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 
 from migrate.errors import StoreClosedError
@@ -11,6 +12,9 @@ from migrate.stores.rocksdb_live import Family, LiveDatabase
 
 _LOG = logging.getLogger(__name__)
 _PATIENCE = 0.05
+_BETWEEN = 60.0
+_MOST_BYTES = 1 << 30
+"""Compacted in some seconds."""
 
 
 class Vacating:
@@ -23,6 +27,7 @@ class Vacating:
         self._lock = lock
         self._then = then
         self._is_stopped = threading.Event()
+        self._ended_at: float | None = None
         self._thread = threading.Thread(target=self._run, name=f"compacting {old.where}", daemon=True)
         self._thread.start()
 
@@ -30,6 +35,11 @@ class Vacating:
     def is_alive(self) -> bool:
         """Whether it goes on."""
         return self._thread.is_alive()
+
+    @property
+    def has_just_ended(self) -> bool:
+        """Too short ago to do it again: what it left is kept by an open iterator."""
+        return self._ended_at is not None and time.monotonic() - self._ended_at < _BETWEEN
 
     def wait(self, seconds: float | None) -> None:
         """Until it is done, or so long."""
@@ -46,6 +56,7 @@ class Vacating:
         try:
             self._old.flush()
             self._old.compact()
+            self._ended_at = time.monotonic()
             while not self._is_stopped.is_set():
                 if self._lock.acquire(timeout=_PATIENCE):  # who closes the store holds it while waiting for this thread
                     try:
@@ -57,3 +68,8 @@ class Vacating:
         except Exception as error:  # noqa: BLE001 - it costs speed, not correctness; the next opening tries again
             if not self._is_stopped.is_set():
                 _LOG.warning("%s could not be compacted: %s", self._old.where, error)
+
+
+def is_worth_vacating(old: Family, last: Vacating | None) -> bool:
+    """To rewrite a large store for its tombstones is not."""
+    return old.file_bytes <= _MOST_BYTES and not (last is not None and last.has_just_ended)

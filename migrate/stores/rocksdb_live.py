@@ -5,105 +5,21 @@ An iterator, a snapshot or a column family handle that lives on keeps the LOCK: 
 
 from __future__ import annotations
 
-import threading
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import NoReturn, cast
 
-from rocksdict import ColumnFamily, Rdict, ReadOptions, Snapshot, WriteBatch, WriteOptions
+from rocksdict import ColumnFamily, Rdict, WriteBatch, WriteOptions
 
-from migrate.errors import CorruptionError, MigrationError, RefusedError, StoreClosedError
-from migrate.stores.batch import Batch
+from migrate.errors import MigrationError, RefusedError, StoreClosedError
 from migrate.stores.layout import is_rocksdb
 from migrate.stores.lock import check_unlocked
-from migrate.stores.rocksdb import DEFAULT_FAMILY, Database, check_end, pull, streaming
+from migrate.stores.rocksdb import DEFAULT_FAMILY, Database
+from migrate.stores.rocksdb_scan import Scan
 from migrate.stores.rocksdb_writing import TableOptions, table_options
 
 _OWN_CONFIG = "rocksdict-config.json"
-
-
-class TooManyTombstonesError(Exception):
-    """A seek met more deleted records than it was to pass."""
-
-
-class Scan:
-    """The records of one family in [start, end), as they were when it was made."""
-
-    def __init__(
-        self,
-        column: Rdict,
-        start: bytes | None,
-        end: bytes | None,
-        where: str,
-        *,
-        reverse: bool = False,
-        max_skips: int | None = None,
-    ) -> None:
-        self._lock = threading.Lock()
-        self._start, self._end, self._where, self._reverse = start, end, where, reverse
-        self._options = streaming() if start is None and end is None else ReadOptions()
-        if max_skips is not None:
-            self._options.set_max_skippable_internal_keys(max_skips)
-        self._snapshot: Snapshot | None = column.snapshot()
-        first = end if reverse else start
-        self._items: Any = self._snapshot.items(backwards=reverse, from_key=first, read_opt=self._options)
-        self._last: bytes | None = None
-
-    def pull(self, limit: int) -> Batch | None:
-        """The next records, at most `limit`; None at the end.
-
-        Raises CorruptionError where the scan ended early, TooManyTombstonesError past `max_skips`.
-        """
-        with self._lock:
-            while self._items is not None:
-                batch = pull(self._items, limit)
-                if batch is None:
-                    self._check_end()
-                    self._drop()
-                    return None
-                self._last = batch.keys[-1]
-                inside = self._inside(batch)
-                if len(inside) < len(batch) and not self._is_beyond_start(batch):
-                    self._drop()
-                if inside.keys:
-                    return inside
-            return None
-
-    def close(self) -> None:
-        """Give up iterator and snapshot."""
-        with self._lock:
-            self._drop()
-
-    def _inside(self, batch: Batch) -> Batch:
-        keys = batch.keys
-        if not self._reverse:
-            return batch if self._end is None or keys[-1] < self._end else batch.head(bisect_left(keys, self._end))
-        if self._is_beyond_start(batch):  # a backward scan begins at `end`, which is no part of the range
-            batch = Batch(keys[1:], batch.values[1:])
-        if self._start is None or not batch.keys or batch.keys[-1] >= self._start:
-            return batch
-        return batch.head(len(batch) - bisect_left(batch.keys[::-1], self._start))
-
-    def _is_beyond_start(self, batch: Batch) -> bool:
-        return self._reverse and batch.keys[0] == self._end
-
-    def _check_end(self) -> None:
-        assert self._snapshot is not None
-        first = self._end if self._reverse else self._start
-        at = first if self._last is None else self._last
-        cursor = self._snapshot.iter(self._options)
-        try:
-            check_end(cursor, at, self._where, is_record=self._last is not None, backwards=self._reverse)
-        except CorruptionError as error:
-            if "Too many internal keys skipped" in str(error.__cause__):
-                raise TooManyTombstonesError from error
-            raise
-
-    def _drop(self) -> None:
-        self._items = None
-        self._snapshot = None
 
 
 class Family:
@@ -149,10 +65,15 @@ class Family:
         return self._property("estimate-num-keys")
 
     @property
+    def file_bytes(self) -> int:
+        """The size of its SST files."""
+        return self._property("total-sst-files-size")
+
+    @property
     def is_blank(self) -> bool:
         """No SST file and nothing in memory: there is neither a record nor a tombstone. From metadata."""
-        entries = ("total-sst-files-size", "num-entries-active-mem-table", "num-entries-imm-mem-tables")
-        return not any(self._property(name) for name in entries)
+        entries = ("num-entries-active-mem-table", "num-entries-imm-mem-tables")
+        return self.file_bytes == 0 and not any(self._property(name) for name in entries)
 
     def flush(self) -> None:
         """Write what is in memory to an SST file. Other threads run meanwhile."""

@@ -1,0 +1,95 @@
+"""Scans of one instant, in both directions, over a database that is written meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from typing import Any
+
+from rocksdict import Rdict, ReadOptions, Snapshot
+
+from migrate.errors import CorruptionError
+from migrate.stores.batch import Batch
+from migrate.stores.rocksdb import check_end, pull, streaming
+
+
+class TooManyTombstonesError(Exception):
+    """A seek met more deleted records than it was to pass."""
+
+
+class Scan:
+    """The records of one family in [start, end), as they were when it was made."""
+
+    def __init__(
+        self,
+        column: Rdict,
+        start: bytes | None,
+        end: bytes | None,
+        where: str,
+        *,
+        reverse: bool = False,
+        max_skips: int | None = None,
+    ) -> None:
+        self._lock = threading.Lock()
+        self._start, self._end, self._where, self._reverse = start, end, where, reverse
+        self._options = streaming() if start is None and end is None else ReadOptions()
+        if max_skips is not None:
+            self._options.set_max_skippable_internal_keys(max_skips)
+        self._snapshot: Snapshot | None = column.snapshot()
+        first = end if reverse else start
+        self._items: Any = self._snapshot.items(backwards=reverse, from_key=first, read_opt=self._options)
+        self._last: bytes | None = None
+
+    def pull(self, limit: int) -> Batch | None:
+        """The next records, at most `limit`; None at the end.
+
+        Raises CorruptionError where the scan ended early, TooManyTombstonesError past `max_skips`.
+        """
+        with self._lock:
+            while self._items is not None:
+                batch = pull(self._items, limit)
+                if batch is None:
+                    self._check_end()
+                    self._drop()
+                    return None
+                self._last = batch.keys[-1]
+                inside = self._inside(batch)
+                if len(inside) < len(batch) and not self._is_beyond_start(batch):
+                    self._drop()
+                if inside.keys:
+                    return inside
+            return None
+
+    def close(self) -> None:
+        """Give up iterator and snapshot."""
+        with self._lock:
+            self._drop()
+
+    def _inside(self, batch: Batch) -> Batch:
+        keys = batch.keys
+        if not self._reverse:
+            return batch if self._end is None or keys[-1] < self._end else batch.head(bisect_left(keys, self._end))
+        if self._is_beyond_start(batch):  # a backward scan begins at `end`, which is no part of the range
+            batch = Batch(keys[1:], batch.values[1:])
+        if self._start is None or not batch.keys or batch.keys[-1] >= self._start:
+            return batch
+        return batch.head(len(batch) - bisect_left(batch.keys[::-1], self._start))
+
+    def _is_beyond_start(self, batch: Batch) -> bool:
+        return self._reverse and batch.keys[0] == self._end
+
+    def _check_end(self) -> None:
+        assert self._snapshot is not None
+        first = self._end if self._reverse else self._start
+        at = first if self._last is None else self._last
+        cursor = self._snapshot.iter(self._options)
+        try:
+            check_end(cursor, at, self._where, is_record=self._last is not None, backwards=self._reverse)
+        except CorruptionError as error:
+            if "Too many internal keys skipped" in str(error.__cause__):
+                raise TooManyTombstonesError from error
+            raise
+
+    def _drop(self) -> None:
+        self._items = None
+        self._snapshot = None
