@@ -7,6 +7,7 @@ from pathlib import Path
 
 from formats import FORMATS
 from migrate.digest import RecordDigest
+from migrate.dual.mark import half_converged
 from migrate.errors import RefusedError
 from migrate.report import DatabaseReport, FamilyReport, InspectReport
 from migrate.stores.layout import database_files, is_rocksdb
@@ -52,6 +53,7 @@ def _inspect_database(directory: Path, root: Path, *, digest: bool) -> DatabaseR
             sst_files=len(database.live_files()),
             size=sum(file.stat().st_size for file in files.every),
             sequence_number=database.sequence_number,
+            half_converged=half_converged(directory),
         )
 
 

@@ -191,6 +191,8 @@ class DatabaseReport(_Value):
     size: int
     """Bytes on disk."""
     sequence_number: int
+    half_converged: str | None = None
+    """How far a lazy adapter came, in words; its records lie in two places then."""
 
 
 class InspectReport(_Report):

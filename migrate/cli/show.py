@@ -118,6 +118,9 @@ def show_inspect(report: InspectReport) -> None:
     console = _console()
     console.print(f"{report.path}")
     console.print(table)
+    for database in report.databases:
+        if database.half_converged is not None:
+            console.print(escape(f"{database.path} is {database.half_converged}: open it with DualReadStore"))
 
 
 def _totals(totals: Totals) -> dict[str, str]:

@@ -91,13 +91,21 @@ def remove_mark(directories: list[Path]) -> None:
             fsync_directory(directory)
 
 
+def half_converged(directory: Path) -> str | None:
+    """How far an adapter came that has not finished its work here, in words; None: there is none."""
+    if not (directory / MARK_FILE).exists():
+        return None
+    mark = read_mark(directory)
+    if mark is None:
+        return "half converged"
+    return f"half converged from {mark.pair.source} to {mark.pair.target}, about {mark.left} records are left"
+
+
 def check_not_half_converged(directory: Path) -> None:
     """Raises RefusedError where an adapter has not finished its work: what lies here is not the whole store."""
-    if not (directory / MARK_FILE).exists():
-        return
-    mark = read_mark(directory)
-    what = "" if mark is None else f" from {mark.pair.source} to {mark.pair.target}, about {mark.left} records are left"
-    raise RefusedError(
-        f"{directory} is half converged{what}: its records lie in two places",
-        hint="open it with DualReadStore, as before, and let it converge: store.converge(None, None) does it in one go",
-    )
+    if (how_far := half_converged(directory)) is not None:
+        raise RefusedError(
+            f"{directory} is {how_far}: its records lie in two places",
+            hint="open it with DualReadStore, as before, and let it converge: "
+            "store.converge(None, None) does it in one go",
+        )

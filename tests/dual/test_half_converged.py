@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from migrate import DualReadStore, RefusedError, migrate_store, open_store
+from migrate import DualReadStore, RefusedError, inspect, migrate_store, open_store
 from tests.support import KEY_VALUE, TIMESTAMPED, UNKNOWN_TIMESTAMP, make_store, numbered
 
 RECORDS = dict(numbered(50))
@@ -29,6 +29,13 @@ def test_a_plain_opening_is_refused_and_says_what_to_do(tmp_path: Path, two_data
     for directory, format_id in ((path, TIMESTAMPED), (tmp_path / "old", KEY_VALUE)):
         with pytest.raises(RefusedError, match=r"half converged.*about 30 records are left(?s:.*)DualReadStore"):
             open_store(directory, format=format_id)
+
+
+def test_inspect_says_so(tmp_path: Path) -> None:
+    half_converged(tmp_path, two_databases=True)
+    how_far = {database.path: database.half_converged for database in inspect(tmp_path).databases}
+    expected = f"half converged from {KEY_VALUE} to {TIMESTAMPED}, about 30 records are left"
+    assert how_far == {"new": expected, "old": expected}
 
 
 @pytest.mark.parametrize("name", ["old", "new"])
