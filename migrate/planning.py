@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 from formats import Conversion, EntryError
@@ -15,6 +16,7 @@ from migrate.source import Source, check_default_is_empty, lanes
 from migrate.spec import Spec
 from migrate.stores.options_file import FamilyOptions, read_options
 from migrate.stores.rocksdb import DEFAULT_FAMILY, Database, open_read_only
+from migrate.stores.rocksdb_live import read_only_family
 from migrate.stores.sst import SstFile, SstFormatError
 
 SAMPLE_PLACES = 32
@@ -32,8 +34,9 @@ def plan_databases(source: Source, conversion: Conversion) -> tuple[DatabasePlan
                 found = lanes(opened.families, source.format, conversion.target, directory)
                 data_bytes = sum(_data_bytes(directory / file.name, file.size) for file in opened.live_files())
                 families = opened.families
-            if DEFAULT_FAMILY not in {lane.source for lane in found}:
-                check_default_is_empty(directory, found[0])
+                if DEFAULT_FAMILY not in {lane.source for lane in found}:
+                    with closing(read_only_family(opened, DEFAULT_FAMILY)) as default:
+                        check_default_is_empty(default, found[0].source, directory)
             if conversion.target.column_families is None:
                 found = _compressed_as_before(found, read_options(directory))
             plans.append(

@@ -14,7 +14,9 @@ from migrate.store_partition import StorePartition
 from migrate.stores.layout import check_readable, database_files
 from migrate.stores.lock import check_unlocked
 from migrate.stores.options_file import check_options, read_options
-from migrate.stores.rocksdb import DEFAULT_FAMILY, open_read_only
+from migrate.stores.rocksdb import DEFAULT_FAMILY
+from migrate.stores.rocksdb_live import Family
+from migrate.stores.rocksdb_scan import TooManyTombstonesError
 from migrate.systems import System, get_system
 
 
@@ -87,14 +89,21 @@ def _other_format(directory: Path, source: Format, what: str, families: tuple[st
     )
 
 
-def check_default_is_empty(directory: Path, lane: Lane) -> None:
+def check_default_is_empty(default: Family, family: str, directory: Path, *, max_skips: int | None = None) -> None:
     """A store whose records lie in another family keeps an empty `default`. Raises RefusedError where it is not.
 
-    A half-upgraded store has records in both; converting one family alone would lose the other's.
+    A half-upgraded store has records in both; converting one family alone would lose the other's. `max_skips`: deleted
+    records after which it is taken for empty.
     """
-    with open_read_only(directory) as database:
-        if database.sample(DEFAULT_FAMILY, None, 1).keys:
-            raise RefusedError(
-                f"{directory} has records in {DEFAULT_FAMILY!r} and in {lane.source!r}: its upgrade is not finished",
-                hint="let the application read every key once, or finish the upgrade with the version that began it",
-            )
+    scan = default.scan(max_skips=max_skips)
+    try:
+        has_records = scan.pull(1) is not None
+    except TooManyTombstonesError:
+        has_records = False
+    finally:
+        scan.close()
+    if has_records:
+        raise RefusedError(
+            f"{directory} has records in {DEFAULT_FAMILY!r} and in {family!r}: its upgrade is not finished",
+            hint="let the application read every key once, or finish the upgrade with the version that began it",
+        )

@@ -6,10 +6,12 @@ import time
 from dataclasses import dataclass
 
 from migrate.dual.arrangements import OldChange
+from migrate.dual.checks import MAX_SKIPS
 from migrate.dual.lazy_conversion import LazyConversion
 from migrate.dual.mark import Mark, write_mark
 from migrate.dual.merging import ConvertedScan, MergedScan
-from migrate.dual.pair import MAX_SKIPS, OpenPair, Places
+from migrate.dual.pair import OpenPair
+from migrate.dual.places import Places
 from migrate.dual.sweeping import HookError, OnMigrated, Sweep
 from migrate.errors import SpecError, StoreError
 from migrate.stores.records import BatchSource
@@ -106,6 +108,8 @@ class DualAccess:
 
     def move(self, key: bytes) -> bytes | None:
         """Look again, and move the record if it is still old; its value. Raises ConversionError, HookError."""
+        if self._is_in_hook:
+            return self.old_value(key)
         current = self.arrangement.new.get(key)
         if current is not None:
             return current
@@ -160,11 +164,12 @@ class DualAccess:
         old = self.arrangement.old.scan(first, after, reverse=reverse)
         return MergedScan(new, ConvertedScan(old, self._conversion, start, end, reverse=reverse), reverse=reverse)
 
-    def slice(self, limit: int | None) -> int:
+    def slice(self, limit: int | None, max_skips: int | None) -> int:
         """Some 2 ms of `converge`: how many old records were dealt with. Raises what Sweep.slice raises."""
+        self._check_not_in_hook()
         before = self.sweep.moved
         try:
-            return self.sweep.slice(limit)
+            return self.sweep.slice(limit, max_skips)
         finally:
             moved = self.sweep.moved - before
             self._by_converge += moved
@@ -236,16 +241,16 @@ class DualAccess:
 
     def _call_hook(self, key: bytes, old_value: bytes, new_value: bytes) -> None:
         assert self._policy.on_migrated is not None
-        self._is_in_hook = True
+        was_in_hook, self._is_in_hook = self._is_in_hook, True
         try:
             self._policy.on_migrated(key, old_value, new_value)
         except Exception as error:
             raise HookError(error) from error
         finally:
-            self._is_in_hook = False
+            self._is_in_hook = was_in_hook
 
     def _check_not_in_hook(self) -> None:
         if self._is_in_hook:
             raise StoreError(
-                "on_migrated wrote to the store that called it", hint="send the record elsewhere; write after the call"
+                "on_migrated wrote to the store that called it", hint="send the record elsewhere; write after that call"
             )

@@ -11,11 +11,13 @@ from typing import NoReturn
 
 from formats import Conversion, Function, get_format
 from migrate.dual.access import DualAccess, Policy, Progress
+from migrate.dual.checks import MAX_SKIPS
 from migrate.dual.lazy_conversion import KeyFunction, LazyConversion
 from migrate.dual.mark import remove_mark
-from migrate.dual.pair import Durability, OpenPair, Places, find_places, open_pair
+from migrate.dual.pair import Durability, OpenPair, open_pair
+from migrate.dual.places import Places, find_places
 from migrate.dual.sweeping import HookError, OnMigrated
-from migrate.dual.vacating import Vacating, is_worth_vacating
+from migrate.dual.vacating import Vacating, Vacatings
 from migrate.errors import StoreClosedError
 from migrate.stores.lifecycle import Listener
 from migrate.stores.records import BatchSource
@@ -106,7 +108,7 @@ class DualReadStore(RocksStore):
         super().__init__(places.directory, pair.new, pair.database, resources, on_state_change=on_state_change)
         self._places = places
         self._access = access
-        self._vacating: Vacating | None = None
+        self._vacatings = Vacatings(self._lock, resources)
         self._last_progress = Progress(0)
         self._on_converged: list[Callable[[], None]] = []
 
@@ -139,6 +141,7 @@ class DualReadStore(RocksStore):
 
     def rejects(self) -> list[tuple[bytes, str]]:
         """(old key, reason) of the records that the sweep had to leave in the old store, by key."""
+        self.check_running()
         with self._lock:
             return [] if self._access is None else sorted(self._access.sweep.rejects.items())
 
@@ -150,6 +153,7 @@ class DualReadStore(RocksStore):
         Raises ConversionError at a record that cannot be converted, unless those are quarantined, and whatever
         `on_migrated` raises; that record is old then, and those before it are moved.
         """
+        self.check_running()
         deadline = None if max_millis is None else time.monotonic() + max_millis / 1000
         dealt_with = 0
         try:
@@ -160,7 +164,10 @@ class DualReadStore(RocksStore):
                         break
                     dealt_with += self._converge_slice(access, left, deadline)
             finally:
-                self._end_of_converge()
+                with self._lock:
+                    if self._access is not None:
+                        self._access.settle()
+                        self._after_change(self._access)
         except Exception as error:
             self._raise(error)
         return dealt_with
@@ -269,21 +276,22 @@ class DualReadStore(RocksStore):
             with self._lock:
                 if self._access is None:
                     return 0
-                return access.slice(limit)
+                dealt_with = access.slice(limit, MAX_SKIPS)
         except TooManyTombstonesError:
-            if not is_worth_vacating(access.arrangement.old, self._vacating):
-                access.sweep.max_skips = None
-                return 0
-            self._vacate(access).wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            with self._lock:
+                if self._access is None:
+                    return 0
+                if not self._vacatings.is_worth_it(access.arrangement.old):
+                    return access.slice(limit, None)
+                vacating = self._vacate(access)
+            vacating.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
             return 0
-        finally:
+        try:
             access.sweep.rest()
-
-    def _end_of_converge(self) -> None:
-        with self._lock:
-            if self._access is not None:
-                self._access.settle()
-                self._after_change(self._access)
+        except Exception:
+            if self._access is access:  # else another thread came to the end, and the old store went
+                raise
+        return dealt_with
 
     def _after_change(self, access: DualAccess) -> None:
         if access.is_empty or access.is_look_due:
@@ -294,26 +302,21 @@ class DualReadStore(RocksStore):
             if not access.is_empty:
                 access.look_whether_empty()
         except TooManyTombstonesError:
-            if is_worth_vacating(access.arrangement.old, self._vacating):
+            if self._vacatings.is_worth_it(access.arrangement.old):
                 self._vacate(access)
         if access.is_empty:
             self._switch_off(access)
 
     def _vacate(self, access: DualAccess) -> Vacating:
         """Tombstones hide whether there is anything left: have them removed, then look again."""
-        if self._vacating is not None and self._vacating.is_alive:
-            return self._vacating
-        return self._begin_vacating(access, self._look_again)
-
-    def _begin_vacating(self, access: DualAccess, then: Callable[[], None]) -> Vacating:
-        arrangement = access.arrangement
-        self._vacating = Vacating(arrangement.old_database, arrangement.old, self._lock, then)
-        self._resources.callback(self._vacating.stop)  # before the database is closed
-        return self._vacating
+        return self._vacatings.go_on(access.arrangement.old_database, access.arrangement.old, self._look_again)
 
     def _look_again(self) -> None:
-        if self._access is not None:
-            self._look_whether_empty(self._access)
+        try:
+            if self._access is not None:
+                self._look_whether_empty(self._access)
+        except Exception as error:
+            self._raise(error)
 
     def _switch_off(self, access: DualAccess) -> None:
         access.mark()
@@ -321,12 +324,10 @@ class DualReadStore(RocksStore):
         self._get_out_of_the_way()
         _LOG.info("%s: the old store is empty, dual access has ended: %s", self._where, self._last_progress)
         for listener in self._on_converged:
-            listener()
-
-    def _finish(self, access: DualAccess) -> None:
-        """Where an open iterator keeps what was deleted, the next opening does it."""
-        if access.arrangement.old.is_blank:
-            remove_mark(self._places.directories)
+            try:
+                listener()
+            except Exception:
+                _LOG.exception("a listener of %s failed when it had converged", self._where)
 
     def _get_out_of_the_way(self) -> None:
         """From here on the plain store's own methods are called, without a detour; what can be dropped is dropped."""
@@ -336,7 +337,7 @@ class DualReadStore(RocksStore):
         if access is not None and self._places.is_one_database and self._places.source_family != DEFAULT_FAMILY:
             access.arrangement.old_database.drop_family(self._places.source_family)
         elif access is not None and not access.arrangement.old.is_blank:
-            self._begin_vacating(access, lambda: None)
+            self._vacatings.begin(access.arrangement.old_database, access.arrangement.old, lambda: None)
         remove_mark(self._places.directories)
 
     def _shut(self) -> None:
@@ -346,4 +347,6 @@ class DualReadStore(RocksStore):
         super()._shut()
 
     def _raise(self, error: Exception) -> NoReturn:
-        super()._raise(error.error if isinstance(error, HookError) else error)
+        if isinstance(error, HookError):
+            raise error.error
+        super()._raise(error)

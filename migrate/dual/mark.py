@@ -9,6 +9,8 @@ back tells that a power cut, or a backup, took writes away.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -50,9 +52,16 @@ class Mark(Stored):
     left: int
     """An estimate of the old records that were left."""
 
-    def is_in_force(self, manifest_before: str, database: LiveDatabase) -> bool:
-        """`manifest_before`: as it was before the old store's directory was opened."""
-        return self.manifest == manifest_before and database.sequence_number >= self.sequence_number
+    def is_in_force(self, database: LiveDatabase) -> bool:
+        """`database`: the old store's, open and locked."""
+        if self.manifest != database.manifest_found:
+            _LOG.warning(
+                "%s was opened by somebody else since, unless the adapter was killed as it began: what was written "
+                "there is found, but where the new store has the key already, its record wins",
+                database.directory,
+            )
+            return False
+        return database.sequence_number >= self.sequence_number
 
 
 def read_mark(directory: Path) -> Mark | None:
@@ -71,24 +80,49 @@ def read_mark(directory: Path) -> Mark | None:
 def announce(directory: Path) -> None:
     """An adapter begins here: durable before there is a new store, which is empty at first."""
     directory.mkdir(parents=True, exist_ok=True)
-    write_durably(directory / MARK_FILE, _NOTHING_MOVED)
+    _write(directory, _NOTHING_MOVED)
 
 
 def write_mark(directories: list[Path], mark: Mark) -> None:
-    """Durable in each of them when it returns."""
+    """Durable in each of them when it returns. Raises StorageError."""
     for directory in directories:
-        try:
-            write_durably(directory / MARK_FILE, mark.model_dump_json(indent=1).encode())
-        except OSError as error:
-            raise StorageError(f"{directory / MARK_FILE} cannot be written: {error}") from error
+        _write(directory, mark.model_dump_json(indent=1).encode())
 
 
 def remove_mark(directories: list[Path]) -> None:
-    """Durable when it returns."""
+    """Durable when it returns. Raises StorageError."""
     for directory in directories:
-        if (directory / MARK_FILE).exists():
-            (directory / MARK_FILE).unlink()
-            fsync_directory(directory)
+        with _failing_as_storage(directory):
+            _remove_torn(directory)
+            if (directory / MARK_FILE).exists():
+                (directory / MARK_FILE).unlink()
+                fsync_directory(directory)
+
+
+def _write(directory: Path, content: bytes) -> None:
+    with _failing_as_storage(directory):
+        _remove_torn(directory)
+        write_durably(directory / MARK_FILE, content)
+
+
+def _remove_torn(directory: Path) -> None:
+    """What a process left that was killed while it wrote."""
+    for torn in directory.glob(f".{MARK_FILE}.*.tmp"):
+        torn.unlink(missing_ok=True)
+
+
+@contextmanager
+def _failing_as_storage(directory: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"{directory / MARK_FILE} cannot be written: {error}") from error
+
+
+def has_begun(directory: Path) -> bool:
+    """An adapter has been at work here, and may have moved something."""
+    file = directory / MARK_FILE
+    return file.exists() and file.read_bytes() != _NOTHING_MOVED
 
 
 def half_converged(directory: Path) -> str | None:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 from migrate.dual.arrangements import Arrangement, Span
 from migrate.dual.lazy_conversion import Converted, LazyConversion, not_convertible
-from migrate.dual.pair import MAX_SKIPS
 from migrate.stores.batch import Batch
 
 _LOG = logging.getLogger(__name__)
@@ -57,22 +56,22 @@ class Sweep:
         """The reason, by old key."""
         self.has_ended = False
         self.moved = 0
-        self.max_skips: int | None = MAX_SKIPS
-        """Deleted records that a slice may pass; None: any number."""
 
     @property
     def low_water(self) -> bytes | None:
         """There is no old record below it."""
         return min([*self.rejects, self.cursor]) if self.rejects and self.cursor is not None else self.cursor
 
-    def slice(self, limit: int | None) -> int:
+    def slice(self, limit: int | None, max_skips: int | None) -> int:
         """Some 2 ms of work, under the writer lock: how many old records were dealt with.
+
+        `max_skips`: deleted ones that it may pass; None: any number.
 
         Raises ConversionError at a record that cannot be converted, unless those are quarantined; HookError;
         TooManyTombstonesError.
         """
         began = time.perf_counter()
-        scan = self._arrangement.old.scan(self.cursor, max_skips=self.max_skips)
+        scan = self._arrangement.old.scan(self.cursor, max_skips=max_skips)
         try:
             batch = scan.pull(self._size if limit is None else min(limit, self._size))
         finally:

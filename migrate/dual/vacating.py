@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 
 from migrate.errors import StoreClosedError
 from migrate.stores.rocksdb_live import Family, LiveDatabase
@@ -28,7 +29,7 @@ class Vacating:
         self._then = then
         self._is_stopped = threading.Event()
         self._ended_at: float | None = None
-        self._thread = threading.Thread(target=self._run, name=f"compacting {old.where}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"compacting {old.where}", daemon=False)
         self._thread.start()
 
     @property
@@ -48,7 +49,7 @@ class Vacating:
     def stop(self) -> None:
         """Give it up; nothing can be written to the database any more."""
         self._is_stopped.set()
-        if self._thread.is_alive():
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._database.stop_background_work()
             self._thread.join()
 
@@ -70,6 +71,24 @@ class Vacating:
                 _LOG.warning("%s could not be compacted: %s", self._old.where, error)
 
 
-def is_worth_vacating(old: Family, last: Vacating | None) -> bool:
-    """To rewrite a large store for its tombstones is not."""
-    return old.file_bytes <= _MOST_BYTES and not (last is not None and last.has_just_ended)
+class Vacatings:
+    """Those of one store, one after the other; given up before its database is closed."""
+
+    def __init__(self, lock: threading.RLock, resources: ExitStack) -> None:
+        self._lock = lock
+        self._resources = resources
+        self._last: Vacating | None = None
+
+    def is_worth_it(self, old: Family) -> bool:
+        """To rewrite a large store for its tombstones is not."""
+        return old.file_bytes <= _MOST_BYTES and not (self._last is not None and self._last.has_just_ended)
+
+    def begin(self, database: LiveDatabase, old: Family, then: Callable[[], None]) -> Vacating:
+        """A new one."""
+        self._last = Vacating(database, old, self._lock, then)
+        self._resources.callback(self._last.stop)
+        return self._last
+
+    def go_on(self, database: LiveDatabase, old: Family, then: Callable[[], None]) -> Vacating:
+        """The one that is at work, or a new one."""
+        return self._last if self._last is not None and self._last.is_alive else self.begin(database, old, then)

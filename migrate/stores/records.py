@@ -26,25 +26,77 @@ class BatchSource(Protocol):
         ...
 
 
-class Records(Iterator[Record]):
-    """(key, value) in order, as the store was when the iterator was made. A context manager."""
+class Cursor:
+    """One pass over a source. It knows no generator, so that nothing but who iterates keeps what the storage holds."""
 
     def __init__(self, source: BatchSource, where: str, on_error: Callable[[Exception], NoReturn]) -> None:
         self._source: BatchSource | None = source
         self._where = where
         self._on_error = on_error
         self._is_closed = False
+        self._failure: Exception | None = None
         self._buffer: list[Record] = []
-        self._walk = self._records()
+
+    def walk(self) -> Generator[Record]:
+        """The records."""
+        limit = _FIRST_PULL
+        while (source := self._source) is not None:
+            try:
+                batch = source.pull(limit)
+            except Exception as error:
+                self._release()
+                self._fail(error)
+            self.check()
+            if batch is None:
+                self._release()
+                return
+            self._buffer = list(zip(batch.keys, batch.values, strict=True))
+            del batch, source  # or a closed iterator would live on in here
+            yield from self._buffer
+            limit = min(_LAST_PULL, 4 * limit)
+        self.check()
+
+    def close(self) -> None:
+        """Give up what the storage holds for it."""
+        self._is_closed = True
+        self._release()
+        self._buffer.clear()  # ends the loop over it, so that the generator finds that it was closed
+
+    def check(self) -> None:
+        """Raises StoreClosedError, or what ended the pass before."""
+        if self._is_closed:
+            raise StoreClosedError(f"the iterator over {self._where} is closed", hint="begin a new one")
+        if self._failure is not None:
+            raise self._failure
+
+    def _fail(self, error: Exception) -> NoReturn:
+        try:
+            self._on_error(error)
+        except Exception as failure:
+            self._failure = failure
+            raise
+
+    def _release(self) -> None:
+        source, self._source = self._source, None
+        if source is not None:
+            source.close()
+
+
+class Records(Iterator[Record]):
+    """(key, value) in order, as the store was when the iterator was made. A context manager."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._cursor = cursor
+        self._walk = cursor.walk()
 
     def __iter__(self) -> Iterator[Record]:
         """Raises StoreClosedError. The generator itself: a loop over it costs no call of ours for each record."""
-        self._check_open()
+        self._cursor.check()
         return self._walk
 
     def __next__(self) -> Record:
-        """Raises StoreClosedError once it, or its store, is closed."""
-        self._check_open()
+        """Raises StoreClosedError once it, or its store, is closed; once it has failed, the same error again."""
+        self._cursor.check()
         return next(self._walk)
 
     def __enter__(self) -> Records:
@@ -55,33 +107,4 @@ class Records(Iterator[Record]):
 
     def close(self) -> None:
         """Give up what the storage holds for it."""
-        self._is_closed = True
-        self._release()
-        self._buffer.clear()  # ends the loop over it, so that the generator finds that it was closed
-
-    def _records(self) -> Generator[Record]:
-        limit = _FIRST_PULL
-        while (source := self._source) is not None:
-            try:
-                batch = source.pull(limit)
-            except Exception as error:
-                self._release()
-                self._on_error(error)
-            self._check_open()
-            if batch is None:
-                self._release()
-                return
-            self._buffer = list(zip(batch.keys, batch.values, strict=True))
-            del batch, source  # or a closed iterator would live on in here
-            yield from self._buffer
-            limit = min(_LAST_PULL, 4 * limit)
-        self._check_open()
-
-    def _release(self) -> None:
-        source, self._source = self._source, None
-        if source is not None:
-            source.close()
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise StoreClosedError(f"the iterator over {self._where} is closed", hint="begin a new one")
+        self._cursor.close()

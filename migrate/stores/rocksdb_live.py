@@ -20,6 +20,7 @@ from migrate.stores.rocksdb_scan import Scan
 from migrate.stores.rocksdb_writing import TableOptions, table_options
 
 _OWN_CONFIG = "rocksdict-config.json"
+_RECOVERING = "] Recovering from manifest file: "
 
 
 class Family:
@@ -32,17 +33,21 @@ class Family:
     put: Callable[[bytes, bytes], None]
     delete: Callable[[bytes], None]
     contains: Callable[[bytes], bool]
-    handle: ColumnFamily
-    """What a batch names the family by."""
 
-    def __init__(self, column: Rdict, name: str, directory: Path) -> None:
+    def __init__(self, column: Rdict, name: str, directory: Path, handle: ColumnFamily | None = None) -> None:
         self.name = name
         self.where = f"column family {name!r} of {directory}"
         self._column: Rdict | None = column
+        self._handle = handle
         self.get = column.get
         self.put = column.__setitem__
         self.delete = column.delete
         self.contains = column.__contains__
+
+    @property
+    def handle(self) -> ColumnFamily:
+        """What a batch names the family by."""
+        return self._handle if self._handle is not None else self._raise_closed()
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The value of each key, or None."""
@@ -98,7 +103,7 @@ class Family:
             self._raise_closed()
 
         self.get = self.put = self.delete = self.contains = closed
-        self.__dict__.pop("handle", None)
+        self._handle = None
         self._column = None
 
     @property
@@ -140,14 +145,21 @@ class LiveDatabase:
         """The name of the manifest: every opening for writing makes a new one."""
         return manifest_of(self.directory)
 
+    @property
+    def manifest_found(self) -> str:
+        """The one that this opening found, by RocksDB's own log; empty where that does not say.
+
+        What CURRENT says before an opening can be outdated by then: only from the opening on is the directory locked.
+        """
+        return _manifest_found(self.directory / "LOG")
+
     def family(self, name: str) -> Family:
         """Raises Exception where there is none of that name."""
         if name not in self._families:
             column = self._open.get_column_family(name)
             column.set_write_options(self._plain)
-            family = Family(column, name, self.directory)
-            family.handle = self._open.get_column_family_handle(name)
-            self._families[name] = family
+            handle = self._open.get_column_family_handle(name)
+            self._families[name] = Family(column, name, self.directory, handle)
         return self._families[name]
 
     def new_batch(self) -> WriteBatch:
@@ -214,6 +226,15 @@ def manifest_of(directory: Path) -> str:
     return current.read_text(encoding="ascii").strip() if current.is_file() else ""
 
 
+def _manifest_found(log: Path) -> str:
+    """`log`: every opening begins a new one, and has written so far when it is done."""
+    if not log.is_file():
+        return ""
+    with log.open(encoding="utf-8", errors="replace") as lines:
+        found = next((line for line in lines if _RECOVERING in line), "")
+    return found.rstrip().rpartition("/")[2]
+
+
 def identity_of(directory: Path) -> str:
     """What RocksDB called the database when it made it; empty where there is none."""
     file = directory / "IDENTITY"
@@ -234,6 +255,9 @@ def open_live(directory: Path, *, sync: bool = False, wal: bool = True) -> Itera
 
     Raises StoreLockedError where it is open already, here or elsewhere, RefusedError where RocksDB cannot open it.
     """
+    # By one name for each directory: RocksDB knows by its name what this process has open, and a second opening would
+    # drop the lock of the first.
+    directory = directory.resolve()
     has_config = (directory / _OWN_CONFIG).exists()
     known = families_of(directory) if is_rocksdb(directory) else (DEFAULT_FAMILY,)
     options = table_options(TableOptions())

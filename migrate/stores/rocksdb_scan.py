@@ -6,7 +6,7 @@ import threading
 from bisect import bisect_left
 from typing import Any
 
-from rocksdict import Rdict, ReadOptions, Snapshot
+from rocksdict import Rdict, ReadOptions
 
 from migrate.errors import CorruptionError
 from migrate.stores.batch import Batch
@@ -35,9 +35,15 @@ class Scan:
         self._options = streaming() if start is None and end is None else ReadOptions()
         if max_skips is not None:
             self._options.set_max_skippable_internal_keys(max_skips)
-        self._snapshot: Snapshot | None = column.snapshot()
+        if end is not None and not reverse:
+            # Or a short scan would go on into whatever was deleted behind it. RocksDB holds a bare pointer to these
+            # bytes: they, and the options, live as long as the iterators do.
+            self._options.set_iterate_upper_bound(end)
         first = end if reverse else start
-        self._items: Any = self._snapshot.items(backwards=reverse, from_key=first, read_opt=self._options)
+        # Not of a Snapshot: rocksdict's iterators ignore the one they are made from. Both see the instant of their
+        # making, and the store's lock keeps writers out meanwhile.
+        self._items: Any = column.items(backwards=reverse, from_key=first, read_opt=self._options)
+        self._cursor: Any = column.iter(self._options)
         self._last: bytes | None = None
 
     def pull(self, limit: int) -> Batch | None:
@@ -61,7 +67,7 @@ class Scan:
             return None
 
     def close(self) -> None:
-        """Give up iterator and snapshot."""
+        """Give up the iterators."""
         with self._lock:
             self._drop()
 
@@ -79,12 +85,10 @@ class Scan:
         return self._reverse and batch.keys[0] == self._end
 
     def _check_end(self) -> None:
-        assert self._snapshot is not None
         first = self._end if self._reverse else self._start
         at = first if self._last is None else self._last
-        cursor = self._snapshot.iter(self._options)
         try:
-            check_end(cursor, at, self._where, is_record=self._last is not None, backwards=self._reverse)
+            check_end(self._cursor, at, self._where, is_record=self._last is not None, backwards=self._reverse)
         except CorruptionError as error:
             if "Too many internal keys skipped" in str(error.__cause__):
                 raise TooManyTombstonesError from error
@@ -92,4 +96,4 @@ class Scan:
 
     def _drop(self) -> None:
         self._items = None
-        self._snapshot = None
+        self._cursor = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -23,7 +24,7 @@ from migrate.errors import (
     StoreNotReadyError,
 )
 from migrate.stores.lifecycle import FAILED, Lifecycle, Listener, State
-from migrate.stores.records import BatchSource, Records
+from migrate.stores.records import BatchSource, Cursor, Records
 
 _LOG = logging.getLogger(__name__)
 
@@ -109,7 +110,7 @@ class OrderedStore(ABC):
         self._lifecycle = Lifecycle(self._where, listener)
         self._lock = threading.RLock()
         """One writer at a time."""
-        self._iterators: WeakSet[Records] = WeakSet()
+        self._iterators: WeakSet[Cursor] = WeakSet()
         self._cause: BaseException | None = None
 
     def __enter__(self) -> Self:
@@ -140,11 +141,11 @@ class OrderedStore(ABC):
         """The records in [start, end), None: unbounded; `reverse`: from the last one on."""
         try:
             with self._lock:  # no iterator begins while the store closes
-                records = Records(self._scan(start, end, reverse=reverse), self._where, self._raise)
-                self._iterators.add(records)
+                cursor = Cursor(self._scan(start, end, reverse=reverse), self._where, self._raise)
+                self._iterators.add(cursor)
         except Exception as error:
             self._raise(error)
-        return records
+        return Records(cursor)
 
     def prefix_scan(self, prefix: bytes, *, reverse: bool = False) -> Records:
         """The records whose keys begin so."""
@@ -171,7 +172,12 @@ class OrderedStore(ABC):
             try:
                 self._shut()
             except Exception as error:
+                self._give_up()
                 self._raise(error)
+            except BaseException:  # an interrupt
+                self._give_up()
+                self._lifecycle.move_to(State.NOT_RUNNING)
+                raise
             self._lifecycle.move_to(State.NOT_RUNNING)
 
     @abstractmethod
@@ -187,15 +193,15 @@ class OrderedStore(ABC):
         """The storage has failed: give up files and locks as far as they can be."""
 
     def _close_iterators(self) -> None:
-        for records in list(self._iterators):
-            records.close()  # a live RocksDB iterator would keep the directory open, and its LOCK
+        for cursor in list(self._iterators):
+            cursor.close()  # a live RocksDB iterator would keep the directory open, and its LOCK
 
     def _raise(self, error: Exception) -> NoReturn:
         """What the caller is told; an error of the storage is the end of the store."""
         if isinstance(error, CorruptionError) or is_storage_error(error):
             self._fail(error)
         elif self.state not in FAILED or not isinstance(error, StoreClosedError):
-            raise error
+            raise _in_words(error)
         raise self._failure() from self._cause
 
     def _fail(self, error: Exception) -> None:
@@ -203,14 +209,18 @@ class OrderedStore(ABC):
             if self.state in FAILED:
                 return
             self._cause = error
+            _clear_frames(error)
             self._lifecycle.move_to(State.PENDING_ERROR)
             _LOG.error("%s failed: %s", self._where, error)
             self._close_iterators()
-            try:
-                self._abandon()
-            except Exception:
-                _LOG.exception("%s could not be closed after its failure", self._where)
+            self._give_up()
             self._lifecycle.move_to(State.ERROR)
+
+    def _give_up(self) -> None:
+        try:
+            self._abandon()
+        except Exception:
+            _LOG.exception("%s could not be closed in order", self._where)
 
     def _failure(self) -> StoreFailedError:
         cause = self._cause
@@ -225,6 +235,13 @@ class OrderedStore(ABC):
         )
 
 
+def _clear_frames(error: BaseException | None) -> None:
+    """What failed may hold an iterator still, which would keep the LOCK as long as anybody keeps the error."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
+
+
 class StorageError(Exception):
     """A store's own file cannot be written."""
 
@@ -233,6 +250,12 @@ def after_prefix(prefix: bytes) -> bytes | None:
     """The first key after all that begin with `prefix`; None: there is none."""
     head = prefix.rstrip(b"\xff")
     return head[:-1] + bytes([head[-1] + 1]) if head else None
+
+
+def _in_words(error: Exception) -> Exception:
+    if "raw mode only support" in str(error):
+        return TypeError("keys and values are bytes")
+    return error
 
 
 _STATUSES = ("Corruption: ", "IO error: ", "Shutdown in progress", "Operation aborted", "Resource busy")

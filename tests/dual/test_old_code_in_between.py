@@ -1,0 +1,80 @@
+"""The old code has its store back for a while: whatever it put is found, whenever that was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rocksdict import Options, Rdict
+
+from migrate import DualReadStore
+from migrate.dual import pair
+from migrate.dual.mark import read_mark
+from migrate.stores.rocksdb_live import open_live
+
+PUT = b"k001x"
+"""Below the low-water mark by then."""
+
+
+def _old_code(directory: Path, keys: list[bytes]) -> None:
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    database = Rdict(str(directory), options)
+    for key in keys:
+        database[key] = b"by the old code"
+    database.close()
+
+
+def _opened(folder: Path) -> DualReadStore:
+    return DualReadStore.open(
+        folder / "new",
+        old_path=folder / "old",
+        source="rocksdb.raw",
+        target="rocksdb.raw",
+        convert=lambda record: record,
+    )
+
+
+@pytest.fixture
+def half_converged(tmp_path: Path) -> Path:
+    _old_code(tmp_path / "old", [b"k%03d" % number for number in range(100)])
+    with _opened(tmp_path) as store:
+        store.converge(50, None)
+    return tmp_path
+
+
+def _assert_found(store: DualReadStore) -> None:
+    assert PUT in dict(store.all())
+    store.converge(None, None)
+    assert store.is_converged
+    assert store.get(PUT) == b"by the old code"
+
+
+def test_what_the_old_code_put_between_two_sessions_is_found(half_converged: Path) -> None:
+    _old_code(half_converged / "old", [PUT])
+    with _opened(half_converged) as store:
+        _assert_found(store)
+
+
+def test_what_the_old_code_put_while_the_store_was_about_to_be_opened_is_found(
+    half_converged: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opening: Callable[..., Any] = pair._open_old
+
+    def late(*arguments: object) -> object:
+        _old_code(half_converged / "old", [PUT])
+        return opening(*arguments)
+
+    monkeypatch.setattr(pair, "_open_old", late)
+    with _opened(half_converged) as store:
+        _assert_found(store)
+
+
+def test_the_mark_is_in_force_for_the_next_opening_alone(half_converged: Path) -> None:
+    mark = read_mark(half_converged / "old")
+    assert mark is not None
+    for in_force in (True, False):
+        with open_live(half_converged / "old") as database:
+            assert mark.is_in_force(database) == in_force
