@@ -59,24 +59,20 @@ class DualReadStore(RocksStore):
     ) -> DualReadStore:
         """Open the store for reading and writing.
 
-        `path`: the RocksDB directory of both stores (two column families), or with `old_path`, the old store's, the one
-        of the new store, which is made. `source`, `target`: format ids. `convert`: the caller's own conversion of the
-        hub record. `changelog`: names the changelog that the owner writes for this store, if it does. `sync`: every
-        acknowledged write is durable. `migrate_on_read`: None: unless there is a changelog, which would not hear of it.
-        `on_migrated(key, old_value, new_value)`: runs before an old copy that was moved is deleted; if it raises, the
-        record stays old. `on_reject`: "raise", or "quarantine": `converge` leaves what cannot be converted behind.
-        `wal`: False where a changelog restores what the process had not flushed. `old_key`: from a new key to the old
-        one, where `convert` changes keys; it must keep their order. `source_family`, `target_family`: for formats that
-        hold any. `create`: begin an empty store where there is none.
+        `path`: the RocksDB directory of both stores (two column families); with `old_path`, the new store's, which is
+        made. `source`, `target`: format ids. `convert`: the caller's own, of the hub record. `changelog`: names the
+        changelog that the owner writes for this store, if it does. `sync`: every acknowledged write is durable.
+        `migrate_on_read`: None: unless there is a changelog, which would not hear of it. `on_migrated(key, old_value,
+        new_value)`: runs before an old copy that was moved is deleted; if it raises, the record stays old. `on_reject`:
+        "raise", or "quarantine": `converge` leaves what cannot be converted behind. `wal`: False where a changelog
+        restores what the process had not flushed. `old_key`: from a new key to the old one, where `convert` changes
+        keys; it must keep their order. `source_family`, `target_family`: for formats that hold any. `create`: begin an
+        empty store where there is none.
 
         Raises RefusedError, StoreLockedError, SpecError for what does not fit.
         """
-        places = find_places(
-            Path(path),
-            None if old_path is None else Path(old_path),
-            (get_format(source), source_family),
-            (get_format(target), target_family),
-        )
+        old, new = (get_format(source), source_family), (get_format(target), target_family)
+        places = find_places(Path(path), None if old_path is None else Path(old_path), old, new)
         hub = Conversion(places.source, places.target, function=convert, keys_may_change=True)
         conversion = LazyConversion(hub, old_key)
         policy = Policy(

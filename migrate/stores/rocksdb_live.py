@@ -5,6 +5,7 @@ An iterator, a snapshot or a column family handle that lives on keeps the LOCK: 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import NoReturn, cast
 
 from rocksdict import ColumnFamily, Rdict, WriteBatch, WriteOptions
 
-from migrate.errors import MigrationError, RefusedError, StoreClosedError
+from migrate.errors import MigrationError, RefusedError, StoreClosedError, StoreLockedError
 from migrate.stores.layout import is_rocksdb
 from migrate.stores.lock import check_unlocked
 from migrate.stores.rocksdb import DEFAULT_FAMILY, Database
@@ -265,7 +266,7 @@ def open_live(directory: Path, *, sync: bool = False, wal: bool = True) -> Itera
         database = Rdict(str(directory), options, column_families=dict.fromkeys(known, options))
     except Exception as error:
         if "lock" in str(error).lower():
-            check_unlocked([directory / "LOCK"])
+            _check_unlocked(directory)
         raise _cannot_open(directory, error) from error
     live = LiveDatabase(database, directory, sync=sync, wal=wal)
     del database
@@ -275,6 +276,16 @@ def open_live(directory: Path, *, sync: bool = False, wal: bool = True) -> Itera
         live.close()
         if not has_config:
             (directory / _OWN_CONFIG).unlink(missing_ok=True)
+
+
+def _check_unlocked(directory: Path) -> None:
+    try:
+        check_unlocked([directory / "LOCK"])
+    except StoreLockedError as held:
+        if held.pid != os.getpid():
+            raise
+        hint = "share that store between threads, or close it first"
+        raise StoreLockedError(f"this process has {directory} open already", pid=held.pid, hint=hint) from held
 
 
 def read_only_family(database: Database, name: str) -> Family:
