@@ -162,7 +162,8 @@ class DualAccess:
         first = max(first or b"", low_water or b"") or None
         new = self.arrangement.new.scan(start, end, reverse=reverse)
         old = self.arrangement.old.scan(first, after, reverse=reverse)
-        return MergedScan(new, ConvertedScan(old, self._conversion, start, end, reverse=reverse), reverse=reverse)
+        converted = ConvertedScan(old, self._conversion, start, end, reverse=reverse)
+        return MergedScan(new, converted, reverse=reverse, fails_at_once=self._conversion.changes_keys)
 
     def slice(self, limit: int | None, max_skips: int | None) -> int:
         """Some 2 ms of `converge`: how many old records were dealt with. Raises what Sweep.slice raises."""

@@ -182,6 +182,7 @@ class DualReadStore(RocksStore):
 
     def multi_get(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The value of each key, or None. Raises ConversionError where an old record cannot be converted."""
+        keys = list(keys)
         try:
             values = self._family.get_many(keys)
         except Exception as error:

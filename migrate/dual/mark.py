@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from migrate.errors import RefusedError
 from migrate.keyrange import Stored
-from migrate.stores.files import fsync_directory, write_durably
+from migrate.stores.files import fsync_directory, make_directories, write_durably
 from migrate.stores.rocksdb_live import LiveDatabase
 from migrate.stores.state_store import StorageError
 
@@ -79,7 +79,7 @@ def read_mark(directory: Path) -> Mark | None:
 
 def announce(directory: Path) -> None:
     """An adapter begins here: durable before there is a new store, which is empty at first."""
-    directory.mkdir(parents=True, exist_ok=True)
+    make_directories(directory)
     _write(directory, _NOTHING_MOVED)
 
 

@@ -16,8 +16,9 @@ _LEAST_OLD = 64
 class MergedScan:
     """Merges two scans of one instant; the old one is converted on the way."""
 
-    def __init__(self, new: BatchSource, old: BatchSource, *, reverse: bool) -> None:
-        """`old`: converted already, see ConvertedScan."""
+    def __init__(self, new: BatchSource, old: BatchSource, *, reverse: bool, fails_at_once: bool = False) -> None:
+        """`old`: converted already, see ConvertedScan. `fails_at_once`: an old key says nothing of the new one."""
+        self._fails_at_once = fails_at_once
         self._sides = _Side(new, reverse=reverse), _Side(old, reverse=reverse)
         self._reverse = reverse
 
@@ -27,6 +28,8 @@ class MergedScan:
         new, old = self._sides
         new.fill(limit)
         old.fill(limit)
+        if old.failure is not None:
+            return self._before_failure(old.failure)
         if not new.keys and not old.keys:
             return None
         if not new.keys or not old.keys:
@@ -39,6 +42,17 @@ class MergedScan:
         merged.update(zip(new_keys, new_values, strict=True))
         keys = sorted(merged, reverse=self._reverse)
         return Batch(keys, [merged[key] for key in keys])
+
+    def _before_failure(self, failure: ConversionError) -> Batch:
+        """The new records whose turn comes first; and the new one of that key: then the old one does not matter."""
+        new, old = self._sides
+        at = failure.key
+        if not self._fails_at_once and at in new.keys:
+            old.failure = None
+        elif self._fails_at_once or not new.keys or (new.first < at if self._reverse else new.first > at):
+            raise failure
+        keys, values = new.take(at)
+        return Batch(keys[::-1], values[::-1]) if self._reverse else Batch(keys, values)
 
     def close(self) -> None:
         """Give up both."""
@@ -53,8 +67,15 @@ class _Side:
         self.source = source
         self.keys: list[bytes] = []
         self.values: list[bytes] = []
+        self.failure: ConversionError | None = None
+        """Of the record whose turn is next."""
         self._reverse = reverse
         self._has_ended = False
+
+    @property
+    def first(self) -> bytes:
+        """The key that comes next in the direction of the scan."""
+        return self.keys[-1] if self._reverse else self.keys[0]
 
     @property
     def last(self) -> bytes:
@@ -62,9 +83,13 @@ class _Side:
         return self.keys[0] if self._reverse else self.keys[-1]
 
     def fill(self, limit: int) -> None:
-        if self.keys or self._has_ended:
+        if self.keys or self._has_ended or self.failure is not None:
             return
-        batch = self.source.pull(limit)
+        try:
+            batch = self.source.pull(limit)
+        except ConversionError as error:
+            self.failure = error
+            return
         if batch is None:
             self._has_ended = True
             return
@@ -99,13 +124,15 @@ class ConvertedScan:
         self._conversion = conversion
         self._start, self._end = start, end
         self._reverse = reverse
-        self._failure: ConversionError | None = None
+        self._rest: Batch | None = None
+        """From a record on that cannot be converted."""
         self._last: list[bytes] = []
 
     def pull(self, limit: int) -> Batch | None:
-        """The next records; a record that cannot be converted is an error when its turn comes."""
-        while self._failure is None:
-            batch = self._scan.pull(max(limit, _LEAST_OLD))
+        """The next records; a record that cannot be converted is an error when its turn comes, and is passed by it."""
+        while True:
+            batch = self._rest or self._scan.pull(max(limit, _LEAST_OLD))
+            self._rest = None
             if batch is None:
                 return None
             converted = self._before_failure(self._conversion.many(batch), batch)
@@ -114,7 +141,6 @@ class ConvertedScan:
                 converted = self._inside(converted)
             if converted.keys:
                 return Batch(converted.keys, converted.values)
-        raise self._failure
 
     def close(self) -> None:
         """Give up the scan below."""
@@ -124,9 +150,12 @@ class ConvertedScan:
         if not converted.failed:
             return converted
         key, reason = next(iter(converted.failed.items()))
-        self._failure = not_convertible(key, reason)
-        place = {old_key: at for at, old_key in enumerate(batch.keys)}
-        return converted.head(sum(place[old_key] < place[key] for old_key in converted.old_keys))
+        at = batch.keys.index(key)
+        if at == 0:
+            self._rest = Batch(batch.keys[1:], batch.values[1:]) if len(batch) > 1 else None
+            raise not_convertible(key, reason)
+        self._rest = Batch(batch.keys[at:], batch.values[at:])
+        return self._conversion.many(batch.head(at))
 
     def _check_order(self, keys: list[bytes]) -> None:
         self._conversion.check_order((keys[::-1] + self._last) if self._reverse else (self._last + keys))

@@ -12,6 +12,7 @@ from migrate.dual.lazy_conversion import LazyConversion
 from migrate.dual.mark import Mark, Pair, announce, read_mark
 from migrate.dual.places import Places
 from migrate.errors import RefusedError
+from migrate.stores.files import make_directories
 from migrate.stores.rocksdb_live import (
     Family,
     LiveDatabase,
@@ -94,7 +95,7 @@ def _open_old(places: Places, durability: Durability, resources: ExitStack) -> L
 
 
 def _open_new(places: Places, durability: Durability, resources: ExitStack) -> LiveDatabase:
-    places.directory.mkdir(parents=True, exist_ok=True)
+    make_directories(places.directory)  # or a power cut takes the new store, and the old one was emptied into it
     opened = open_live(places.directory, sync=durability.sync, wal=durability.wal)
     database = resources.enter_context(opened)
     database.make_family(places.target_family)

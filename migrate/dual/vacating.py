@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import threading
 import time
@@ -29,7 +30,8 @@ class Vacating:
         self._then = then
         self._is_stopped = threading.Event()
         self._ended_at: float | None = None
-        self._thread = threading.Thread(target=self._run, name=f"compacting {old.where}", daemon=False)
+        self._thread = threading.Thread(target=self._run, name=f"compacting {old.where}", daemon=True)
+        atexit.register(self.stop)  # Python would end a thread that is inside RocksDB by aborting the process
         self._thread.start()
 
     @property
@@ -49,6 +51,7 @@ class Vacating:
     def stop(self) -> None:
         """Give it up; nothing can be written to the database any more."""
         self._is_stopped.set()
+        atexit.unregister(self.stop)
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._database.stop_background_work()
             self._thread.join()
@@ -69,6 +72,8 @@ class Vacating:
         except Exception as error:  # noqa: BLE001 - it costs speed, not correctness; the next opening tries again
             if not self._is_stopped.is_set():
                 _LOG.warning("%s could not be compacted: %s", self._old.where, error)
+        finally:
+            atexit.unregister(self.stop)
 
 
 class Vacatings:

@@ -20,12 +20,13 @@ class MemoryStore(OrderedStore):
 
     def get(self, key: bytes) -> bytes | None:
         """The value, or None."""
+        _check_bytes(key)
         return self._open.get(key)
 
     def multi_get(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The value of each key, or None."""
         with self._lock:
-            return [self._open.get(key) for key in keys]
+            return [self.get(key) for key in keys]
 
     def put(self, key: bytes, value: bytes | None) -> None:
         """Write one record; None deletes it."""
@@ -34,18 +35,21 @@ class MemoryStore(OrderedStore):
     def put_all(self, changes: Iterable[Change]) -> None:
         """All of them at once; a later change of a key wins."""
         changes = list(changes)
+        for key, value in changes:
+            _check_bytes(key)
+            _check_bytes(b"" if value is None else value)
         with self._lock:
             records = self._open
             for key, value in changes:
                 if value is None:
                     records.pop(key, None)
                 else:
-                    records[bytes(key)] = bytes(value)
+                    records[key] = value
 
     def put_if_absent(self, key: bytes, value: bytes) -> bytes | None:
         """Write it unless the key has a value, which is returned."""
         with self._lock:
-            existing = self._open.get(key)
+            existing = self.get(key)
             if existing is None:
                 self.put(key, value)
             return existing
@@ -77,6 +81,11 @@ class MemoryStore(OrderedStore):
         if self.state is not State.RUNNING:
             raise StoreClosedError("the store in memory is closed", hint="make a new one")
         return self._records
+
+
+def _check_bytes(part: object) -> None:
+    if not isinstance(part, bytes):
+        raise TypeError(f"keys and values are bytes, not {type(part).__name__}")
 
 
 class _Slices:

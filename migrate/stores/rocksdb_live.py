@@ -122,10 +122,13 @@ class LiveDatabase:
     """A RocksDB directory, open for writing and locked.
 
     `sync`: every write is durable when it returns. `wal`: without it, a write is lost with the process, unless flushed.
+    `keeps_config`: the owner is a user of rocksdict too, whose file stays.
     """
 
-    def __init__(self, database: Rdict, directory: Path, *, sync: bool = False, wal: bool = True) -> None:
+    def __init__(self, database: Rdict, directory: Path, *, sync: bool, wal: bool, keeps_config: bool) -> None:
         self.directory = directory
+        self._keeps_config = keeps_config
+        self._remove_config()
         self._database: Rdict | None = database
         self._logged, self._plain = WriteOptions(), WriteOptions()
         # Properties, where rocksdict's stub has methods.
@@ -191,11 +194,13 @@ class LiveDatabase:
         """Make it, unless it is there."""
         if name not in families_of(self.directory):
             self._open.create_column_family(name, table_options(TableOptions()))
+            self._remove_config()
 
     def drop_family(self, name: str) -> None:
         """The family is gone; its files go when the last iterator over them has."""
         self._open.drop_column_family(name)
         self._families.pop(name).close()
+        self._remove_config()
 
     def stop_background_work(self) -> None:
         """Flushes and compactions end; nothing can be written to disk any more."""
@@ -213,6 +218,12 @@ class LiveDatabase:
         except Exception:
             if not self._is_stopped:  # what was in memory is in the log
                 raise
+        self._remove_config()
+
+    def _remove_config(self) -> None:
+        """rocksdict writes it again and again; one that a crash left could not be told from the owner's."""
+        if not self._keeps_config:
+            (self.directory / _OWN_CONFIG).unlink(missing_ok=True)
 
     @property
     def _open(self) -> Rdict:
@@ -268,14 +279,12 @@ def open_live(directory: Path, *, sync: bool = False, wal: bool = True) -> Itera
         if "lock" in str(error).lower():
             _check_unlocked(directory)
         raise _cannot_open(directory, error) from error
-    live = LiveDatabase(database, directory, sync=sync, wal=wal)
+    live = LiveDatabase(database, directory, sync=sync, wal=wal, keeps_config=has_config)
     del database
     try:
         yield live
     finally:
         live.close()
-        if not has_config:
-            (directory / _OWN_CONFIG).unlink(missing_ok=True)
 
 
 def _check_unlocked(directory: Path) -> None:

@@ -40,6 +40,8 @@ class Scan:
             # bytes: they, and the options, live as long as the iterators do.
             self._options.set_iterate_upper_bound(end)
         first = end if reverse else start
+        # RocksDB's iterators use the handle of their family when they seek, also after the family was dropped.
+        self._column: Rdict | None = column
         # Not of a Snapshot: rocksdict's iterators ignore the one they are made from. Both see the instant of their
         # making, and the store's lock keeps writers out meanwhile.
         self._items: Any = column.items(backwards=reverse, from_key=first, read_opt=self._options)
@@ -97,3 +99,4 @@ class Scan:
     def _drop(self) -> None:
         self._items = None
         self._cursor = None
+        self._column = None

@@ -16,6 +16,7 @@ from typing import NoReturn, Protocol, Self
 from weakref import WeakSet
 
 from migrate.errors import (
+    ConversionError,
     CorruptionError,
     MigrationError,
     StoreClosedError,
@@ -198,11 +199,16 @@ class OrderedStore(ABC):
 
     def _raise(self, error: Exception) -> NoReturn:
         """What the caller is told; an error of the storage is the end of the store."""
-        if isinstance(error, CorruptionError) or is_storage_error(error):
-            self._fail(error)
-        elif self.state not in FAILED or not isinstance(error, StoreClosedError):
-            raise _in_words(error)
-        raise self._failure() from self._cause
+        try:
+            if isinstance(error, CorruptionError) or is_storage_error(error):
+                self._fail(error)
+            elif self.state not in FAILED or not isinstance(error, StoreClosedError):
+                if not isinstance(error, ConversionError):  # its frames are the caller's own
+                    _clear_frames(error)
+                raise _in_words(error)
+            raise self._failure() from self._cause
+        finally:
+            del error  # its traceback leads to this frame: a cycle, which would keep what the LOCK hangs on
 
     def _fail(self, error: Exception) -> None:
         with self._lock:

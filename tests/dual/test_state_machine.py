@@ -1,0 +1,12 @@
+"""Whatever a processor does, and however often it crashes, it sees what a dict would show."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+from tests.dual.machine import StoreMachine
+
+TestStore = StoreMachine.TestCase
+TestStore.settings = settings(
+    max_examples=100, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), database=None
+)
