@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks import comparisons, durability, product, scaling
+from benchmarks import comparisons, durability, lazy, product, scaling
 from benchmarks.report import machine, missed, write
 from benchmarks.results import Result
 from benchmarks.rounds import ROOT
@@ -26,6 +26,7 @@ BENCHMARKS: dict[str, Callable[[Setting], list[Result]]] = {
     "ledger": durability.ledger,
     "resume": durability.resume,
     "switch": durability.switch,
+    "lazy": lazy.lazy,
 }
 
 

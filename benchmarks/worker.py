@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks import safety
+from benchmarks import dual_access, safety
 from benchmarks.routes import CONVERSION, ROUTES, result_database, rewrite
 from migrate.digest import RecordDigest
 from migrate.events import Event
@@ -115,6 +115,7 @@ class _LedgerClock:
 
 
 JOBS: dict[str, Callable[..., Facts]] = {
+    **dual_access.JOBS,
     **safety.JOBS,
     "route": route,
     "digest": digest,

@@ -97,7 +97,7 @@ def check_default_is_empty(default: Family, family: str, directory: Path, *, max
     """
     scan = default.scan(max_skips=max_skips)
     try:
-        has_records = scan.pull(1) is not None
+        has_records = bool(scan.pull(1))
     except TooManyTombstonesError:
         has_records = False
     finally:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
+from time import monotonic
+from typing import NoReturn
 
 from migrate.dual.arrangements import OldChange
 from migrate.dual.checks import MAX_SKIPS
@@ -52,6 +53,7 @@ class Progress:
     """An estimate; 0 once the old store is empty."""
     moved_by_read: int = 0
     moved_by_write: int = 0
+    """Keys that were written, and had an old copy or may have had one: nobody looks."""
     moved_by_delete: int = 0
     moved_by_converge: int = 0
     rejected: int = 0
@@ -67,6 +69,7 @@ class DualAccess:
         self._pair = pair.pair
         self._conversion = conversion
         self._policy = policy
+        self._keeps_keys = not conversion.changes_keys
         self.migrates_on_read = policy.migrates_on_read
         self._on_migrated = None if policy.on_migrated is None else self._call_hook
         self.arrangement = pair.arrangement
@@ -79,7 +82,7 @@ class DualAccess:
         )
         self._left = pair.arrangement.old.estimated_records if pair.mark is None else pair.mark.left
         self._by_read = self._by_write = self._by_delete = self._by_converge = 0
-        self._looked_at = 0.0
+        self._next_look = 0.0
         self._is_in_hook = False
         self._marked_at = 0.0
         self.is_empty = pair.arrangement.old.is_blank
@@ -100,8 +103,11 @@ class DualAccess:
     def old_value(self, key: bytes) -> bytes | None:
         """The old record's value, converted. Raises ConversionError."""
         old_key = self._conversion.old_key_of(key)
-        value = None if old_key is None else self.arrangement.old.get(old_key)
-        if old_key is None or value is None:
+        if old_key is None:
+            return None
+        value = self.arrangement.old.get(old_key)
+        if value is None:
+            self.arrangement.has_none(old_key)
             return None
         record = self._conversion.one(old_key, value)
         return None if record is None or record[0] != key else record[1]
@@ -120,40 +126,50 @@ class DualAccess:
         record = self._conversion.one(old_key, value)
         if record is not None and record[0] != key:
             return None
-        span = [(old_key, old_key + b"\0")]
-        if record is None:
-            self.arrangement.move([], [], span)
-        else:
-            if self._on_migrated is not None:
-                self._on_migrated(key, value, record[1])
-            self.arrangement.move([key], [record[1]], span)
+        new_value = None if record is None else record[1]
+        if self._on_migrated is not None and new_value is not None:
+            self._on_migrated(key, value, new_value)
+        self.arrangement.put_moved(key, old_key, new_value)
         self._by_read += 1
         self._are_gone([old_key], 1)
-        return None if record is None else record[1]
+        return new_value
 
-    def put(self, key: bytes, value: bytes) -> None:
-        """The new value; the old copy goes."""
-        self._check_not_in_hook()
-        old_key = self._old_copy(key)
+    def put(self, key: bytes, value: bytes) -> bool:
+        """The new value; the old copy goes. Whether it is time to look if any is left."""
+        if self._is_in_hook:
+            self._refuse()
+        old_key = key if self._keeps_keys else self._old_copy(key)
         if self.arrangement.put(key, old_key, value):
             self._by_write += 1
-            self._are_gone([old_key], 1)
+            self._left -= 1
+            if not self._left:
+                self._next_look = 0.0
+            if self.sweep.rejects:
+                self._are_gone([old_key], 0)
+        return monotonic() > self._next_look
 
     def delete(self, key: bytes) -> None:
         """Both copies go."""
-        self._check_not_in_hook()
+        if self._is_in_hook:
+            self._refuse()
         old_key = self._old_copy(key)
         if self.arrangement.delete(key, old_key):
             self._by_delete += 1
             self._are_gone([old_key], 1)
 
-    def put_all(self, changes: list[Change]) -> None:
-        """All of them; no key comes twice."""
-        self._check_not_in_hook()
-        rows: list[OldChange] = [(key, self._old_copy(key), value) for key, value in changes]
+    def put_all(self, changes: list[Change]) -> bool:
+        """All of them; no key comes twice. Whether it is time to look if any old copy is left."""
+        if self._is_in_hook:
+            self._refuse()
+        rows: list[OldChange]
+        if self._keeps_keys:
+            rows = [(key, key, value) for key, value in changes]
+        else:
+            rows = [(key, self._old_copy(key), value) for key, value in changes]
         if gone := self.arrangement.put_all(rows, self._conversion.one):
             self._by_write += gone
             self._are_gone([old_key for _, old_key, _ in rows], gone)
+        return monotonic() > self._next_look
 
     def scan(self, start: bytes | None, end: bytes | None, *, reverse: bool) -> BatchSource:
         """Both stores, merged, of this instant."""
@@ -167,7 +183,8 @@ class DualAccess:
 
     def slice(self, limit: int | None, max_skips: int | None) -> int:
         """Some 2 ms of `converge`: how many old records were dealt with. Raises what Sweep.slice raises."""
-        self._check_not_in_hook()
+        if self._is_in_hook:
+            self._refuse()
         before = self.sweep.moved
         try:
             return self.sweep.slice(limit, max_skips)
@@ -180,7 +197,7 @@ class DualAccess:
     def settle(self) -> None:
         """At the end of `converge`: what may go, goes; now and then the mark is written."""
         self.arrangement.settle()
-        if time.monotonic() - self._marked_at > _MARK_SECONDS:
+        if monotonic() - self._marked_at > _MARK_SECONDS:
             self.mark()
 
     def mark(self) -> None:
@@ -196,33 +213,30 @@ class DualAccess:
             left=self.progress.old_keys_left,
         )
         write_mark(self._places.directories, mark)
-        self._marked_at = time.monotonic()
+        self._marked_at = monotonic()
 
     def look_whether_empty(self) -> None:
         """A bounded look for the first old record. Raises TooManyTombstonesError."""
-        self._looked_at = time.monotonic()
+        self._next_look = monotonic() + (_LOOK_SECONDS_AT_THE_END if self._left <= 0 else _LOOK_SECONDS)
         self.arrangement.settle()
         scan = self.arrangement.old.scan(self.sweep.low_water, max_skips=MAX_SKIPS)
         try:
             first = scan.pull(1)
         finally:
             scan.close()
-        if first is None:
+        if not first:
             self.is_empty = True
         elif not self.sweep.rejects:
-            self.sweep.cursor = first.keys[0]
+            self.sweep.cursor = first[0][0]
 
     @property
     def is_look_due(self) -> bool:
         """Whether the old store may well be empty by now."""
-        if self.sweep.has_ended and not self.sweep.rejects:
-            return True
-        pause = _LOOK_SECONDS_AT_THE_END if self._left <= 0 else _LOOK_SECONDS
-        return time.monotonic() - self._looked_at > pause
+        return (self.sweep.has_ended and not self.sweep.rejects) or monotonic() > self._next_look
 
     def _old_copy(self, key: bytes) -> bytes | None:
         """The old key whose record is to go when this one is written. Raises ConversionError where nobody can tell."""
-        if not self._conversion.changes_keys:
+        if self._keeps_keys:
             return key
         old_key = self._conversion.old_key_of(key)
         value = None if old_key is None else self.arrangement.old.get(old_key)
@@ -233,12 +247,14 @@ class DualAccess:
 
     def _are_gone(self, old_keys: list[bytes | None], count: int) -> None:
         if 0 < self._left <= count:
-            self._looked_at = 0.0
+            self._next_look = 0.0
         self._left -= count
         if self.sweep.rejects:
             for old_key in old_keys:
                 if old_key is not None:
                     self.sweep.rejects.pop(old_key, None)
+            if not self.sweep.rejects:
+                self._next_look = 0.0
 
     def _call_hook(self, key: bytes, old_value: bytes, new_value: bytes) -> None:
         assert self._policy.on_migrated is not None
@@ -250,8 +266,7 @@ class DualAccess:
         finally:
             self._is_in_hook = was_in_hook
 
-    def _check_not_in_hook(self) -> None:
-        if self._is_in_hook:
-            raise StoreError(
-                "on_migrated wrote to the store that called it", hint="send the record elsewhere; write after that call"
-            )
+    def _refuse(self) -> NoReturn:
+        raise StoreError(
+            "on_migrated wrote to the store that called it", hint="send the record elsewhere; write after that call"
+        )

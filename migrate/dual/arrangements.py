@@ -25,6 +25,8 @@ OldChange = tuple[bytes, bytes | None, bytes | None]
 """(key, the old key whose record it takes the place of, value); a value of None: delete it."""
 Convert = Callable[[bytes, bytes], tuple[bytes, bytes] | None]
 _MAX_QUEUE = 4096
+_MOST_KNOWN = 1 << 16
+"""Some MB."""
 
 
 class Arrangement(Protocol):
@@ -36,7 +38,15 @@ class Arrangement(Protocol):
     old_database: LiveDatabase
 
     def put(self, key: bytes, old_key: bytes | None, value: bytes) -> int:
-        """The new value; the old copy goes."""
+        """The new value; the old copy goes, and counts even where there is none: to look would cost three puts."""
+        ...
+
+    def put_moved(self, key: bytes, old_key: bytes, value: bytes | None) -> None:
+        """A record that is only moved; None: dropped. It is logged even where other writes are not."""
+        ...
+
+    def has_none(self, *old_keys: bytes) -> None:
+        """The old store does not have them, and never will: nothing is written there."""
         ...
 
     def delete(self, key: bytes, old_key: bytes | None) -> int:
@@ -60,28 +70,54 @@ class Arrangement(Protocol):
         ...
 
 
-class OneDatabase:
+class _Remembering:
+    """Knows some of the keys that the old store does not have, or is about to lose."""
+
+    def __init__(self) -> None:
+        self._gone: set[bytes] = set()
+
+    def has_none(self, *old_keys: bytes) -> None:
+        """The old store does not have them, and never will: nothing is written there."""
+        if len(self._gone) + len(old_keys) > _MOST_KNOWN:
+            self._gone.clear()
+        self._gone.update(old_keys)
+
+
+class OneDatabase(_Remembering):
     """Two column families of one RocksDB directory."""
 
     def __init__(self, database: LiveDatabase, new: Family, old: Family) -> None:
+        super().__init__()
         self.new_database = self.old_database = database
         self.new = new
         self.old = old
 
     def put(self, key: bytes, old_key: bytes | None, value: bytes) -> int:
-        """One batch, where there is an old copy."""
-        if old_key is None or not self.old.contains(old_key):
+        """One batch, unless there is no old copy for certain."""
+        if old_key is None or old_key in self._gone:
             self.new.put(key, value)
             return 0
         batch = self.old_database.new_batch()
         batch.put(key, value, self.new.handle)
         batch.delete(old_key, self.old.handle)
         self.old_database.write(batch)
+        self._gone.add(old_key)
+        if len(self._gone) > _MOST_KNOWN:
+            self._gone.clear()
         return 1
+
+    def put_moved(self, key: bytes, old_key: bytes, value: bytes | None) -> None:
+        """One batch. Not a range tombstone: each would be sorted among all others by the next read."""
+        batch = self.old_database.new_batch()
+        if value is not None:
+            batch.put(key, value, self.new.handle)
+        batch.delete(old_key, self.old.handle)
+        self.old_database.write_logged(batch)
+        self.has_none(old_key)
 
     def delete(self, key: bytes, old_key: bytes | None) -> int:
         """One batch, where there is an old copy."""
-        if old_key is None or not self.old.contains(old_key):
+        if old_key is None or old_key in self._gone or not self.old.contains(old_key):
             self.new.delete(key)
             return 0
         batch = self.old_database.new_batch()
@@ -92,17 +128,19 @@ class OneDatabase:
 
     def put_all(self, changes: list[OldChange], convert: Convert) -> int:
         """One batch."""
-        batch, gone = self.old_database.new_batch(), 0
+        batch, new, old = self.old_database.new_batch(), self.new.handle, self.old.handle
+        gone: list[bytes] = []
         for key, old_key, value in changes:
             if value is None:
-                batch.delete(key, self.new.handle)
+                batch.delete(key, new)
             else:
-                batch.put(key, value, self.new.handle)
-            if old_key is not None and self.old.contains(old_key):
-                batch.delete(old_key, self.old.handle)
-                gone += 1
+                batch.put(key, value, new)
+            if old_key is not None and old_key not in self._gone:
+                batch.delete(old_key, old)
+                gone.append(old_key)
         self.old_database.write(batch)
-        return gone
+        self.has_none(*gone)
+        return len(gone)
 
     def move(self, keys: list[bytes], values: list[bytes], spans: list[Span]) -> None:
         """One batch, which goes by way of the write-ahead log always: no changelog could restore what is moved."""
@@ -124,10 +162,11 @@ class OneDatabase:
         self.old_database.sync()
 
 
-class TwoDatabases:
+class TwoDatabases(_Remembering):
     """Two RocksDB directories, each with its own write-ahead log."""
 
     def __init__(self, new_database: LiveDatabase, new: Family, old_database: LiveDatabase, old: Family) -> None:
+        super().__init__()
         self.new_database = new_database
         self.new = new
         self.old_database = old_database
@@ -144,7 +183,16 @@ class TwoDatabases:
         """The old copy goes later."""
         self.new.put(key, value)
         self._new_is_dirty = True
-        return self._leave(old_key)
+        return 0 if old_key is None or old_key in self._gone else self._leave(old_key)
+
+    def put_moved(self, key: bytes, old_key: bytes, value: bytes | None) -> None:
+        """The old copy goes later."""
+        if value is not None:
+            batch = self.new_database.new_batch()
+            batch.put(key, value, self.new.handle)
+            self.new_database.write_logged(batch)
+            self._new_is_dirty = True
+        self._leave(old_key)
 
     def delete(self, key: bytes, old_key: bytes | None) -> int:
         """The old copy first, durably."""
@@ -171,7 +219,10 @@ class TwoDatabases:
                 batch.put(key, value, handle)
         self.new_database.write(batch)
         self._new_is_dirty = True
-        return gone + sum(self._leave(old_key) for _, old_key, value in changes if value is not None)
+        for _, left, value in changes:
+            if value is not None and left is not None and left not in self._gone:
+                gone += self._leave(left)
+        return gone
 
     def move(self, keys: list[bytes], values: list[bytes], spans: list[Span]) -> None:
         """The old copies go when this is settled."""
@@ -204,6 +255,7 @@ class TwoDatabases:
         self._old_is_dirty = True
         self.old_database.write(batch)
         self._queue.clear()
+        self.has_none()
         self._spans.clear()
 
     def flush(self) -> None:
@@ -212,10 +264,9 @@ class TwoDatabases:
         self._sync_new()
         self._sync_old()
 
-    def _leave(self, old_key: bytes | None) -> int:
-        if old_key is None or old_key in self._queue or not self.old.contains(old_key):
-            return 0
+    def _leave(self, old_key: bytes) -> int:
         self._queue.add(old_key)
+        self._gone.add(old_key)
         if len(self._queue) + len(self._spans) >= _MAX_QUEUE:
             self.settle()
         return 1

@@ -131,7 +131,7 @@ def _check_sample(old: Family, places: Places, conversion: LazyConversion) -> No
     """Raises RefusedError where no record of a sample can be converted, or where keys change their order."""
     scan = old.scan(max_skips=MAX_SKIPS)
     try:
-        batch = scan.pull(SAMPLE)
+        batch = scan.columns(SAMPLE)
     except TooManyTombstonesError:
         return
     finally:

@@ -198,9 +198,8 @@ class DualReadStore(RocksStore):
             with self._lock:
                 if (access := self._access) is None:
                     super().put(key, value)
-                else:
-                    access.put(key, value)
-                    self._after_change(access)
+                elif access.put(key, value):
+                    self._look_whether_empty(access)
         except Exception as error:
             self._raise(error)
 
@@ -211,9 +210,8 @@ class DualReadStore(RocksStore):
             with self._lock:
                 if (access := self._access) is None:
                     super().put_all(last)
-                else:
-                    access.put_all(last)
-                    self._after_change(access)
+                elif access.put_all(last):
+                    self._look_whether_empty(access)
         except Exception as error:
             self._raise(error)
 

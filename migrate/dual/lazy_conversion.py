@@ -9,10 +9,11 @@ from operator import lt
 
 from formats import Conversion, EntryError
 from formats.program import IDENTITY, Operation, fixed_size, run_operations
-from migrate.engine.columns import TooShortError, compile_column, compile_program
+from migrate.engine.columns import TooShortError, compile_column, compile_pairs, compile_program
 from migrate.errors import ConversionError, RefusedError
 from migrate.keyrange import show_key
 from migrate.stores.batch import Batch
+from migrate.stores.records import Record
 
 KeyFunction = Callable[[bytes], bytes | None]
 """From a new key to its old one; None: there is none that would become this key."""
@@ -53,6 +54,7 @@ class LazyConversion:
         self._needed = 0 if self._program is None else fixed_size(self._program.value)
         is_plain = self._program is not None and not self.changes_keys
         self._value_column = compile_column(self._program.value) if is_plain and self._program is not None else None
+        self._pairs = compile_pairs(self._program.value) if is_plain and self._program is not None else None
 
     @property
     def losses(self) -> tuple[str, ...]:
@@ -73,6 +75,14 @@ class LazyConversion:
             return self._reference(old_key, old_value)
         except EntryError as error:
             raise not_convertible(old_key, str(error)) from error
+
+    def records(self, records: list[Record]) -> list[Record] | None:
+        """All of them; None where the way through `many` is needed: for keys that change, or records too short."""
+        if self._pairs is None:
+            return None
+        if self._needed and min(len(value) for _, value in records) < self._needed:
+            return None
+        return self._pairs(records)
 
     def many(self, batch: Batch) -> Converted:
         """Every record that can be converted; the reasons of the others."""

@@ -7,7 +7,8 @@ from bisect import bisect_left, bisect_right
 from migrate.dual.lazy_conversion import Converted, LazyConversion, not_convertible
 from migrate.errors import ConversionError
 from migrate.stores.batch import Batch
-from migrate.stores.records import BatchSource
+from migrate.stores.records import BatchSource, Record
+from migrate.stores.rocksdb_scan import key_of
 
 _LEAST_OLD = 64
 """A conversion costs a few microseconds for each batch."""
@@ -22,37 +23,35 @@ class MergedScan:
         self._sides = _Side(new, reverse=reverse), _Side(old, reverse=reverse)
         self._reverse = reverse
 
-    def pull(self, limit: int) -> Batch | None:
-        """The next records; None at the end. Raises ConversionError when an old record's turn comes that cannot be
+    def pull(self, limit: int) -> list[Record]:
+        """The next records; empty at the end. Raises ConversionError when an old record's turn comes that cannot be
         converted."""
         new, old = self._sides
         new.fill(limit)
         old.fill(limit)
         if old.failure is not None:
             return self._before_failure(old.failure)
-        if not new.keys and not old.keys:
-            return None
-        if not new.keys or not old.keys:
-            return old.take_all() if old.keys else new.take_all()
+        if not new.records or not old.records:
+            return old.take_all() if old.records else new.take_all()
         # What lies beyond the shorter side's last key may still be followed by a record of that side.
         bound = max(new.last, old.last) if self._reverse else min(new.last, old.last)
-        old_keys, old_values = old.take(bound)
-        new_keys, new_values = new.take(bound)
-        merged = dict(zip(old_keys, old_values, strict=True))
-        merged.update(zip(new_keys, new_values, strict=True))
-        keys = sorted(merged, reverse=self._reverse)
-        return Batch(keys, [merged[key] for key in keys])
+        old_records, new_records = old.take(bound), new.take(bound)
+        if not set(map(key_of, new_records)).isdisjoint(map(key_of, old_records)):
+            old_records = list((dict(old_records) | dict(new_records)).items())
+            new_records = []
+        # Two ascending runs: sorting merges them.
+        return sorted(new_records + old_records, key=key_of, reverse=self._reverse)
 
-    def _before_failure(self, failure: ConversionError) -> Batch:
+    def _before_failure(self, failure: ConversionError) -> list[Record]:
         """The new records whose turn comes first; and the new one of that key: then the old one does not matter."""
         new, old = self._sides
         at = failure.key
-        if not self._fails_at_once and at in new.keys:
+        if not self._fails_at_once and any(key == at for key, _ in new.records):
             old.failure = None
-        elif self._fails_at_once or not new.keys or (new.first < at if self._reverse else new.first > at):
+        elif self._fails_at_once or not new.records or (new.first < at if self._reverse else new.first > at):
             raise failure
-        keys, values = new.take(at)
-        return Batch(keys[::-1], values[::-1]) if self._reverse else Batch(keys, values)
+        records = new.take(at)
+        return records[::-1] if self._reverse else records
 
     def close(self) -> None:
         """Give up both."""
@@ -65,8 +64,7 @@ class _Side:
 
     def __init__(self, source: BatchSource, *, reverse: bool) -> None:
         self.source = source
-        self.keys: list[bytes] = []
-        self.values: list[bytes] = []
+        self.records: list[Record] = []
         self.failure: ConversionError | None = None
         """Of the record whose turn is next."""
         self._reverse = reverse
@@ -75,43 +73,38 @@ class _Side:
     @property
     def first(self) -> bytes:
         """The key that comes next in the direction of the scan."""
-        return self.keys[-1] if self._reverse else self.keys[0]
+        return self.records[-1 if self._reverse else 0][0]
 
     @property
     def last(self) -> bytes:
         """The key that comes last in the direction of the scan."""
-        return self.keys[0] if self._reverse else self.keys[-1]
+        return self.records[0 if self._reverse else -1][0]
 
     def fill(self, limit: int) -> None:
-        if self.keys or self._has_ended or self.failure is not None:
+        if self.records or self._has_ended or self.failure is not None:
             return
         try:
-            batch = self.source.pull(limit)
+            self.records = self.source.pull(limit)
         except ConversionError as error:
             self.failure = error
             return
-        if batch is None:
-            self._has_ended = True
-            return
-        self.keys, self.values = batch.keys, batch.values
+        self._has_ended = not self.records
         if self._reverse:
-            self.keys, self.values = self.keys[::-1], self.values[::-1]
+            self.records.reverse()
 
-    def take(self, bound: bytes) -> tuple[list[bytes], list[bytes]]:
+    def take(self, bound: bytes) -> list[Record]:
         """Everything up to the bound, it included."""
         if self._reverse:
-            at = bisect_left(self.keys, bound)
-            taken = self.keys[at:], self.values[at:]
-            self.keys, self.values = self.keys[:at], self.values[:at]
+            at = bisect_left(self.records, bound, key=key_of)
+            taken, self.records = self.records[at:], self.records[:at]
         else:
-            at = bisect_right(self.keys, bound)
-            taken = self.keys[:at], self.values[:at]
-            self.keys, self.values = self.keys[at:], self.values[at:]
+            at = bisect_right(self.records, bound, key=key_of)
+            taken, self.records = self.records[:at], self.records[at:]
         return taken
 
-    def take_all(self) -> Batch:
-        keys, values = self.take(self.last)
-        return Batch(keys[::-1], values[::-1]) if self._reverse else Batch(keys, values)
+    def take_all(self) -> list[Record]:
+        taken, self.records = self.records, []
+        return taken[::-1] if self._reverse else taken
 
 
 class ConvertedScan:
@@ -124,37 +117,39 @@ class ConvertedScan:
         self._conversion = conversion
         self._start, self._end = start, end
         self._reverse = reverse
-        self._rest: Batch | None = None
+        self._rest: list[Record] = []
         """From a record on that cannot be converted."""
         self._last: list[bytes] = []
 
-    def pull(self, limit: int) -> Batch | None:
+    def pull(self, limit: int) -> list[Record]:
         """The next records; a record that cannot be converted is an error when its turn comes, and is passed by it."""
-        while True:
-            batch = self._rest or self._scan.pull(max(limit, _LEAST_OLD))
-            self._rest = None
-            if batch is None:
-                return None
-            converted = self._before_failure(self._conversion.many(batch), batch)
+        while records := self._rest or self._scan.pull(max(limit, _LEAST_OLD)):
+            self._rest = []
+            if (plain := self._conversion.records(records)) is not None:
+                return plain
+            converted = self._before_failure(records)
             if self._conversion.changes_keys:
                 self._check_order(converted.keys)
                 converted = self._inside(converted)
             if converted.keys:
-                return Batch(converted.keys, converted.values)
+                return list(zip(converted.keys, converted.values, strict=True))
+        return []
 
     def close(self) -> None:
         """Give up the scan below."""
         self._scan.close()
 
-    def _before_failure(self, converted: Converted, batch: Batch) -> Converted:
+    def _before_failure(self, records: list[Record]) -> Converted:
+        batch = Batch([key for key, _ in records], [value for _, value in records])
+        converted = self._conversion.many(batch)
         if not converted.failed:
             return converted
         key, reason = next(iter(converted.failed.items()))
         at = batch.keys.index(key)
         if at == 0:
-            self._rest = Batch(batch.keys[1:], batch.values[1:]) if len(batch) > 1 else None
+            self._rest = records[1:]
             raise not_convertible(key, reason)
-        self._rest = Batch(batch.keys[at:], batch.values[at:])
+        self._rest = records[at:]
         return self._conversion.many(batch.head(at))
 
     def _check_order(self, keys: list[bytes]) -> None:

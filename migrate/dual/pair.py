@@ -75,7 +75,7 @@ def open_pair(
         check_begin(old_database, places, conversion, create=create)
         announce(places.directory)  # who opened the new store alone would find it empty
     database = old_database if places.is_one_database else _open_new(places, durability, resources)
-    database.make_family(places.target_family)
+    database.make_family(places.target_family, filters_everywhere=True)
     if mark is not None and not places.is_one_database and database.sequence_number < mark.new_sequence_number:
         raise _gone_back(places)
     new = database.family(places.target_family)
@@ -91,14 +91,15 @@ def open_pair(
 
 def _open_old(places: Places, durability: Durability, resources: ExitStack) -> LiveDatabase:
     own = durability if places.is_one_database else Durability(sync=False, wal=True)
-    return resources.enter_context(open_live(places.old_directory, sync=own.sync, wal=own.wal))
+    filtered = places.target_family if places.is_one_database else None
+    return resources.enter_context(open_live(places.old_directory, sync=own.sync, wal=own.wal, filtered=filtered))
 
 
 def _open_new(places: Places, durability: Durability, resources: ExitStack) -> LiveDatabase:
     make_directories(places.directory)  # or a power cut takes the new store, and the old one was emptied into it
-    opened = open_live(places.directory, sync=durability.sync, wal=durability.wal)
+    opened = open_live(places.directory, sync=durability.sync, wal=durability.wal, filtered=places.target_family)
     database = resources.enter_context(opened)
-    database.make_family(places.target_family)
+    database.make_family(places.target_family, filters_everywhere=True)
     return database
 
 

@@ -73,7 +73,7 @@ class Sweep:
         began = time.perf_counter()
         scan = self._arrangement.old.scan(self.cursor, max_skips=max_skips)
         try:
-            batch = scan.pull(self._size if limit is None else min(limit, self._size))
+            batch = scan.columns(self._size if limit is None else min(limit, self._size))
         finally:
             scan.close()
         if batch is None:
@@ -94,6 +94,8 @@ class Sweep:
     def _move(self, batch: Batch) -> None:
         converted = self._conversion.many(batch)
         self._conversion.check_order(converted.keys)
+        for old_key in [key for key in converted.failed if self._is_settled(key)]:
+            del converted.failed[old_key]
         failure: Exception | None = None
         end = batch.keys[-1] + b"\0"
         if converted.failed and not self._quarantines:
@@ -115,6 +117,10 @@ class Sweep:
         if failure is not None:
             raise failure
 
+    def _is_settled(self, old_key: bytes) -> bool:
+        """The new store has the key: what the old record holds does not matter any more."""
+        return not self._conversion.changes_keys and self._arrangement.new.contains(old_key)
+
     def _not_yet_new(self, converted: Converted) -> Converted:
         """Without what the new store has already: that one wins."""
         if not converted.keys:
@@ -130,10 +136,10 @@ class Sweep:
         found: set[bytes] = set()
         scan = new.scan(keys[0], keys[-1] + b"\0")
         try:
-            while (batch := scan.pull(len(keys))) is not None:
-                found.update(batch.keys)
+            while records := scan.pull(len(keys)):
+                found.update(key for key, _ in records)
                 if len(found) > _MAX_BETWEEN * len(keys):
-                    beyond = [key for key in keys if key > batch.keys[-1]]
+                    beyond = [key for key in keys if key > records[-1][0]]
                     values = new.get_many(beyond)
                     return found | {key for key, value in zip(beyond, values, strict=True) if value is not None}
         finally:

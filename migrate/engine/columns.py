@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from formats.program import IDENTITY, ByteProgram, Copy, Insert, Operation, Skip
 from migrate.stores.batch import Batch, Buffer
 
 Column = Callable[[list[bytes]], list[bytes]]
+Pairs = Callable[[list[tuple[bytes, bytes]]], list[tuple[bytes, bytes]]]
 MIN_ROWS = 16
 """Fewer records are converted one by one: a matrix costs some microseconds, and copies a large value once more."""
 
@@ -148,6 +150,18 @@ def _growth(operations: tuple[Operation, ...]) -> int | None:
 @lru_cache(maxsize=64)
 def compile_column(operations: tuple[Operation, ...]) -> Column:
     """`[insert ff, skip 8, copy the rest]` becomes `[c0 + v[8:] for v in column]`; c0 is bound, data is never code."""
+    convert: Column = _compile(operations, "[{} for v in column]")
+    return convert
+
+
+@lru_cache(maxsize=64)
+def compile_pairs(operations: tuple[Operation, ...]) -> Pairs:
+    """The same for the values of (key, value) pairs."""
+    convert: Pairs = _compile(operations, "[(k, {}) for k, v in column]")
+    return convert
+
+
+def _compile(operations: tuple[Operation, ...], loop: str) -> Callable[..., Any]:
     terms: list[str] = []
     constants: dict[str, bytes] = {}
     at = 0
@@ -162,6 +176,6 @@ def compile_column(operations: tuple[Operation, ...]) -> Column:
             terms.append("v" if (at, end) == (0, "") else f"v[{at}:{end}]")
         at += operation.size or 0
     expression = " + ".join(terms) or "b''"
-    source = f"lambda {', '.join(constants)}: lambda column: [{expression} for v in column]"
-    bind: Callable[..., Column] = eval(source)
+    source = f"lambda {', '.join(constants)}: lambda column: {loop.format(expression)}"
+    bind: Callable[..., Callable[..., Any]] = eval(source)
     return bind(**constants)

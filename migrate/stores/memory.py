@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from migrate.errors import StoreClosedError
-from migrate.stores.batch import Batch
 from migrate.stores.lifecycle import Listener, State
 from migrate.stores.state_store import Change, OrderedStore
 
@@ -92,15 +91,12 @@ class _Slices:
     """A copy of the records, handed out piece by piece."""
 
     def __init__(self, keys: list[bytes], values: list[bytes]) -> None:
-        self._keys, self._values = keys, values
+        self._records = list(zip(keys, values, strict=True))
         self._at = 0
 
-    def pull(self, limit: int) -> Batch | None:
-        if self._at >= len(self._keys):
-            return None
-        piece = slice(self._at, self._at + limit)
+    def pull(self, limit: int) -> list[tuple[bytes, bytes]]:
         self._at += limit
-        return Batch(self._keys[piece], self._values[piece])
+        return self._records[self._at - limit : self._at]
 
     def close(self) -> None:
-        self._keys, self._values = [], []
+        self._records = []

@@ -6,19 +6,18 @@ from collections.abc import Callable, Generator, Iterator
 from typing import NoReturn, Protocol
 
 from migrate.errors import StoreClosedError
-from migrate.stores.batch import Batch
 
 Record = tuple[bytes, bytes]
 _FIRST_PULL = 16
-_LAST_PULL = 1024
-"""A short scan should not read a thousand records; a long one should not pay for each pull."""
+_LAST_PULL = 256
+"""A short scan should not read hundreds of records; a long one should not pay for each pull."""
 
 
 class BatchSource(Protocol):
     """What a scan comes from."""
 
-    def pull(self, limit: int) -> Batch | None:
-        """The next records, at most `limit`; None at the end. Raises CorruptionError where the scan ended early."""
+    def pull(self, limit: int) -> list[Record]:
+        """The next records, at most `limit`; empty at the end. Raises CorruptionError where the scan ended early."""
         ...
 
     def close(self) -> None:
@@ -42,16 +41,16 @@ class Cursor:
         limit = _FIRST_PULL
         while (source := self._source) is not None:
             try:
-                batch = source.pull(limit)
+                records = source.pull(limit)
             except Exception as error:
                 self._release()
                 self._fail(error)
             self.check()
-            if batch is None:
+            if not records:
                 self._release()
                 return
-            self._buffer = list(zip(batch.keys, batch.values, strict=True))
-            del batch, source  # or a closed iterator would live on in here
+            self._buffer = records
+            del records, source  # or a closed iterator would live on in here
             yield from self._buffer
             limit = min(_LAST_PULL, 4 * limit)
         self.check()

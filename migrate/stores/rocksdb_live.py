@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NoReturn, cast
 
@@ -125,6 +126,11 @@ class LiveDatabase:
     `keeps_config`: the owner is a user of rocksdict too, whose file stays.
     """
 
+    write: Callable[[WriteBatch], None]
+    """All of it or, after a crash, none. rocksdict's own, as are the calls of a Family."""
+    new_batch = staticmethod(partial(WriteBatch, True))
+    """An empty one; its calls take the `handle` of a family."""
+
     def __init__(self, database: Rdict, directory: Path, *, sync: bool, wal: bool, keeps_config: bool) -> None:
         self.directory = directory
         self._keeps_config = keeps_config
@@ -135,6 +141,8 @@ class LiveDatabase:
         self._logged.sync = sync
         self._plain.sync = sync and wal
         self._plain.disable_wal = not wal  # type: ignore[method-assign, assignment]
+        database.set_write_options(self._plain)
+        self.write = database.write
         self._wal = wal
         self._families: dict[str, Family] = {}
         self._is_stopped = False
@@ -166,14 +174,6 @@ class LiveDatabase:
             self._families[name] = Family(column, name, self.directory, handle)
         return self._families[name]
 
-    def new_batch(self) -> WriteBatch:
-        """An empty one; its calls take the `handle` of a family."""
-        return WriteBatch(True)
-
-    def write(self, batch: WriteBatch) -> None:
-        """All of it or, after a crash, none."""
-        self._open.write(batch, self._plain)
-
     def write_logged(self, batch: WriteBatch) -> None:
         """The same, by way of the write-ahead log even where other writes go without."""
         self._open.write(batch, self._logged)
@@ -190,10 +190,10 @@ class LiveDatabase:
         for family in self._families.values():
             family.flush()
 
-    def make_family(self, name: str) -> None:
+    def make_family(self, name: str, *, filters_everywhere: bool = False) -> None:
         """Make it, unless it is there."""
         if name not in families_of(self.directory):
-            self._open.create_column_family(name, table_options(TableOptions()))
+            self._open.create_column_family(name, table_options(TableOptions(), filters_everywhere=filters_everywhere))
             self._remove_config()
 
     def drop_family(self, name: str) -> None:
@@ -210,6 +210,11 @@ class LiveDatabase:
     def close(self) -> None:
         """Give up the files and the LOCK."""
         database, self._database = self._database, None
+
+        def closed(_: WriteBatch) -> None:
+            self._open  # noqa: B018 - raises
+
+        self.write = closed
         for family in self._families.values():
             family.close()
         try:
@@ -262,8 +267,12 @@ def families_of(directory: Path) -> tuple[str, ...]:
 
 
 @contextmanager
-def open_live(directory: Path, *, sync: bool = False, wal: bool = True) -> Iterator[LiveDatabase]:
+def open_live(
+    directory: Path, *, sync: bool = False, wal: bool = True, filtered: str | None = None
+) -> Iterator[LiveDatabase]:
     """Open a RocksDB directory for writing, with options that its owner can read; make it if it is missing.
+
+    `filtered`: the family that is asked for much that it does not have.
 
     Raises StoreLockedError where it is open already, here or elsewhere, RefusedError where RocksDB cannot open it.
     """
@@ -272,9 +281,9 @@ def open_live(directory: Path, *, sync: bool = False, wal: bool = True) -> Itera
     directory = directory.resolve()
     has_config = (directory / _OWN_CONFIG).exists()
     known = families_of(directory) if is_rocksdb(directory) else (DEFAULT_FAMILY,)
-    options = table_options(TableOptions())
+    options = {name: table_options(TableOptions(), filters_everywhere=name == filtered) for name in known}
     try:
-        database = Rdict(str(directory), options, column_families=dict.fromkeys(known, options))
+        database = Rdict(str(directory), table_options(TableOptions()), column_families=options)
     except Exception as error:
         if "lock" in str(error).lower():
             _check_unlocked(directory)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
+from operator import itemgetter
 from typing import Any
 
 from rocksdict import Rdict, ReadOptions
 
 from migrate.errors import CorruptionError
 from migrate.stores.batch import Batch
-from migrate.stores.rocksdb import check_end, pull, streaming
+from migrate.stores.records import Record
+from migrate.stores.rocksdb import check_end, pull, pull_records, streaming
+
+key_of = itemgetter(0)
 
 
 class TooManyTombstonesError(Exception):
@@ -48,43 +52,58 @@ class Scan:
         self._cursor: Any = column.iter(self._options)
         self._last: bytes | None = None
 
-    def pull(self, limit: int) -> Batch | None:
-        """The next records, at most `limit`; None at the end.
+    def pull(self, limit: int) -> list[Record]:
+        """The next records, at most `limit`; empty at the end.
 
         Raises CorruptionError where the scan ended early, TooManyTombstonesError past `max_skips`.
         """
         with self._lock:
             while self._items is not None:
-                batch = pull(self._items, limit)
-                if batch is None:
-                    self._check_end()
-                    self._drop()
-                    return None
+                records = pull_records(self._items, limit)
+                if not records:
+                    self._end_all()
+                    break
+                self._last = records[-1][0]
+                if self._reverse and records[0][0] == self._end:
+                    del records[0]  # a backward scan begins at `end`, which is no part of the range
+                self._cut(records)
+                if records:
+                    return records
+            return []
+
+    def columns(self, limit: int) -> Batch | None:
+        """The same as columns, for a scan without an end; None at the end."""
+        assert self._end is None
+        with self._lock:
+            batch = None if self._items is None else pull(self._items, limit)
+            if batch is not None:
                 self._last = batch.keys[-1]
-                inside = self._inside(batch)
-                if len(inside) < len(batch) and not self._is_beyond_start(batch):
-                    self._drop()
-                if inside.keys:
-                    return inside
-            return None
+            elif self._items is not None:
+                self._end_all()
+            return batch
 
     def close(self) -> None:
         """Give up the iterators."""
         with self._lock:
             self._drop()
 
-    def _inside(self, batch: Batch) -> Batch:
-        keys = batch.keys
-        if not self._reverse:
-            return batch if self._end is None or keys[-1] < self._end else batch.head(bisect_left(keys, self._end))
-        if self._is_beyond_start(batch):  # a backward scan begins at `end`, which is no part of the range
-            batch = Batch(keys[1:], batch.values[1:])
-        if self._start is None or not batch.keys or batch.keys[-1] >= self._start:
-            return batch
-        return batch.head(len(batch) - bisect_left(batch.keys[::-1], self._start))
+    def _cut(self, records: list[Record]) -> None:
+        """Without what lies beyond the range; the scan is over then."""
+        last = self._last
+        assert last is not None
+        if self._reverse:
+            if self._start is not None and last < self._start:
+                records.reverse()
+                del records[: bisect_left(records, self._start, key=key_of)]
+                records.reverse()
+                self._drop()
+        elif self._end is not None and last >= self._end:
+            del records[bisect_left(records, self._end, key=key_of) :]
+            self._drop()
 
-    def _is_beyond_start(self, batch: Batch) -> bool:
-        return self._reverse and batch.keys[0] == self._end
+    def _end_all(self) -> None:
+        self._check_end()
+        self._drop()
 
     def _check_end(self) -> None:
         first = self._end if self._reverse else self._start

@@ -43,8 +43,12 @@ class TableOptions:
     """RocksDB 7.9.2 (Kafka Streams up to 3.9) reads no newer one."""
 
 
-def table_options(table: TableOptions) -> Options:
-    """RocksDB's options for new tables and the databases that hold them."""
+def table_options(table: TableOptions, *, filters_everywhere: bool = False) -> Options:
+    """RocksDB's options for new tables and the databases that hold them.
+
+    `filters_everywhere`: in the last level too, where Kafka Streams leaves them out, for a store that is asked for much
+    that it does not have.
+    """
     blocks = BlockBasedOptions()
     blocks.set_block_size(4096)
     blocks.set_bloom_filter(10, False)
@@ -55,7 +59,7 @@ def table_options(table: TableOptions) -> Options:
     options.create_missing_column_families(True)
     options.set_compaction_style(DBCompactionStyle.universal())
     options.set_compression_type(_COMPRESSIONS.get(table.compression, DBCompressionType.none)())
-    options.set_optimize_filters_for_hits(True)
+    options.set_optimize_filters_for_hits(not filters_everywhere)
     options.set_block_based_table_factory(blocks)
     return options
 
