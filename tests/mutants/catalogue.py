@@ -1,7 +1,8 @@
-"""The mutants: of a run here, of a switch in `switching`. A claim without one is only a sentence."""
+"""The mutants: of a run here, of a switch and of the adapter beside. A claim without one is only a sentence."""
 
 from __future__ import annotations
 
+from tests.mutants.lazy import LAZY
 from tests.mutants.mutant import Mutant
 from tests.mutants.switching import SWITCHING
 
@@ -319,4 +320,4 @@ _RUN: tuple[Mutant, ...] = (
     ),
 )
 
-MUTANTS = (*_RUN, *SWITCHING)
+MUTANTS = (*_RUN, *SWITCHING, *LAZY)

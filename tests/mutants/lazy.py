@@ -1,0 +1,121 @@
+"""The mutants of the lazy adapter: one rule of its order each."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_HOOK = """\
+        if self._on_migrated is not None and new_value is not None:
+            self._on_migrated(key, value, new_value)
+"""
+_MOVE = "        self.arrangement.put_moved(key, old_key, new_value)\n"
+
+_DELETE = "        batch.delete(old_key, self.old.handle)\n"
+_WRITE = "        self.old_database.write(batch)\n        self._gone.add(old_key)\n"
+
+LAZY: tuple[Mutant, ...] = (
+    Mutant(
+        name="put-leaves-the-old-copy",
+        claim="I6",
+        file="migrate/dual/arrangements.py",
+        old=_DELETE + _WRITE,
+        new=_WRITE,
+        tests=("tests/dual/test_protocols.py::test_in_one_database_a_key_is_never_in_both_families",),
+    ),
+    Mutant(
+        name="move-leaves-the-old-copy",
+        claim="I6",
+        file="migrate/dual/arrangements.py",
+        old="        batch.delete(old_key, self.old.handle)\n        self.old_database.write_logged(batch)\n",
+        new="        self.old_database.write_logged(batch)\n",
+        tests=("tests/dual/test_protocols.py::test_in_one_database_a_key_is_never_in_both_families",),
+    ),
+    Mutant(
+        name="delete-forgets-the-old-copy",
+        claim="I6",
+        file="migrate/dual/arrangements.py",
+        old="        gone = self._remove([] if old_key is None else [old_key])\n",
+        new="        gone = 0\n",
+        tests=("tests/dual/test_protocols.py::test_a_deleted_key_is_gone_from_both_stores",),
+    ),
+    Mutant(
+        name="moves-go-without-a-log",
+        claim="I6",
+        file="migrate/stores/rocksdb_live.py",
+        old="        self._open.write(batch, self._logged)\n",
+        new="        self._open.write(batch, self._plain)\n",
+        tests=("tests/dual/test_protocols.py::test_without_a_log_what_is_moved_is_logged_all_the_same",),
+    ),
+    Mutant(
+        name="old-record-wins-a-tie",
+        claim="I6",
+        file="migrate/dual/merging.py",
+        old="dict(old_records) | dict(new_records)",
+        new="dict(new_records) | dict(old_records)",
+        tests=("tests/dual/test_protocols.py::test_the_new_record_wins_over_an_old_copy_that_was_left",),
+    ),
+    Mutant(
+        name="sweep-overwrites-the-new-record",
+        claim="I6",
+        file="migrate/dual/sweeping.py",
+        old="        todo = self._not_yet_new(converted)\n",
+        new="        todo = converted\n",
+        tests=("tests/dual/test_protocols.py::test_the_new_record_wins_over_an_old_copy_that_was_left",),
+    ),
+    Mutant(
+        name="no-second-look-at-new",
+        claim="I6",
+        file="migrate/dual/dual_store.py",
+        old="return self._family.get(key) if value is None else value",
+        new="return value",
+        tests=("tests/dual/test_protocols.py::test_a_reader_finds_what_moves_between_its_two_looks",),
+    ),
+    Mutant(
+        name="moved-without-another-look",
+        claim="I6",
+        file="migrate/dual/access.py",
+        old="        if current is not None:\n            return current\n",
+        new="",
+        tests=("tests/dual/test_protocols.py::test_a_read_that_would_move_a_key_looks_again_under_the_lock",),
+    ),
+    Mutant(
+        name="mark-not-voided",
+        claim="I6",
+        file="migrate/dual/mark.py",
+        old="        if self.manifest != database.manifest_found:\n",
+        new="        if not self.manifest:\n",
+        tests=("tests/dual/test_old_code_in_between.py::test_what_the_old_code_put_between_two_sessions_is_found",),
+    ),
+    Mutant(
+        name="empty-in-spite-of-rejects",
+        claim="I6",
+        file="migrate/dual/access.py",
+        old="            self.is_empty = self.sweep.has_ended and not self.sweep.rejects\n",
+        new="            self.is_empty = self.sweep.has_ended\n",
+        tests=("tests/dual/test_protocols.py::test_what_cannot_be_converted_stays_in_quarantine_over_restarts",),
+    ),
+    Mutant(
+        name="low-water-above-a-reject",
+        claim="I6",
+        file="migrate/dual/sweeping.py",
+        old="return min([*self.rejects, self.cursor]) if",
+        new="return self.cursor if",
+        tests=("tests/dual/test_protocols.py::test_what_cannot_be_converted_stays_in_quarantine_over_restarts",),
+    ),
+    Mutant(
+        name="moved-before-the-hook",
+        claim="I6",
+        file="migrate/dual/access.py",
+        old=_HOOK + _MOVE,
+        new=_MOVE + _HOOK,
+        tests=("tests/dual/test_protocols.py::test_a_key_stays_old_where_the_hook_raises",),
+    ),
+    Mutant(
+        name="half-converged-opened",
+        claim="I10",
+        file="migrate/opening.py",
+        old="    check_not_half_converged(directory)\n",
+        new="",
+        tests=("tests/dual/test_half_converged.py::test_a_plain_opening_is_refused_and_says_what_to_do",),
+    ),
+)
