@@ -1,7 +1,7 @@
 # Needs make, Python 3.11 or newer, and the network for the first `make setup`.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup check test test-fast test-kill test-mutants demo demo-lazy bench package clean
+.PHONY: help setup check test test-fast test-kill test-lazy test-mutants demo demo-lazy bench package clean
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -53,6 +53,9 @@ test-fast: setup ## run the tests that need no Spark, no network and no patience
 test-kill: setup ## kill hundreds of migrations, resume them, and compare
 	$(PYTHON) -m tests.kill --kills 200
 	$(WITH_JAVA) $(PYTHON) -m tests.spark.kills --kills 20
+
+test-lazy: setup ## a hundred thousand random steps of the lazy adapter, against a dict
+	$(PYTHON) -m tests.dual
 
 test-mutants: setup ## break each safety claim, and expect a test to notice
 	$(PYTHON) -m tests.mutants
