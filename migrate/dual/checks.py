@@ -9,7 +9,7 @@ from migrate.dual.mark import MARK_FILE, has_begun
 from migrate.dual.places import Places
 from migrate.errors import RefusedError
 from migrate.source import check_default_is_empty
-from migrate.stores.layout import database_files, is_rocksdb
+from migrate.stores.layout import database_files, is_half_made, is_rocksdb
 from migrate.stores.options_file import check_options, read_options
 from migrate.stores.rocksdb import DEFAULT_FAMILY
 from migrate.stores.rocksdb_live import Family, LiveDatabase, families_of
@@ -23,7 +23,8 @@ MAX_SKIPS = 10_000
 
 def has_new_store(places: Places) -> bool:
     """The new store's column family is there."""
-    return is_rocksdb(places.directory) and places.target_family in families_of(places.directory)
+    is_made = is_rocksdb(places.directory) and not is_half_made(places.directory)
+    return is_made and places.target_family in families_of(places.directory)
 
 
 def check_places(places: Places, *, create: bool) -> bool:
@@ -31,7 +32,7 @@ def check_places(places: Places, *, create: bool) -> bool:
     for folder in places.directories:
         if folder.exists() and not folder.is_dir():
             raise RefusedError(f"{folder} is not a directory", hint="name a RocksDB directory")
-        if is_rocksdb(folder):
+        if is_rocksdb(folder) and not (folder == places.directory and _may_be_made(places)):
             database_files(folder)
             check_options(folder, read_options(folder))
     if not places.is_one_database:
@@ -64,6 +65,8 @@ def _may_begin_anew(places: Places, *, create: bool) -> bool:
 def _check_new_directory(places: Places) -> None:
     """Raises RefusedError where the new store's directory holds something else."""
     directory = places.directory
+    if _may_be_made(places):
+        return
     if is_rocksdb(directory):
         families = set(families_of(directory))
         own = {DEFAULT_FAMILY, places.target_family, *places.target.metadata_families}
@@ -72,11 +75,16 @@ def _check_new_directory(places: Places) -> None:
                 f"{directory} is not {places.target.id}: it has a column family {unknown[0]!r}",
                 hint="name a directory for the new store that does not exist yet",
             )
-    elif directory.is_dir() and any(path.name != MARK_FILE for path in directory.iterdir()):
+    elif directory.is_dir():
         raise RefusedError(
             f"{directory} is neither empty nor a RocksDB directory",
             hint="name a directory for the new store that does not exist yet",
         )
+
+
+def _may_be_made(places: Places) -> bool:
+    """The new store's directory holds nothing, or what a crash left of the first opening."""
+    return not places.is_one_database and is_half_made(places.directory)
 
 
 def _check_not_begun(places: Places) -> None:

@@ -15,6 +15,11 @@ _META = re.compile(r"CURRENT|IDENTITY|(MANIFEST|OPTIONS)-\d+|rocksdict-config\.j
 
 _LEFT_BEHIND = re.compile(r"LOCK|LOG(\.old\.\d+)?|archive|stateferry\.json|\d+\.dbtmp|.+\.trash|OPTIONS-\d+\.dbtmp")
 
+_MAKING = re.compile(
+    r"LOCK|LOG(\.old\.\d+)?|IDENTITY|MANIFEST-000001|00000[01]\.dbtmp|rocksdict-config\.json"
+    r"|stateferry\.json|\.stateferry\.json\.\d+\.tmp"
+)
+
 
 def is_immutable(name: str) -> bool:
     """SST and blob files: written once, so that a hard link is a copy."""
@@ -24,6 +29,14 @@ def is_immutable(name: str) -> bool:
 def is_rocksdb(directory: Path) -> bool:
     """Whether this is a RocksDB directory: it has CURRENT or a manifest."""
     return (directory / "CURRENT").is_file() or any(directory.glob("MANIFEST-*"))
+
+
+def is_half_made(directory: Path) -> bool:
+    """Whether a crash left it while RocksDB was about to make it: no record can be in it, and RocksDB begins anew."""
+    if not directory.is_dir():
+        return False
+    names = {path.name for path in directory.iterdir()}  # without CURRENT, which comes before the first log
+    return all(_MAKING.fullmatch(name) for name in names)
 
 
 def foreign_entries(directory: Path) -> list[str]:

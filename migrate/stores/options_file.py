@@ -34,7 +34,9 @@ def read_options(directory: Path) -> dict[str, FamilyOptions]:
 
     Raises RefusedError for a damaged one, and where it says that part of the store lies in another directory.
     """
-    files = sorted(directory.glob("OPTIONS-[0-9]*"), key=lambda path: int(path.name.removeprefix("OPTIONS-")))
+    named = {path.name.removeprefix("OPTIONS-"): path for path in directory.glob("OPTIONS-*")}
+    # RocksDB writes it as OPTIONS-000007.dbtmp first; a crash leaves that behind.
+    files = [named[number] for number in sorted(filter(str.isdecimal, named), key=int)]
     if not files:
         return {}
     parser = ConfigParser(delimiters=("=",), comment_prefixes=("#",), interpolation=None, strict=False)

@@ -15,7 +15,7 @@ from typing import NoReturn, cast
 from rocksdict import ColumnFamily, Rdict, WriteBatch, WriteOptions
 
 from migrate.errors import MigrationError, RefusedError, StoreClosedError, StoreLockedError
-from migrate.stores.layout import is_rocksdb
+from migrate.stores.layout import is_half_made, is_rocksdb
 from migrate.stores.lock import check_unlocked
 from migrate.stores.rocksdb import DEFAULT_FAMILY, Database
 from migrate.stores.rocksdb_scan import Scan
@@ -280,7 +280,8 @@ def open_live(
     # drop the lock of the first.
     directory = directory.resolve()
     has_config = (directory / _OWN_CONFIG).exists()
-    known = families_of(directory) if is_rocksdb(directory) else (DEFAULT_FAMILY,)
+    is_made = is_rocksdb(directory) and not is_half_made(directory)
+    known = families_of(directory) if is_made else (DEFAULT_FAMILY,)
     options = {name: table_options(TableOptions(), filters_everywhere=name == filtered) for name in known}
     try:
         database = Rdict(str(directory), table_options(TableOptions()), column_families=options)

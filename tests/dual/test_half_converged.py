@@ -92,3 +92,14 @@ def test_a_new_store_from_an_older_backup_is_not_taken_up(tmp_path: Path) -> Non
     (tmp_path / "backup").rename(path)
     with pytest.raises(RefusedError, match="has gone back to before records were moved into it"):
         DualReadStore.open(path, source=KEY_VALUE, target=TIMESTAMPED, old_path=tmp_path / "old")
+
+
+def test_an_opening_that_was_killed_half_way_can_be_repeated(tmp_path: Path) -> None:
+    """What RocksDB leaves behind when it is killed while it makes a database, or writes its options."""
+    old = make_store(tmp_path / "old", RECORDS)
+    (old / "OPTIONS-000099.dbtmp").touch()
+    (tmp_path / "new").mkdir()
+    for name in ("LOCK", "IDENTITY", "MANIFEST-000001", "000001.dbtmp", ".stateferry.json.1.tmp"):
+        (tmp_path / "new" / name).touch()
+    with DualReadStore.open(tmp_path / "new", source=KEY_VALUE, target=TIMESTAMPED, old_path=old) as store:
+        assert dict(store.all()) == CONVERTED

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -94,11 +94,14 @@ class Disk:
         node = self.node(path)
         return isinstance(node, File) and node.is_clean
 
-    def write_to(self, root: Path, cut: Cut) -> None:
-        """Make `root` what a crash would leave."""
+    def write_to(self, root: Path, cut: Cut, *, others: Mapping[str, Cut] | None = None) -> None:
+        """Make `root` what a crash would leave. `others`: what it takes away below these names in `root`."""
         if root.exists():
             shutil.rmtree(root)
-        _write(self._tree, root, cut, {})
+        root.mkdir()
+        written: dict[int, Path] = {}
+        for name, node in cut.names(self._tree).items():
+            _write(node, root / name, (others or {}).get(name, cut), written)
 
     def fingerprint(self, cut: Cut) -> int:
         """Equal for equal outcomes of a crash."""
