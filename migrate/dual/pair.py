@@ -74,8 +74,11 @@ def open_pair(
     if has_old_family and not has_new_store(places):
         check_begin(old_database, places, conversion, create=create)
         announce(places.directory)  # who opened the new store alone would find it empty
-    database = old_database if places.is_one_database else _open_new(places, durability, resources)
-    database.make_family(places.target_family, filters_everywhere=True)
+    if places.is_one_database:
+        database = old_database
+        database.make_family(places.target_family, filters_everywhere=True)
+    else:
+        database = _open_new(places, durability, resources)
     if mark is not None and not places.is_one_database and database.sequence_number < mark.new_sequence_number:
         raise _gone_back(places)
     new = database.family(places.target_family)

@@ -45,14 +45,6 @@ class MemoryStore(OrderedStore):
                 else:
                     records[key] = value
 
-    def put_if_absent(self, key: bytes, value: bytes) -> bytes | None:
-        """Write it unless the key has a value, which is returned."""
-        with self._lock:
-            existing = self.get(key)
-            if existing is None:
-                self.put(key, value)
-            return existing
-
     def delete(self, key: bytes) -> None:
         """Delete one record; a key that has none is no error."""
         self.put_all([(key, None)])

@@ -71,14 +71,6 @@ class RocksStore(OrderedStore):
         except Exception as error:
             self._raise(error)
 
-    def put_if_absent(self, key: bytes, value: bytes) -> bytes | None:
-        """Write it unless the key has a value, which is returned."""
-        with self._lock:
-            existing = self.get(key)
-            if existing is None:
-                self.put(key, value)
-            return existing
-
     def delete(self, key: bytes) -> None:
         """Delete one record; a key that has none is no error."""
         try:

@@ -160,6 +160,14 @@ class OrderedStore(ABC):
         """Every record, from the last key to the first."""
         return self.range(reverse=True)
 
+    def put_if_absent(self, key: bytes, value: bytes) -> bytes | None:
+        """Write it unless the key has a value, which is returned."""
+        with self._lock:
+            existing = self.get(key)
+            if existing is None:
+                self.put(key, value)
+            return existing
+
     def close(self) -> None:
         """Give up files, locks and iterators. Once more is no error; after a failure it does nothing."""
         with self._lock:
@@ -180,6 +188,14 @@ class OrderedStore(ABC):
                 self._lifecycle.move_to(State.NOT_RUNNING)
                 raise
             self._lifecycle.move_to(State.NOT_RUNNING)
+
+    @abstractmethod
+    def get(self, key: bytes) -> bytes | None:
+        """The value, or None."""
+
+    @abstractmethod
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """Write one record; None deletes it."""
 
     @abstractmethod
     def _scan(self, start: bytes | None, end: bytes | None, *, reverse: bool) -> BatchSource:
