@@ -27,15 +27,19 @@ State = Literal[
 ]
 
 
-class _Value(BaseModel):
+class Value(BaseModel):
+    """A frozen part of a report; bytes are written as hex."""
+
     model_config = ConfigDict(frozen=True, ser_json_bytes="hex", val_json_bytes="hex")
 
 
-class _Report(_Value):
+class Report(Value):
+    """What `--json` prints: its schema is versioned."""
+
     schema_version: int = REPORT_SCHEMA
 
 
-class Totals(_Value):
+class Totals(Value):
     """Over all committed chunks."""
 
     chunks: int = 0
@@ -50,7 +54,7 @@ class Totals(_Value):
     """Summed over all workers."""
 
 
-class Verification(_Value):
+class Verification(Value):
     """How the new stores were compared, and what came of it."""
 
     mode: Literal["full", "digest", "off"]
@@ -68,7 +72,7 @@ class Verification(_Value):
         return self.missing + self.differing + self.extra == 0
 
 
-class RunReport(_Report):
+class RunReport(Report):
     """What one `run` did."""
 
     name: str
@@ -96,7 +100,7 @@ class RunReport(_Report):
     next_step: str
 
 
-class StatusReport(_Report):
+class StatusReport(Report):
     """What the plan and the ledger say, without looking at a store."""
 
     name: str
@@ -116,7 +120,7 @@ class StatusReport(_Report):
     next_step: str
 
 
-class VerifyReport(_Report):
+class VerifyReport(Report):
     """What one `verify` found: everything as it should be, or it would have raised."""
 
     name: str
@@ -125,7 +129,7 @@ class VerifyReport(_Report):
     stores: tuple[Path, ...]
 
 
-class SnapshotReport(_Report):
+class SnapshotReport(Report):
     """What `snapshot` took."""
 
     name: str
@@ -137,7 +141,7 @@ class SnapshotReport(_Report):
     next_step: str
 
 
-class SwitchReport(_Report):
+class SwitchReport(Report):
     """What `cutover`, `rollback` or `finalize` left."""
 
     name: str
@@ -153,7 +157,7 @@ class SwitchReport(_Report):
     next_step: str
 
 
-class AbandonReport(_Report):
+class AbandonReport(Report):
     """What `abandon` removed."""
 
     name: str
@@ -163,7 +167,7 @@ class AbandonReport(_Report):
     """Untouched."""
 
 
-class FamilyReport(_Value):
+class FamilyReport(Value):
     """One column family."""
 
     name: str
@@ -179,7 +183,7 @@ class FamilyReport(_Value):
     format_version: int | None
 
 
-class DatabaseReport(_Value):
+class DatabaseReport(Value):
     """One RocksDB directory."""
 
     path: str
@@ -195,7 +199,7 @@ class DatabaseReport(_Value):
     """How far a lazy adapter came, in words; its records lie in two places then."""
 
 
-class InspectReport(_Report):
+class InspectReport(Report):
     """Every RocksDB directory at or below a path."""
 
     path: Path

@@ -1,0 +1,276 @@
+"""What a dry run tells: values, to be shown as text, as JSON or as a page. Sizes are bytes, rates are per second."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from migrate.checks import CheckReport
+from migrate.keyrange import KeyRange
+from migrate.report import Report, Value
+
+
+class Sizes(Value):
+    """How large keys or values are. Quantiles and buckets are estimates where a sample was read."""
+
+    p50: int
+    p99: int
+    largest: int
+    buckets: tuple[tuple[int, float], ...]
+    """(upper bound, included, a power of two; share of the records, 0 to 1), ascending, without empty ends."""
+
+
+class ChangelogPosition(Value):
+    """How far the owner has written a changelog's records into the store."""
+
+    topic: str
+    partition: int
+    offset: int | None
+    """Of the last record applied; None: unknown, the owner will replay the whole topic."""
+    where: str
+    """The file or the column family that says so."""
+
+
+class FamilyFound(Value):
+    """One column family of one RocksDB directory."""
+
+    name: str
+    role: Literal["records", "metadata", "other"]
+    """Converted; the owning system's own (carried as it is); neither."""
+    records: int
+    exact: bool
+    """Counted one by one; else an estimate of what lies between `at_least` and `at_most`."""
+    at_least: int
+    at_most: int
+    entries: tuple[str, ...] = ()
+    """What a metadata family holds, in words: nothing here is ever converted."""
+
+
+class DatabaseFound(Value):
+    """One RocksDB directory of a store partition."""
+
+    store_partition: str
+    database: str
+    path: Path
+    families: tuple[FamilyFound, ...]
+    size: int
+    """On disk, all files."""
+    record_bytes: int
+    """Keys and values before compression, from the files' own properties."""
+    sst_files: int
+    wal_bytes: int
+    """Write-ahead log that was not flushed yet."""
+    table_formats: tuple[int, ...]
+    """Format versions of its SST files."""
+    compressions: tuple[str, ...]
+    rocksdb_version: str | None
+    """Of the RocksDB that opened it last."""
+    owner: str | None
+    """What can be told of the owning system's version, in words."""
+    newest_file_ms: int | None
+    """Milliseconds since the epoch."""
+    positions: tuple[ChangelogPosition, ...]
+
+
+class Found(Value):
+    """All that lies there."""
+
+    databases: tuple[DatabaseFound, ...]
+    store_partitions: int
+    records: int
+    exact: bool
+    at_least: int
+    at_most: int
+    size: int
+    record_bytes: int
+    key_sizes: Sizes | None
+    """None: no record was read."""
+    value_sizes: Sizes | None
+
+
+class Shown(Value):
+    """One key or value: all of it in hex, unless that is longer than 256 bytes, and as text."""
+
+    size: int
+    hex: str
+    text: str
+    """Printable characters as they are, others as a middle dot."""
+
+
+class RejectExample(Value):
+    """A record that cannot be converted."""
+
+    store_partition: str
+    family: str
+    key: Shown
+    value: Shown
+    reason: str
+
+
+class RejectReason(Value):
+    """Records that cannot be converted for one reason."""
+
+    reason: str
+    records: int
+    examples: tuple[RejectExample, ...]
+    """At most three."""
+
+
+class LookAlike(Value):
+    """A known format that the sample fits better than, or as well as, the one that the spec names."""
+
+    format: str
+    share: float
+    """Of the sampled records that look like it, 0 to 1."""
+    named_share: float
+    """The same for the format that the spec names."""
+    sentence: str
+
+
+class BeforeAfter(Value):
+    """One record, converted."""
+
+    store_partition: str
+    key: Shown
+    value: Shown
+    new_key: Shown
+    new_value: Shown
+    fields: tuple[tuple[str, str], ...]
+    """What the new record holds beside its payloads: ("timestamp", "1768478400000 = 2026-01-15 12:00:00 UTC")."""
+
+
+class Collision(Value):
+    """Two old keys that become one."""
+
+    store_partition: str
+    first: Shown
+    second: Shown
+    new_key: Shown
+
+
+class Tried(Value):
+    """What became of the records that were read: a sample, or all of them with `--full`."""
+
+    records: int
+    is_full: bool
+    seed: int
+    store_partitions_read: int
+    decoded: int
+    """Records that are what the source's format says."""
+    converted: int
+    rejected: int
+    dropped: int
+    """By the function."""
+    unchanged: int
+    """Converted to the very same key and value."""
+    rejects: tuple[RejectReason, ...]
+    """The most frequent first, at most ten."""
+    look_alikes: tuple[LookAlike, ...]
+    examples: tuple[BeforeAfter, ...]
+    """At most three."""
+    collisions: tuple[Collision, ...]
+    """At most three."""
+    colliding_keys: int
+    out_of_order: Collision | None
+    """Two neighbours whose new keys come the other way round: no chunk could be written."""
+    losses: tuple[str, ...]
+    """What the target's format cannot hold, as names for [conversion] allow: "loss:timestamp"."""
+    losses_in_words: tuple[str, ...]
+    both_paths: int
+    """Sampled records that went through the compiled and the reference path."""
+    differences: tuple[str, ...]
+    """Where the two did not agree: a bug of ours."""
+    program: str | None
+    """The compiled conversion in words; None: the reference path serves, record by record."""
+    key_sizes: Sizes | None
+    """Of the new keys."""
+    value_sizes: Sizes | None
+
+
+class ChunkPlanned(Value):
+    """One chunk."""
+
+    store_partition: str
+    database: str
+    number: int
+    keys: KeyRange
+    estimated_bytes: int
+
+
+class Cost(Value):
+    """What it would take. Every second and byte here is an estimate, from what was measured just now."""
+
+    chunks: tuple[ChunkPlanned, ...]
+    chunk_size: int
+    """As [run] says."""
+    median_chunk: int
+    biggest_chunk: int
+    chunks_done: int
+    """By earlier runs of this migration."""
+    slots: int
+    """Chunks at a time."""
+    measured_records: int
+    """Converted and written to a temporary file, to measure the rates."""
+    records_per_second: float | None
+    """One slot: read, converted, written. None: there was nothing to measure."""
+    verified_per_second: float | None
+    rewrite_seconds: float
+    verify_seconds: float
+    other_seconds: float
+    """Snapshot, assembling, the start of Spark."""
+    total_seconds: float
+    downtime_seconds: float
+    """How long the application must stand still."""
+    downtime: str
+    """What that is made of, in words."""
+    new_bytes: int
+    """The new stores on disk."""
+    copied_bytes: int
+    """Of the snapshot: none where files are hard-linked."""
+    peak_bytes: int
+    """The most that the work_dir takes at one time."""
+    required_bytes: int
+    """What a run wants to see free before it starts: 1.2 times the records before compression."""
+    free_bytes: int | None
+    """On the work_dir's file system; None: it cannot be asked."""
+    worker_bytes: int
+    """Memory of one worker."""
+
+
+class Verdict(Value):
+    """One line and the exit code."""
+
+    exit_code: int
+    go: bool
+    sentence: str
+    next_step: str
+
+
+class DryRunReport(Report):
+    """What a run of this spec would do. Where a check failed early, what depends on it is None."""
+
+    name: str
+    source_format: str
+    target_format: str
+    source: Path
+    target: Path | None
+    """Where the new state directory would be published; None: `cutover` exchanges the stores in place."""
+    stores: tuple[str, ...]
+    work_dir: Path
+    tool_version: str
+    made_at_ms: int
+    """Milliseconds since the epoch."""
+    seconds: float
+    """That the dry run took."""
+    is_estimate: bool
+    """The application runs, or may run: what was read is one instant of it."""
+    state: str
+    """Of a migration that was begun by this spec: see `status`."""
+    found: Found | None
+    tried: Tried | None
+    cost: Cost | None
+    changelog: str
+    """What the migration means for the changelog, in a sentence."""
+    warnings: tuple[str, ...]
+    checks: tuple[CheckReport, ...]
+    verdict: Verdict
