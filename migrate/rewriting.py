@@ -11,16 +11,15 @@ from pathlib import Path
 from typing import Literal
 
 from migrate.breadcrumb import leaving_breadcrumbs
-from migrate.digest import RecordDigest
 from migrate.engine import portable
-from migrate.engine.portable import Converter, convert_all
+from migrate.engine.portable import Converter
 from migrate.errors import ChunkFailedError, CorruptionError
 from migrate.functions import ConversionRef, load_conversion
 from migrate.interruption import go_on
 from migrate.plan_model import Chunk, Lane
+from migrate.pumping import pump
 from migrate.receipt import Receipt, Scanned, Written
 from migrate.rejects import CountRejects, FailOnReject, KeepRejects, Rejects
-from migrate.stores.batch import Batch
 from migrate.stores.files import fsync_directory, fsync_file, make_directories, write_durably
 from migrate.stores.rocksdb import Database, open_read_only
 from migrate.stores.rocksdb_writing import KeyOrderError, SstWriter, TableOptions
@@ -115,29 +114,22 @@ class _Attempt:
         self, source: Database, lane: Lane, on_record: Callable[[bytes], None] | None
     ) -> tuple[Scanned, Written]:
         """One column family of the chunk."""
-        scanned, written = RecordDigest(), RecordDigest()
         file = self.folder / f"{self.name}.{self._task.lanes.index(lane)}.sst"
         converter = Converter(self._conversion, self._conversion.program, self.rejects, lane.source, on_record)
         writer: SstWriter | None = None
-        first: bytes | None = None
-        last: bytes | None = None
 
-        def on_batch(batch: Batch) -> None:
-            self._check()
-            scanned.update(batch)
+        def open_writer() -> SstWriter:
+            nonlocal writer
+            writer = SstWriter(file, TableOptions(compression=lane.compression))
+            return writer
 
-        for batch in convert_all(source.batches(lane.source, self._task.chunk.keys), converter, on_batch):
-            if writer is None:
-                writer = SstWriter(file, TableOptions(compression=lane.compression))
-                first = batch.keys[0]
-            writer.write(batch)
-            written.update(batch)
-            last = batch.keys[-1]
-            del batch  # or a large value would live on while the next one is read
+        batches = source.batches(lane.source, self._task.chunk.keys)
+        pumped = pump(batches, converter, open_writer, lambda _: self._check())
         if writer is not None:
             writer.finish()
             fsync_file(file)
         self.dropped += converter.dropped
+        scanned, written = pumped.scanned, pumped.written
         return (
             Scanned(family=lane.source, records=scanned.records, size=scanned.size, digest=str(scanned)),
             Written(
@@ -147,8 +139,8 @@ class _Attempt:
                 records=written.records,
                 size=written.size,
                 digest=str(written),
-                first_key=first,
-                last_key=last,
+                first_key=pumped.first_key,
+                last_key=pumped.last_key,
             ),
         )
 

@@ -38,6 +38,7 @@ MAX_BATCH_RECORDS = 1024
 MAX_BATCH_BYTES = 1 << 18
 _SMALL = MAX_BATCH_BYTES // MAX_BATCH_RECORDS
 _READAHEAD = 1 << 17
+_COUNTS = ("entries", "deletes")
 _OPEN_FILES = 256  # tables are opened when a scan reaches them, so that a chunk of a huge store opens only its own
 
 
@@ -47,6 +48,8 @@ class LiveFile:
 
     name: str
     size: int
+    level: int = 0
+    """Files of one level above 0 do not overlap; each file of level 0 is a sorted run of its own."""
 
 
 class Database:
@@ -65,12 +68,30 @@ class Database:
 
     def live_files(self) -> list[LiveFile]:
         """The SST files in use, of all column families, by name."""
-        files = [LiveFile(name=file["name"].lstrip("/"), size=file["size"]) for file in self._database.live_files()]
+        files = [
+            LiveFile(name=file["name"].lstrip("/"), size=file["size"], level=file["level"])
+            for file in self._database.live_files()
+        ]
         return sorted(files, key=lambda file: file.name)
 
     def estimated_records(self, family: str) -> int:
         """RocksDB's own estimate, from metadata."""
         return self.column(family).property_int_value("rocksdb.estimate-num-keys") or 0
+
+    def unflushed_entries(self, family: str) -> tuple[int, int]:
+        """(entries, deletions among them) that lie in the write-ahead log alone."""
+        column = self.column(family)
+        entries, deletions = (
+            column.property_int_value(f"rocksdb.num-{what}-active-mem-table") or 0 for what in _COUNTS
+        )
+        return entries, deletions
+
+    def last_key(self, family: str) -> bytes | None:
+        """The greatest key; None: there is no record."""
+        cursor = self.column(family).iter(streaming())
+        cursor.seek_to_last()
+        key = cursor.key() if cursor.valid() else None
+        return None if key is None else bytes(key)
 
     def get(self, family: str, key: bytes) -> bytes | None:
         """One value."""
@@ -93,16 +114,10 @@ class Database:
             last = batch.keys[-1]
             yield batch
             del batch  # or a large value would live on while the next one is read
-        where = f"column family {family!r} of {self.directory}"
-        try:
-            at = keys.start if last is None else last
-            check_end(column.iter(streaming()), at, where, is_record=last is not None)
-        except CorruptionError as error:
-            message = error.message.replace(str(self._view), str(self.directory))
-            raise CorruptionError(message, hint=error.hint) from error
+        self._check_end(family, keys.start, last)
 
     def sample(self, family: str, start: bytes | None, count: int, max_bytes: int = 1 << 20) -> Batch:
-        """Up to `count` records from `start` on, fewer once they have `max_bytes`."""
+        """Up to `count` records from `start` on, fewer once they have `max_bytes`. Raises CorruptionError."""
         keys: list[bytes] = []
         values: list[bytes] = []
         items: Iterator[tuple[bytes, bytes]] = self.column(family).items(from_key=start, read_opt=streaming())  # type: ignore[assignment]
@@ -112,7 +127,19 @@ class Database:
             max_bytes -= len(key) + len(value)
             if max_bytes <= 0:
                 break
+        if len(keys) < count and max_bytes > 0:
+            self._check_end(family, start, keys[-1] if keys else None)
         return Batch(keys, values)
+
+    def _check_end(self, family: str, start: bytes | None, last: bytes | None) -> None:
+        """A scan from `start` ended behind `last`: raises CorruptionError where that is not the end (I4)."""
+        where = f"column family {family!r} of {self.directory}"
+        try:
+            at = start if last is None else last
+            check_end(self.column(family).iter(streaming()), at, where, is_record=last is not None)
+        except CorruptionError as error:
+            message = error.message.replace(str(self._view), str(self.directory))
+            raise CorruptionError(message, hint=error.hint) from error
 
     def column(self, family: str) -> Rdict:
         """rocksdict's own view of one family; to be dropped before the database is closed."""
@@ -224,8 +251,10 @@ def _damaged(where: str, at: bytes | None, reason: str) -> CorruptionError:
 
 
 @contextmanager
-def open_read_only(directory: Path) -> Iterator[Database]:
+def open_read_only(directory: Path, *, all_files: bool = False) -> Iterator[Database]:
     """Open a RocksDB directory without touching it, beside a running owner too.
+
+    `all_files`: open every file at once, for an owner that may remove some of them meanwhile.
 
     Raises RefusedError where it cannot be opened: a missing, truncated or unreadable file, no RocksDB directory at all.
     """
@@ -237,7 +266,7 @@ def open_read_only(directory: Path) -> Iterator[Database]:
             if path.name != "rocksdict-config.json":
                 (view / path.name).symlink_to(path.absolute())
         options = Options(raw_mode=True)
-        options.set_max_open_files(_OPEN_FILES)
+        options.set_max_open_files(-1 if all_files else _OPEN_FILES)
         # By default RocksDB ends a damaged write-ahead log where the damage is, and says nothing (I4).
         options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
         try:

@@ -51,6 +51,9 @@ class TableProperties:
     merge_operator: str | None
     column_family: str
     format_version: int
+    compression: str
+    """As RocksDB spells it in its files: "NoCompression", "Snappy", "LZ4", "ZSTD"."""
+    range_deletions: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,8 @@ class SstFile:
             merge_operator=None if merge_operator in ("", "nullptr") else merge_operator,
             column_family=raw.get("rocksdb.column.family.name", b"").decode("utf-8", "replace"),
             format_version=self._footer()[0],
+            compression=raw.get("rocksdb.compression", b"").decode("utf-8", "replace"),
+            range_deletions=_number(raw, "rocksdb.num.range-deletions"),
         )
 
     def _index_samples(self, count: int) -> list[IndexSample]:

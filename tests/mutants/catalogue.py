@@ -175,8 +175,8 @@ _RUN: tuple[Mutant, ...] = (
         name="no-status-check",
         claim="I4",
         file="migrate/stores/rocksdb.py",
-        old="            check_end(column.iter(streaming()), at, where, ",
-        new="            return\n            check_end(column.iter(streaming()), at, where, ",
+        old="            check_end(self.column(family).iter(streaming()), at, where, ",
+        new="            return\n            check_end(self.column(family).iter(streaming()), at, where, ",
         tests=("tests/migrate/stores/test_rocksdb_reading.py::test_a_damaged_block_is_an_error_that_names_a_key",),
     ),
     Mutant(
