@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from migrate.checking import verify
+    from migrate.dry_run.dry_run import plan
+    from migrate.dry_run.report import DryRunReport
     from migrate.dual.dual_store import DualReadStore
     from migrate.dual.handles import ReadHandle, Stores
     from migrate.dual.typed_store import TypedStore
@@ -84,6 +86,8 @@ _HOMES = {
     "migrate.runner": ("migrate_store", "run"),
     "migrate.spec": ("Spec", "load_spec"),
     "migrate.opening": ("open_store",),
+    "migrate.dry_run.dry_run": ("plan",),
+    "migrate.dry_run.report": ("DryRunReport",),
     "migrate.dual.dual_store": ("DualReadStore",),
     "migrate.dual.handles": ("ReadHandle", "Stores"),
     "migrate.dual.typed_store": ("TypedStore",),
@@ -106,6 +110,7 @@ __all__ = [
     "AbandonReport",
     "ChunkFailedError",
     "ConversionError",
+    "DryRunReport",
     "DualReadStore",
     "Event",
     "ExitCode",
@@ -142,6 +147,7 @@ __all__ = [
     "load_spec",
     "migrate_store",
     "open_store",
+    "plan",
     "rollback",
     "run",
     "snapshot",

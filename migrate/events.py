@@ -12,7 +12,7 @@ class Event:
     """One point that a run has reached. Everything before it is durable."""
 
     name: str
-    """One of EVENTS."""
+    """One of EVENTS or DRY_RUN_EVENTS."""
     facts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -67,6 +67,8 @@ SWITCH_EVENTS = (
     "abandon.removed",
 )
 EVENTS = RUN_EVENTS + SWITCH_EVENTS
+DRY_RUN_EVENTS = ("dry-run.started", "dry-run.progressed")
+"""Of what writes nothing: there is no state to be killed in."""
 
 
 def ignore(_: Event) -> None:

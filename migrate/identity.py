@@ -42,7 +42,8 @@ def spec_identity(spec: Spec, ref: ConversionRef) -> dict[str, str]:
     """The part of the identity that can be told without the source."""
     sections = {
         "[source]": spec.source.model_dump_json(),
-        "[target]": spec.target.model_dump_json(),
+        # A key that came later is no part of migrations that were begun without it.
+        "[target]": spec.target.model_dump_json(exclude={"version"} if spec.target.version is None else None),
         "[conversion]": spec.conversion.model_dump_json(exclude={"allow", "py_files"}),
         "[conversion] allow key-change": str(ref.keys_may_change),
         "conversion revision": str(CONVERSION_REVISION),

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from formats import Conversion, EntryError
 from migrate.chunking import cut
-from migrate.errors import RefusedError
 from migrate.identity import migration_id
 from migrate.keyrange import show_key
 from migrate.plan_model import Chunk, DatabasePlan, Lane, Plan
+from migrate.sampling import SampleSize, read_sample
 from migrate.snapshots import snapshot_directory
 from migrate.source import Source, check_default_is_empty, lanes
 from migrate.spec import Spec
@@ -18,9 +18,9 @@ from migrate.stores.options_file import FamilyOptions, read_options
 from migrate.stores.rocksdb import DEFAULT_FAMILY, Database, open_read_only
 from migrate.stores.rocksdb_live import read_only_family
 from migrate.stores.sst import SstFile, SstFormatError
+from migrate.trying import convert_twice, none_converted
 
-SAMPLE_PLACES = 32
-SAMPLE_RUN = 8
+SAMPLE_RECORDS = 256
 SAMPLE_SHARE = 0.01
 SAMPLE_MIN_BYTES = 1 << 16
 
@@ -81,18 +81,8 @@ def make_plan(
     for database in databases:
         directory = snapshot_directory(spec.home, partitions[database.store_partition], database.database)
         with open_read_only(directory) as opened:
-            cuts = cut(directory, opened.live_files(), spec.run.chunk_size)
-            _check_sample(opened, database, conversion, [keys.start for keys in cuts.ranges])
-        chunks += [
-            Chunk(
-                store_partition=database.store_partition,
-                database=database.database,
-                number=number,
-                keys=keys,
-                estimated_bytes=size,
-            )
-            for number, (keys, size) in enumerate(zip(cuts.ranges, cuts.sizes, strict=True))
-        ]
+            chunks += cut_database(database, opened, spec.run.chunk_size)
+            _check_sample(opened, database, conversion)
     program = conversion.program
     return Plan(
         migration_id=migration_id(identity),
@@ -108,7 +98,22 @@ def make_plan(
     )
 
 
-def _check_sample(opened: Database, database: DatabasePlan, conversion: Conversion, starts: list[bytes | None]) -> None:
+def cut_database(plan: DatabasePlan, opened: Database, chunk_size: int) -> list[Chunk]:
+    """The chunks of one RocksDB directory, in key order."""
+    cuts = cut(opened.directory, opened.live_files(), chunk_size)
+    return [
+        Chunk(
+            store_partition=plan.store_partition,
+            database=plan.database,
+            number=number,
+            keys=keys,
+            estimated_bytes=size,
+        )
+        for number, (keys, size) in enumerate(zip(cuts.ranges, cuts.sizes, strict=True))
+    ]
+
+
+def _check_sample(opened: Database, database: DatabasePlan, conversion: Conversion) -> None:
     """Convert a few records from all over the key range, twice.
 
     Raises RefusedError where none of them is what the source's format says, or where the function does not give the
@@ -118,38 +123,12 @@ def _check_sample(opened: Database, database: DatabasePlan, conversion: Conversi
     reasons: list[str] = []
     budget = max(SAMPLE_MIN_BYTES, int(SAMPLE_SHARE * database.data_bytes)) // len(database.lanes)
     for lane in database.lanes:
-        left = budget
-        for start in _spread(starts):
-            if left <= 0:
-                break
-            batch = opened.sample(lane.source, start, SAMPLE_RUN, left)
-            left -= batch.size
+        for batch in read_sample(opened, lane.source, SampleSize(SAMPLE_RECORDS, budget)):
             for key, value in zip(batch.keys, batch.values, strict=True):
                 try:
-                    _check_pure(conversion, key, value)
+                    convert_twice(conversion, key, value)
                     converted += 1
                 except EntryError as error:
                     reasons.append(f"{show_key(key)}: {error}")
     if reasons and not converted:
-        raise RefusedError(
-            f"none of {len(reasons)} sampled records of {database.store_partition} can be converted from "
-            f"{conversion.source.id} to {conversion.target.id}; the first one, {reasons[0]}",
-            hint="is [source] format the format that the store has? does the function fit its records?",
-        )
-
-
-def _check_pure(conversion: Conversion, key: bytes, value: bytes) -> None:
-    first, second = conversion.convert(key, value), conversion.convert(key, value)
-    if first != second:
-        raise RefusedError(
-            f"the function is not pure: it gave two results for the key {show_key(key)}",
-            hint="a chunk may be converted again at any time: no clock, no random numbers, no state between records",
-        )
-
-
-def _spread(bounds: list[bytes | None]) -> list[bytes | None]:
-    """Some of these, evenly spread, in an order in which the first few are spread as well."""
-    step = max(1, len(bounds) // SAMPLE_PLACES)
-    places = bounds[::step][:SAMPLE_PLACES]
-    order = sorted(range(len(places)), key=lambda place: f"{place:08b}"[::-1])
-    return [places[place] for place in order]
+        raise none_converted(database.store_partition, len(reasons), reasons[0], conversion)

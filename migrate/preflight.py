@@ -13,8 +13,8 @@ from migrate.publishing import check_can_be_carried_over
 from migrate.source import Source
 from migrate.spec import Spec
 from migrate.stores.exchange import can_rename
-from migrate.stores.files import total_size
-from migrate.stores.layout import foreign_entries
+from migrate.stores.files import cannot_link, existing_parent, total_size
+from migrate.stores.layout import database_files, foreign_entries
 
 SPACE_MARGIN = 1.2
 
@@ -93,18 +93,29 @@ def check_home(spec: Spec) -> None:
 
 def check_target(spec: Spec, source: Source) -> None:
     """Raises RefusedError where the target's path or the work_dir cannot take what is coming."""
-    check_home(spec)
+    check_work_dir(spec, source)
+    check_target_path(spec, source)
+    check_writable(spec)
+
+
+def check_target_path(spec: Spec, source: Source) -> None:
+    """Raises RefusedError where the new store could not take its place."""
     target = spec.target_path
-    if target is not None:
-        if target.exists():
-            raise RefusedError(f"[target] path {target} exists already", hint="name a path that does not exist yet")
-        if target.is_relative_to(source.path) or source.path.is_relative_to(target):
-            raise RefusedError(
-                f"[target] path {target} and the source contain each other", hint="name a path beside the source"
-            )
-        check_can_be_carried_over(source.path)
-    else:
+    if target is None:
         check_can_be_exchanged(spec, source)
+        return
+    if target.exists():
+        raise RefusedError(f"[target] path {target} exists already", hint="name a path that does not exist yet")
+    if target.is_relative_to(source.path) or source.path.is_relative_to(target):
+        raise RefusedError(
+            f"[target] path {target} and the source contain each other", hint="name a path beside the source"
+        )
+    check_can_be_carried_over(source.path)
+
+
+def check_work_dir(spec: Spec, source: Source) -> None:
+    """Raises RefusedError where the work_dir lies where it must not."""
+    check_home(spec)
     if "%" in str(spec.home):
         raise RefusedError(
             f"the path of work_dir {spec.home} has a % in it, which delta-rs takes for an escape",
@@ -115,7 +126,11 @@ def check_target(spec: Spec, source: Source) -> None:
             f"work_dir {spec.home.parent} lies inside the application's state directory",
             hint="put it beside: a foreign directory in there can hide stores from the application",
         )
-    parent = next(folder for folder in (spec.home, *spec.home.parents) if folder.exists())
+
+
+def check_writable(spec: Spec) -> None:
+    """Raises RefusedError where the work_dir cannot be made or written to."""
+    parent = existing_parent(spec.home)
     if not parent.is_dir():
         raise RefusedError(f"work_dir {spec.home}: {parent} is not a directory", hint="name another work_dir")
     if not os.access(parent, os.W_OK):
@@ -124,9 +139,20 @@ def check_target(spec: Spec, source: Source) -> None:
         )
 
 
+def check_linkable(spec: Spec, source: Source) -> None:
+    """Raises RefusedError where a snapshot could not hard-link the old store's files."""
+    if spec.run.snapshot == "copy":
+        return
+    disk = existing_parent(spec.home).stat().st_dev
+    for partition in source.partitions:
+        for directory in source.directories(partition).values():
+            if directory.stat().st_dev != disk:
+                raise cannot_link(directory, spec.home)
+
+
 def check_can_be_exchanged(spec: Spec, source: Source) -> None:
     """Raises RefusedError where a cut-over could not exchange directories: that takes two plain ones on one disk."""
-    parent = next(folder for folder in (spec.home, *spec.home.parents) if folder.exists())
+    parent = existing_parent(spec.home)
     for partition in source.partitions:
         live = source.path / partition.path
         if not live.exists():
@@ -151,29 +177,45 @@ def check_can_be_exchanged(spec: Spec, source: Source) -> None:
                 )
 
 
-def check_space(spec: Spec, databases: tuple[DatabasePlan, ...], copied_bytes: int) -> None:
-    """Raises RefusedError where the work_dir's disk, or the target's, is too small for what will be written there."""
-    new_bytes = int(SPACE_MARGIN * sum(database.data_bytes for database in databases))
-    _check_free(
+def space_needed(databases: tuple[DatabasePlan, ...], *, copied_bytes: int) -> int:
+    """Bytes that must be free for the new stores and the copied part of a snapshot."""
+    return int(SPACE_MARGIN * sum(database.data_bytes for database in databases)) + copied_bytes
+
+
+def bytes_to_copy(spec: Spec, source: Source) -> int:
+    """What a snapshot copies where it does not link."""
+    if spec.run.snapshot == "link":
+        return 0
+    folders = [folder for partition in source.partitions for folder in source.directories(partition).values()]
+    return sum(total_size(database_files(folder).immutable) for folder in folders)
+
+
+def check_space(spec: Spec, databases: tuple[DatabasePlan, ...], copied_bytes: int) -> str:
+    """What is free, in words. Raises RefusedError where the work_dir's disk, or the target's, is too small for what
+    will be written there."""
+    home = existing_parent(spec.home)
+    free = _check_free(
         f"work_dir {spec.home}",
-        spec.home,
-        new_bytes + copied_bytes,
+        home,
+        space_needed(databases, copied_bytes=copied_bytes),
         hint="make space, or put work_dir on a larger disk of the same file system as the state directory",
     )
     if spec.target_path is None:
-        return
-    parent = next(folder for folder in spec.target_path.parents if folder.exists())
+        return free
+    parent = existing_parent(spec.target_path)
     disk = parent.stat().st_dev
-    copied = new_bytes if disk != spec.home.stat().st_dev else 0
+    copied = space_needed(databases, copied_bytes=0) if disk != home.stat().st_dev else 0
     if disk != spec.source_path.stat().st_dev:
         copied += total_size(path for path in spec.source_path.rglob("*") if path.is_file())
     hint = "make space, or let [target] path be on the file system of the state directory: SST files are linked there"
     _check_free(f"[target] path {spec.target_path}", parent, copied, hint=hint)
+    return free
 
 
-def _check_free(what: str, folder: Path, needed: int, *, hint: str) -> None:
+def _check_free(what: str, folder: Path, needed: int, *, hint: str) -> str:
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise RefusedError(
             f"{what} has {free / 2**20:,.1f} MiB free, the new stores may need {needed / 2**20:,.1f} MiB", hint=hint
         )
+    return f"{free / 2**20:,.1f} MiB free, up to {needed / 2**20:,.1f} MiB needed"

@@ -15,6 +15,7 @@ from migrate.errors import InterruptedMigrationError
 from migrate.events import Listener, ignore
 from migrate.executor import Executor, InProcessExecutor
 from migrate.finished import report_of_finished
+from migrate.ground import Ground, open_source
 from migrate.identity import migration_id
 from migrate.interruption import Stop
 from migrate.ledger import Ledger, readable_ledger
@@ -26,7 +27,7 @@ from migrate.run_report import report_of
 from migrate.spec import Spec, parse_spec
 from migrate.steps.assemble import assemble
 from migrate.steps.context import Context, make_context
-from migrate.steps.prepare import Ground, look_around, open_source, prepare
+from migrate.steps.prepare import look_around, prepare
 from migrate.steps.publish import publish
 from migrate.steps.reconcile import reconcile
 from migrate.steps.rewrite import rewrite

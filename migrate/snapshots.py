@@ -77,6 +77,11 @@ def _age_note(taken_at_ms: int) -> str:
     )
 
 
+def has_snapshot(spec: Spec) -> bool:
+    """Whether one was taken for later: `find_snapshot` says what is wrong with it."""
+    return (spec.home / "snapshot" / _RECORD).exists()
+
+
 def find_snapshot(spec: Spec) -> SnapshotSource:
     """The snapshot that `stateferry snapshot` took. Raises RefusedError where there is none."""
     file = spec.home / "snapshot" / _RECORD

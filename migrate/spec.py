@@ -10,18 +10,22 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, ValidationError, model_validator
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from formats import Format, UnknownFormatError, get_format
 from migrate.errors import SpecError
+from migrate.owner_versions import owner_versions
 
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|m|h|d)\s*")
+_SIZE = re.compile(r"\s*\d*\.?\d+\s*[A-Za-z]*\s*")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _NAME = r"^[a-z0-9-]+$"
 _FUNCTION = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
+_VERSION = r"^\d+\.\d+(\.\d+)*$"
 _WORDS = {
     _NAME: "should be lower-case letters, digits and hyphens",
     _FUNCTION: 'should be "module:function"',
+    _VERSION: 'should be a version, like "4.3"',
     "byte_size": 'should be a size, like "512 MiB"',
     "int_parsing": "should be a whole number",
     "string_type": "should be text, in quotes",
@@ -37,6 +41,13 @@ def _duration(text: object) -> object:
     if match is None:
         raise ValueError('a duration is a number and a unit, like "90s", "45m", "2h" or "1d"')
     return timedelta(seconds=float(match[1]) * _SECONDS[match[2]])
+
+
+def _size(text: object) -> object:
+    """pydantic reads "1 GB/s" up to the slash."""
+    if isinstance(text, str) and _SIZE.fullmatch(text) is None:
+        raise PydanticCustomError("byte_size", "should be a size")
+    return text
 
 
 class _Section(BaseModel):
@@ -70,6 +81,8 @@ class TargetSection(_Section):
 
     format: str
     path: Path | None = None
+    version: Annotated[str, Field(pattern=_VERSION)] | None = None
+    """Of the owning system that will open the new store, where that is known."""
 
 
 class ConversionSection(_Section):
@@ -85,7 +98,7 @@ class ConversionSection(_Section):
 class RunSection(_Section):
     """`[run]`: how, not what: none of it changes the result."""
 
-    chunk_size: Annotated[ByteSize, Field(gt=0)] = ByteSize(1 << 30)
+    chunk_size: Annotated[ByteSize, BeforeValidator(_size), Field(gt=0)] = ByteSize(1 << 30)
     time_budget: Annotated[timedelta, BeforeValidator(_duration)] | None = None
     on_reject: Literal["fail", "skip", "dead-letter"] = "fail"
     max_rejects: Annotated[int, Field(ge=0)] | None = None
@@ -152,6 +165,8 @@ class Spec(_Section):
                 get_format(format_id)
             except UnknownFormatError as error:
                 raise ValueError(f"[{section}] {error}") from error
+        if self.target.version is not None:
+            owner_versions(self.target.format, self.target.version)
         return self
 
 

@@ -155,8 +155,10 @@ class Tried(Value):
     is_full: bool
     seed: int
     store_partitions_read: int
+    sampled: int
+    """The same as `records`, unless all of them were converted."""
     decoded: int
-    """Records that are what the source's format says."""
+    """Sampled records that are what the source's format says."""
     converted: int
     rejected: int
     dropped: int

@@ -109,10 +109,20 @@ def link_file(source: Path, target: Path) -> None:
     except OSError as error:
         if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP):
             raise
-        raise RefusedError(
-            f"cannot hard-link {source} to {target}: {error.strerror}",
-            hint='put work_dir on the file system of the state directory, or set [run] snapshot = "copy"',
-        ) from error
+        raise cannot_link(source, target, error.strerror) from error
+
+
+def cannot_link(source: Path, target: Path, reason: str | None = os.strerror(errno.EXDEV)) -> RefusedError:
+    """The refusal where a hard link cannot be made."""
+    return RefusedError(
+        f"cannot hard-link {source} to {target}: {reason}",
+        hint='put work_dir on the file system of the state directory, or set [run] snapshot = "copy"',
+    )
+
+
+def existing_parent(path: Path) -> Path:
+    """The path itself, or the nearest folder above it that is there."""
+    return next(folder for folder in (path, *path.parents) if folder.exists())
 
 
 def link_or_copy(source: Path, target: Path) -> None:

@@ -34,18 +34,7 @@ def read_options(directory: Path) -> dict[str, FamilyOptions]:
 
     Raises RefusedError for a damaged one, and where it says that part of the store lies in another directory.
     """
-    named = {path.name.removeprefix("OPTIONS-"): path for path in directory.glob("OPTIONS-*")}
-    # RocksDB writes it as OPTIONS-000007.dbtmp first; a crash leaves that behind.
-    files = [named[number] for number in sorted(filter(str.isdecimal, named), key=int)]
-    if not files:
-        return {}
-    parser = ConfigParser(delimiters=("=",), comment_prefixes=("#",), interpolation=None, strict=False)
-    try:
-        parser.read_string(files[-1].read_text(encoding="utf-8", errors="replace"))
-    except ConfigParserError as error:
-        raise RefusedError(
-            f"{files[-1]} is damaged: {str(error).splitlines()[0]}", hint="restore it from a backup, or remove it"
-        ) from error
+    parser = _parse_newest(directory)
     wal = parser.get("DBOptions", "wal_dir", fallback="")
     if wal and Path(wal).resolve() != directory.resolve():
         raise RefusedError(
@@ -54,6 +43,31 @@ def read_options(directory: Path) -> dict[str, FamilyOptions]:
         )
     families = [section for section in parser.sections() if section.startswith("CFOptions ")]
     return {options.family: options for options in (_family(parser, section) for section in families)}
+
+
+def rocksdb_version(directory: Path) -> str | None:
+    """Of the RocksDB that opened the directory for writing last, as its newest OPTIONS file says; None: it does not.
+
+    Raises RefusedError for a damaged file.
+    """
+    return _parse_newest(directory).get("Version", "rocksdb_version", fallback=None)
+
+
+def _parse_newest(directory: Path) -> ConfigParser:
+    """The newest OPTIONS file; without a section where there is none."""
+    parser = ConfigParser(delimiters=("=",), comment_prefixes=("#",), interpolation=None, strict=False)
+    named = {path.name.removeprefix("OPTIONS-"): path for path in directory.glob("OPTIONS-*")}
+    # RocksDB writes it as OPTIONS-000007.dbtmp first; a crash leaves that behind.
+    files = [named[number] for number in sorted(filter(str.isdecimal, named), key=int)]
+    if not files:
+        return parser
+    try:
+        parser.read_string(files[-1].read_text(encoding="utf-8", errors="replace"))
+    except ConfigParserError as error:
+        raise RefusedError(
+            f"{files[-1]} is damaged: {str(error).splitlines()[0]}", hint="restore it from a backup, or remove it"
+        ) from error
+    return parser
 
 
 def _family(parser: ConfigParser, section: str) -> FamilyOptions:
@@ -77,24 +91,39 @@ def check_options(directory: Path, options: dict[str, FamilyOptions]) -> None:
     """Raises RefusedError for what we cannot read in the order or the form in which its owner wrote it."""
     for family in options.values():
         where = f"column family {family.family!r} of {directory}"
-        if family.comparator != BYTEWISE:
-            raise RefusedError(
-                f"{where} is ordered by the comparator {family.comparator!r}",
-                hint="only RocksDB's bytewise order can be read: migrate this store through its own application",
-            )
-        if family.merge_operator is not None:
-            raise RefusedError(
-                f"{where} has the merge operator {family.merge_operator!r}",
-                hint="its values may be unmerged operands, which only that operator can put together: migrate this "
-                "store through its own application",
-            )
-        if not family.table_factory.startswith(_PLAIN_TABLE):
-            raise RefusedError(
-                f"{where} is stored as {family.table_factory!r}",
-                hint="only block-based tables can be read: have its owner rewrite it with them",
-            )
-        if (family.format_version or 0) > NEWEST_FORMAT_VERSION:
-            raise RefusedError(
-                f"{where} has table format version {family.format_version}",
-                hint=f"up to {NEWEST_FORMAT_VERSION} can be read: have its owner write an older one and compact",
-            )
+        check_comparator(family, where)
+        check_merge_operator(family, where)
+        check_table(family, where)
+
+
+def check_comparator(family: FamilyOptions, where: str) -> None:
+    """Raises RefusedError for any order but the bytewise one."""
+    if family.comparator != BYTEWISE:
+        raise RefusedError(
+            f"{where} is ordered by the comparator {family.comparator!r}",
+            hint="only RocksDB's bytewise order can be read: migrate this store through its own application",
+        )
+
+
+def check_merge_operator(family: FamilyOptions, where: str) -> None:
+    """Raises RefusedError where there is one."""
+    if family.merge_operator is not None:
+        raise RefusedError(
+            f"{where} has the merge operator {family.merge_operator!r}",
+            hint="its values may be unmerged operands, which only that operator can put together: migrate this "
+            "store through its own application",
+        )
+
+
+def check_table(family: FamilyOptions, where: str) -> None:
+    """Raises RefusedError for tables that this RocksDB does not read."""
+    if not family.table_factory.startswith(_PLAIN_TABLE):
+        raise RefusedError(
+            f"{where} is stored as {family.table_factory!r}",
+            hint="only block-based tables can be read: have its owner rewrite it with them",
+        )
+    if (family.format_version or 0) > NEWEST_FORMAT_VERSION:
+        raise RefusedError(
+            f"{where} has table format version {family.format_version}",
+            hint=f"up to {NEWEST_FORMAT_VERSION} can be read: have its owner write an older one and compact",
+        )

@@ -39,6 +39,7 @@ MAX_BATCH_BYTES = 1 << 18
 _SMALL = MAX_BATCH_BYTES // MAX_BATCH_RECORDS
 _READAHEAD = 1 << 17
 _COUNTS = ("entries", "deletes")
+_LOOKS = 5
 _OPEN_FILES = 256  # tables are opened when a scan reaches them, so that a chunk of a huge store opens only its own
 
 
@@ -258,31 +259,47 @@ def open_read_only(directory: Path, *, all_files: bool = False) -> Iterator[Data
 
     Raises RefusedError where it cannot be opened: a missing, truncated or unreadable file, no RocksDB directory at all.
     """
-    files = database_files(directory)
-    check_readable(files)
     with tempfile.TemporaryDirectory(prefix="stateferry-") as folder:
         view = Path(folder)
-        for path in files.every:
-            if path.name != "rocksdict-config.json":
-                (view / path.name).symlink_to(path.absolute())
-        options = Options(raw_mode=True)
-        options.set_max_open_files(-1 if all_files else _OPEN_FILES)
-        # By default RocksDB ends a damaged write-ahead log where the damage is, and says nothing (I4).
-        options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
-        try:
-            families = tuple(Rdict.list_cf(folder, options))
-            database = Rdict(
-                folder,
-                options,
-                column_families=dict.fromkeys(families, options),
-                access_type=AccessType.read_only(),
-            )
-        except Exception as error:
-            raise RefusedError(
-                f"RocksDB cannot open {directory}: {str(error).replace(folder, str(directory))}",
-                hint="the directory is damaged or incomplete: restore it from a backup or let its owner rebuild it",
-            ) from error
+        database, families = _open_view(directory, view, all_files=all_files)
         try:
             yield Database(database, families, directory, view)
         finally:
             database.close()
+
+
+def _open_view(directory: Path, view: Path, *, all_files: bool) -> tuple[Rdict, tuple[str, ...]]:
+    """Once more where its owner has changed its files meanwhile."""
+    for left in reversed(range(_LOOKS)):
+        files = database_files(directory)
+        check_readable(files)
+        for path in files.every:
+            if path.name != "rocksdict-config.json":
+                (view / path.name).symlink_to(path.absolute())
+        try:
+            return _open_links(view, all_files=all_files)
+        except Exception as error:
+            if left and database_files(directory) != files:
+                for link in view.iterdir():
+                    link.unlink()
+                continue
+            raise RefusedError(
+                f"RocksDB cannot open {directory}: {str(error).replace(str(view), str(directory))}",
+                hint="the directory is damaged or incomplete: restore it from a backup or let its owner rebuild it",
+            ) from error
+    raise AssertionError("the last look returns or raises")
+
+
+def _open_links(view: Path, *, all_files: bool) -> tuple[Rdict, tuple[str, ...]]:
+    options = Options(raw_mode=True)
+    options.set_max_open_files(-1 if all_files else _OPEN_FILES)
+    # By default RocksDB ends a damaged write-ahead log where the damage is, and says nothing (I4).
+    options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
+    families = tuple(Rdict.list_cf(str(view), options))
+    database = Rdict(
+        str(view),
+        options,
+        column_families=dict.fromkeys(families, options),
+        access_type=AccessType.read_only(),
+    )
+    return database, families

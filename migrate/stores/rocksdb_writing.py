@@ -24,6 +24,9 @@ from migrate.keyrange import show_key
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb import DEFAULT_FAMILY
 
+ROCKSDB_VERSION = "9.8.4"
+"""That rocksdict carries, as it writes it into its OPTIONS files."""
+
 _COMPRESSIONS = {
     "kSnappyCompression": DBCompressionType.snappy,
     "kZlibCompression": DBCompressionType.zlib,

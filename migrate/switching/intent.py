@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from migrate.errors import RefusedError, SourceChangedError
+from migrate.ground import open_source
 from migrate.identity import (
     StoreState,
     check_identity,
@@ -22,7 +23,6 @@ from migrate.snapshots import SnapshotSource
 from migrate.source import Source, find_source
 from migrate.steps.assemble import assembled_folders, assembled_states, refuted_folders
 from migrate.steps.context import Context, make_context
-from migrate.steps.prepare import open_source
 from migrate.steps.verify import verified_folders
 from migrate.store_partition import StorePartition
 from migrate.stores.files import fsync_tree, own_like

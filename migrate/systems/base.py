@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from migrate.positions import Positions
+from migrate.positions import Line, Positions
 from migrate.store_partition import StorePartition
 
 
@@ -43,4 +43,16 @@ class System(Protocol):
 
     def unsure_position(self, path: Path, partition: StorePartition) -> str | None:
         """Why the changelog position of the state in `path` is not known, so that nothing can be replayed onto it."""
+        ...
+
+    def owner_version(self, directory: Path) -> str | None:
+        """What a RocksDB directory tells of the version that wrote it, in words."""
+        ...
+
+    def metadata_in_words(self, key: bytes, value: bytes) -> str:
+        """What an entry of one of the system's own column families says."""
+        ...
+
+    def inner_positions(self, entries: Iterable[tuple[bytes, bytes]]) -> tuple[Line, ...]:
+        """Changelog positions among such entries."""
         ...

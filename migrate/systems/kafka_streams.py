@@ -15,7 +15,7 @@ Source: org.apache.kafka.streams.processor.internals.StateDirectory.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -24,8 +24,9 @@ from migrate.errors import RefusedError
 from migrate.positions import Line, Positions
 from migrate.store_partition import StorePartition
 from migrate.stores.layout import is_rocksdb, unreadable
-from migrate.stores.options_file import read_options
+from migrate.stores.options_file import read_options, rocksdb_version
 from migrate.stores.rocksdb import open_read_only
+from migrate.systems import offsets_family
 from migrate.systems.checkpoint_file import (
     CHECKPOINT,
     OFFSET_UNKNOWN,
@@ -34,12 +35,12 @@ from migrate.systems.checkpoint_file import (
     read_checkpoint,
     replace_lines,
 )
+from migrate.systems.offsets_family import POSITION_KEY, STATUS_KEY, STATUS_OPEN
 
 TASK = re.compile(r"(\d+)_(\d+)")
 LOCK = ".lock"
-STATUS_KEY = b"status"
-POSITION_KEY = b"position"
-STATUS_OPEN = (1).to_bytes(8, "big")
+_VERSIONS = {"7.9": "3.9 or older", "9.7": "4.0 or 4.1", "10.1": "4.2 or newer"}
+"""Of Kafka Streams, by the RocksDB that it carries."""
 _PATH = "let [source] path name the application's own directory, <state.dir>/<application.id>"
 
 
@@ -120,6 +121,22 @@ class KafkaStreams:
         if any(offset == OFFSET_UNKNOWN for _, _, offset in lines) and not all(map(_is_empty, directories)):
             return f"its line in {Path(partition.task, CHECKPOINT)} says that its position is unknown"
         return None
+
+    def owner_version(self, directory: Path) -> str | None:
+        """By the column family that 4.3 brought, or else by the RocksDB that each version carries."""
+        if OFFSETS_FAMILY in read_options(directory):
+            return f"Kafka Streams 4.3 or newer: it has the column family {OFFSETS_FAMILY!r}"
+        version = rocksdb_version(directory)
+        known = None if version is None else _VERSIONS.get(version.rpartition(".")[0])
+        return None if known is None else f"Kafka Streams {known}: that carries RocksDB {version}"
+
+    def metadata_in_words(self, key: bytes, value: bytes) -> str:
+        """An entry of the column family `offsets`."""
+        return offsets_family.in_words(key, value)
+
+    def inner_positions(self, entries: Iterable[tuple[bytes, bytes]]) -> tuple[Line, ...]:
+        """What the column family `offsets` says."""
+        return offsets_family.lines(entries)
 
 
 def _tasks(path: Path) -> Iterator[Path]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from migrate.errors import RefusedError, SpecError
-from migrate.positions import Positions
+from migrate.positions import Line, Positions
 from migrate.store_partition import StorePartition
 from migrate.stores.layout import is_rocksdb
 
@@ -54,6 +54,18 @@ class LoneRocksDB:
     def unsure_position(self, path: Path, partition: StorePartition) -> str | None:
         """There is no changelog."""
         return "a RocksDB directory alone has no changelog that would replay what came since"
+
+    def owner_version(self, directory: Path) -> str | None:
+        """Nothing is known about the owner."""
+        return None
+
+    def metadata_in_words(self, key: bytes, value: bytes) -> str:
+        """As bytes: nothing is known about the owner."""
+        return f"0x{key.hex()}: {len(value)} bytes"
+
+    def inner_positions(self, entries: Iterable[tuple[bytes, bytes]]) -> tuple[Line, ...]:
+        """None."""
+        return ()
 
 
 def _where_it_may_be(path: Path) -> str:

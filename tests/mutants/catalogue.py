@@ -123,7 +123,7 @@ _RUN: tuple[Mutant, ...] = (
     Mutant(
         name="impure-functions-pass",
         claim="I2",
-        file="migrate/planning.py",
+        file="migrate/trying.py",
         old="    if first != second:\n",
         new="    if first is None and second is not None:\n",
         tests=("tests/bad_input/test_functions.py::test_a_function_that_is_not_pure_is_refused[random]",),

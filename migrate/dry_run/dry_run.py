@@ -1,0 +1,233 @@
+"""`plan`: what a run of a spec would do, told without touching anything."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+
+from migrate.checks import Check, CheckReport, observe
+from migrate.dry_run.costing import Bill, cost_of
+from migrate.dry_run.reading import Reading, Request, read
+from migrate.dry_run.report import Cost, DryRunReport, Found, Tried
+from migrate.dry_run.summing_up import found_of, tried_of
+from migrate.dry_run.verdict import checks_of_the_trial, verdict_of
+from migrate.errors import MigrationError, SpecError, StoreLockedError
+from migrate.events import Listener, ignore
+from migrate.finished import report_of_finished
+from migrate.ground import Ground, open_source
+from migrate.ledger import read_ledger
+from migrate.ledger_status import status
+from migrate.plan_model import DatabasePlan
+from migrate.planning import plan_databases
+from migrate.preflight import bytes_to_copy, changelog_note, check_position, space_needed
+from migrate.progress_state import pending_chunks, receipts_of
+from migrate.snapshots import has_snapshot
+from migrate.source import Source, find_source
+from migrate.spec import Spec
+from migrate.steps.context import Context, make_context
+from migrate.stores.files import existing_parent
+from migrate.system_errors import system_errors_explained
+
+SAMPLE = 10_000
+_NEEDED_TO_READ = ("source.found", "source.files", "source.comparator", "source.tables", "source.format")
+_WHILE_IT_RUNS = ("source.stopped", "source.clean", "source.position")
+"""What nobody expects of an application that runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to look; none of it changes what a run would do."""
+
+    sample: int = SAMPLE
+    seed: int = 0
+    is_full: bool = False
+    slots: int | None = None
+
+
+@system_errors_explained()
+def plan(
+    spec: Spec,
+    *,
+    full: bool = False,
+    sample: int = SAMPLE,
+    seed: int = 0,
+    slots: int | None = None,
+    on_event: Listener = ignore,
+) -> DryRunReport:
+    """What `run` would do. Opens nothing for writing, leaves nothing behind, and needs no JVM.
+
+    `full` converts every record; else `sample` records of each store partition are, chosen by `seed`. `slots`: chunks
+    at a time, for the estimate of time. Raises SpecError alone: whatever else is wrong is part of the report.
+    """
+    if sample < 1 or (slots is not None and slots < 1):
+        raise SpecError("a sample, and the number of slots, is at least 1", hint="leave it out, or name a larger one")
+    return _DryRun(make_context(spec, on_event), Options(sample, seed, full, slots)).report()
+
+
+class _DryRun:
+    """One look at one spec."""
+
+    def __init__(self, context: Context, options: Options) -> None:
+        self._started = time.monotonic()
+        self._context = context
+        self._spec = context.spec
+        self._options = options
+        self._ground = Ground(context, find=_source)
+        self._holder = self._find_holder()
+        self._checks: list[CheckReport] = []
+
+    def report(self) -> DryRunReport:
+        finished = self._finished()
+        reading = None
+        if finished is None:
+            self._checks += observe(self._all_checks())
+            reading = self._read()
+        found = tried = cost = None
+        if reading is not None:
+            self._checks += reading.failures
+            found = found_of(reading)
+            tried = tried_of(reading, self._context.conversion, self._options.seed)
+            self._checks += checks_of_the_trial(self._spec, tried, found.records)
+            cost = self._cost(reading, found)
+        return self._put_together(finished, found, tried, cost)
+
+    def _put_together(
+        self, finished: str | None, found: Found | None, tried: Tried | None, cost: Cost | None
+    ) -> DryRunReport:
+        spec = self._spec
+        return DryRunReport(
+            name=spec.name,
+            source_format=spec.source.format,
+            target_format=spec.target.format,
+            source=spec.source_path,
+            target=spec.target_path,
+            stores=spec.source.store_names,
+            work_dir=spec.home,
+            tool_version=version("stateferry"),
+            made_at_ms=int(time.time() * 1000),
+            seconds=round(time.monotonic() - self._started, 3),
+            is_estimate=self._holder is not None,
+            state=self._state(),
+            found=found,
+            tried=tried,
+            cost=cost,
+            changelog=changelog_note(self._context.conversion),
+            warnings=self._warnings(),
+            checks=tuple(self._checks),
+            verdict=verdict_of(self._checks, finished=finished, next_step=self._next_step()),
+        )
+
+    def _find_holder(self) -> str | None:
+        try:
+            self._ground.source.check_stopped()
+        except StoreLockedError as error:
+            return error.message
+        except MigrationError:
+            return None  # the checks will say so
+        return None
+
+    def _finished(self) -> str | None:
+        """What an earlier run did, where nothing is left to do."""
+        try:
+            done = report_of_finished(self._context, read_ledger(self._context.home))
+        except MigrationError as error:
+            self._checks.append(_failed("migration.whole", "no step of this migration is half done", error))
+            return None
+        return None if done is None else done.next_step
+
+    def _all_checks(self) -> Iterator[Check]:
+        yield from self._patient(self._ground.checks())
+        if self._spec.run.source == "snapshot" and not has_snapshot(self._spec):
+            claim = "its changelog positions are known, which a snapshot needs"
+            ask = Check("source.position", claim, lambda: check_position(self._ground.source), ("source.files",))
+            yield from self._patient([ask])
+        for remark in self._ground.remarks():
+            yield replace(remark, on_failure="warning")
+
+    def _patient(self, checks: Iterable[Check]) -> Iterator[Check]:
+        for check in checks:
+            waits = self._holder is not None and check.name in _WHILE_IT_RUNS
+            yield replace(check, on_failure="waiting") if waits else check
+
+    def _read(self) -> Reading | None:
+        outcomes = {check.name: check.outcome for check in self._checks}
+        if any(outcomes.get(name) != "ok" for name in _NEEDED_TO_READ):
+            return None
+        request = Request(
+            source=self._ground.source,
+            conversion=self._context.conversion,
+            databases=self._databases(),
+            chunk_size=int(self._spec.run.chunk_size),
+            sample=self._options.sample,
+            seed=self._options.seed,
+            is_full=self._options.is_full,
+            is_running=self._holder is not None,
+            on_progress=lambda records: self._context.notify("dry-run.progressed", records=records),
+        )
+        self._context.notify("dry-run.started", is_full=request.is_full)
+        return read(request)
+
+    def _databases(self) -> tuple[DatabasePlan, ...]:
+        return self._ground.databases or plan_databases(self._ground.source, self._context.conversion)
+
+    def _cost(self, reading: Reading, found: Found) -> Cost:
+        spec, stored = self._spec, self._ground.stored
+        chunks, done = reading.chunks, 0
+        if stored is not None:
+            receipts = receipts_of(read_ledger(self._context.home), self._context.home)
+            chunks, done = pending_chunks(stored, receipts), len(receipts)
+        copied = 0 if self._ground.is_snapshot_current else bytes_to_copy(spec, self._ground.source)
+        return cost_of(
+            Bill(
+                spec=spec,
+                chunks=chunks,
+                chunks_done=done,
+                found=found,
+                measured=reading.measured,
+                slots=self._options.slots or os.cpu_count() or 1,
+                copied_bytes=copied,
+                required_bytes=space_needed(self._databases(), copied_bytes=copied),
+                free_bytes=shutil.disk_usage(existing_parent(spec.home)).free,
+            )
+        )
+
+    def _state(self) -> str:
+        try:
+            return status(self._spec).state
+        except MigrationError:
+            return "damaged"
+
+    def _warnings(self) -> tuple[str, ...]:
+        try:
+            return tuple(self._ground.source.warnings())
+        except MigrationError:
+            return ()
+
+    def _next_step(self) -> str:
+        if self._spec.run.source == "snapshot" and not has_snapshot(self._spec):
+            return "stop the application, stateferry snapshot SPEC, start it again, stateferry run SPEC"
+        return (
+            "stateferry run SPEC"
+            if self._spec.run.source == "snapshot"
+            else "stop the application, stateferry run SPEC"
+        )
+
+
+def _source(spec: Spec) -> Source:
+    """What a run would convert; what the snapshot will be taken of, where there is none yet."""
+    return find_source(spec) if spec.run.source == "snapshot" and not has_snapshot(spec) else open_source(spec)
+
+
+def _failed(name: str, claim: str, error: MigrationError) -> CheckReport:
+    return CheckReport(
+        name=name,
+        claim=claim,
+        outcome="failed",
+        detail=error.message,
+        fix=error.hint,
+        exit_code=int(error.exit_code),
+    )

@@ -1,0 +1,122 @@
+"""What lies in a RocksDB directory: families, bounds for their records, files, versions, changelog positions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from migrate.dry_run.report import ChangelogPosition, DatabaseFound, FamilyFound
+from migrate.plan_model import DatabasePlan
+from migrate.source import Source
+from migrate.store_partition import StorePartition
+from migrate.stores.layout import database_files
+from migrate.stores.options_file import rocksdb_version
+from migrate.stores.rocksdb import Database, LiveFile
+from migrate.stores.sst import SstFile, SstFormatError, TableProperties
+from migrate.systems import System
+
+_MOST_METADATA = 16
+_Positions = tuple[ChangelogPosition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """An SST file and what it says of itself."""
+
+    file: LiveFile
+    properties: TableProperties
+
+
+def read_tables(directory: Path, files: Iterable[LiveFile]) -> list[Table]:
+    """Every file whose properties can be read; a scan says what is wrong with the others."""
+    tables = []
+    for file in files:
+        try:
+            with SstFile(directory / file.name) as sst:
+                tables.append(Table(file, sst.properties()))
+        except (SstFormatError, FileNotFoundError):
+            continue
+    return tables
+
+
+def find_database(source: Source, partition: StorePartition, database: Database, plan: DatabasePlan) -> DatabaseFound:
+    """Everything that can be told without reading the records."""
+    directory = database.directory
+    files = database_files(directory)
+    tables = read_tables(directory, database.live_files())
+    statuses = [path.stat() for path in files.every]
+    return DatabaseFound(
+        store_partition=plan.store_partition,
+        database=plan.database,
+        path=directory,
+        families=tuple(_find_family(source.system, database, family, tables, plan) for family in database.families),
+        size=sum(status.st_size for status in statuses),
+        record_bytes=plan.data_bytes,
+        sst_files=len(database.live_files()),
+        wal_bytes=sum(path.stat().st_size for path in files.mutable if path.suffix == ".log"),
+        table_formats=tuple(sorted({table.properties.format_version for table in tables})),
+        compressions=tuple(sorted({table.properties.compression for table in tables})),
+        rocksdb_version=rocksdb_version(directory),
+        owner=source.system.owner_version(directory),
+        newest_file_ms=max((status.st_mtime_ns // 1_000_000 for status in statuses), default=None),
+        positions=_positions(source, partition, database, plan),
+    )
+
+
+def _find_family(
+    system: System, database: Database, family: str, tables: list[Table], plan: DatabasePlan
+) -> FamilyFound:
+    at_least, at_most = _bounds(
+        database, family, [table for table in tables if table.properties.column_family == family]
+    )
+    estimate = min(max(database.estimated_records(family), at_least), at_most)
+    is_metadata = family in plan.carried_families
+    is_data = family in {lane.source for lane in plan.lanes}
+    return FamilyFound(
+        name=family,
+        role="records" if is_data else "metadata" if is_metadata else "other",
+        records=estimate,
+        exact=at_least == at_most,
+        at_least=at_least,
+        at_most=at_most,
+        entries=_entries(system, database, family) if is_metadata else (),
+    )
+
+
+def _entries(system: System, database: Database, family: str) -> tuple[str, ...]:
+    batch = database.sample(family, None, _MOST_METADATA)
+    return tuple(system.metadata_in_words(key, value) for key, value in zip(batch.keys, batch.values, strict=True))
+
+
+def _bounds(database: Database, family: str, tables: list[Table]) -> tuple[int, int]:
+    """(at least, at most) so many records: no scan tells it cheaper.
+
+    Within a sorted run (a level, or a file of level 0) no key comes twice; anywhere else, the log included, it may.
+    """
+    entries, deletions = database.unflushed_entries(family)
+    runs: defaultdict[object, list[int]] = defaultdict(lambda: [0, 0])
+    for table in tables:
+        run = runs[table.file.level or table.file.name]
+        run[0] += table.properties.entries - table.properties.deletions
+        run[1] += table.properties.deletions
+    at_most = entries - deletions + sum(puts for puts, _ in runs.values())
+    all_deletions = deletions + sum(deleted for _, deleted in runs.values())
+    surely = max((puts - (all_deletions - deleted) for puts, deleted in runs.values()), default=0)
+    if any(table.properties.range_deletions for table in tables):
+        surely = 0
+    return max(0, min(surely, at_most)), at_most
+
+
+def _positions(source: Source, partition: StorePartition, database: Database, plan: DatabasePlan) -> _Positions:
+    side_file = next(iter(source.system.side_files(partition)), None)
+    found = [(line, str(side_file)) for line in source.system.positions(source.path, partition).lines]
+    for family in plan.carried_families:
+        batch = database.sample(family, None, _MOST_METADATA)
+        entries = zip(batch.keys, batch.values, strict=True)
+        found += [(line, f"column family {family!r}") for line in source.system.inner_positions(entries)]
+    return tuple(
+        ChangelogPosition(topic=topic, partition=number, offset=None if offset < 0 else offset, where=where)
+        for (topic, number, offset), where in found
+    )

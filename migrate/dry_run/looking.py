@@ -1,0 +1,68 @@
+"""Looking at every record (`--full`): a run's own path, with a sink that writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import eq
+
+from formats import Conversion
+from formats.program import IDENTITY
+from migrate.dry_run.collisions import KeyOrder
+from migrate.dry_run.rejected import RejectsByReason
+from migrate.dry_run.sizes import RecordSizes
+from migrate.engine.portable import Converter
+from migrate.plan_model import Lane
+from migrate.pumping import pump
+from migrate.stores.batch import Batch
+from migrate.stores.rocksdb import Database
+
+
+class FullLook:
+    """What becomes of every record: counted, none of them kept but the examples."""
+
+    def __init__(self, conversion: Conversion) -> None:
+        self._conversion = conversion
+        self._program = conversion.program
+        self._keeps_keys = self._program is not None and self._program.key == IDENTITY
+        self._source_batch: Batch | None = None
+        self.records = 0
+        self.converted = 0
+        self.dropped = 0
+        self.unchanged = 0
+        self.rejects = RejectsByReason()
+        self.order = KeyOrder()
+        self.old_sizes = RecordSizes()
+        self.new_sizes = RecordSizes()
+
+    def take(self, database: Database, store_partition: str, lane: Lane, on_progress: Callable[[int], None]) -> int:
+        """How many records a column family has, each of them converted. Raises CorruptionError, as a run would."""
+        self.rejects.begin(store_partition)
+        self.order.begin(store_partition)
+        converter = Converter(self._conversion, self._program, self.rejects, lane.source)
+
+        def see(batch: Batch) -> None:
+            self._source_batch = batch
+            self.old_sizes.add(batch)
+            on_progress(len(batch))
+
+        pumped = pump(database.batches(lane.source), converter, lambda: self, see)
+        self._source_batch = None
+        self.records += pumped.scanned.records
+        self.converted += pumped.written.records
+        self.dropped += converter.dropped
+        return pumped.scanned.records
+
+    def write(self, batch: Batch) -> None:
+        """As a sink: nothing is written."""
+        self.new_sizes.add(batch)
+        if not self._keeps_keys:
+            self.order.add_ascending(batch.keys)
+        assert self._source_batch is not None
+        self.unchanged += _unchanged(self._source_batch, batch)
+
+
+def _unchanged(old: Batch, new: Batch) -> int:
+    if len(old) == len(new):
+        return sum(map(eq, zip(old.keys, old.values, strict=True), zip(new.keys, new.values, strict=True)))
+    before = dict(zip(old.keys, old.values, strict=True))
+    return sum(before.get(key) == value for key, value in zip(new.keys, new.values, strict=True))

@@ -1,0 +1,57 @@
+"""Rejects of a dry run: none of them ends it, all are counted by reason, a few of each are kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from migrate.dry_run.report import RejectExample, RejectReason
+from migrate.keyrange import show_key
+from migrate.showing import shown
+
+MOST_REASONS = 10
+EXAMPLES = 3
+_MOST_COUNTED = 1000
+_OTHER = "other reasons"
+
+
+class RejectsByReason:
+    """Takes records that cannot be converted (`migrate.rejects.Rejects`)."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first_of_partition = ""
+        """In words: the first one since `begin`."""
+        self._store_partition = ""
+        self._counts: Counter[str] = Counter()
+        self._examples: dict[str, list[RejectExample]] = {}
+
+    def begin(self, store_partition: str) -> None:
+        """Whose records come next."""
+        self._store_partition = store_partition
+        self.first_of_partition = ""
+
+    def add(self, family: str, key: bytes, value: bytes, reason: str) -> None:
+        """Count it, and keep it while it is one of the first for its reason."""
+        self.count += 1
+        self.first_of_partition = self.first_of_partition or f"{show_key(key)}: {reason}"
+        if reason not in self._counts and len(self._counts) >= _MOST_COUNTED:
+            reason = _OTHER
+        self._counts[reason] += 1
+        examples = self._examples.setdefault(reason, [])
+        if len(examples) < EXAMPLES:
+            examples.append(
+                RejectExample(
+                    store_partition=self._store_partition,
+                    family=family,
+                    key=shown(key),
+                    value=shown(value),
+                    reason=reason,
+                )
+            )
+
+    def reasons(self) -> tuple[RejectReason, ...]:
+        """The most frequent first."""
+        return tuple(
+            RejectReason(reason=reason, records=count, examples=tuple(self._examples[reason]))
+            for reason, count in self._counts.most_common(MOST_REASONS)
+        )

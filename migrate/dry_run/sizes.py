@@ -1,0 +1,84 @@
+"""How large keys and values are: counted by size, weighted where they are a sample."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import numpy.typing as npt
+
+from migrate.dry_run.report import Sizes
+from migrate.stores.batch import Batch
+
+_EXACT = 4096
+"""Larger sizes are counted in steps of less than a hundredth, so that there are not too many of them."""
+_STEPS = 128
+
+
+class SizeCounter:
+    """Sizes of one kind of thing."""
+
+    def __init__(self) -> None:
+        self._weights: Counter[int] = Counter()
+        self._largest = 0
+
+    def add(self, sizes: npt.NDArray[np.uint32], weight: float = 1.0) -> None:
+        """Count these, each as `weight` records."""
+        self._largest = max(self._largest, int(sizes.max()))
+        for size, count in zip(*np.unique(sizes, return_counts=True), strict=True):
+            self._weights[_rounded(int(size))] += count * weight
+
+    def sizes(self) -> Sizes | None:
+        """What was counted; None: nothing."""
+        if not self._weights:
+            return None
+        total = sum(self._weights.values())
+        return Sizes(
+            p50=min(self._quantile(0.5 * total), self._largest),
+            p99=min(self._quantile(0.99 * total), self._largest),
+            largest=self._largest,
+            buckets=self._buckets(total),
+        )
+
+    def _quantile(self, wanted: float) -> int:
+        passed = 0.0
+        for size, weight in sorted(self._weights.items()):
+            passed += weight
+            if passed >= wanted:
+                return size
+        return self._largest
+
+    def _buckets(self, total: float) -> tuple[tuple[int, float], ...]:
+        shares: Counter[int] = Counter()
+        for size, weight in self._weights.items():
+            shares[_power_of_two(size)] += weight / total  # type: ignore[assignment]
+        smallest, largest = min(shares), max(shares)
+        bounds = [0] if smallest == 0 else []
+        bounds += [1 << power for power in range(max(smallest, 1).bit_length() - 1, largest.bit_length())]
+        return tuple((bound, round(float(shares[bound]), 6)) for bound in bounds)
+
+
+class RecordSizes:
+    """Sizes of keys and of values."""
+
+    def __init__(self) -> None:
+        self.keys = SizeCounter()
+        self.values = SizeCounter()
+
+    def add(self, batch: Batch, weight: float = 1.0) -> None:
+        """Count a batch that is not empty."""
+        lengths = np.frombuffer(batch.lengths, dtype="<u4").reshape(-1, 2)
+        self.keys.add(lengths[:, 0], weight)
+        self.values.add(lengths[:, 1], weight)
+
+
+def _rounded(size: int) -> int:
+    if size <= _EXACT:
+        return size
+    step = 1 << max(0, size.bit_length() - _STEPS.bit_length())
+    return -(-size // step) * step
+
+
+def _power_of_two(size: int) -> int:
+    """The smallest one that is no less; 0 for 0."""
+    return 1 << (size - 1).bit_length() if size else 0

@@ -1,0 +1,157 @@
+"""The conversion tried on a sample, for real: by the reference path twice, and by the compiled one."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from formats import Conversion, EntryError, Format
+from formats.likeness import leaves_marks, looks_like
+from formats.registry import FORMATS
+from migrate.dry_run.collisions import KeyOrder
+from migrate.dry_run.examples import before_after
+from migrate.dry_run.rejected import RejectsByReason
+from migrate.dry_run.report import BeforeAfter, LookAlike
+from migrate.dry_run.sizes import RecordSizes
+from migrate.engine.portable import Converter
+from migrate.keyrange import show_key
+from migrate.plan_model import Lane
+from migrate.rejects import CountRejects
+from migrate.stores.batch import Batch
+from migrate.trying import convert_twice
+
+_MOST_DIFFERENCES = 3
+_SURE = 0.95
+_UNLIKE = 0.5
+
+
+@dataclass(slots=True)
+class Trial:
+    """What became of the records that it was given."""
+
+    conversion: Conversion
+    records: int = 0
+    decoded: int = 0
+    converted: int = 0
+    dropped: int = 0
+    unchanged: int = 0
+    both_paths: int = 0
+    partitions: int = 0
+    rejects: RejectsByReason = field(default_factory=RejectsByReason)
+    order: KeyOrder = field(default_factory=KeyOrder)
+    old_sizes: RecordSizes = field(default_factory=RecordSizes)
+    new_sizes: RecordSizes = field(default_factory=RecordSizes)
+    differences: list[str] = field(default_factory=list)
+    examples: list[BeforeAfter] = field(default_factory=list)
+    _looks: Counter[str] = field(default_factory=Counter)
+    _now_ms: int = field(default_factory=lambda: int(time.time() * 1000))
+    _store_partition: str = ""
+
+    def begin(self, store_partition: str) -> None:
+        """The next records are of another column family or RocksDB directory."""
+        self.partitions += store_partition != self._store_partition
+        self._store_partition = store_partition
+        self.rejects.begin(store_partition)
+        self.order.begin(store_partition)
+
+    def take(self, batch: Batch, lane: Lane, *, weight: float) -> None:
+        """Try each record of a batch; `weight`: how many of the store's records each of them stands for.
+
+        Raises RefusedError where the function is not pure.
+        """
+        self.records += len(batch)
+        self.old_sizes.add(batch, weight)
+        pairs = list(self._convert(batch, lane))
+        self.converted += len(pairs)
+        self.order.add((old, new) for old, _, new, _ in pairs)
+        new = Batch([new for _, _, new, _ in pairs], [value for *_, value in pairs])
+        if pairs:
+            self.new_sizes.add(new, weight)
+            self._keep_example(pairs)
+        self._compare_paths(batch, new, lane)
+
+    def _convert(self, batch: Batch, lane: Lane) -> Iterator[tuple[bytes, bytes, bytes, bytes]]:
+        for key, value in zip(batch.keys, batch.values, strict=True):
+            self._look(key, value)
+            try:
+                self.conversion.source.decode(key, value)
+                self.decoded += 1
+                converted = convert_twice(self.conversion, key, value)
+            except EntryError as error:
+                self.rejects.add(lane.source, key, value, str(error))
+                continue
+            if converted is None:
+                self.dropped += 1
+                continue
+            self.unchanged += converted == (key, value)
+            yield key, value, *converted
+
+    def _compare_paths(self, batch: Batch, expected: Batch, lane: Lane) -> None:
+        """What the compiled path makes of the batch must be what the reference path made of it."""
+        program = self.conversion.program
+        if program is None:
+            return
+        found = Converter(self.conversion, program, CountRejects(""), lane.source)(batch)
+        self.both_paths += len(batch)
+        if (found.keys, found.values) == (expected.keys, expected.values):
+            return
+        both = zip(
+            zip(found.keys, found.values, strict=True), zip(expected.keys, expected.values, strict=True), strict=False
+        )
+        first = next((right[0] for left, right in both if left != right), batch.keys[0])
+        if len(self.differences) < _MOST_DIFFERENCES:
+            self.differences.append(f"{self._store_partition}: the two paths differ at the key {show_key(first)}")
+
+    def _keep_example(self, pairs: list[tuple[bytes, bytes, bytes, bytes]]) -> None:
+        """The first, then those of other store partitions, or of further on."""
+        known = {example.store_partition for example in self.examples}
+        if len(self.examples) < 3 and (self._store_partition not in known or self.records > len(self.examples) * 100):
+            old_key, old_value, *new = pairs[len(pairs) // 2]
+            example = before_after(
+                self._store_partition, (old_key, old_value), (new[0], new[1]), self.conversion.target
+            )
+            self.examples.append(example)
+
+    def _look(self, key: bytes, value: bytes) -> None:
+        for known in FORMATS:
+            if leaves_marks(known) and looks_like(known, key, value, now_ms=self._now_ms):
+                self._looks[known.id] += 1
+
+    def look_alikes(self) -> tuple[LookAlike, ...]:
+        """Known formats that the sample fits better than the one that was named."""
+        if not self.records:
+            return ()
+        source = self.conversion.source
+        found = [self._alike(known) for known in FORMATS if known.id != source.id and leaves_marks(known)]
+        named = self._share(source)
+        if leaves_marks(source) and named < _UNLIKE:
+            found.append(self._unlike(source, named))
+        return tuple(each for each in found if each is not None)
+
+    def _share(self, known: Format) -> float:
+        return self._looks[known.id] / self.records if leaves_marks(known) else self.decoded / self.records
+
+    def _alike(self, known: Format) -> LookAlike | None:
+        share, named = self._share(known), self._share(self.conversion.source)
+        marks_of_source = self.conversion.source.carries
+        if share < _SURE or (known.carries <= marks_of_source and share <= named):
+            return None
+        return LookAlike(
+            format=known.id,
+            share=share,
+            named_share=named,
+            sentence=f"{share:.1%} of the sampled records look like {known.id} too: each begins with a timestamp that "
+            f"makes sense; is {self.conversion.source.id} what the old store has?",
+        )
+
+    def _unlike(self, source: Format, share: float) -> LookAlike:
+        plain = next(known for known in FORMATS if known.system == source.system and not known.carries)
+        return LookAlike(
+            format=plain.id,
+            share=1.0,
+            named_share=share,
+            sentence=f"only {share:.1%} of the sampled records carry a timestamp that makes sense: are they "
+            f"{plain.id}, without one?",
+        )

@@ -1,0 +1,120 @@
+"""The verdict: one line, one exit code, by what the checks and the trial say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from migrate.checks import CheckReport
+from migrate.dry_run.report import Tried, Verdict
+from migrate.errors import ExitCode
+from migrate.spec import Spec
+
+
+def checks_of_the_trial(spec: Spec, tried: Tried, records: int) -> tuple[CheckReport, ...]:
+    """What a run of so many records would find out later: rejects, keys, and whether our own two paths agree."""
+    return (_paths(tried), _rejects(spec, tried, records), _order(tried), *_remarks(tried))
+
+
+def verdict_of(checks: Sequence[CheckReport], *, finished: str | None, next_step: str) -> Verdict:
+    """The first failure that matters most: a bug of ours, then a refusal, then rejects. `finished`: nothing is left."""
+    if finished is not None:
+        return Verdict(exit_code=0, go=True, sentence=f"nothing to do: {finished}", next_step=next_step)
+    failed = [check for check in checks if check.outcome == "failed"]
+    for code in (ExitCode.BUG, ExitCode.USAGE, ExitCode.REFUSED, ExitCode.FAILED):
+        if mine := [check for check in failed if check.exit_code == code]:
+            return Verdict(exit_code=int(code), go=False, sentence=_no_go(code, mine), next_step=mine[0].fix)
+    if waiting := [check for check in checks if check.outcome == "waiting"]:
+        sentence = "go, once the application is stopped: nothing else stands in the way"
+        return Verdict(exit_code=0, go=True, sentence=sentence, next_step=f"{waiting[0].fix}; {next_step}")
+    return Verdict(exit_code=0, go=True, sentence="go: nothing stands in the way", next_step=next_step)
+
+
+_NO_GO = {
+    ExitCode.BUG: "no go: a bug of Stateferry's own",
+    ExitCode.USAGE: "no go: the spec is wrong",
+    ExitCode.REFUSED: "no go: a run would be refused",
+    ExitCode.FAILED: "no go: a run would fail",
+}
+
+
+def _no_go(code: ExitCode, failed: list[CheckReport]) -> str:
+    more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+    return f"{_NO_GO[code]}: {failed[0].detail}{more}"
+
+
+def _paths(tried: Tried) -> CheckReport:
+    name, claim = "conversion.paths", "the compiled and the reference path agree on the sample"
+    if tried.differences:
+        return CheckReport(
+            name=name,
+            claim=claim,
+            outcome="failed",
+            detail="; ".join(tried.differences),
+            fix="report this, with the output of --json: do not migrate with this version",
+            exit_code=int(ExitCode.BUG),
+        )
+    if not tried.both_paths:
+        why = "no compiled path: the reference path serves" if tried.program is None else "no record was read"
+        return CheckReport(name=name, claim=claim, outcome="ok", detail=why)
+    return CheckReport(name=name, claim=claim, outcome="ok", detail=f"{tried.both_paths:,} records by both")
+
+
+def _rejects(spec: Spec, tried: Tried, records: int) -> CheckReport:
+    """`records`: in all; a sample's rejects stand for as many more."""
+    name, claim = "conversion.rejects", "no more records are rejected than [run] allows"
+    detail = f"{tried.rejected:,} of {tried.records:,} records cannot be converted"
+    share = tried.rejected / max(tried.records, 1)
+    allowed = _allowed(spec, share, expected=round(share * max(records, tried.records)))
+    if allowed is None:
+        return CheckReport(name=name, claim=claim, outcome="warning" if tried.rejected else "ok", detail=detail)
+    return CheckReport(
+        name=name,
+        claim=claim,
+        outcome="failed",
+        detail=f"{detail}, {allowed}; most often: {tried.rejects[0].reason}",
+        fix='mend the function or [source] format; or allow it: [run] on_reject = "skip" or "dead-letter"',
+        exit_code=int(ExitCode.FAILED),
+    )
+
+
+def _allowed(spec: Spec, share: float, expected: int) -> str | None:
+    """What [run] allows, where that is less than is to be expected."""
+    run = spec.run
+    if run.on_reject == "fail":
+        return 'on_reject = "fail" allows none' if share else None
+    if run.max_reject_share is not None and share > run.max_reject_share:
+        return f"max_reject_share allows {run.max_reject_share:.2%}"
+    if run.max_rejects is not None and expected > run.max_rejects:
+        return f"about {expected:,} of all, max_rejects allows {run.max_rejects:,}"
+    return None
+
+
+def _order(tried: Tried) -> CheckReport:
+    name, claim = "conversion.keys", "new keys are different from each other, and in the order of the old ones"
+    wrong = tried.collisions[0] if tried.collisions else tried.out_of_order
+    if wrong is None:
+        return CheckReport(name=name, claim=claim, outcome="ok")
+    what = "two old keys become one" if tried.collisions else "the conversion changes the order of keys"
+    return CheckReport(
+        name=name,
+        claim=claim,
+        outcome="failed",
+        detail=f"{what}: {wrong.first.text} and {wrong.second.text} in {wrong.store_partition}",
+        fix="the function must keep the order of keys and map no two keys to one",
+        exit_code=int(ExitCode.FAILED),
+    )
+
+
+def _remarks(tried: Tried) -> tuple[CheckReport, ...]:
+    claim = "the records look like [source] format and like no other"
+    if not tried.look_alikes:
+        return (CheckReport(name="source.looks", claim=claim, outcome="ok"),)
+    return (
+        CheckReport(
+            name="source.looks",
+            claim=claim,
+            outcome="warning",
+            detail="; ".join(each.sentence for each in tried.look_alikes),
+            fix="compare the records below with what the application writes, before you run",
+        ),
+    )

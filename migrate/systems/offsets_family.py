@@ -1,0 +1,42 @@
+"""Kafka Streams' column family `offsets`, in each RocksDB directory since 4.3.
+
+| key (UTF-8)           | value                                     |
+|-----------------------|-------------------------------------------|
+| `<topic>-<partition>` | changelog offset, 64-bit big-endian       |
+| `status`              | 64-bit big-endian: 1 open, 0 closed       |
+| `position`            | the position of queries, padded with 00   |
+
+Source: KIP-1035; org.apache.kafka.streams.state.internals.RocksDBStore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from migrate.positions import Line
+
+STATUS_KEY = b"status"
+POSITION_KEY = b"position"
+STATUS_OPEN = (1).to_bytes(8, "big")
+
+
+def in_words(key: bytes, value: bytes) -> str:
+    """One entry, for an operator."""
+    if key == STATUS_KEY:
+        return "status: open (not closed cleanly)" if value == STATUS_OPEN else "status: closed"
+    if key == POSITION_KEY:
+        return f"position: {len(value)} bytes"
+    line = _line(key, value)
+    return f"unknown entry 0x{key.hex()}" if line is None else f"{line[0]}-{line[1]}: offset {line[2]}"
+
+
+def lines(entries: Iterable[tuple[bytes, bytes]]) -> tuple[Line, ...]:
+    """The changelog positions among them."""
+    return tuple(line for key, value in entries if (line := _line(key, value)) is not None)
+
+
+def _line(key: bytes, value: bytes) -> Line | None:
+    topic, hyphen, number = key.decode("utf-8", "replace").rpartition("-")
+    if not hyphen or not number.isdecimal() or len(value) != 8:
+        return None
+    return topic, int(number), int.from_bytes(value, "big", signed=True)
