@@ -48,9 +48,7 @@ def tried_of(reading: Reading, conversion: Conversion, seed: int) -> Tried:
         colliding_keys=max(counted.order.colliding, trial.order.colliding),
         out_of_order=counted.order.out_of_order or trial.order.out_of_order,
         losses=conversion.losses,
-        losses_in_words=tuple(
-            _LOSSES.get(loss, f"{loss.removeprefix('loss:')} of every record") for loss in conversion.losses
-        ),
+        losses_in_words=tuple(_in_words(loss) for loss in conversion.losses),
         both_paths=trial.both_paths,
         differences=tuple(trial.differences),
         program=None if conversion.program is None else str(conversion.program),
