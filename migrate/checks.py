@@ -8,6 +8,7 @@ from typing import Literal
 
 from migrate.errors import MigrationError
 from migrate.report import Value
+from migrate.system_errors import system_errors_explained
 
 Outcome = Literal["ok", "warning", "waiting", "failed", "not run"]
 
@@ -58,14 +59,20 @@ def observe(checks: Iterable[Check]) -> Iterator[CheckReport]:
 
 def _observe(check: Check) -> CheckReport:
     try:
-        detail = check.run() or ""
+        with system_errors_explained():
+            detail = check.run() or ""
     except MigrationError as error:
-        return CheckReport(
-            name=check.name,
-            claim=check.claim,
-            outcome=check.on_failure,
-            detail=error.message,
-            fix=error.hint,
-            exit_code=int(error.exit_code),
-        )
+        return failed(check.name, check.claim, error, outcome=check.on_failure)
     return CheckReport(name=check.name, claim=check.claim, outcome="ok", detail=detail)
+
+
+def failed(name: str, claim: str, error: MigrationError, *, outcome: Outcome = "failed") -> CheckReport:
+    """A check that ended in this error."""
+    return CheckReport(
+        name=name,
+        claim=claim,
+        outcome=outcome,
+        detail=error.message,
+        fix=error.hint,
+        exit_code=int(error.exit_code),
+    )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from migrate.checks import Check
+from migrate.checks import Check, CheckReport, observe
 from migrate.dual.mark import check_not_half_converged
-from migrate.errors import RefusedError
+from migrate.errors import MigrationError, RefusedError, StoreLockedError
 from migrate.identity import check_identity, migration_identity
 from migrate.plan_model import DatabasePlan, Plan, load_plan
 from migrate.planning import plan_databases
@@ -19,12 +20,13 @@ from migrate.preflight import (
     check_clean,
     check_conversion,
     check_linkable,
+    check_position,
     check_space,
     check_target_path,
     check_work_dir,
     check_writable,
 )
-from migrate.snapshots import find_snapshot, is_snapshot_current
+from migrate.snapshots import find_snapshot, has_snapshot, is_snapshot_current
 from migrate.source import Source, find_source
 from migrate.spec import Spec
 from migrate.steps.context import Context
@@ -42,11 +44,18 @@ from migrate.stores.rocksdb_writing import ROCKSDB_VERSION, TableOptions
 from migrate.target_version import check_version
 
 _CLOCK_SLACK_SECONDS = 60
+_WHILE_IN_USE = ("source.stopped", "source.clean", "source.position")
+"""What nobody expects of an application that runs."""
 
 
 def open_source(spec: Spec) -> Source:
     """What is converted: the application's directory, or the snapshot taken of it. Raises RefusedError."""
     return find_snapshot(spec) if spec.run.source == "snapshot" else find_source(spec)
+
+
+def source_to_be(spec: Spec) -> Source:
+    """The same; where the snapshot was not taken yet, what it will be taken of. Raises RefusedError."""
+    return find_source(spec) if spec.run.source == "snapshot" and not has_snapshot(spec) else open_source(spec)
 
 
 class Ground:
@@ -88,18 +97,27 @@ class Ground:
         serves = stored is not None and self.is_snapshot_current and stored.chunk_size == self._spec.run.chunk_size
         return () if serves else plan_databases(self.source, self._context.conversion)
 
+    @cached_property
+    def is_in_use(self) -> bool:
+        """Whether its owner holds the old store now."""
+        try:
+            self.source.check_stopped()
+        except StoreLockedError:
+            return True
+        except MigrationError:
+            return False  # whatever it is, a check will say so
+        return False
+
+    def observe(self) -> Iterator[CheckReport]:
+        """Every check, and what else is worth knowing; what the application must stop for waits."""
+        return observe(
+            replace(check, on_failure="waiting") if self.is_in_use and check.name in _WHILE_IN_USE else check
+            for check in (*self.checks(), *self._checks_of_a_snapshot(), *self._remarks())
+        )
+
     def checks(self) -> tuple[Check, ...]:
         """All that must be so, in the order in which a run asks."""
         return (*self._checks_of_the_source(), *self._checks_of_the_work_dir())
-
-    def remarks(self) -> tuple[Check, ...]:
-        """What keeps no run from starting, and should be known before."""
-        found = ("source.found",)
-        return (
-            Check("work_dir.free", "no other run of this migration is at work", self._no_other_run),
-            Check("user.owner", "the new files will belong to the application's user", self._same_owner, found),
-            Check("clock", "the clock is not behind the old store's files", self._clock, found),
-        )
 
     def _checks_of_the_source(self) -> tuple[Check, ...]:
         found, files = ("source.found",), ("source.files",)
@@ -128,6 +146,23 @@ class Ground:
                 "work_dir.space", "there is 1.2 times the space", self._space, ("source.format", "work_dir.writable")
             ),
         )
+
+    def _checks_of_a_snapshot(self) -> tuple[Check, ...]:
+        """Of one that is still to be taken."""
+        if self._spec.run.source != "snapshot" or has_snapshot(self._spec):
+            return ()
+        claim = "its changelog positions are known, which a snapshot needs"
+        return (Check("source.position", claim, lambda: check_position(self.source), ("source.files",)),)
+
+    def _remarks(self) -> tuple[Check, ...]:
+        """What keeps no run from starting, and should be known before."""
+        found = ("source.found",)
+        checks = (
+            Check("work_dir.free", "no other run of this migration is at work", self._no_other_run),
+            Check("user.owner", "the new files will belong to the application's user", self._same_owner, found),
+            Check("clock", "the clock is not behind the old store's files", self._clock, found),
+        )
+        return tuple(replace(check, on_failure="warning") for check in checks)
 
     def _conversion(self) -> None:
         check_conversion(self._spec, self._context.conversion)

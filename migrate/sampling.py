@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -60,39 +60,38 @@ def _first_ones(batches: Iterator[Batch], size: SampleSize) -> Iterator[Batch]:
 def _places(database: Database, family: str, size: SampleSize) -> list[bytes | None]:
     """Where to begin, ascending, the first at the very beginning."""
     wanted = max(1, size.records // RUN_LENGTH) - 1
-    keys = _index_keys(database.directory, database.live_files(), family, wanted * _INDEX_ENTRIES_PER_PLACE)
+    keys = _index_keys(database.directory, database.files_of(family), wanted * _INDEX_ENTRIES_PER_PLACE)
     if len(keys) < wanted:  # much of it is in the write-ahead log, or in few, large blocks
         keys = sorted({*keys, *_grid(database, family, wanted)})
     chosen = sorted(random.Random(size.seed).sample(keys, min(wanted, len(keys))))
     return [None, *chosen]
 
 
-def _index_keys(directory: Path, files: Iterable[LiveFile], family: str, wanted: int) -> list[bytes]:
+def _index_keys(directory: Path, files: list[LiveFile], wanted: int) -> list[bytes]:
     """Keys at equal distances, in bytes, from the files' own indexes."""
     if wanted <= 0:
         return []
-    opened = [(file, directory / file.name) for file in files]
-    total = sum(file.size for file, _ in opened) or 1
+    total = sum(file.size for file in files) or 1
     keys: set[bytes] = set()
-    for file, path in opened:
+    for file in files:
         try:
-            with SstFile(path) as sst:
-                if sst.properties().column_family == family:
-                    keys |= {sample.key for sample in sst.index_samples(1 + wanted * file.size // total)}
+            with SstFile(directory / file.name) as sst:
+                keys |= {sample.key for sample in sst.index_samples(1 + wanted * file.size // total)}
         except (SstFormatError, FileNotFoundError):
             continue  # read nothing from it here; whoever scans it says what is wrong
     return sorted(keys - {b""})
 
 
 def _grid(database: Database, family: str, count: int) -> list[bytes]:
-    """Keys at equal distances between the first and the last one, as numbers, behind what they have in common."""
+    """Keys near equal distances between the first and the last one, as numbers behind what they have in common."""
     first, last = next(iter(database.sample(family, None, 1).keys), None), database.last_key(family)
     if first is None or last is None or first == last:
         return []
     common = next((at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
     low, high = (_as_number(key[common : common + _GRID_BYTES]) for key in (first, last))
     steps = ((high - low) * step // (count + 1) for step in range(1, count + 1))
-    return sorted({last[:common] + (low + step).to_bytes(_GRID_BYTES, "big") for step in steps})
+    grid = (last[:common] + (low + step).to_bytes(_GRID_BYTES, "big") for step in steps)
+    return sorted({key for place in grid for key in database.sample(family, place, 1).keys})
 
 
 def _as_number(part: bytes) -> int:

@@ -5,28 +5,26 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import version
 
-from migrate.checks import Check, CheckReport, observe
+from migrate.checks import CheckReport, failed
 from migrate.dry_run.costing import Bill, cost_of
 from migrate.dry_run.reading import Reading, Request, read
 from migrate.dry_run.report import Cost, DryRunReport, Found, Tried
 from migrate.dry_run.summing_up import found_of, tried_of
 from migrate.dry_run.verdict import checks_of_the_trial, verdict_of
-from migrate.errors import MigrationError, SpecError, StoreLockedError
+from migrate.errors import MigrationError, SpecError
 from migrate.events import Listener, ignore
 from migrate.finished import report_of_finished
-from migrate.ground import Ground, open_source
+from migrate.ground import Ground, source_to_be
 from migrate.ledger import read_ledger
 from migrate.ledger_status import status
 from migrate.plan_model import DatabasePlan
 from migrate.planning import plan_databases
-from migrate.preflight import bytes_to_copy, changelog_note, check_position, space_needed
+from migrate.preflight import bytes_to_copy, changelog_note, space_needed
 from migrate.progress_state import pending_chunks, receipts_of
 from migrate.snapshots import has_snapshot
-from migrate.source import Source, find_source
 from migrate.spec import Spec
 from migrate.steps.context import Context, make_context
 from migrate.stores.files import existing_parent
@@ -34,8 +32,6 @@ from migrate.system_errors import system_errors_explained
 
 SAMPLE = 10_000
 _NEEDED_TO_READ = ("source.found", "source.files", "source.comparator", "source.tables", "source.format")
-_WHILE_IT_RUNS = ("source.stopped", "source.clean", "source.position")
-"""What nobody expects of an application that runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +72,14 @@ class _DryRun:
         self._context = context
         self._spec = context.spec
         self._options = options
-        self._ground = Ground(context, find=_source)
-        self._holder = self._find_holder()
+        self._ground = Ground(context, find=source_to_be)
         self._checks: list[CheckReport] = []
 
     def report(self) -> DryRunReport:
         finished = self._finished()
         reading = None
         if finished is None:
-            self._checks += observe(self._all_checks())
+            self._checks += self._ground.observe()
             reading = self._read()
         found = tried = cost = None
         if reading is not None:
@@ -110,7 +105,7 @@ class _DryRun:
             tool_version=version("stateferry"),
             made_at_ms=int(time.time() * 1000),
             seconds=round(time.monotonic() - self._started, 3),
-            is_estimate=self._holder is not None,
+            is_estimate=self._ground.is_in_use,
             state=self._state(),
             found=found,
             tried=tried,
@@ -121,37 +116,14 @@ class _DryRun:
             verdict=verdict_of(self._checks, finished=finished, next_step=self._next_step()),
         )
 
-    def _find_holder(self) -> str | None:
-        try:
-            self._ground.source.check_stopped()
-        except StoreLockedError as error:
-            return error.message
-        except MigrationError:
-            return None  # the checks will say so
-        return None
-
     def _finished(self) -> str | None:
         """What an earlier run did, where nothing is left to do."""
         try:
             done = report_of_finished(self._context, read_ledger(self._context.home))
         except MigrationError as error:
-            self._checks.append(_failed("migration.whole", "no step of this migration is half done", error))
+            self._checks.append(failed("migration.whole", "no step of this migration is half done", error))
             return None
         return None if done is None else done.next_step
-
-    def _all_checks(self) -> Iterator[Check]:
-        yield from self._patient(self._ground.checks())
-        if self._spec.run.source == "snapshot" and not has_snapshot(self._spec):
-            claim = "its changelog positions are known, which a snapshot needs"
-            ask = Check("source.position", claim, lambda: check_position(self._ground.source), ("source.files",))
-            yield from self._patient([ask])
-        for remark in self._ground.remarks():
-            yield replace(remark, on_failure="warning")
-
-    def _patient(self, checks: Iterable[Check]) -> Iterator[Check]:
-        for check in checks:
-            waits = self._holder is not None and check.name in _WHILE_IT_RUNS
-            yield replace(check, on_failure="waiting") if waits else check
 
     def _read(self) -> Reading | None:
         outcomes = {check.name: check.outcome for check in self._checks}
@@ -165,7 +137,7 @@ class _DryRun:
             sample=self._options.sample,
             seed=self._options.seed,
             is_full=self._options.is_full,
-            is_running=self._holder is not None,
+            is_running=self._ground.is_in_use,
             on_progress=lambda records: self._context.notify("dry-run.progressed", records=records),
         )
         self._context.notify("dry-run.started", is_full=request.is_full)
@@ -215,19 +187,3 @@ class _DryRun:
             if self._spec.run.source == "snapshot"
             else "stop the application, stateferry run SPEC"
         )
-
-
-def _source(spec: Spec) -> Source:
-    """What a run would convert; what the snapshot will be taken of, where there is none yet."""
-    return find_source(spec) if spec.run.source == "snapshot" and not has_snapshot(spec) else open_source(spec)
-
-
-def _failed(name: str, claim: str, error: MigrationError) -> CheckReport:
-    return CheckReport(
-        name=name,
-        claim=claim,
-        outcome="failed",
-        detail=error.message,
-        fix=error.hint,
-        exit_code=int(error.exit_code),
-    )

@@ -45,19 +45,20 @@ def find_database(source: Source, partition: StorePartition, database: Database,
     """Everything that can be told without reading the records."""
     directory = database.directory
     files = database_files(directory)
-    tables = read_tables(directory, database.live_files())
+    tables = {family: read_tables(directory, database.files_of(family)) for family in database.families}
+    properties = [table.properties for of_family in tables.values() for table in of_family]
     statuses = [path.stat() for path in files.every]
     return DatabaseFound(
         store_partition=plan.store_partition,
         database=plan.database,
         path=directory,
-        families=tuple(_find_family(source.system, database, family, tables, plan) for family in database.families),
+        families=tuple(_find_family(source.system, database, family, tables[family], plan) for family in tables),
         size=sum(status.st_size for status in statuses),
         record_bytes=plan.data_bytes,
         sst_files=len(database.live_files()),
         wal_bytes=sum(path.stat().st_size for path in files.mutable if path.suffix == ".log"),
-        table_formats=tuple(sorted({table.properties.format_version for table in tables})),
-        compressions=tuple(sorted({table.properties.compression for table in tables})),
+        table_formats=tuple(sorted({each.format_version for each in properties})),
+        compressions=tuple(sorted({each.compression for each in properties})),
         rocksdb_version=rocksdb_version(directory),
         owner=source.system.owner_version(directory),
         newest_file_ms=max((status.st_mtime_ns // 1_000_000 for status in statuses), default=None),
@@ -68,9 +69,7 @@ def find_database(source: Source, partition: StorePartition, database: Database,
 def _find_family(
     system: System, database: Database, family: str, tables: list[Table], plan: DatabasePlan
 ) -> FamilyFound:
-    at_least, at_most = _bounds(
-        database, family, [table for table in tables if table.properties.column_family == family]
-    )
+    at_least, at_most = _bounds(database, family, tables)
     estimate = min(max(database.estimated_records(family), at_least), at_most)
     is_metadata = family in plan.carried_families
     is_data = family in {lane.source for lane in plan.lanes}

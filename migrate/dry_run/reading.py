@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from formats import Conversion
-from migrate.checks import CheckReport
+from migrate.checks import CheckReport, failed
 from migrate.dry_run.finding import find_database
 from migrate.dry_run.looking import FullLook
 from migrate.dry_run.measuring import Measured, measure
@@ -117,12 +117,5 @@ def _counted(family: FamilyFound, records: int | None) -> FamilyFound:
 
 
 def _unread(error: MigrationError) -> CheckReport:
-    is_refusal = isinstance(error, RefusedError)
-    return CheckReport(
-        name="source.records" if is_refusal else "source.read",
-        claim="records of every store partition can be read and converted",
-        outcome="failed",
-        detail=error.message,
-        fix=error.hint,
-        exit_code=int(error.exit_code),
-    )
+    name = "source.records" if isinstance(error, RefusedError) else "source.read"
+    return failed(name, "records of every store partition can be read and converted", error)

@@ -43,7 +43,7 @@ def tried_of(reading: Reading, conversion: Conversion, seed: int) -> Tried:
         unchanged=counted.unchanged,
         rejects=counted.rejects.reasons(),
         look_alikes=trial.look_alikes(),
-        examples=tuple(trial.examples),
+        examples=trial.examples,
         collisions=tuple(counted.order.collisions or trial.order.collisions),
         colliding_keys=max(counted.order.colliding, trial.order.colliding),
         out_of_order=counted.order.out_of_order or trial.order.out_of_order,

@@ -23,6 +23,7 @@ from migrate.stores.batch import Batch
 from migrate.trying import convert_twice
 
 _MOST_DIFFERENCES = 3
+_RUNS_PER_EXAMPLE = 16
 _SURE = 0.95
 _UNLIKE = 0.5
 
@@ -44,15 +45,17 @@ class Trial:
     old_sizes: RecordSizes = field(default_factory=RecordSizes)
     new_sizes: RecordSizes = field(default_factory=RecordSizes)
     differences: list[str] = field(default_factory=list)
-    examples: list[BeforeAfter] = field(default_factory=list)
     _looks: Counter[str] = field(default_factory=Counter)
     _now_ms: int = field(default_factory=lambda: int(time.time() * 1000))
     _store_partition: str = ""
+    _runs: int = 0
+    _candidates: list[BeforeAfter] = field(default_factory=list)
 
     def begin(self, store_partition: str) -> None:
         """The next records are of another column family or RocksDB directory."""
         self.partitions += store_partition != self._store_partition
         self._store_partition = store_partition
+        self._runs = 0
         self.rejects.begin(store_partition)
         self.order.begin(store_partition)
 
@@ -105,14 +108,19 @@ class Trial:
             self.differences.append(f"{self._store_partition}: the two paths differ at the key {show_key(first)}")
 
     def _keep_example(self, pairs: list[tuple[bytes, bytes, bytes, bytes]]) -> None:
-        """The first, then those of other store partitions, or of further on."""
-        known = {example.store_partition for example in self.examples}
-        if len(self.examples) < 3 and (self._store_partition not in known or self.records > len(self.examples) * 100):
-            old_key, old_value, *new = pairs[len(pairs) // 2]
-            example = before_after(
-                self._store_partition, (old_key, old_value), (new[0], new[1]), self.conversion.target
-            )
-            self.examples.append(example)
+        """One of each store partition, and one of every so many runs."""
+        if self._runs % _RUNS_PER_EXAMPLE == 0:
+            old_key, old_value, new_key, new_value = pairs[len(pairs) // 2]
+            old, new = (old_key, old_value), (new_key, new_value)
+            self._candidates.append(before_after(self._store_partition, old, new, self.conversion.target))
+        self._runs += 1
+
+    @property
+    def examples(self) -> tuple[BeforeAfter, ...]:
+        """From the beginning, the middle and the end."""
+        found = self._candidates
+        places = sorted({0, len(found) // 2, len(found) - 1}) if found else []
+        return tuple(found[place] for place in places)
 
     def _look(self, key: bytes, value: bytes) -> None:
         for known in FORMATS:

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -38,6 +39,8 @@ MAX_BATCH_RECORDS = 1024
 MAX_BATCH_BYTES = 1 << 18
 _SMALL = MAX_BATCH_BYTES // MAX_BATCH_RECORDS
 _READAHEAD = 1 << 17
+_FILE_NUMBER = re.compile(r"^ (\d+):", re.MULTILINE)
+"""In RocksDB's list of a family's files: one to a line, its keys in hex (VersionStorageInfo's DebugString)."""
 _COUNTS = ("entries", "deletes")
 _LOOKS = 5
 _OPEN_FILES = 256  # tables are opened when a scan reaches them, so that a chunk of a huge store opens only its own
@@ -74,6 +77,12 @@ class Database:
             for file in self._database.live_files()
         ]
         return sorted(files, key=lambda file: file.name)
+
+    def files_of(self, family: str) -> list[LiveFile]:
+        """The SST files of one column family: those that were ingested do not say whose they are."""
+        listing = self.column(family).property_value("rocksdb.sstables") or ""
+        numbers = {int(number) for number in _FILE_NUMBER.findall(listing)}
+        return [file for file in self.live_files() if int(file.name.partition(".")[0]) in numbers]
 
     def estimated_records(self, family: str) -> int:
         """RocksDB's own estimate, from metadata."""
