@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from codecs import getincrementaldecoder
+
 from migrate.dry_run.report import Shown
 
 LONGEST = 256
@@ -20,6 +22,13 @@ def shown(data: bytes) -> Shown:
 
 
 def _text(data: bytes) -> str:
-    """A byte that belongs to no character decodes to a lone surrogate, which is not printable."""
-    characters = data.decode("utf-8", errors="surrogateescape")
-    return "".join(character if character.isprintable() else UNPRINTABLE for character in characters)
+    """Text as text; in what is not UTF-8 the ASCII parts alone, since chance makes letters of any script there."""
+    try:
+        characters = getincrementaldecoder("utf-8")().decode(data)  # the cut may have split the last one
+    except UnicodeDecodeError:
+        characters = data.decode("ascii", "replace")
+    return "".join(character if _is_plain(character) else UNPRINTABLE for character in characters)
+
+
+def _is_plain(character: str) -> bool:
+    return character.isprintable() and character != "\N{REPLACEMENT CHARACTER}"

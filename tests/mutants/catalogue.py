@@ -255,8 +255,8 @@ _RUN: tuple[Mutant, ...] = (
         name="source-opened-in-place",
         claim="I8",
         file="migrate/stores/rocksdb.py",
-        old="            database = Rdict(\n                folder,\n",
-        new="            database = Rdict(\n                str(directory),\n",
+        old="            return _open_links(view, all_files=all_files)\n",
+        new="            return _open_links(directory, all_files=all_files)\n",
         tests=("tests/migrate/stores/test_rocksdb_reading.py::test_opening_and_scanning_touch_nothing",),
     ),
     Mutant(
