@@ -31,6 +31,8 @@ if TYPE_CHECKING:
         VerificationError,
     )
     from migrate.events import Event
+    from migrate.format_list import known_formats
+    from migrate.initializing import init_spec
     from migrate.inspection import inspect
     from migrate.ledger_status import status
     from migrate.opening import open_store
@@ -73,6 +75,8 @@ _HOMES = {
         "VerificationError",
     ),
     "migrate.events": ("Event",),
+    "migrate.format_list": ("known_formats",),
+    "migrate.initializing": ("init_spec",),
     "migrate.inspection": ("inspect",),
     "migrate.ledger_status": ("status",),
     "migrate.report": (
@@ -143,7 +147,9 @@ __all__ = [
     "abandon",
     "cutover",
     "finalize",
+    "init_spec",
     "inspect",
+    "known_formats",
     "load_spec",
     "migrate_store",
     "open_store",

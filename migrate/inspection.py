@@ -2,84 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from formats import FORMATS
-from migrate.digest import RecordDigest
-from migrate.dual.mark import half_converged
 from migrate.errors import RefusedError
-from migrate.report import DatabaseReport, FamilyReport, InspectReport
-from migrate.stores.layout import database_files, is_rocksdb
-from migrate.stores.options_file import FamilyOptions, read_options
-from migrate.stores.rocksdb import DEFAULT_FAMILY, Database, open_read_only
+from migrate.stores.lock import lock_holders
+from migrate.survey.applications import application_places, stores_of
+from migrate.survey.databases import Place, as_migration_error, damaged_database, database_report
+from migrate.survey.kafka_streams import Part, application_around, lock_file, parts_of, warnings_about
+from migrate.survey.other_systems import recognise_around
+from migrate.survey.own_folders import migration_around, migration_report, migration_sentence, role_in
+from migrate.survey.owners import owners_of
+from migrate.survey.report import DatabaseReport, InspectReport, MigrationReport, PlaceReport
+from migrate.survey.walking import Found, walk
 from migrate.system_errors import system_errors_explained
+
+_NAME_ONE = "name a state directory or a RocksDB directory"
 
 
 @system_errors_explained()
 def inspect(path: str | Path, *, digest: bool = False) -> InspectReport:
-    """Every RocksDB directory at or below `path`, with its column families; `digest` reads every record.
+    """Whose directory it is, and every RocksDB directory at or below it; `digest` reads every record.
 
-    Raises RefusedError where there is none, CorruptionError where a digest meets a damaged block.
+    What is damaged is reported beside what is not. Works beside a running owner, and names it.
+
+    Raises RefusedError where nothing is there that is known, or where the one RocksDB directory that was named cannot
+    be opened; CorruptionError where a digest of that one meets a damaged block.
     """
-    root = Path(path)
-    if not root.is_dir():
-        raise RefusedError(f"{root} is not a directory", hint="name a state directory or a RocksDB directory")
-    databases = tuple(_inspect_database(folder, root, digest=digest) for folder in _databases(root))
-    if not databases:
+    if not Path(path).is_dir():
+        raise RefusedError(f"{path} is not a directory", hint=_NAME_ONE)
+    root = Path(path).resolve()
+    above, home = application_around(root), migration_around(root)
+    found = walk(root, is_part=(above or home) is not None)
+    applications = [above] if above is not None and home is None else found.applications
+    migrations = tuple(migration_report(folder) for folder in ([home] if home is not None else found.migrations))
+    parts = {part.directory: part for application in applications for part in parts_of(application)}
+    if not (found.databases or applications or migrations or found.others):
         raise RefusedError(f"no RocksDB directory at or below {root}", hint="name a state directory")
-    return InspectReport(path=root.resolve(), databases=databases)
-
-
-def _databases(root: Path) -> Iterator[Path]:
-    if is_rocksdb(root):
-        yield root
-        return
-    for folder in sorted(folder for folder in root.iterdir() if folder.is_dir() and not folder.is_symlink()):
-        yield from _databases(folder)
-
-
-def _inspect_database(directory: Path, root: Path, *, digest: bool) -> DatabaseReport:
-    files = database_files(directory)
-    options = read_options(directory)
-    with open_read_only(directory) as database:
-        families = tuple(
-            _inspect_family(database, name, options.get(name), digest=digest) for name in database.families
-        )
-        return DatabaseReport(
-            path=str(directory.relative_to(root)),
-            families=families,
-            formats=_formats_that_fit(database.families),
-            sst_files=len(database.live_files()),
-            size=sum(file.stat().st_size for file in files.every),
-            sequence_number=database.sequence_number,
-            half_converged=half_converged(directory),
-        )
-
-
-def _inspect_family(database: Database, family: str, options: FamilyOptions | None, *, digest: bool) -> FamilyReport:
-    read = RecordDigest() if digest else None
-    if read is not None:
-        for batch in database.batches(family):
-            read.update(batch)
-    return FamilyReport(
-        name=family,
-        records=database.estimated_records(family) if read is None else read.records,
-        exact=read is not None,
-        record_bytes=None if read is None else read.size,
-        digest=None if read is None else str(read),
-        comparator=None if options is None else options.comparator,
-        merge_operator=None if options is None else options.merge_operator,
-        compression=None if options is None else options.compression,
-        format_version=None if options is None else options.format_version,
+    holders = _holders(found, applications)
+    databases = tuple(
+        _database(directory, root, _role(directory, parts, migrations), holders, digest=digest)
+        for directory in found.databases
+    )
+    by_directory = dict(zip(found.databases, databases, strict=True))
+    return InspectReport(
+        path=root,
+        places=(
+            *application_places(root, applications, parts.values()),
+            *(_migration_place(migration) for migration in migrations),
+            *found.others,
+            *_lone(root, found.databases, is_told=bool(applications or migrations)),
+        ),
+        stores=stores_of(parts, by_directory),
+        databases=databases,
+        migrations=migrations,
+        owners=owners_of(holders),
+        warnings=(*found.warnings, *(warning for folder in applications for warning in warnings_about(folder))),
     )
 
 
-def _formats_that_fit(families: tuple[str, ...]) -> tuple[str, ...]:
-    """By column families alone: bytes are never guessed at."""
-    fitting = []
-    for known in FORMATS:
-        data = {family for family in families if family not in known.metadata_families}
-        if known.column_families is None or {*known.column_families, DEFAULT_FAMILY} == {*data, DEFAULT_FAMILY}:
-            fitting.append(known.id)
-    return tuple(fitting)
+def _holders(found: Found, applications: Iterable[Path]) -> dict[Path, int]:
+    locks = [lock_file(application) for application in applications]
+    try:
+        return lock_holders([*locks, *(directory / "LOCK" for directory in found.databases)])
+    except RefusedError as error:
+        found.warnings.append(f"{error.message}: whether an application runs is not known")
+        return {}
+
+
+def _role(directory: Path, parts: Mapping[Path, Part], migrations: Iterable[MigrationReport]) -> str:
+    if directory in parts:
+        return parts[directory].role
+    return next((role_in(each.path, directory) for each in migrations if directory.is_relative_to(each.path)), "")
+
+
+def _database(directory: Path, root: Path, role: str, holders: Mapping[Path, int], *, digest: bool) -> DatabaseReport:
+    place = Place(directory, str(directory.relative_to(root)), role, holders.get(directory / "LOCK"))
+    try:
+        return database_report(place, digest=digest, strict=digest and directory == root)
+    except Exception as error:
+        known = as_migration_error(error)
+        if known is None or directory == root:
+            raise
+        return damaged_database(place, known)
+
+
+def _migration_place(migration: MigrationReport) -> PlaceReport:
+    return PlaceReport(
+        path=migration.path,
+        system="stateferry",
+        is_certain=True,
+        can_be_migrated=False,
+        sentence=migration_sentence(migration),
+    )
+
+
+def _lone(root: Path, databases: list[Path], *, is_told: bool) -> list[PlaceReport]:
+    """The one RocksDB directory that was named, where nothing around it tells whose it is."""
+    if is_told or databases != [root]:
+        return []
+    around = recognise_around(root)
+    if around is not None:
+        return [around]
+    sentence = "a RocksDB directory; no name around it tells whose"
+    return [PlaceReport(path=root, system="rocksdb", is_certain=True, can_be_migrated=True, sentence=sentence)]

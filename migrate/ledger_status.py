@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from migrate.errors import RefusedError
 from migrate.ledger import Row, Step, read_ledger
 from migrate.plan_model import Plan, load_plan
@@ -28,7 +30,7 @@ def status(spec: Spec) -> StatusReport:
         raise RefusedError(f"plan and ledger in {spec.home} belong to different migrations", hint="restore the folder")
     receipts = receipts_of(rows, spec.home)
     left = pending_chunks(plan, receipts)
-    state = _state(plan, rows, spec, is_rewritten=not left)
+    state = state_of(plan, rows, spec.home, is_rewritten=not left)
     size_left = sum(chunk.estimated_bytes for chunk in left)
     size = sum(chunk.estimated_bytes for chunk in plan.chunks)
     return StatusReport(
@@ -68,7 +70,8 @@ def _next_step(spec: Spec, state: State) -> str:
     return "stop the application; stateferry cutover SPEC puts the new stores in the old ones' places"
 
 
-def _state(plan: Plan, rows: list[Row], spec: Spec, *, is_rewritten: bool) -> State:
+def state_of(plan: Plan, rows: list[Row], home: Path, *, is_rewritten: bool) -> State:
+    """Where a migration stands, from its plan and its ledger; `is_rewritten`: no chunk is left."""
     step, _ = last_switch(rows)
     if step is not None and not (step is Step.ROLLED_BACK and _was_compared_since(rows)):
         return STATES[step]
@@ -77,7 +80,7 @@ def _state(plan: Plan, rows: list[Row], spec: Spec, *, is_rewritten: bool) -> St
     verified = last_verification(rows)
     if verified is not None:
         return "verified" if verified.ok else "mismatch"
-    folders = assembled_folders(rows, spec.home)
+    folders = assembled_folders(rows, home)
     return "assembled" if is_rewritten and len(folders) == len(plan.store_partitions) else "rewriting"
 
 

@@ -7,41 +7,64 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from typing import NoReturn
 
 import click
 
+from migrate.cli.options import Output, current_output, remark, say, streams_are_one
 from migrate.errors import ExitCode, MigrationError
 
+_RERUN = "run the same command again to resume"
+_REPORT_IT = "report it with the trace; nothing that was finished is lost, a rerun resumes"
 
-def finish(work: Callable[[], None]) -> None:
-    """What each verb does in the end. SIGTERM is an interrupt like any other."""
+
+def finish(work: Callable[[], int | None]) -> NoReturn:
+    """What each verb does in the end: it exits with what `work` returns, else with 0, or as its error says.
+
+    SIGTERM is an interrupt like any other.
+    """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    sys.exit(exit_code_of(work, debug=click.get_current_context().find_root().obj))
+    sys.exit(exit_code_of(work, current_output()))
 
 
-def _say(sentence: str) -> None:
-    with suppress(OSError):  # nobody may be listening any more, and the exit code still counts
-        print(sentence, file=sys.stderr, flush=True)
+def exit_code_of(command: Callable[[], int | None], output: Output) -> int:
+    """Run the command; say what went wrong, and return it as an exit code."""
+    from migrate.system_errors import explain_system_error
 
-
-def exit_code_of(command: Callable[[], None], *, debug: bool) -> ExitCode:
-    """Run the command; print what went wrong, and say it as an exit code."""
     try:
-        command()
+        return command() or ExitCode.DONE
     except MigrationError as error:
-        if debug:
-            traceback.print_exc()
-        _say(f"stateferry: {error}")
+        _tell(error.message, error.hint, error.exit_code, output)
         return error.exit_code
     except KeyboardInterrupt:
-        _say("stateferry: interrupted\n  next: run the same command again to resume")
+        _tell("interrupted", _RERUN, ExitCode.INTERRUPTED, output)
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last line of defence: a bug gets a code and a trace, not a guess
-        traceback.print_exc()
-        print(
-            f"stateferry: this is a bug: {type(error).__name__}: {error}\n"
-            "  next: report it with the trace above; nothing that was finished is lost, a rerun resumes",
-            file=sys.stderr,
-        )
+        if (known := explain_system_error(error)) is not None:
+            _tell(known.message, known.hint, known.exit_code, output)
+            return known.exit_code
+        _tell(f"this is a bug: {type(error).__name__}: {error}", _REPORT_IT, ExitCode.BUG, output, is_bug=True)
         return ExitCode.BUG
-    return ExitCode.DONE
+
+
+def tell_usage_error(error: click.ClickException, output: Output) -> ExitCode:
+    """What click could not understand, said like everything else."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        remark(error.format_message())
+        return ExitCode.USAGE
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    path = "stateferry" if context is None else context.command_path
+    _tell(error.format_message(), f"{path} --help says what there is", ExitCode.USAGE, output)
+    return ExitCode.USAGE
+
+
+def _tell(message: str, hint: str, code: ExitCode, output: Output, *, is_bug: bool = False) -> None:
+    trace = traceback.format_exc() if is_bug or output.debug else ""
+    if not (output.as_json and streams_are_one()):  # else it is all in the document
+        remark(f"{trace}stateferry: {message}" + (f"\n  next: {hint}" if hint else ""))
+    if output.as_json:
+        from migrate.error_report import ErrorReport, Failure
+
+        failure = Failure(message=message, next=hint, exit_code=int(code), trace=trace)
+        with suppress(OSError):  # that may be what went wrong
+            say(ErrorReport(error=failure).model_dump_json(indent=2))

@@ -1,16 +1,17 @@
-"""Progress of a run: a live bar on a terminal, plain lines in a log. Both listen to the same events."""
+"""Progress of a run: a live bar on a terminal, plain lines in a log, every event with --verbose."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from migrate.cli.event_lines import in_a_line
+from migrate.cli.options import Output, remark
 from migrate.events import Event, Listener, ignore
 from migrate.plan_model import Plan
 from migrate.progress_state import pending_chunks, totals_of
@@ -28,16 +29,27 @@ _SENTENCES = {
 
 
 @contextmanager
-def progress(*, quiet: bool) -> Iterator[Listener]:
+def progress(output: Output) -> Iterator[Listener]:
     """A listener that shows a run's progress on standard error."""
-    console = Console(stderr=True)
-    if quiet:
+    console = output.console(is_error=True)
+    if output.is_quiet:
         yield ignore
+    elif output.verbosity:
+        yield details(output)
     elif console.is_terminal:
         with _bars(console) as bars:
             yield _Bars(bars)
     else:
         yield _Lines()
+
+
+def details(output: Output) -> Listener:
+    """A listener that tells every event, where that was asked for."""
+    return _tell if output.verbosity and not output.is_quiet else ignore
+
+
+def _tell(event: Event) -> None:
+    _say(in_a_line(event))
 
 
 def _bars(console: Console) -> Progress:
@@ -146,5 +158,4 @@ class _Lines:
 
 
 def _say(sentence: str) -> None:
-    with suppress(BrokenPipeError):  # whoever read this has gone; the run goes on
-        print(f"{time.strftime('%H:%M:%S')} {sentence}", file=sys.stderr, flush=True)
+    remark(f"{time.strftime('%H:%M:%S')} {sentence}")

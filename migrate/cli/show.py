@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
+from migrate.cli.console import wrap
+from migrate.cli.options import Output
 from migrate.report import (
     AbandonReport,
-    InspectReport,
     RunReport,
     SnapshotReport,
     StatusReport,
@@ -23,7 +22,7 @@ from migrate.report import (
 _MIB = 2**20
 
 
-def show_run(report: RunReport) -> None:
+def show_run(report: RunReport, output: Output) -> None:
     """What a run did, and where the result stands."""
     seconds = report.seconds.get("rewrite", 0.0)
     rows = {
@@ -41,10 +40,10 @@ def show_run(report: RunReport) -> None:
         "warnings": "\n".join(report.warnings),
         "next": report.next_step,
     }
-    _table(rows)
+    _table(rows | _ids(report.migration_id, f"run {report.run_id}", output), output)
 
 
-def show_status(report: StatusReport) -> None:
+def show_status(report: StatusReport, output: Output) -> None:
     """Where a migration stands."""
     rows = {
         "migration": report.name,
@@ -57,10 +56,12 @@ def show_status(report: StatusReport) -> None:
         "published": "" if report.published is None else str(report.published),
         "next": report.next_step,
     }
-    _table(rows if report.migration_id else {key: rows[key] for key in ("migration", "state", "next")})
+    if report.migration_id is None:
+        rows = {key: rows[key] for key in ("migration", "state", "next")}
+    _table(rows | _ids(report.migration_id, f"plan revision {report.plan_revision}", output), output)
 
 
-def show_switch(report: SwitchReport) -> None:
+def show_switch(report: SwitchReport, output: Output) -> None:
     """What a switch left."""
     _table(
         {
@@ -71,11 +72,12 @@ def show_switch(report: SwitchReport) -> None:
             "changelog": report.changelog,
             "warnings": "\n".join(report.warnings),
             "next": report.next_step,
-        }
+        },
+        output,
     )
 
 
-def show_snapshot(report: SnapshotReport) -> None:
+def show_snapshot(report: SnapshotReport, output: Output) -> None:
     """What was taken."""
     _table(
         {
@@ -84,43 +86,28 @@ def show_snapshot(report: SnapshotReport) -> None:
             "taken": _when(report.taken_at_ms),
             "warnings": "\n".join(report.warnings),
             "next": report.next_step,
-        }
+        },
+        output,
     )
 
 
-def show_abandon(report: AbandonReport) -> None:
+def show_abandon(report: AbandonReport, output: Output) -> None:
     """What was removed."""
     removed = "nothing was there" if report.removed is None else str(report.removed)
-    _table({"migration": report.name, "removed": removed, "untouched": str(report.source)})
+    _table({"migration": report.name, "removed": removed, "untouched": str(report.source)}, output)
 
 
-def show_verify(report: VerifyReport) -> None:
+def show_verify(report: VerifyReport, output: Output) -> None:
     """What a verification found."""
     stores = "\n".join(map(str, report.stores))
-    _table({"migration": report.name, "verification": _verification(report.verification), "stores": stores})
+    rows = {"migration": report.name, "verification": _verification(report.verification), "stores": stores}
+    _table(rows | _ids(report.migration_id, "", output), output)
 
 
-def show_inspect(report: InspectReport) -> None:
-    """What lies in a directory."""
-    table = Table(box=None, header_style="bold")
-    for column in ("RocksDB directory", "column family", "records", "MiB", "format", "digest"):
-        table.add_column(column, justify="right" if column in ("records", "MiB") else "left", overflow="fold")
-    for database in report.databases:
-        for number, family in enumerate(database.families):
-            table.add_row(
-                database.path if number == 0 else "",
-                escape(family.name),
-                f"{family.records:,}" if family.exact else f"~{family.records:,}",
-                f"{database.size / _MIB:,.1f}" if number == 0 else "",
-                "\n".join(database.formats) if number == 0 else "",
-                family.digest or "",
-            )
-    console = _console()
-    console.print(f"{report.path}")
-    console.print(table)
-    for database in report.databases:
-        if database.half_converged is not None:
-            console.print(escape(f"{database.path} is {database.half_converged}: open it with DualReadStore"))
+def _ids(migration_id: str | None, more: str, output: Output) -> dict[str, str]:
+    """What a person who looks for a fault wants to know."""
+    told = ", ".join(filter(None, (migration_id, more)))
+    return {"identity": told} if output.verbosity and migration_id is not None else {}
 
 
 def _totals(totals: Totals) -> dict[str, str]:
@@ -145,16 +132,13 @@ def _when(milliseconds: int) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(milliseconds / 1000))
 
 
-def _table(rows: dict[str, str]) -> None:
-    table = Table(box=None, show_header=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
+def _table(rows: dict[str, str], output: Output) -> None:
+    """Names, and what there is to say; wrapped between words, so that a path can be copied whole."""
+    console = output.console()
+    rows = {name: text for name, text in rows.items() if text}
+    indent = max(map(len, rows)) + 2
     for name, text in rows.items():
-        if text:
-            table.add_row(name, escape(text))
-    _console().print(table)
-
-
-def _console() -> Console:
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=120)
+        lines = [line for part in text.splitlines() for line in wrap(part, console.width - indent)]
+        for number, line in enumerate(lines):
+            label = f"{name if number == 0 else '':<{indent}}"
+            console.print(Text.assemble((label, "bold"), line), soft_wrap=True)

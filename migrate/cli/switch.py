@@ -7,16 +7,17 @@ from typing import Literal
 import click
 
 from migrate.cli.errors import finish
+from migrate.cli.options import Output, current_output
 
 _spec = click.argument("spec", type=click.Path())
-_json = click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 
 
 def switch_and_show(
-    verb: Literal["cutover", "rollback", "finalize"], spec_path: str, *, as_json: bool, discard: bool = False
+    verb: Literal["cutover", "rollback", "finalize"], spec_path: str, output: Output, *, discard: bool = False
 ) -> None:
     """Do it, whatever signals come: it takes a second, and a kill is mended by the same command."""
     from migrate import cutover, finalize, rollback
+    from migrate.cli.progress import details
     from migrate.cli.show import show_switch
     from migrate.interruption import Stop, stopping_on_signals
     from migrate.spec import load_spec
@@ -24,55 +25,54 @@ def switch_and_show(
     spec = load_spec(spec_path)
     with stopping_on_signals(Stop(), patience=None):
         if verb == "rollback":
-            report = rollback(spec, discard_new_writes=discard)
+            report = rollback(spec, discard_new_writes=discard, on_event=details(output))
         else:
-            report = cutover(spec) if verb == "cutover" else finalize(spec)
-    click.echo(report.model_dump_json(indent=2)) if as_json else show_switch(report)
+            switch = cutover if verb == "cutover" else finalize
+            report = switch(spec, on_event=details(output))
+    output.show(report, show_switch)
 
 
 @click.command()
 @_spec
-@_json
-def cutover(spec: str, *, as_json: bool) -> None:
+def cutover(spec: str) -> None:
     """Put the verified new stores in the old ones' places, all of them; the old ones are kept.
 
     The application must be stopped. Killed half-way, the same command finishes it.
 
     \b
     stateferry cutover migration.toml
+    stateferry cutover migration.toml --verbose
     """
-    finish(lambda: switch_and_show("cutover", spec, as_json=as_json))
+    finish(lambda: switch_and_show("cutover", spec, current_output()))
 
 
 @click.command()
 @_spec
 @click.option("--discard-new-writes", is_flag=True, help="Even where the new stores were written to since.")
-@_json
-def rollback(spec: str, *, discard_new_writes: bool, as_json: bool) -> None:
+def rollback(spec: str, *, discard_new_writes: bool) -> None:
     """Put the old stores back, after a cut-over or in the middle of one.
 
     \b
     stateferry rollback migration.toml
+    stateferry rollback migration.toml --discard-new-writes
     """
-    finish(lambda: switch_and_show("rollback", spec, as_json=as_json, discard=discard_new_writes))
+    finish(lambda: switch_and_show("rollback", spec, current_output(), discard=discard_new_writes))
 
 
 @click.command()
 @_spec
-@_json
-def finalize(spec: str, *, as_json: bool) -> None:
+def finalize(spec: str) -> None:
     """Give up the way back: remove the old stores and all that the new ones were made from. The ledger stays.
 
     \b
     stateferry finalize migration.toml
     """
-    finish(lambda: switch_and_show("finalize", spec, as_json=as_json))
+    finish(lambda: switch_and_show("finalize", spec, current_output()))
 
 
 @click.command()
 @_spec
-@_json
-def abandon(spec: str, *, as_json: bool) -> None:
+def abandon(spec: str) -> None:
     """Give up a migration that cannot go on: remove our files. The application's are not touched.
 
     \b
@@ -81,19 +81,19 @@ def abandon(spec: str, *, as_json: bool) -> None:
 
     def work() -> None:
         from migrate import abandon as give_up
+        from migrate.cli.progress import details
         from migrate.cli.show import show_abandon
         from migrate.spec import load_spec
 
-        report = give_up(load_spec(spec))
-        click.echo(report.model_dump_json(indent=2)) if as_json else show_abandon(report)
+        output = current_output()
+        output.show(give_up(load_spec(spec), on_event=details(output)), show_abandon)
 
     finish(work)
 
 
 @click.command()
 @_spec
-@_json
-def snapshot(spec: str, *, as_json: bool) -> None:
+def snapshot(spec: str) -> None:
     """Take the snapshot that `run` converts while the application goes on: [run] source = "snapshot".
 
     The application must be stopped, cleanly, for the seconds that it takes.
@@ -104,10 +104,11 @@ def snapshot(spec: str, *, as_json: bool) -> None:
 
     def work() -> None:
         from migrate import snapshot as take
+        from migrate.cli.progress import details
         from migrate.cli.show import show_snapshot
         from migrate.spec import load_spec
 
-        report = take(load_spec(spec))
-        click.echo(report.model_dump_json(indent=2)) if as_json else show_snapshot(report)
+        output = current_output()
+        output.show(take(load_spec(spec), on_event=details(output)), show_snapshot)
 
     finish(work)

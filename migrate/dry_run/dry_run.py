@@ -25,6 +25,7 @@ from migrate.planning import plan_databases
 from migrate.preflight import bytes_to_copy, changelog_note, space_needed
 from migrate.progress_state import pending_chunks, receipts_of
 from migrate.snapshots import has_snapshot
+from migrate.spark_checks import not_run
 from migrate.spec import Spec
 from migrate.steps.context import Context, make_context
 from migrate.stores.files import existing_parent
@@ -88,6 +89,8 @@ class _DryRun:
             tried = tried_of(reading, self._context.conversion, self._options.seed)
             self._checks += checks_of_the_trial(self._spec, tried, found.records)
             cost = self._cost(reading, found)
+        if finished is None:
+            self._checks += not_run("needs a JVM: stateferry doctor SPEC")
         return self._put_together(finished, found, tried, cost)
 
     def _put_together(

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from bisect import bisect_left
@@ -32,7 +33,7 @@ from rocksdict import (
 from migrate.errors import CorruptionError, RefusedError
 from migrate.keyrange import KeyRange, show_key
 from migrate.stores.batch import Batch
-from migrate.stores.layout import check_readable, database_files
+from migrate.stores.layout import DatabaseFiles, check_readable, database_files
 
 DEFAULT_FAMILY = "default"
 MAX_BATCH_RECORDS = 1024
@@ -280,23 +281,35 @@ def open_read_only(directory: Path, *, all_files: bool = False) -> Iterator[Data
 def _open_view(directory: Path, view: Path, *, all_files: bool) -> tuple[Rdict, tuple[str, ...]]:
     """Once more where its owner has changed its files meanwhile."""
     for left in reversed(range(_LOOKS)):
-        files = database_files(directory)
-        check_readable(files)
-        for path in files.every:
-            if path.name != "rocksdict-config.json":
-                (view / path.name).symlink_to(path.absolute())
+        seen = _entries(directory)
         try:
+            files = database_files(directory)
+            check_readable(files)
+            _link(files, view)
             return _open_links(view, all_files=all_files)
         except Exception as error:
-            if left and database_files(directory) != files:
-                for link in view.iterdir():
-                    link.unlink()
+            if left and _entries(directory) != seen:
                 continue
+            if isinstance(error, RefusedError):
+                raise
             raise RefusedError(
                 f"RocksDB cannot open {directory}: {str(error).replace(str(view), str(directory))}",
                 hint="the directory is damaged or incomplete: restore it from a backup or let its owner rebuild it",
             ) from error
     raise AssertionError("the last look returns or raises")
+
+
+def _entries(directory: Path) -> set[tuple[str, int]]:
+    """Names, and the inodes behind them: a file that is made anew is another one."""
+    return {(entry.name, entry.inode()) for entry in os.scandir(directory)}
+
+
+def _link(files: DatabaseFiles, view: Path) -> None:
+    for link in view.iterdir():
+        link.unlink()
+    for path in files.every:
+        if path.name != "rocksdict-config.json":
+            (view / path.name).symlink_to(path.absolute())
 
 
 def _open_links(view: Path, *, all_files: bool) -> tuple[Rdict, tuple[str, ...]]:

@@ -52,7 +52,7 @@ class KafkaStreams:
         if not path.is_dir():
             raise RefusedError(f"{path} {'is not a directory' if path.exists() else 'does not exist'}", hint=_PATH)
         try:
-            tasks = list(_tasks(path))
+            tasks = list(task_directories(path))
             found = [_partition(path, task, store) for store in stores for task in tasks if _holds(task, store)]
         except PermissionError as error:
             raise unreadable(Path(error.filename)) from error
@@ -139,7 +139,7 @@ class KafkaStreams:
         return offsets_family.lines(entries)
 
 
-def _tasks(path: Path) -> Iterator[Path]:
+def task_directories(path: Path) -> Iterator[Path]:
     """The task directories, by topology, subtopology and partition."""
     topologies = [path, *sorted(folder for folder in path.glob("__*__") if folder.is_dir())]
     for topology in topologies:

@@ -1,0 +1,35 @@
+"""`doctor`: the ground, checked before anything starts."""
+
+from __future__ import annotations
+
+import click
+
+from migrate.cli.errors import finish
+from migrate.cli.options import current_output
+
+
+@click.command()
+@click.argument("spec", type=click.Path())
+@click.option("--master", default="local[*]", show_default=True, help="The Spark master that a run would use.")
+@click.option("--no-spark", is_flag=True, help="Leave out what needs Spark, and a JVM.")
+def doctor(spec: str, *, master: str, no_spark: bool) -> None:
+    """Check that a run could start: the old store, disks, rights, Java, Spark and its executors. Leaves nothing behind.
+
+    Exits with 6 where a check failed; warnings are no failure.
+
+    \b
+    stateferry doctor migration.toml
+    stateferry doctor migration.toml --master spark://host:7077 --json
+    stateferry doctor migration.toml --no-spark --verbose
+    """
+
+    def work() -> int:
+        from migrate.cli.show_checks import show_doctor
+        from migrate.doctoring import doctor as examine
+        from migrate.spec import load_spec
+
+        report = examine(load_spec(spec), master=None if no_spark else master)
+        current_output().show(report, show_doctor)
+        return report.exit_code
+
+    finish(work)

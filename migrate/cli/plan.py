@@ -1,0 +1,53 @@
+"""`plan`: the dry run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from migrate.cli.errors import finish
+from migrate.cli.options import current_output
+
+
+@click.command()
+@click.argument("spec", type=click.Path())
+@click.option("--html", "page", type=click.Path(), help="Write a page, in one file, that needs no network.")
+@click.option("--full", is_flag=True, help="Read and convert every record, not a sample: exact counts.")
+@click.option(
+    "--sample",
+    type=click.IntRange(min=1),
+    default=10_000,
+    show_default=True,
+    help="Records of each store partition to try, spread over its keys.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Another seed is another sample.")
+@click.option("--slots", type=click.IntRange(min=1), help="Chunks at a time, to tell the time for. [default: cores]")
+def plan(spec: str, *, page: str | None, full: bool, sample: int, seed: int, slots: int | None) -> None:
+    """Tell what a run would do. Touches nothing: the first thing to run, beside a running application too.
+
+    Exits with 0 for go, 6 where a run would be refused, 3 where it would reject more records than allowed.
+
+    \b
+    stateferry plan migration.toml
+    stateferry plan migration.toml --html plan.html
+    stateferry plan migration.toml --full --slots 8 --json
+    """
+
+    def work() -> int:
+        from migrate.cli.show_plan import counting, show_plan
+        from migrate.dry_run.dry_run import plan as look
+        from migrate.spec import load_spec
+
+        output, loaded = current_output(), load_spec(spec)
+        with counting(output) as listener:
+            report = look(loaded, full=full, sample=sample, seed=seed, slots=slots, on_event=listener)
+        output.show(report, show_plan)
+        if page is not None:
+            from migrate.page.dry_run_page import dry_run_page
+            from migrate.page.writing import write_page
+
+            write_page(Path(page), dry_run_page(report))
+        return report.verdict.exit_code
+
+    finish(work)

@@ -1,0 +1,172 @@
+"""What `init` chooses: a store, a format, a name, a work_dir. Where a choice would be a guess, it asks."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from formats import Format, UnknownFormatError, get_format
+from migrate.errors import RefusedError, SpecError
+from migrate.inspection import inspect
+from migrate.preflight import check_target
+from migrate.source import find_source
+from migrate.spec import Spec, parse_spec
+from migrate.stores.options_file import read_options
+from migrate.survey.fitting import formats_that_fit
+from migrate.survey.kafka_streams import parts_of
+from migrate.survey.locating import Located
+from migrate.survey.report import DatabaseReport, StoreReport
+
+_WORK_DIR = "stateferry-work"
+_ASKED = "the spec that was asked for"
+
+
+def known_format(format_id: str) -> Format:
+    """Raises SpecError naming the nearest known one."""
+    try:
+        return get_format(format_id)
+    except UnknownFormatError as error:
+        raise SpecError(str(error), hint="stateferry formats lists them") from error
+
+
+def choose_store(located: Located, store: str | None) -> str | None:
+    """The one that is named, or the only one; None: the directory is one RocksDB directory.
+
+    Raises SpecError listing the stores where there are several, RefusedError where there is none.
+    """
+    if located.system is None:
+        if store is not None:
+            raise SpecError(
+                f"{located.path} is one RocksDB directory, without an application whose stores have names",
+                hint="leave --store out",
+            )
+        return None
+    wanted = store or located.store
+    if wanted is not None:
+        return wanted
+    stores = {part.store for part in parts_of(located.path) if not part.is_segment}
+    if len(stores) == 1:
+        return stores.pop()
+    raise _which_store(located.path)
+
+
+def _which_store(application: Path) -> SpecError | RefusedError:
+    """All of them, with their counts."""
+    stores = [store for store in inspect(application).stores if store.kind == "key-value"]
+    if not stores:
+        return RefusedError(f"{application} holds no key-value store", hint="only key-value stores can be migrated yet")
+    listed = "\n".join(f"  - {_in_words(store)}" for store in stores)
+    return SpecError(f"{application} holds several stores:\n{listed}", hint="say which: --store NAME")
+
+
+def _in_words(store: StoreReport) -> str:
+    size = f"{store.records:,} records" if store.exact else f"about {store.records:,} records"
+    formats = " or ".join(store.formats) or "of no known format"
+    count = len(store.store_partitions)
+    return f"{store.name}: {size} in {count} store partition{'s' if count > 1 else ''}, {formats}"
+
+
+def choose_format(located: Located, store: str | None, databases: Sequence[DatabaseReport]) -> Format:
+    """The one format whose column families the store has. Raises SpecError where there are more, or none."""
+    families = [[family.name for family in database.families] for database in databases]
+    fitting = [formats_that_fit(names, system=located.system) for names in families]
+    common = [format_id for format_id in fitting[0] if all(format_id in others for others in fitting)]
+    if len(common) == 1:
+        return get_format(common[0])
+    what = f"the store {store!r}" if store is not None else str(located.path)
+    there = ", ".join(dict.fromkeys(name for names in families for name in names))
+    if common:
+        raise SpecError(
+            f"the column families of {what} ({there}) fit more than one format: {', '.join(common)}",
+            hint=f"say which it is: {' or '.join(f'--from {format_id}' for format_id in common)}",
+        )
+    raise SpecError(
+        f"the column families of {what} ({there}) are those of no known format of {located.system}",
+        hint="stateferry formats lists what is known; stateferry inspect shows what is there",
+    )
+
+
+def others_of_format(located: Located, store: str | None, source: Format) -> tuple[str, ...]:
+    """Other stores of the application whose column families, as their OPTIONS files list them, are this format's."""
+    if store is None:
+        return ()
+    found: dict[str, bool] = {}
+    for part in parts_of(located.path):
+        if part.store != store and not part.is_segment:
+            fits = formats_that_fit(read_options(part.directory), system=source.system) == (source.id,)
+            found[part.store] = found.get(part.store, True) and fits
+    return tuple(sorted(name for name, fits in found.items() if fits))
+
+
+@dataclass(frozen=True, slots=True)
+class SpecPaths:
+    """Paths as the spec's file names them."""
+
+    folder: Path
+    """Of that file."""
+    is_relative: bool
+    """As the one on the command line was."""
+
+    def text(self, path: Path) -> str:
+        """An absolute path, relative to the folder where that was wanted. Raises SpecError for what is no UTF-8."""
+        relative = os.path.relpath(path, self.folder)
+        # `~` would be taken for somebody's home, and pathlib takes `./` away again.
+        chosen = relative if self.is_relative and not relative.startswith("~") else str(path)
+        try:
+            chosen.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise SpecError(f"{chosen!r} is not UTF-8, as a spec is", hint="give it another name") from error
+        return chosen
+
+    def given(self, path: str | Path) -> str:
+        """Another one from the command line: relative to the folder if it was relative."""
+        return SpecPaths(self.folder, is_relative=not Path(path).is_absolute()).text(Path(path).resolve())
+
+
+def choose_work_dir(content: dict[str, Any], paths: SpecPaths, given: str | None, located: Located) -> tuple[Spec, str]:
+    """The spec with a work_dir and a name that are free, and what a run would object to all the same.
+
+    Raises RefusedError for a work_dir or a target's path that was given and cannot serve.
+    """
+    if given is not None:
+        spec = _with(content, given, paths)
+        check_target(spec, find_source(spec))
+        return spec, ""
+    refused: list[tuple[Spec, RefusedError]] = []
+    for folder in (paths.folder, located.path.parent.parent, located.path.parent):
+        spec = _with(content, paths.text(folder / _WORK_DIR), paths)
+        try:
+            check_target(spec, find_source(spec))
+        except RefusedError as error:
+            refused.append((spec, error))
+        else:
+            return spec, ""
+    spec, refusal = refused[0]
+    if spec.target_path is not None:
+        raise refusal
+    return spec, f"a run would be refused: {refusal.message}; {refusal.hint}"
+
+
+def _with(content: dict[str, Any], work_dir: str, paths: SpecPaths) -> Spec:
+    """A name that was not given becomes one under which no migration has begun yet."""
+    if "name" in content:
+        return parse_spec({**content, "work_dir": work_dir}, base_dir=paths.folder, where=_ASKED)
+    first = _name(content)
+    number = 1
+    while True:
+        name = first if number == 1 else f"{first}-{number}"
+        spec = parse_spec({**content, "name": name, "work_dir": work_dir}, base_dir=paths.folder, where=_ASKED)
+        if not spec.home.exists():
+            return spec
+        number += 1
+
+
+def _name(content: dict[str, Any]) -> str:
+    """Of the store and the target's layout, in the characters that a name may have."""
+    store = content["source"].get("store") or Path(content["source"]["path"]).name
+    layout = content["target"]["format"].partition(".")[2]
+    return re.sub("[^a-z0-9]+", "-", f"{store}-to-{layout}".lower()).strip("-")

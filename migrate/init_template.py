@@ -1,0 +1,132 @@
+"""The text of a spec that `init` writes: every choice with its reason, and the alternatives as comments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from migrate.spec import Spec
+from migrate.toml_text import toml_string, toml_strings
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What the comments tell."""
+
+    store_partitions: tuple[str, ...]
+    records: int
+    column_families: tuple[str, ...]
+    other_stores: tuple[str, ...]
+    """Of the same format, perhaps."""
+    target_path: str
+    """What an alternative would be."""
+    must_be_allowed: tuple[str, ...]
+    gains_timestamp: bool
+    is_same_format: bool
+    warnings: tuple[str, ...]
+
+
+_MEANING = {
+    "loss:timestamp": "the old store's timestamps have no place in the new one",
+    "changelog": "the changelog topic would still hold records of the old form: rewrite it, or rename the store",
+}
+
+
+def spec_text(spec: Spec, found: Findings) -> str:
+    """TOML that `load_spec` reads as `spec`."""
+    lines = [
+        "# Written by `stateferry init`. What would happen, without touching anything: stateferry plan <this file>",
+        "# Relative paths are relative to this file.",
+        "",
+        f"name = {toml_string(spec.name)}  # the migration's own folder in work_dir",
+        "# Plan, snapshot, new stores and, after the cut-over, the old ones: on the file system of the state directory",
+        "# (files are linked there, and stores exchanged at once), never inside it.",
+        f"work_dir = {_path(spec.work_dir)}",
+        *_source(spec, found),
+        *_target(spec, found),
+        *_conversion(found),
+        *_run(spec),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _source(spec: Spec, found: Findings) -> list[str]:
+    partitions = ", ".join(toml_string(name) for name in found.store_partitions[:8])
+    more = ", ..." if len(found.store_partitions) > 8 else ""
+    families = ", ".join(toml_string(name) for name in found.column_families)
+    lines = [
+        "",
+        "[source]",
+        f"# Found: about {found.records:,} records in {len(found.store_partitions)} store partitions,",
+        f"# {partitions}{more}; column families {families}.",
+        *(f"# Take care: {_one_line(warning)}" for warning in found.warnings),
+        f"format = {toml_string(spec.source.format)}",
+        f"path = {_path(spec.source.path)}",
+    ]
+    if spec.source.store is not None:
+        lines.append(f"store = {toml_string(spec.source.store)}")
+    if found.other_stores:
+        together = toml_strings([*spec.source.store_names, *found.other_stores])
+        lines.append(f"# Other stores of this format could go with it, in place of `store`: stores = {together}")
+    return lines
+
+
+def _target(spec: Spec, found: Findings) -> list[str]:
+    lines = ["", "[target]", f"format = {toml_string(spec.target.format)}"]
+    if spec.target_format.has_changelog:
+        lines.append('# version = "4.1"  # of the system that will open the new store, where it matters: checked first')
+    if spec.target.path is not None:
+        return [
+            *lines,
+            "# A complete new state directory appears here once it is verified; the old one stays as it is.",
+            f"path = {_path(spec.target.path)}",
+        ]
+    return [
+        *lines,
+        "# Once verified, `stateferry cutover` exchanges old and new stores, `stateferry rollback` takes it back.",
+        "# Or let a complete new state directory appear here, and the old one stay as it is:",
+        f"# path = {toml_string(found.target_path)}",
+    ]
+
+
+def _conversion(found: Findings) -> list[str]:
+    lines = ["", "[conversion]"]
+    if found.gains_timestamp:
+        lines += [
+            "# Written where the old store has no timestamp; -1: unknown, as Kafka Streams' own upgrade writes.",
+            "default_timestamp_ms = -1",
+        ]
+    if found.is_same_format:
+        lines.append("# The formats are the same: without a function the records stay as they are.")
+    lines += [
+        "# Your own change of each record, in a module beside this file: from StateRecord to StateRecord, or None to",
+        "# drop it.",
+        '# function = "my_conversion:convert"',
+    ]
+    if found.must_be_allowed:
+        lines += [
+            "# Refused unless you allow it by name, knowing what it means:",
+            *(f"#   {name}: {_MEANING.get(name, 'the new store cannot hold it')}" for name in found.must_be_allowed),
+            f"# allow = {toml_strings(found.must_be_allowed)}",
+        ]
+    return lines
+
+
+def _run(spec: Spec) -> list[str]:
+    run = spec.run
+    return [
+        "",
+        "[run]  # how, not what: may be changed between runs",
+        'chunk_size = "1 GiB"  # what is done again at most where a run is killed, for each chunk at work',
+        f'on_reject = {toml_string(run.on_reject)}  # records that cannot be converted; or "skip", "dead-letter"',
+        f'verify = {toml_string(run.verify)}  # reads both stores once more and compares; or "digest", "off"',
+        f'snapshot = {toml_string(run.snapshot)}  # hard links of what is read, in no time and space; or "copy"',
+    ]
+
+
+def _path(path: Path) -> str:
+    return toml_string(str(path))
+
+
+def _one_line(text: str) -> str:
+    return toml_string(" ".join(text.split()))[1:-1]

@@ -1,0 +1,155 @@
+"""One RocksDB directory: families, options, counts, a few records. Read-only, beside a running owner too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from migrate.digest import RecordDigest
+from migrate.dual.mark import half_converged
+from migrate.errors import CorruptionError, MigrationError, RefusedError
+from migrate.showing import shown
+from migrate.stores.layout import database_files
+from migrate.stores.options_file import FamilyOptions, read_options, rocksdb_version
+from migrate.stores.rocksdb import Database, open_read_only
+from migrate.survey.fitting import formats_that_fit, system_of_metadata
+from migrate.survey.report import DatabaseReport, FamilyReport, RecordShown
+from migrate.system_errors import explain_system_error
+from migrate.systems import System
+
+SAMPLES = 3
+_MAX_ENTRIES = 100
+_DAMAGED = (
+    "restore this store from a backup or let its owner rebuild it; a merge operator's records only its owner reads"
+)
+_ATTEMPTS = 50
+"""A running owner may remove a file between the listing and the opening: what it has then is listed anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a RocksDB directory was found."""
+
+    directory: Path
+    path: str
+    """As it is reported."""
+    role: str = ""
+    held_by: int | None = None
+
+
+def database_report(place: Place, *, digest: bool, strict: bool = False) -> DatabaseReport:
+    """What lies in it. `strict`: damage in its records is raised as CorruptionError, else reported.
+
+    Raises RefusedError where it cannot be opened.
+    """
+    attempts = 1 if place.held_by is None else _ATTEMPTS
+    for left in reversed(range(attempts)):
+        try:
+            return _read(place, digest=digest, strict=strict)
+        except (RefusedError, FileNotFoundError):
+            if not left:
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def damaged_database(place: Place, error: MigrationError) -> DatabaseReport:
+    """The same for one that cannot be read: its error, and what can be told without opening it."""
+    return DatabaseReport(
+        path=place.path,
+        role=place.role,
+        families=(),
+        formats=(),
+        sst_files=0,
+        size=_size(place.directory.iterdir()),
+        sequence_number=0,
+        held_by=place.held_by,
+        error=error.message,
+        hint=error.hint,
+    )
+
+
+def _size(files: Iterable[Path]) -> int:
+    size = 0
+    for file in files:
+        with suppress(FileNotFoundError):  # a running owner has removed it
+            size += file.stat().st_size
+    return size
+
+
+def as_migration_error(error: Exception) -> MigrationError | None:
+    """What can be listed beside what could be read; None: a bug."""
+    return error if isinstance(error, MigrationError) else explain_system_error(error)
+
+
+def _read(place: Place, *, digest: bool, strict: bool) -> DatabaseReport:
+    directory = place.directory
+    files = database_files(directory)
+    options = read_options(directory)
+    with open_read_only(directory, all_files=place.held_by is not None) as database:
+        fitting = formats_that_fit(database.families)
+        families = tuple(
+            _family_report(database, name, options.get(name), digest=digest, system=system_of_metadata(name, fitting))
+            for name in database.families
+        )
+        damaged = next((family for family in families if family.error is not None), None)
+        if strict and damaged is not None:
+            raise CorruptionError(damaged.error or "", hint=_DAMAGED)
+        return DatabaseReport(
+            path=place.path,
+            role=place.role,
+            families=families,
+            formats=fitting,
+            sst_files=len(database.live_files()),
+            size=_size(files.every),
+            sequence_number=database.sequence_number,
+            half_converged=half_converged(directory),
+            rocksdb_version=rocksdb_version(directory),
+            held_by=place.held_by,
+            error=None if damaged is None else damaged.error,
+            hint="" if damaged is None else _DAMAGED,
+        )
+
+
+def _family_report(
+    database: Database, family: str, options: FamilyOptions | None, *, digest: bool, system: System | None
+) -> FamilyReport:
+    read = RecordDigest()
+    samples: tuple[RecordShown, ...] = ()
+    entries: tuple[str, ...] = ()
+    error = None
+    try:
+        samples = tuple(_show(*record) for record in _first(database, family, SAMPLES))
+        if system is not None:
+            entries = tuple(system.metadata_in_words(*record) for record in _first(database, family, _MAX_ENTRIES))
+        for batch in database.batches(family) if digest else ():
+            read.update(batch)
+    except CorruptionError as damage:
+        error = damage.message
+    is_counted = digest and error is None
+    return FamilyReport(
+        name=family,
+        records=read.records if is_counted else database.estimated_records(family),
+        exact=is_counted,
+        record_bytes=read.size if is_counted else None,
+        digest=str(read) if is_counted else None,
+        comparator=None if options is None else options.comparator,
+        merge_operator=None if options is None else options.merge_operator,
+        compression=None if options is None else options.compression,
+        format_version=None if options is None else options.format_version,
+        samples=samples,
+        entries=entries,
+        error=error,
+    )
+
+
+def _show(key: bytes, value: bytes) -> RecordShown:
+    return RecordShown(key=shown(key), value=shown(value))
+
+
+def _first(database: Database, family: str, count: int) -> Iterator[tuple[bytes, bytes]]:
+    """Raises CorruptionError where fewer came than there are (I4)."""
+    records = (record for batch in database.batches(family) for record in zip(batch.keys, batch.values, strict=True))
+    return islice(records, count)

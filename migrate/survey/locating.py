@@ -1,0 +1,83 @@
+"""From any directory of an application to the one that a spec names, where that is unambiguous."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from migrate.errors import RefusedError, SpecError
+from migrate.stores.layout import is_rocksdb
+from migrate.survey.kafka_streams import SYSTEM, application_around, parts_of
+from migrate.survey.other_systems import recognise_around
+from migrate.survey.own_folders import migration_around
+from migrate.survey.walking import Found, walk
+
+_NAME_IT = "name the application's state directory, <state.dir>/<application.id>, or one RocksDB directory"
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """What [source] names."""
+
+    path: Path
+    store: str | None
+    """The one that the directory itself says; None: it may be any, or `path` is one RocksDB directory."""
+    system: str | None
+    """The owning system; None: no name tells it."""
+    note: str = ""
+    """What was found in place of the directory that was named."""
+
+
+def locate(path: Path, *, store: str | None, is_lone: bool) -> Located:
+    """`is_lone`: the directory is to be taken as one RocksDB directory, whatever is around it.
+
+    Raises RefusedError, which says what to name; SpecError where the directory is another store's than `store`.
+    """
+    if not path.is_dir():
+        raise RefusedError(f"{path} {'is not a directory' if path.exists() else 'does not exist'}", hint=_NAME_IT)
+    root = path.resolve()
+    if is_lone:
+        return Located(root, None, None)
+    if (home := migration_around(root)) is not None:
+        raise RefusedError(f"{path} is Stateferry's own: the folder of the migration {home.name}", hint=_NAME_IT)
+    if (application := application_around(root)) is not None:
+        return _in_application(root, application, store)
+    if is_rocksdb(root):
+        around = recognise_around(root)
+        return Located(root, None, None, note="" if around is None else around.sentence)
+    return _below(path, walk(root, is_part=False))
+
+
+def _in_application(root: Path, application: Path, store: str | None) -> Located:
+    if root == application:
+        return Located(root, None, SYSTEM)
+    stores = {part.store for part in parts_of(application) if part.directory == root or root in part.directory.parents}
+    inside = root.relative_to(application)
+    named = inside.name if "rocksdb" in inside.parts[:-1] else None
+    own = next(iter(stores)) if len(stores) == 1 and (named is not None or _is_segmented(root)) else None
+    if own is not None and store not in (None, own):
+        raise SpecError(
+            f"{root} is of the store {own!r}, and --store says {store!r}",
+            hint=f"leave one of them out, or name the application's directory {application}",
+        )
+    note = f"{inside} is part of the application {application.name}, all of whose tasks have to be migrated together"
+    return Located(application, own, SYSTEM, note=note)
+
+
+def _is_segmented(root: Path) -> bool:
+    return root.parent.name != "rocksdb" and root.name != "rocksdb" and any(root.glob(f"{root.name}[.:-]*"))
+
+
+def _below(path: Path, found: Found) -> Located:
+    if len(found.applications) == 1:
+        application = found.applications[0]
+        return Located(application, None, SYSTEM, note=f"the one application below {path} is {application.name}")
+    if found.applications:
+        names = ", ".join(str(path / folder.relative_to(path.resolve())) for folder in found.applications)
+        raise RefusedError(f"{path} holds several applications", hint=f"name one: {names}")
+    if found.others:
+        hint = "`stateferry formats` lists what can be; a RocksDB directory alone can be migrated as rocksdb.raw"
+        raise RefusedError(f"{found.others[0].path}: {found.others[0].sentence}", hint=hint)
+    databases = [str(path / folder.relative_to(path.resolve())) for folder in found.databases[:8]]
+    hint = f"name one of the RocksDB directories below: {', '.join(databases)}" if databases else _NAME_IT
+    raise RefusedError(f"{path} is neither an application's state directory nor a RocksDB directory", hint=hint)

@@ -1,0 +1,161 @@
+"""Systems whose state cannot be migrated yet, recognised by the names of files and column families alone.
+
+Streamiz     <StateDir>/<application>/0-0/rocksdb/<store>          tasks are written with a hyphen
+Quix         <state_dir>/<group>/<store>/<stream>/<partition>      RocksDB directories named by a number
+Faust        <datadir>/v<version>/tables/<table>-<partition>.db
+Spark        <checkpoint>/state/<operator>/<partition>/[<store>/]  <version>.zip|.changelog or .delta|.snapshot
+Delta        <table>/_delta_log/<version>.json
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from pathlib import Path
+
+from migrate.errors import RefusedError
+from migrate.stores.layout import is_rocksdb
+from migrate.stores.options_file import read_options
+from migrate.survey.folder import Folder
+from migrate.survey.report import PlaceReport
+
+_STREAMIZ_PROCESS = "streamiz-process-metadata"
+_STREAMIZ_TASK = re.compile(r"\d+-\d+")
+_FAUST_TABLE = re.compile(r"(.+)-(\d+)\.db")
+_SPARK_VERSION = re.compile(r"\d+(_[0-9a-f-]+)?\.(zip|changelog|delta|snapshot)")
+_SPARK_LEVELS = ("state of one store partition", "state of one operator", "state of all operators")
+_DELTA_VERSION = re.compile(r"\d{20}\.(json|checkpoint.*)")
+_QUIX_FAMILY = "__metadata__"
+_NOT_YET = "this version cannot migrate it"
+
+
+def recognise(folder: Folder) -> PlaceReport | None:
+    """Whose directory it is; None: no name here says so."""
+    for known in (_streamiz, _faust, _spark, _delta, _quix):
+        with suppress(PermissionError):  # of a directory below, which is told of when it is its turn
+            if (place := known(folder)) is not None:
+                return place
+    return None
+
+
+def holds_databases(place: PlaceReport) -> bool:
+    """Whether there are RocksDB directories to look for below."""
+    return place.system not in ("spark", "delta")
+
+
+def recognise_around(path: Path) -> PlaceReport | None:
+    """Whose store a RocksDB directory is, by the directories above it."""
+    table = _FAUST_TABLE.fullmatch(path.name)
+    if table is not None and path.parent.name == "tables":
+        sentence = f"Faust: partition {table[2]} of the table {table[1]}, {_NOT_YET}"
+        return PlaceReport(path=path, system="faust", is_certain=True, can_be_migrated=False, sentence=sentence)
+    if path.parent.name == "rocksdb" and _STREAMIZ_TASK.fullmatch(path.parent.parent.name):
+        sentence = f"Streamiz: store {path.name}, task {path.parent.parent.name}, {_NOT_YET}"
+        return PlaceReport(path=path, system="streamiz", is_certain=True, can_be_migrated=False, sentence=sentence)
+    return _quix_place(path, [path]) if path.name.isdecimal() else None
+
+
+def _streamiz(folder: Folder) -> PlaceReport | None:
+    tasks = [name for name in folder.folders if _STREAMIZ_TASK.fullmatch(name)]
+    tasks = [name for name in tasks if {"rocksdb", ".checkpoint"} & _names(folder.inside(name))]
+    if not tasks and _STREAMIZ_PROCESS not in folder.files:
+        return None
+    sentence = f"Streamiz: the state directory of the application {folder.path.name}, {_NOT_YET}"
+    if not tasks:
+        sentence = f"Streamiz: a state directory, {_NOT_YET}"
+    return PlaceReport(path=folder.path, system="streamiz", is_certain=True, can_be_migrated=False, sentence=sentence)
+
+
+def _faust(folder: Folder) -> PlaceReport | None:
+    if folder.path.name != "tables":
+        return None
+    tables = {match[1] for name in folder.folders if (match := _FAUST_TABLE.fullmatch(name))}
+    if not tables:
+        return None
+    sentence = f"Faust: the tables {', '.join(sorted(tables))} of {folder.path.parent.name}, {_NOT_YET}"
+    return PlaceReport(path=folder.path, system="faust", is_certain=True, can_be_migrated=False, sentence=sentence)
+
+
+def _spark(folder: Folder) -> PlaceReport | None:
+    if {"state", "offsets", "commits"} <= {*folder.folders} and _spark_level(folder.inside("state")) is not None:
+        what, state = "a query's checkpoint", folder.inside("state")
+    elif (level := _spark_level(folder)) is not None:
+        what, state = _SPARK_LEVELS[level], folder
+    else:
+        return None
+    sentence = f"Spark Structured Streaming: {what}, {_provider(state)}; {_NOT_YET}"
+    return PlaceReport(path=folder.path, system="spark", is_certain=True, can_be_migrated=False, sentence=sentence)
+
+
+def _spark_level(folder: Folder, level: int = 0) -> int | None:
+    """How far above the files of versions it stands, through directories with numbers for names."""
+    if _version_files(folder):
+        return level
+    if level == len(_SPARK_LEVELS) - 1:
+        return None
+    below = [folder.inside(name) for name in folder.folders if name.isdecimal()]
+    return next((found for inside in below if (found := _spark_level(inside, level + 1)) is not None), None)
+
+
+def _version_files(folder: Folder) -> list[str]:
+    """Of the store `default`, which lies here, and of others, which have a directory of their own."""
+    found = [name for name in folder.files if _SPARK_VERSION.fullmatch(name)]
+    if found or not folder.path.name.isdecimal():
+        return found
+    named = [folder.inside(name) for name in folder.folders if not name.isdecimal() and not name.startswith("_")]
+    return [name for store in named for name in store.files if _SPARK_VERSION.fullmatch(name)]
+
+
+def _provider(folder: Folder) -> str:
+    files = _all_version_files(folder)
+    endings = {name.rpartition(".")[2] for name in files}
+    if endings <= {"zip", "changelog"}:
+        return "kept by its RocksDB state store provider"
+    if endings <= {"delta", "snapshot"}:
+        return "kept by its HDFS state store provider"
+    return "kept by both of its state store providers, which is ambiguous"
+
+
+def _all_version_files(folder: Folder) -> list[str]:
+    below = [folder.inside(name) for name in folder.folders if name.isdecimal()]
+    return _version_files(folder) + [name for inside in below for name in _all_version_files(inside)]
+
+
+def _delta(folder: Folder) -> PlaceReport | None:
+    if "_delta_log" not in folder.folders:
+        return None
+    if not any(_DELTA_VERSION.fullmatch(name) for name in folder.inside("_delta_log").files):
+        return None
+    sentence = f"a Delta table, {_NOT_YET}"
+    return PlaceReport(path=folder.path, system="delta", is_certain=True, can_be_migrated=False, sentence=sentence)
+
+
+def _quix(folder: Folder) -> PlaceReport | None:
+    numbered = [folder.path / name for name in folder.folders if name.isdecimal() and is_rocksdb(folder.path / name)]
+    return _quix_place(folder.path, numbered) if numbered else None
+
+
+def _quix_place(path: Path, directories: list[Path]) -> PlaceReport:
+    """Its column family for offsets is a name that nobody else gives; without it the numbers prove nothing."""
+    is_certain = any(_QUIX_FAMILY in _families(directory) for directory in directories)
+    stream = directories[0].parent
+    if is_certain:
+        sentence = f"Quix Streams: the store {stream.parent.name} of the stream {stream.name}, {_NOT_YET}"
+    else:
+        sentence = (
+            "ambiguous: RocksDB directories named by numbers, as Quix Streams names a store's partitions, but none has "
+            f"its column family {_QUIX_FAMILY}; each can be migrated as a RocksDB directory of its own"
+        )
+    return PlaceReport(
+        path=path, system="quix-streams", is_certain=is_certain, can_be_migrated=not is_certain, sentence=sentence
+    )
+
+
+def _families(directory: Path) -> set[str]:
+    with suppress(RefusedError, OSError):
+        return set(read_options(directory))
+    return set()
+
+
+def _names(folder: Folder) -> set[str]:
+    return {*folder.folders, *folder.files}

@@ -1,0 +1,91 @@
+"""Our own folders: a work_dir's migrations, as their plans and ledgers tell, and what lies in them."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from pathlib import Path
+
+from migrate.errors import MigrationError
+from migrate.ledger import read_ledger
+from migrate.ledger_status import state_of
+from migrate.plan_model import load_plan
+from migrate.progress_state import pending_chunks, receipts_of, totals_of
+from migrate.survey.folder import Folder
+from migrate.survey.report import MigrationReport
+
+_PLAN = re.compile(r"plan-\d{4,}\.json")
+_ROLES = {
+    "snapshot": "the snapshot that a run converts",
+    "new": "a new store, which no application uses",
+    "old": "the old store, kept until `finalize`",
+}
+
+
+def is_migration(folder: Folder) -> bool:
+    """A migration's own folder: it holds a plan, a ledger or a snapshot of ours."""
+    is_planned = any(_PLAN.fullmatch(name) for name in folder.files)
+    if "ledger" in folder.folders and (is_planned or "run.lock" in folder.files):
+        return True
+    with suppress(PermissionError):
+        return "snapshot" in folder.folders and "snapshot.json" in folder.inside("snapshot").files
+    return False
+
+
+def migration_around(path: Path) -> Path | None:
+    """The migration's folder that `path` is, or lies in."""
+    for folder in (path, *path.parents[:6]):
+        with suppress(OSError):
+            if is_migration(Folder(folder)):
+                return folder
+    return None
+
+
+def role_in(home: Path, directory: Path) -> str:
+    """What a RocksDB directory in a migration's folder is."""
+    place, *rest = directory.relative_to(home).parts
+    if place == "new":
+        rest = rest[1:]  # the run's id
+    if place.startswith("snapshot-"):
+        return "an unfinished snapshot, which the next run removes"
+    what = _ROLES.get(place)
+    return "" if what is None else f"migration {home.name}: {what}, {'/'.join(rest)}"
+
+
+def migration_report(home: Path) -> MigrationReport:
+    """Where a migration stands, from its folder alone; what cannot be read is said in `error`."""
+    snapshot = home / "snapshot"
+    found = MigrationReport(
+        path=home, name=home.name, state="snapshot taken", snapshot=snapshot if snapshot.is_dir() else None
+    )
+    try:
+        return _with_progress(found)
+    except MigrationError as error:
+        return found.model_copy(update={"state": None, "error": error.message})
+
+
+def _with_progress(found: MigrationReport) -> MigrationReport:
+    plan = load_plan(found.path)
+    if plan is None:
+        state = "not started" if found.snapshot is None else found.state
+        return found.model_copy(update={"state": state})
+    rows = read_ledger(found.path)
+    receipts = receipts_of(rows, found.path)
+    left = pending_chunks(plan, receipts)
+    return found.model_copy(
+        update={
+            "state": state_of(plan, rows, found.path, is_rewritten=not left),
+            "chunks_planned": len(plan.chunks),
+            "chunks_left": len(left),
+            "records_in": totals_of(receipts).records_in,
+            "store_partitions": tuple(partition.id for partition in plan.store_partitions),
+            "last_commit_ms": max((row.committed_at_ms for row in rows), default=None),
+        }
+    )
+
+
+def migration_sentence(found: MigrationReport) -> str:
+    """What it is, in one line."""
+    if found.state is None:
+        return f"Stateferry: the folder of the migration {found.name}, whose state cannot be read"
+    return f"Stateferry: the folder of the migration {found.name}, {found.state}"
