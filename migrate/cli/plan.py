@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from migrate.cli.errors import finish
@@ -37,17 +35,18 @@ def plan(spec: str, *, page: str | None, full: bool, sample: int, seed: int, slo
     def work() -> int:
         from migrate.cli.show_plan import counting, show_plan
         from migrate.dry_run.dry_run import plan as look
+        from migrate.page.writing import page_path, write_page
         from migrate.spec import load_spec
 
         output, loaded = current_output(), load_spec(spec)
+        file = None if page is None else page_path(page)
         with counting(output) as listener:
             report = look(loaded, full=full, sample=sample, seed=seed, slots=slots, on_event=listener)
         output.show(report, show_plan)
-        if page is not None:
+        if file is not None:
             from migrate.page.dry_run_page import dry_run_page
-            from migrate.page.writing import write_page
 
-            write_page(Path(page), dry_run_page(report))
+            write_page(file, dry_run_page(report))
         return report.verdict.exit_code
 
     finish(work)

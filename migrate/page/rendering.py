@@ -1,0 +1,44 @@
+"""Templates to pages. Everything that a report says is escaped, and what cannot be seen in it made visible."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from migrate.page import dump, words
+
+
+def render(template: str, **content: object) -> str:
+    """A page that stands by itself."""
+    return _environment().get_template(template).render(**content)
+
+
+def tool_version() -> str:
+    """Of the stateferry that makes the page."""
+    try:
+        return version("stateferry")
+    except PackageNotFoundError:
+        return "of a source tree"
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("migrate.page", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    named = (words.number, words.size, words.duration, words.rate, words.share, words.moment, words.plural)
+    environment.filters.update({function.__name__: function for function in named})
+    environment.globals.update(plain_dump=dump.plain, marked_dump=dump.marked)
+    return environment
+
+
+def _finalize(value: object) -> object:
+    return value if isinstance(value, Markup) else words.visible(str(value))

@@ -1,0 +1,90 @@
+"""Numbers, times and bytes as a person reads them."""
+
+from __future__ import annotations
+
+import time
+import unicodedata
+
+_UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
+_JOINERS = "\u200c\u200d"
+"""They shape the letters beside them, in Persian or Hindi, and are text as much as these."""
+
+
+def number(of: int) -> str:
+    """1,234,567."""
+    return f"{of:,}"
+
+
+def size(number: float) -> str:
+    """Bytes, in three digits or so: "12.4 GiB"."""
+    if abs(number) < 1024:
+        return f"{number:,.0f} B"
+    for unit in _UNITS:
+        number /= 1024
+        if abs(number) < 999.5 or unit == _UNITS[-1]:
+            break
+    digits = 0 if abs(number) >= 99.95 else 1
+    return f"{number:,.{digits}f} {unit}"
+
+
+def duration(seconds: float) -> str:
+    """Its two largest units: "2 h 5 min"."""
+    if seconds <= 0:
+        return "0 s"
+    if seconds < 0.0995:
+        return f"{seconds * 1000:,.0f} ms"
+    if seconds < 9.95:
+        return f"{seconds:,.1f} s"
+    whole = round(seconds)
+    for length, unit, smaller_length, smaller in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= length:
+            rest = whole % length // smaller_length
+            return f"{whole // length:,} {unit}" + (f" {rest} {smaller}" if rest else "")
+    return f"{whole} s"
+
+
+def rate(per_second: float) -> str:
+    """Records per second."""
+    return f"{per_second:,.0f} records/s" if per_second >= 10 else f"{per_second:,.2g} records/s"
+
+
+def share(part: float) -> str:
+    """A part of 1 in percent; never 0 % nor 100 % of what is not quite that."""
+    percent = 100 * part
+    if 0 < percent < 0.05:
+        return "< 0.1 %"
+    if 99.95 <= percent < 100:
+        return "> 99.9 %"
+    return f"{percent:.0f} %" if percent in (0, 100) else f"{percent:.1f} %"
+
+
+def moment(milliseconds: int) -> str:
+    """Milliseconds since the epoch, in UTC: a page is read elsewhere than where it was made."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(milliseconds / 1000))
+    except (OverflowError, ValueError, OSError):
+        return f"{milliseconds} ms since 1970"
+
+
+def plural(number: int, one: str, many: str = "") -> str:
+    """The number and the word: "1 chunk", "2,000 chunks"."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def visible(text: str) -> str:
+    """The text with what cannot be seen made visible: controls, marks that turn the direction, halves of characters."""
+    if text.isprintable():
+        return text
+    return "".join(map(_visible, text))
+
+
+def _visible(character: str) -> str:
+    if character in "\n\t" or character in _JOINERS:
+        return character
+    category = unicodedata.category(character)
+    if category == "Cc":
+        code = ord(character)
+        return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else f"\u27e8{code:02X}\u27e9"
+    if category in ("Cf", "Cs", "Cn", "Zl", "Zp"):
+        return f"\u27e8U+{ord(character):04X}\u27e9"
+    return character
