@@ -1,7 +1,7 @@
 # Needs make, Python 3.11 or newer, and the network for the first `make setup`.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup check test test-fast test-kill test-lazy test-mutants demo demo-lazy bench package clean
+.PHONY: help setup check test test-fast test-kill test-lazy test-mutants demo demo-lazy bench docs-cli package clean
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -68,6 +68,9 @@ demo-lazy: setup ## upgrade a processor on its own state while it runs, kill it 
 
 bench: setup ## measure
 	$(WITH_JAVA) $(PYTHON) -m benchmarks
+
+docs-cli: setup ## write docs/cli.md and docs/json.md from the commands and the reports
+	$(PYTHON) -m tests.cli.reference
 
 package: setup ## write dist/stateferry.zip, for spark-submit --py-files
 	rm -rf build/lib build/bdist.* build/wheel

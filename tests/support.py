@@ -244,8 +244,10 @@ def small_disk(path: Path, size: str) -> Iterator[Path]:
     )
     if done.returncode != 0:
         pytest.skip(f"this process may not mount a disk: {done.stderr.decode().strip()}")
-    yield path
-    subprocess.run(["umount", path], check=True)
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", path], check=True)
 
 
 def flip_byte(file: Path, at: int) -> None:

@@ -184,7 +184,7 @@ def listener(event):
         reached.append(event)
         exec({code!r}, {{}})
 @contextlib.contextmanager
-def progress(*, quiet):
+def progress(output):
     yield listener
 migrate.cli.progress.progress = progress
 """

@@ -124,16 +124,3 @@ def test_every_command_has_help_with_an_example_and_is_in_the_readme(name: str) 
     assert f"stateferry {name}" in command.help
     assert f"stateferry {name}" in (ROOT / "README.md").read_text()
     assert all(not isinstance(option, click.Option) or option.help for option in command.params)
-
-
-def test_help_imports_nothing_heavy() -> None:
-    code = (
-        "import sys\n"
-        "from click.testing import CliRunner\n"
-        "from migrate.cli import main\n"
-        "assert CliRunner().invoke(main, ['--help']).exit_code == 0\n"
-        "heavy = ('pyspark', 'deltalake', 'rocksdict', 'pyarrow', 'rich', 'pydantic')\n"
-        "print([name for name in heavy if name in sys.modules])\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

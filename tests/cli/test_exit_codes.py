@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from migrate.cli.errors import exit_code_of
+from migrate.cli.options import Output
 from migrate.errors import ExitCode, InterruptedMigrationError, MigrationError
 
 
@@ -16,11 +17,11 @@ def _kinds(kind: type[MigrationError] = MigrationError) -> Iterator[type[Migrati
         yield from _kinds(narrower)
 
 
-def _code_of(error: BaseException) -> ExitCode:
+def _code_of(error: BaseException) -> int:
     def command() -> None:
         raise error
 
-    return exit_code_of(command, debug=False)
+    return exit_code_of(command, Output())
 
 
 @pytest.mark.parametrize("kind", list(_kinds()))
@@ -42,4 +43,4 @@ def test_anything_else_is_a_bug(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_only_what_ends_by_itself_is_done() -> None:
-    assert exit_code_of(lambda: None, debug=False) is ExitCode.DONE
+    assert exit_code_of(lambda: None, Output()) is ExitCode.DONE

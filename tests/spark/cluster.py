@@ -18,8 +18,13 @@ _PATIENCE = 60
 
 
 @contextmanager
-def standalone_cluster(folder: Path, hosts: Sequence[str] = ("127.0.0.1",), *, cores: int = 2) -> Iterator[str]:
-    """The master's URL, once every worker is registered; logs and the workers' folders go to `folder`."""
+def standalone_cluster(
+    folder: Path, hosts: Sequence[str] = ("127.0.0.1",), *, cores: int = 2, prefix: Sequence[str] = ()
+) -> Iterator[str]:
+    """The master's URL, once every worker is registered; logs and the workers' folders go to `folder`.
+
+    `prefix`: a command that starts the last worker's.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as processes:
         log = folder / "master.log"
@@ -28,16 +33,19 @@ def standalone_cluster(folder: Path, hosts: Sequence[str] = ("127.0.0.1",), *, c
         logs = [folder / f"worker-{host}.log" for host in hosts]
         for host, log in zip(hosts, logs, strict=True):
             limits = ["--cores", str(cores), "--memory", "1g", "--work-dir", str(folder / f"work-{host}")]
-            processes.enter_context(_daemon("worker.Worker", ["--host", host, *limits, url], log, host))
+            before = prefix if host == hosts[-1] else ()
+            processes.enter_context(_daemon("worker.Worker", ["--host", host, *limits, url], log, host, before))
         for log in logs:
             _wait_for(log, "(Successfully registered)")
         yield url
 
 
 @contextmanager
-def _daemon(kind: str, arguments: list[str], log: Path, host: str = "127.0.0.1") -> Iterator[None]:
+def _daemon(
+    kind: str, arguments: list[str], log: Path, host: str = "127.0.0.1", prefix: Sequence[str] = ()
+) -> Iterator[None]:
     ports = ["--port", "0", "--webui-port", "0"]
-    command = [str(_SPARK_CLASS), f"org.apache.spark.deploy.{kind}", *ports, *arguments]
+    command = [*prefix, str(_SPARK_CLASS), f"org.apache.spark.deploy.{kind}", *ports, *arguments]
     environment = job_environment() | {"SPARK_NO_DAEMONIZE": "1", "SPARK_LOCAL_IP": host}
     with log.open("wb") as out:
         process = subprocess.Popen(command, env=environment, stderr=out)

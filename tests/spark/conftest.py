@@ -36,6 +36,13 @@ class Job:
     def report(self) -> dict[str, Any]:
         return dict(json.loads(self.output))
 
+    @property
+    def message(self) -> str:
+        """What it says went wrong, and what to do: in the document too, which is all there is under spark-submit."""
+        error = self.report["error"]
+        assert error["exit_code"] == self.exit_code
+        return f"{error['message']}\n  next: {error['next']}"
+
 
 def job_environment() -> dict[str, str]:
     """Dependencies by PYTHONPATH and the base Python: the editable install of this project is not on the path."""

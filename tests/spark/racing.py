@@ -19,6 +19,7 @@ import click
 
 from migrate import runner
 from migrate.cli.errors import exit_code_of
+from migrate.cli.options import Output
 from migrate.events import Event, Listener
 from migrate.spec import load_spec
 
@@ -60,7 +61,7 @@ def main(spec_path: str, marks: Path, name: str, at: str, times: int, *, on_spar
         runner.run_with(opener, load_spec(spec_path), on_event=_waiting_at(at, times, marks / name))
 
     with patch("migrate.runner.one_run_at_a_time", _no_lock):
-        sys.exit(exit_code_of(work, debug=True))
+        sys.exit(exit_code_of(work, Output(debug=True)))
 
 
 if __name__ == "__main__":

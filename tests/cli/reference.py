@@ -1,0 +1,130 @@
+"""docs/cli.md and docs/json.md, from the commands and the reports themselves: `make docs-cli` writes them anew."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+
+from migrate.cli.job import main as job
+from migrate.cli.main import main
+from migrate.cli.options import common_options
+from migrate.errors import ExitCode
+from tests.cli.check_names import all_checks
+from tests.cli.json_reference import json_page
+
+DOCS = Path(__file__).parents[2] / "docs"
+MADE = "<!-- Made from the code by `make docs-cli`. Change the code, not this page. -->"
+CODES = {
+    ExitCode.DONE: "done",
+    ExitCode.BUG: "a bug: standard error has the trace; report it",
+    ExitCode.USAGE: "the command line or the spec cannot be understood",
+    ExitCode.FAILED: "a chunk failed, or too many records were rejected: mend it, then run the same command again",
+    ExitCode.MISMATCH: "verification found a difference: nothing was published or cut over",
+    ExitCode.INTERRUPTED: "interrupted, or the time budget is used up: run the same command again to resume",
+    ExitCode.REFUSED: "refused before anything was written that matters: do what `next:` says",
+}
+_STREAMS = """\
+Reports go to standard output, everything else to standard error. With `--json` standard output holds one
+JSON document and nothing else, also where the command fails ([json.md](json.md)); where both streams are one (`2>&1`,
+and always under spark-submit) that document is all there is. Colours and bars appear on a terminal alone; elsewhere
+lines are as long as `COLUMNS` says, else 120."""
+_ABOUT_CHECKS = """\
+What `plan`, `doctor` and `run` check, by the names that their JSON has. `run` stops at the first that fails;
+`plan` and `doctor` go on, and name the fix of each. Those of Spark are `doctor`'s alone."""
+
+
+def pages() -> dict[Path, str]:
+    """What should stand in each file."""
+    return {DOCS / "cli.md": cli_page(), DOCS / "json.md": f"{MADE}\n\n{json_page()}"}
+
+
+def cli_page() -> str:
+    parts = [
+        f"{MADE}\n\n# The commands\n\n{_lead(main)}",
+        "`stateferry VERB --help` says the same on the terminal. SPEC is the migration's TOML file "
+        "([operations.md](operations.md#the-spec)).",
+        _contents(),
+        "## Options of every verb\n\nBefore the verb's name or after it.\n\n" + _options(common_options()),
+        _STREAMS,
+        *_verbs(),
+        f"## spark-submit jobs/migrate_job.py\n\n{_body(job)}",
+        "## Exit codes\n\nAn incomplete run never exits with 0.\n\n" + _exit_codes(),
+        f"## Checks\n\n{_ABOUT_CHECKS}\n\n{_checks()}",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _contents() -> str:
+    rows = ["| verb | does |", "|---|---|"]
+    rows += [
+        f"| [`{_call(name)}`](#stateferry-{name}) | {_sentence(main.commands[name])} |"
+        for names in main.sections.values()
+        for name in names
+    ]
+    return "\n".join(rows)
+
+
+def _verbs() -> Iterator[str]:
+    for title, names in main.sections.items():
+        yield f"## {title}"
+        for name in names:
+            yield f"### stateferry {name}\n\n{_body(main.commands[name])}"
+
+
+def _body(command: click.Command) -> str:
+    common = {name for option in common_options() for name in option.opts}
+    own = [option for option in command.params if isinstance(option, click.Option) and common.isdisjoint(option.opts)]
+    parts = [_lead(command), f"```console\n{_examples(command)}\n```"]
+    return "\n\n".join([*parts, _options(own)] if own else parts)
+
+
+def _paragraphs(command: click.Command) -> list[str]:
+    return inspect.cleandoc(command.help or "").split("\n\n")
+
+
+def _lead(command: click.Command) -> str:
+    told = [" ".join(paragraph.split()) for paragraph in _paragraphs(command) if not paragraph.startswith("\b")]
+    return "\n\n".join(told)
+
+
+def _examples(command: click.Command) -> str:
+    blocks = [paragraph for paragraph in _paragraphs(command) if paragraph.startswith("\b")]
+    return "\n".join(f"$ {line}" for block in blocks for line in block.splitlines()[1:])
+
+
+def _sentence(command: click.Command) -> str:
+    return " ".join(_paragraphs(command)[0].split())
+
+
+def _call(name: str) -> str:
+    arguments = [option.make_metavar(click.Context(main)) for option in main.commands[name].params[:1]]
+    return " ".join(["stateferry", name, *(text for text in arguments if text and not text.startswith("-"))])
+
+
+def _options(options: Iterable[click.Option]) -> str:
+    rows = ["| option | |", "|---|---|"]
+    for option in options:
+        takes = "" if option.is_flag or option.count else f" {option.make_metavar(click.Context(main))}"
+        default = f" Default: `{option.default}`." if option.show_default else ""
+        names = ", ".join(f"`{name}{takes}`" for name in option.opts)
+        rows.append(f"| {names} | {option.help}{default} |".replace("[full|digest]", "full\\|digest"))
+    return "\n".join(rows)
+
+
+def _exit_codes() -> str:
+    return "\n".join(["| code | means |", "|---|---|", *(f"| {int(code)} | {CODES[code]} |" for code in ExitCode)])
+
+
+def _checks() -> str:
+    return "\n".join(
+        ["| name | what is so where it passes |", "|---|---|", *(f"| `{n}` | {c} |" for n, c in all_checks())]
+    )
+
+
+if __name__ == "__main__":
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
+        print(path)

@@ -1,0 +1,55 @@
+"""docs/cli.md and docs/json.md say what the code does: `make docs-cli` writes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from migrate.checks import CheckReport
+from migrate.cli.main import main
+from migrate.doctoring import doctor
+from migrate.errors import ExitCode
+from tests.cli.check_names import all_checks
+from tests.cli.json_reference import in_words, reports
+from tests.cli.reference import CODES, DOCS, pages
+from tests.support import copy_fixture, kafka_spec
+
+
+@pytest.mark.parametrize("page", ["cli.md", "json.md"])
+def test_the_reference_is_up_to_date(page: str) -> None:
+    assert (DOCS / page).read_text(encoding="utf-8") == pages()[DOCS / page], "run: make docs-cli"
+
+
+@pytest.mark.parametrize("verb", sorted(main.commands))
+def test_every_verb_has_its_examples_there(verb: str) -> None:
+    page = (DOCS / "cli.md").read_text(encoding="utf-8")
+    section = page.partition(f"\n### stateferry {verb}\n")[2].partition("\n## ")[0]
+    assert f"\n$ stateferry {verb} " in section or f"\n$ stateferry {verb}\n" in section
+
+
+def test_every_exit_code_is_told() -> None:
+    assert CODES.keys() == set(ExitCode)
+
+
+def test_every_check_of_a_report_is_told(tmp_path: Path) -> None:
+    told = dict(all_checks())
+    seen: list[CheckReport] = []
+    for snapshot in ("live", "snapshot"):
+        spec = kafka_spec(
+            tmp_path / snapshot, copy_fixture(tmp_path / snapshot), run={"source": snapshot}, target={"path": None}
+        )
+        seen += doctor(spec).checks
+    assert len(seen) > 40
+    assert [check.name for check in seen if told.get(check.name) != check.claim] == []
+
+
+def test_every_report_that_is_printed_is_told() -> None:
+    page = (DOCS / "json.md").read_text(encoding="utf-8")
+    assert len(reports()) > 8
+    assert [report for report in reports() if f"\n### {report.__name__}\n" not in page] == []
+
+
+def test_a_field_without_a_word_for_its_type_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        in_words(complex)
