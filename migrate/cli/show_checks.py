@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import groupby
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from migrate.checks import CheckReport
+from migrate.checks import CheckReport, Outcome
 from migrate.cli.console import wrap
 from migrate.cli.options import Output
 from migrate.doctoring import DoctorReport
 
-_MARKS = {
+_MARKS: dict[Outcome, tuple[str, str]] = {
     "ok": ("ok", "green"),
     "warning": ("warning", "yellow"),
     "waiting": ("waiting", "yellow"),
@@ -32,20 +33,34 @@ def show_doctor(report: DoctorReport, output: Output) -> None:
 
 
 def print_checks(checks: Iterable[CheckReport], console: Console, output: Output) -> None:
-    """One after the other; what each that passed has seen is told with --verbose."""
-    for check in checks:
-        mark, style = _MARKS[check.outcome]
-        reason = f"  ({check.detail})" if check.outcome == "not run" else ""
-        row = Table.grid()
-        row.add_column(width=_INDENT)
-        row.add_column()
-        row.add_row(Text(mark, style), Text.assemble(check.claim, (f"  {check.name}{reason}", "dim")))
-        console.print(row)
-        is_well = check.outcome in ("ok", "not run")
-        if check.detail and (not is_well or (check.outcome == "ok" and output.verbosity)):
-            _print_below(check.detail, console)
-        if check.fix and not is_well:
-            _print_below(f"fix: {check.fix}", console)
+    """One after the other; what each that passed has seen is told with --verbose.
+
+    Those that were not run, for one reason, are one line.
+    """
+    for reason, group in groupby(checks, key=lambda check: check.detail if check.outcome == "not run" else None):
+        if reason is not None and not output.verbosity:
+            names = ", ".join(check.name for check in group)
+            _print_row(console, "not run", Text(f"{names}  ({reason})", "dim"))
+            continue
+        for check in group:
+            _print_check(check, console, output)
+
+
+def _print_check(check: CheckReport, console: Console, output: Output) -> None:
+    is_well = check.outcome in ("ok", "not run")
+    _print_row(console, check.outcome, Text.assemble(check.claim, (f"  {check.name}", "dim")))
+    if check.detail and (not is_well or output.verbosity):
+        _print_below(check.detail, console)
+    if check.fix and not is_well:
+        _print_below(f"fix: {check.fix}", console)
+
+
+def _print_row(console: Console, outcome: Outcome, text: Text) -> None:
+    row = Table.grid()
+    row.add_column(width=_INDENT)
+    row.add_column()
+    row.add_row(Text(*_MARKS[outcome]), text)
+    console.print(row)
 
 
 def _print_below(text: str, console: Console) -> None:
