@@ -11,9 +11,9 @@ from rich.text import Text
 
 from migrate.cli.options import Output
 from migrate.cli.show_checks import print_checks
-from migrate.cli.words import bytes_in_words, count_in_words, moment, seconds_in_words
 from migrate.dry_run.report import BeforeAfter, Cost, DatabaseFound, DryRunReport, Found, RejectReason, Sizes, Tried
 from migrate.events import Event, Listener, ignore
+from migrate.words import duration, moment, plural, size
 
 _MOST_PARTITIONS = 8
 _LABEL = 16
@@ -74,8 +74,8 @@ def _found(found: Found) -> Rows:
     compressions = sorted({name for database in found.databases for name in database.compressions})
     newest = max((database.newest_file_ms or 0 for database in found.databases), default=0)
     return {
-        "records": f"{_records(found)} in {count_in_words(found.store_partitions, 'store partition')}",
-        "size": f"{bytes_in_words(found.size)} on disk, {bytes_in_words(found.record_bytes)} of keys and values",
+        "records": f"{_records(found)} in {plural(found.store_partitions, 'store partition')}",
+        "size": f"{size(found.size)} on disk, {size(found.record_bytes)} of keys and values",
         "keys": _sizes(found.key_sizes),
         "values": _sizes(found.value_sizes),
         "written by": "\n".join(owners),
@@ -112,7 +112,7 @@ def _partitions(console: Console, found: Found, *, is_whole: bool) -> None:
         name = (
             database.store_partition if database.database == "." else f"{database.store_partition} {database.database}"
         )
-        line = f"  {name:<{_LABEL}}{exact}{records:,} records, {bytes_in_words(database.size)}"
+        line = f"  {name:<{_LABEL}}{exact}{records:,} records, {size(database.size)}"
         console.print(Text("; ".join([line, *positions])), soft_wrap=True)
         for family in database.families:
             for entry in family.entries if is_whole else ():
@@ -176,20 +176,20 @@ def _example(console: Console, example: BeforeAfter) -> None:
 
 def _cost(cost: Cost) -> Rows:
     rate = cost.records_per_second
-    median, biggest = bytes_in_words(cost.median_chunk), bytes_in_words(cost.biggest_chunk)
+    median, biggest = size(cost.median_chunk), size(cost.biggest_chunk)
     done = f"; {cost.chunks_done:,} more are done" if cost.chunks_done else ""
-    free = "" if cost.free_bytes is None else f", {bytes_in_words(cost.free_bytes)} are"
+    free = "" if cost.free_bytes is None else f", {size(cost.free_bytes)} are"
     parts = {"rewriting": cost.rewrite_seconds, "verifying": cost.verify_seconds, "the rest": cost.other_seconds}
-    times = ", ".join(f"{name} {seconds_in_words(seconds)}" for name, seconds in parts.items())
-    total = seconds_in_words(cost.total_seconds)
+    times = ", ".join(f"{name} {duration(seconds)}" for name, seconds in parts.items())
+    total = duration(cost.total_seconds)
     return {
         "chunks": f"{len(cost.chunks):,} of {median} (median), the biggest {biggest}{done}",
         "speed": "" if rate is None else f"{rate:,.0f} records/s in one slot, measured just now",
-        "time": f"{total} with {count_in_words(cost.slots, 'slot')}: {times}",
-        "downtime": f"{seconds_in_words(cost.downtime_seconds)}: {cost.downtime}",
-        "disk": f"{bytes_in_words(cost.peak_bytes)} in the work_dir at most; to start, "
-        f"{bytes_in_words(cost.required_bytes)} must be free{free}",
-        "memory": f"{bytes_in_words(cost.worker_bytes)} for each worker",
+        "time": f"{total} with {plural(cost.slots, 'slot')}: {times}",
+        "downtime": f"{duration(cost.downtime_seconds)}: {cost.downtime}",
+        "disk": f"{size(cost.peak_bytes)} in the work_dir at most; to start, "
+        f"{size(cost.required_bytes)} must be free{free}",
+        "memory": f"{size(cost.worker_bytes)} for each worker",
     }
 
 

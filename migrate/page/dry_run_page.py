@@ -15,7 +15,7 @@ from migrate.page.key_map import Band, Piece, band_name, bands, title
 from migrate.page.parts import Part
 from migrate.page.plots import size_histogram, sorted_bars
 from migrate.page.rendering import render
-from migrate.page.words import duration, moment, plural, size
+from migrate.words import duration, moment, plural, size
 
 _ORDER: tuple[Outcome, ...] = ("failed", "warning", "waiting", "not run", "ok")
 _FIRST_WORD = re.compile(r"(go|no go|nothing to do)\b\s*[,:.]?\s*", re.IGNORECASE)

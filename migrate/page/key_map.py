@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from migrate.page.words import duration, plural, size, visible
+from migrate.words import duration, plural, size, visible
 
 WIDTH = 1000.0
 """Of a full line, in the map's own units: the page stretches it."""

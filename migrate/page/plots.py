@@ -10,8 +10,8 @@ from markupsafe import Markup
 
 from migrate.dry_run.report import Sizes
 from migrate.page.figures import BAD, FIRST, INK, NARROW, SECOND, WIDE, Draw, plot
-from migrate.page.words import duration, number, plural, share, size
 from migrate.page.working_time import Throughput
+from migrate.words import duration, number, plural, share, size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,9 +15,9 @@ from migrate.page.key_map import Band, Piece, band_name, bands, title
 from migrate.page.parts import Part
 from migrate.page.plots import sorted_bars, throughput
 from migrate.page.rendering import render, tool_version
-from migrate.page.words import duration, moment, number, plural, size
 from migrate.page.working_time import Throughput, measure
 from migrate.report import State, Verification
+from migrate.words import duration, moment, number, plural, size
 
 _STATES: dict[State, tuple[str, str]] = {
     "not started": ("idle", "Not started"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from migrate.dry_run.report import Cost, FamilyFound, Found
 from migrate.page.key_map import band_name
-from migrate.page.words import moment, number, size
+from migrate.words import moment, number, size
 
 Rows = list[tuple[str, ...]]
 

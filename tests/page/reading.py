@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from migrate.keyrange import KeyRange
-from migrate.page.words import duration, moment, number, rate, share, size, visible
+from migrate.words import duration, moment, number, rate, share, size, visible
 
 Leaf = tuple[str, object]
 """Where it stands in the report, and what it is."""

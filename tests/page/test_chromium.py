@@ -11,8 +11,8 @@ import pytest
 from migrate import plan
 from migrate.page.dry_run_page import dry_run_page
 from migrate.page.run_page import run_page
-from migrate.page.words import visible
 from migrate.spec import parse_spec
+from migrate.words import visible
 from tests.page.chromium import Chromium, chromium
 from tests.page.histories import empty_history, good_history, ugly_history
 from tests.page.hostile import HOSTILE, ugly_report

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from migrate.page.plots import size_histogram, sorted_bars, throughput
-from migrate.page.words import size
 from migrate.page.working_time import measure
+from migrate.words import size
 from tests.page.histories import done
 from tests.page.samples import sizes
 

@@ -6,8 +6,8 @@ import pytest
 
 from migrate.dry_run.report import Shown
 from migrate.page.dump import marked, plain
-from migrate.page.words import duration, moment, plural, rate, share, size, visible
 from migrate.showing import shown
+from migrate.words import duration, moment, plural, rate, share, size, visible
 
 
 @pytest.mark.parametrize(
