@@ -8,7 +8,8 @@ from importlib.metadata import PackageNotFoundError, version
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from migrate.page import dump, words
+from migrate import words
+from migrate.page import dump
 
 
 def render(template: str, **content: object) -> str:
