@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks import comparisons, durability, lazy, product, scaling
+from benchmarks import comparisons, durability, lazy, product, scaling, status
 from benchmarks.report import machine, missed, write
 from benchmarks.results import Result
 from benchmarks.rounds import ROOT
@@ -25,6 +25,7 @@ BENCHMARKS: dict[str, Callable[[Setting], list[Result]]] = {
     "run": product.run,
     "ledger": durability.ledger,
     "resume": durability.resume,
+    "status": status.status,
     "switch": durability.switch,
     "lazy": lazy.lazy,
 }

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks import dual_access, safety
+from benchmarks import dual_access, safety, status
 from benchmarks.routes import CONVERSION, ROUTES, result_database, rewrite
 from migrate.digest import RecordDigest
 from migrate.events import Event
@@ -117,6 +117,7 @@ class _LedgerClock:
 JOBS: dict[str, Callable[..., Facts]] = {
     **dual_access.JOBS,
     **safety.JOBS,
+    **status.JOBS,
     "route": route,
     "digest": digest,
     "chunks": chunks,

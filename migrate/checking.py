@@ -7,14 +7,13 @@ from migrate.events import Listener, ignore
 from migrate.identity import check_identity, spec_identity
 from migrate.interruption import Stop
 from migrate.ledger import Row, Step, read_ledger
+from migrate.ledger_facts import assembled_folders, published_path
 from migrate.plan_model import load_plan
 from migrate.progress_state import committed_receipts, pending_chunks
 from migrate.report import VerifyReport
 from migrate.runner import executor_opener
 from migrate.spec import Spec
-from migrate.steps.assemble import assembled_folders
 from migrate.steps.context import make_context
-from migrate.steps.publish import published_path
 from migrate.steps.verify import Mode, NewStores, compare, mismatch_error
 from migrate.stores.lock import check_unlocked
 from migrate.switching.journal import last_switch

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from migrate.digest import RecordDigest
+from migrate.mismatch import Mismatch
 from migrate.plan_model import DatabasePlan
 from migrate.stores.rocksdb import DEFAULT_FAMILY, Database, open_read_only
-from migrate.verification import Mismatch
 
 
 def compare_families(plan: DatabasePlan, source: Path, target: Path) -> Mismatch | None:

@@ -7,13 +7,12 @@ from pathlib import Path
 from migrate.errors import RefusedError
 from migrate.identity import check_identity, spec_identity
 from migrate.ledger import Row, Step
+from migrate.ledger_facts import last_verification, published_path
 from migrate.plan_model import Plan, load_plan
 from migrate.progress_state import receipts_of
 from migrate.report import RunReport, Verification
 from migrate.run_report import report_of
 from migrate.steps.context import Context
-from migrate.steps.publish import published_path
-from migrate.steps.verify import last_verification
 from migrate.switching.journal import last_switch
 from migrate.switching.states import HALF_DONE, NEXT, STATES
 

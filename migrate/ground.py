@@ -31,7 +31,7 @@ from migrate.source import Source, find_source
 from migrate.spec import Spec
 from migrate.steps.context import Context
 from migrate.stores.layout import check_readable, database_files
-from migrate.stores.lock import check_no_other_run
+from migrate.stores.lock import another_run
 from migrate.stores.options_file import (
     NEWEST_FORMAT_VERSION,
     FamilyOptions,
@@ -41,6 +41,7 @@ from migrate.stores.options_file import (
     read_options,
 )
 from migrate.stores.rocksdb_writing import ROCKSDB_VERSION, TableOptions
+from migrate.stores.run_lock import is_run_at_work
 from migrate.target_version import check_version
 
 _CLOCK_SLACK_SECONDS = 60
@@ -237,7 +238,8 @@ class Ground:
         return check_space(self._spec, self.databases, copied_bytes=copied)
 
     def _no_other_run(self) -> None:
-        check_no_other_run(self._context.home)
+        if is_run_at_work(self._context.home):
+            raise another_run(self._context.home)
 
     def _same_owner(self) -> None:
         owners = {(directory / "CURRENT").stat().st_uid for directory in self._directories()}

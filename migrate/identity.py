@@ -9,12 +9,12 @@ from pathlib import Path
 from formats import CONVERSION_REVISION
 from migrate.errors import SourceChangedError
 from migrate.functions import ConversionRef, conversion_digest
-from migrate.keyrange import Stored
 from migrate.plan_model import Plan
 from migrate.snapshots import snapshot_directories
 from migrate.source import Source
 from migrate.spec import Spec
 from migrate.store_partition import StorePartition
+from migrate.store_state import StoreState
 from migrate.stores.layout import file_states
 from migrate.stores.rocksdb import open_read_only
 
@@ -50,15 +50,6 @@ def spec_identity(spec: Spec, ref: ConversionRef) -> dict[str, str]:
         "function": conversion_digest(ref),
     }
     return {name: _digest(text) for name, text in sections.items()}
-
-
-class StoreState(Stored):
-    """A store partition's RocksDB directories at one time."""
-
-    content: str
-    """Another one: somebody has written to them."""
-    files: str
-    """Another one: somebody has opened them for writing, at least."""
 
 
 def store_state(directories: dict[str, Path], known: StoreState | None = None) -> StoreState:

@@ -12,7 +12,6 @@ import json
 import tempfile
 import time
 from collections.abc import Sequence
-from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -26,12 +25,13 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 
 from migrate.delta_log import log_directory, repair_log
 from migrate.errors import DamagedLedgerError, FencedError, RefusedError
-from migrate.keyrange import KeyRange, Stored
-from migrate.receipt import Receipt
+from migrate.ledger_log import rows_in_log
+from migrate.ledger_rows import LEDGER_SCHEMA, Row, Step, as_rows, chunk_row
 from migrate.stores.files import delta_uri, fsync_directory, fsync_file, make_directories
 from migrate.system_errors import explain_system_error
 
-LEDGER_SCHEMA = 1
+__all__ = ["LEDGER_SCHEMA", "Ledger", "Row", "Step", "chunk_row", "read_ledger", "readable_ledger"]
+
 APPLICATION = "stateferry"
 _COLUMNS = pa.schema(
     [
@@ -54,76 +54,6 @@ _COLUMNS = pa.schema(
         pa.field("detail", pa.string()),
     ]
 )
-
-
-class Step(StrEnum):
-    """What a row vouches for."""
-
-    RUN = "run"
-    CHUNK = "chunk"
-    ASSEMBLED = "assembled"
-    VERIFIED = "verified"
-    MISMATCH = "mismatch"
-    PUBLISHING = "publishing"
-    PUBLISHED = "published"
-    CUTTING_OVER = "cutting-over"
-    CUT_OVER = "cut-over"
-    ROLLING_BACK = "rolling-back"
-    ROLLED_BACK = "rolled-back"
-    FINALIZING = "finalizing"
-    FINALIZED = "finalized"
-
-
-class Row(Stored):
-    """One row. `detail` is JSON: for a chunk its receipt."""
-
-    schema_version: int = LEDGER_SCHEMA
-    sequence: int = 0
-    migration_id: str
-    run_id: str
-    step: Step
-    store_partition: str | None = None
-    database: str | None = None
-    start_key: bytes | None = None
-    end_key: bytes | None = None
-    records_in: int | None = None
-    records_out: int | None = None
-    rejected: int | None = None
-    dropped: int | None = None
-    bytes_in: int | None = None
-    seconds: float | None = None
-    committed_at_ms: int = 0
-    detail: str = "{}"
-
-    @property
-    def keys(self) -> KeyRange:
-        """The chunk's range."""
-        return KeyRange(start=self.start_key, end=self.end_key)
-
-    @property
-    def facts(self) -> dict[str, object]:
-        """`detail`, parsed."""
-        return dict(json.loads(self.detail))
-
-
-def chunk_row(receipt: Receipt) -> Row:
-    """The row that makes a chunk done."""
-    return Row(
-        migration_id=receipt.migration_id,
-        run_id=receipt.run_id,
-        step=Step.CHUNK,
-        store_partition=receipt.store_partition,
-        database=receipt.database,
-        start_key=receipt.keys.start,
-        end_key=receipt.keys.end,
-        records_in=receipt.records_in,
-        records_out=receipt.records_out,
-        rejected=receipt.rejected,
-        dropped=receipt.dropped,
-        bytes_in=receipt.bytes_in,
-        seconds=receipt.seconds,
-        detail=receipt.model_dump_json(),
-    )
 
 
 def read_ledger(home: Path) -> list[Row]:
@@ -193,7 +123,7 @@ class Ledger:
         number = (self._table.transaction_version(APPLICATION) or 0) + 1
         now = int(time.time() * 1000)
         stamped = [row.model_copy(update={"sequence": number, "committed_at_ms": now}) for row in rows]
-        transaction = CommitProperties(app_transactions=[Transaction(APPLICATION, number)])
+        transaction = CommitProperties(rows_in_log(stamped), app_transactions=[Transaction(APPLICATION, number)])
         try:
             write_deltalake(self._table, _to_arrow(stamped), mode="append", commit_properties=transaction)
         except (OSError, DeltaError) as error:
@@ -227,7 +157,7 @@ class Ledger:
         log = log_directory(self._folder)
         for version in range(self._synced + 1, self._table.version() + 1):
             entry = log / f"{version:020d}.json"
-            for line in entry.read_text(encoding="utf-8").splitlines():
+            for line in entry.read_bytes().splitlines():  # of text, U+2028 in a name would end one
                 if (added := json.loads(line).get("add")) is not None:
                     fsync_file(self._folder / added["path"])
             fsync_file(entry)
@@ -279,16 +209,7 @@ def _read(table: DeltaTable) -> list[Row]:
         content = [row for file in _data_files(table) for row in _file_rows(file)]
     except (pa.ArrowException, FileNotFoundError) as error:
         raise _damaged(table.table_uri, error) from error
-    newest = max((row["schema_version"] for row in content), default=LEDGER_SCHEMA)
-    unknown = {row["step"] for row in content} - {str(step) for step in Step}
-    if newest > LEDGER_SCHEMA or unknown:
-        what = f"has schema {newest}" if newest > LEDGER_SCHEMA else f"tells of a step {unknown.pop()!r}"
-        raise RefusedError(
-            f"the ledger {table.table_uri} {what}; this version knows schema {LEDGER_SCHEMA}",
-            hint="use the newer Stateferry that wrote it",
-        )
-    rows = [Row.model_construct(**{**row, "step": Step(row["step"])}) for row in content]
-    return sorted(rows, key=lambda row: row.sequence)
+    return as_rows(content, table.table_uri)
 
 
 def _data_files(table: DeltaTable) -> list[Path]:

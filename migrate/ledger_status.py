@@ -2,34 +2,78 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from migrate.errors import RefusedError
-from migrate.ledger import Row, Step, read_ledger
-from migrate.plan_model import Plan, load_plan
+from migrate.ledger_facts import assembled_folders, last_verification, published_path
+from migrate.ledger_log import LedgerLog
+from migrate.ledger_rows import Row, Step
+from migrate.plan_model import Chunk, Plan, load_plan, newest_plan
 from migrate.progress_state import pending_chunks, receipts_of, totals_of
+from migrate.receipt import Receipt
 from migrate.report import State, StatusReport
 from migrate.spec import Spec
-from migrate.steps.assemble import assembled_folders
-from migrate.steps.publish import published_path
-from migrate.steps.verify import last_verification
 from migrate.switching.journal import last_switch
 from migrate.switching.states import NEXT, STATES
 from migrate.system_errors import system_errors_explained
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a migration stands, and what says so."""
+
+    report: StatusReport
+    plan: Plan | None
+    """None: not started."""
+    rows: list[Row]
+    receipts: list[Receipt]
+    """Of the chunks that are done."""
+    left: list[Chunk]
+
+
+class Lookout:
+    """Looks at one migration, again and again, at the cost of what is new; takes no lock and writes nothing."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec = spec
+        self._log = LedgerLog(spec.home)
+        self._plan: Plan | None = None
+        self._plan_stamp: tuple[str, int, int] | None = None
+
+    def look(self) -> Standing:
+        """Where it stands now. Raises RefusedError for a plan or a ledger of a newer schema."""
+        spec, plan = self._spec, self._newest_plan()
+        if plan is None:
+            early: State = "snapshot taken" if (spec.home / "snapshot").is_dir() else "not started"
+            return Standing(
+                StatusReport(name=spec.name, state=early, next_step=_next_step(spec, early)), None, [], [], []
+            )
+        rows = self._log.rows()
+        if any(row.migration_id != plan.migration_id for row in rows if row.step is not Step.RUN):
+            raise RefusedError(
+                f"plan and ledger in {spec.home} belong to different migrations", hint="restore the folder"
+            )
+        receipts = receipts_of(rows, spec.home)
+        left = pending_chunks(plan, receipts)
+        return Standing(_report(spec, plan, rows, receipts, left), plan, rows, receipts, left)
+
+    def _newest_plan(self) -> Plan | None:
+        """A plan revision never changes; but a migration may be given up, and begun anew under its name."""
+        file = newest_plan(self._spec.home)
+        stamp = None if file is None else (file.name, file.stat().st_ino, file.stat().st_mtime_ns)
+        if stamp is None or stamp != self._plan_stamp:
+            self._plan, self._plan_stamp = load_plan(self._spec.home), stamp
+        return self._plan
+
+
 @system_errors_explained()
 def status(spec: Spec) -> StatusReport:
     """Where the migration stands. Raises RefusedError for a plan or a ledger of a newer schema."""
-    plan = load_plan(spec.home)
-    if plan is None:
-        early: State = "snapshot taken" if (spec.home / "snapshot").is_dir() else "not started"
-        return StatusReport(name=spec.name, state=early, next_step=_next_step(spec, early))
-    rows = read_ledger(spec.home)
-    if any(row.migration_id != plan.migration_id for row in rows if row.step is not Step.RUN):
-        raise RefusedError(f"plan and ledger in {spec.home} belong to different migrations", hint="restore the folder")
-    receipts = receipts_of(rows, spec.home)
-    left = pending_chunks(plan, receipts)
+    return Lookout(spec).look().report
+
+
+def _report(spec: Spec, plan: Plan, rows: list[Row], receipts: list[Receipt], left: list[Chunk]) -> StatusReport:
     state = state_of(plan, rows, spec.home, is_rewritten=not left)
     size_left = sum(chunk.estimated_bytes for chunk in left)
     size = sum(chunk.estimated_bytes for chunk in plan.chunks)

@@ -79,14 +79,19 @@ def store_plan(home: Path, plan: Plan) -> None:
 
 def load_plan(home: Path) -> Plan | None:
     """The newest plan revision, or None. Raises RefusedError for one of a newer schema or a damaged one."""
-    files = sorted(home.glob("plan-*.json"))
-    if not files:
+    file = newest_plan(home)
+    if file is None:
         return None
-    content = files[-1].read_bytes()
+    content = file.read_bytes()
     try:
         return Plan.model_validate_json(content)
     except ValidationError as error:
-        raise _unreadable(files[-1], content, error) from error
+        raise _unreadable(file, content, error) from error
+
+
+def newest_plan(home: Path) -> Path | None:
+    """The file of the newest plan revision."""
+    return max(home.glob("plan-*.json"), default=None)
 
 
 def _unreadable(file: Path, content: bytes, error: ValidationError) -> RefusedError:

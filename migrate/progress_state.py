@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from bisect import bisect_left
 from collections import defaultdict
 from pathlib import Path
@@ -10,7 +12,7 @@ from pydantic import ValidationError
 
 from migrate.errors import RefusedError
 from migrate.keyrange import KeyRange, subtract
-from migrate.ledger import Row, Step
+from migrate.ledger_rows import Row, Step
 from migrate.plan_model import Chunk, Plan
 from migrate.receipt import Receipt
 from migrate.report import Totals
@@ -35,9 +37,13 @@ def committed_receipts(rows: list[Row], home: Path) -> list[Receipt]:
     return in_force([receipt for receipt in recorded_receipts(rows) if has_files(receipt, home)])
 
 
+_IN_USE = (Step.PUBLISHED, Step.CUT_OVER, Step.FINALIZING, Step.FINALIZED)
+
+
 def receipts_of(rows: list[Row], home: Path) -> list[Receipt]:
-    """As `committed_receipts`; once a migration is finalized its files are not needed any more."""
-    if any(row.step in (Step.FINALIZING, Step.FINALIZED) for row in rows):
+    """As `committed_receipts`; once the new stores are in use the files that they came of are not needed any more."""
+    settled = [row.step for row in rows if row.step in (*_IN_USE, Step.ROLLED_BACK)]
+    if settled and settled[-1] in _IN_USE:
         return in_force(recorded_receipts(rows))
     return committed_receipts(rows, home)
 
@@ -78,10 +84,18 @@ def acceptable(receipts: list[Receipt], on_reject: str) -> list[Receipt]:
 
 def has_files(receipt: Receipt, home: Path) -> bool:
     """Whether all that the receipt vouches for is there."""
-    if receipt.rejects_file is not None and not (home / receipt.rejects_file).is_file():
+    if receipt.rejects_file is not None and _size(home, receipt.rejects_file) is None:
         return False
-    files = {home / file: size for file, size in receipt.file_sizes.items()}
-    return all(file.is_file() and file.stat().st_size == size for file, size in files.items())
+    return all(_size(home, file) == size for file, size in receipt.file_sizes.items())
+
+
+def _size(home: Path, file: str) -> int | None:
+    """None: there is no such file."""
+    try:
+        status = os.stat(f"{home}/{file}")  # noqa: PTH116 - of thousands of files: a Path costs more than the look
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def pending_chunks(plan: Plan, receipts: list[Receipt]) -> list[Chunk]:
@@ -91,7 +105,10 @@ def pending_chunks(plan: Plan, receipts: list[Receipt]) -> list[Chunk]:
         done[receipt.store_partition, receipt.database].append(receipt.keys)
     pending = []
     for chunk in plan.chunks:
-        left = subtract(chunk.keys, _overlapping(done[chunk.store_partition, chunk.database], chunk.keys))
+        overlapping = _overlapping(done[chunk.store_partition, chunk.database], chunk.keys)
+        if any(keys.start == chunk.keys.start and keys.end == chunk.keys.end for keys in overlapping):
+            continue  # as it mostly is
+        left = subtract(chunk.keys, overlapping)
         pending += [chunk.model_copy(update={"keys": keys}) for keys in left]
     return pending
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from migrate.verification import Mismatch
+from migrate.mismatch import Mismatch
 
 REPORT_SCHEMA = 1
 State = Literal[
@@ -30,7 +30,7 @@ State = Literal[
 class Value(BaseModel):
     """A frozen part of a report; bytes are written as hex."""
 
-    model_config = ConfigDict(frozen=True, ser_json_bytes="hex", val_json_bytes="hex")
+    model_config = ConfigDict(frozen=True, ser_json_bytes="hex", val_json_bytes="hex", defer_build=True)
 
 
 class Report(Value):

@@ -29,6 +29,7 @@ from migrate.stores.files import (
 )
 from migrate.stores.layout import database_files
 from migrate.systems import get_system
+from migrate.words import moment
 
 SNAPSHOT_SCHEMA: Final = 1
 _RECORD = "snapshot.json"
@@ -71,7 +72,7 @@ class SnapshotSource(Source):
 def _age_note(taken_at_ms: int) -> str:
     """What the operator must know of a migration that is made from a snapshot, in one sentence."""
     return (
-        f"the snapshot was taken at {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(taken_at_ms / 1000))}: cut over "
+        f"the snapshot was taken at {moment(taken_at_ms)}: cut over "
         "within delete.retention.ms of the changelog topics (a day by default; and retention.ms, where a topic has "
         "one), or keys that were deleted since may come back"
     )

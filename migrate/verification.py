@@ -15,6 +15,7 @@ from migrate.engine.portable import Converter, convert_all
 from migrate.functions import ConversionRef, load_conversion
 from migrate.interruption import go_on
 from migrate.keyrange import KeyRange, Stored, show_key
+from migrate.mismatch import Mismatch
 from migrate.receipt import Receipt
 from migrate.rejects import CountRejects
 from migrate.stores.batch import Batch
@@ -33,30 +34,6 @@ class VerifyTask:
     keys: KeyRange | None
     """The target's key range; None: the chunk wrote nothing, and no range is its own."""
     conversion: ConversionRef
-
-
-class Mismatch(Stored):
-    """One key that is not as it should be."""
-
-    kind: Literal["missing", "differing", "extra"]
-    store_partition: str
-    family: str
-    key: bytes
-    field: str
-    """The first field that differs; the key itself where it is missing or extra."""
-    expected: str
-    actual: str
-
-    def __str__(self) -> str:
-        where = f"{self.store_partition}, column family {self.family!r}, key {show_key(self.key)}"
-        if not self.key:
-            where = f"{self.store_partition}, column family {self.family!r}"
-            return f"{where}: {self.field} should be {self.expected}, is {self.actual}"
-        if self.kind == "missing":
-            return f"missing in the new store: {where}"
-        if self.kind == "extra":
-            return f"extra in the new store: {where}"
-        return f"differing: {where}: {self.field} should be {self.expected}, is {self.actual}"
 
 
 class Verified(Stored):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,8 +13,27 @@ from migrate.cli.errors import exit_code_of
 from migrate.cli.group import Job
 from migrate.cli.options import Output, current_output
 
+if TYPE_CHECKING:
+    from migrate.events import Event, Listener
 
-def run_and_show(spec_path: str, master: str | None, *, on_spark: bool, output: Output, show: bool = True) -> None:
+
+metrics_option = click.option(
+    "--metrics-file",
+    "metrics_path",
+    type=click.Path(dir_okay=False),
+    help="Keep Prometheus metrics there, as node_exporter's textfile collector reads them (*.prom).",
+)
+
+
+def run_and_show(
+    spec_path: str,
+    master: str | None,
+    *,
+    on_spark: bool,
+    output: Output,
+    show: bool = True,
+    metrics_path: str | None = None,
+) -> None:
     """Run a spec with progress on standard error, and print the report."""
     from migrate.cli.progress import progress
     from migrate.cli.show import show_run
@@ -21,15 +43,29 @@ def run_and_show(spec_path: str, master: str | None, *, on_spark: bool, output: 
 
     spec = load_spec(spec_path)
     stop = Stop()
-    with stopping_on_signals(stop), progress(output) as listener:
+    with stopping_on_signals(stop), progress(output) as shown, _metrics(metrics_path, spec.name) as counted:
+
+        def listener(event: Event) -> None:
+            counted(event)
+            shown(event)
+
         report = run_with(spark(master) if on_spark else in_process, spec, on_event=listener, stop=stop)
     if show:
         output.show(report, show_run)
 
 
+def _metrics(path: str | None, name: str) -> AbstractContextManager[Listener]:
+    if path is None:
+        return nullcontext(lambda _: None)
+    from migrate.run_metrics import metrics_file
+
+    return metrics_file(Path(path), name)
+
+
 @click.command(cls=Job)
 @click.option("--spec", "spec_path", required=True, type=click.Path(), help="The migration spec, a TOML file.")
-def main(spec_path: str) -> None:
+@metrics_option
+def main(spec_path: str, *, metrics_path: str | None) -> None:
     """Migrate state stores on Spark, chunk by chunk, resuming where an earlier run stopped.
 
     \b
@@ -37,4 +73,8 @@ def main(spec_path: str) -> None:
     spark-submit --master spark://host:7077 jobs/migrate_job.py --spec migration.toml
     """
     output = current_output()
-    sys.exit(exit_code_of(lambda: run_and_show(spec_path, None, on_spark=True, output=output), output))
+
+    def work() -> None:
+        run_and_show(spec_path, None, on_spark=True, output=output, metrics_path=metrics_path)
+
+    sys.exit(exit_code_of(work, output))

@@ -10,9 +10,10 @@ from migrate.cli.doctor import doctor
 from migrate.cli.errors import finish
 from migrate.cli.formats import formats
 from migrate.cli.group import PROGRAM, Verbs
+from migrate.cli.history import report
 from migrate.cli.init import init
 from migrate.cli.inspect import inspect
-from migrate.cli.job import run_and_show
+from migrate.cli.job import metrics_option, run_and_show
 from migrate.cli.options import current_output
 from migrate.cli.plan import plan
 from migrate.cli.switch import abandon, cutover, finalize, rollback, snapshot, switch_and_show
@@ -44,7 +45,8 @@ def main() -> None:
 @_master
 @_no_spark
 @click.option("--cutover", "and_cutover", is_flag=True, help="Then put the new stores in the old ones' places.")
-def run(spec: str, master: str, *, no_spark: bool, and_cutover: bool) -> None:
+@metrics_option
+def run(spec: str, master: str, *, no_spark: bool, and_cutover: bool, metrics_path: str | None) -> None:
     """Migrate: plan if new, rewrite what is missing, assemble, verify, publish.
 
     Killed at any instant, the same command goes on where it stopped.
@@ -58,7 +60,7 @@ def run(spec: str, master: str, *, no_spark: bool, and_cutover: bool) -> None:
     def work() -> None:
         output = current_output()
         show = not (and_cutover and output.as_json)  # one report is one JSON document: that of the last step
-        run_and_show(spec, master, on_spark=not no_spark, output=output, show=show)
+        run_and_show(spec, master, on_spark=not no_spark, output=output, show=show, metrics_path=metrics_path)
         if and_cutover:
             switch_and_show("cutover", spec, output)
 
@@ -67,20 +69,38 @@ def run(spec: str, master: str, *, no_spark: bool, and_cutover: bool) -> None:
 
 @main.command()
 @_spec
-def status(spec: str) -> None:
+@click.option("--watch", is_flag=True, help="Follow a run of another process until it has ended.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.1),
+    default=2.0,
+    show_default=True,
+    help="Seconds between two looks of --watch.",
+)
+def status(spec: str, *, watch: bool, interval: float) -> None:
     """Say where a migration stands, from its ledger alone.
+
+    With --watch and --json: one JSON document on a line for each look.
 
     \b
     stateferry status migration.toml
     stateferry status migration.toml --json
+    stateferry status migration.toml --watch
     """
 
     def work() -> None:
-        from migrate.cli.show import show_status
-        from migrate.ledger_status import status as look
         from migrate.spec import load_spec
 
-        current_output().show(look(load_spec(spec)), show_status)
+        loaded, output = load_spec(spec), current_output()
+        if watch:
+            from migrate.cli.watch import follow
+
+            follow(loaded, interval, output)
+        else:
+            from migrate.cli.show import show_status
+            from migrate.ledger_status import status as look
+
+            output.show(look(loaded), show_status)
 
     finish(work)
 
@@ -117,5 +137,5 @@ def verify(spec: str, *, mode: Literal["full", "digest"], master: str, no_spark:
     finish(work)
 
 
-for command in (inspect, formats, init, plan, doctor, snapshot, cutover, rollback, finalize, abandon):
+for command in (inspect, formats, init, plan, doctor, snapshot, report, cutover, rollback, finalize, abandon):
     main.add_command(command)

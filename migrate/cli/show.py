@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from rich.text import Text
 
 from migrate.cli.console import wrap
@@ -18,6 +16,7 @@ from migrate.report import (
     Verification,
     VerifyReport,
 )
+from migrate.words import moment
 
 _MIB = 2**20
 
@@ -30,17 +29,17 @@ def show_run(report: RunReport, output: Output) -> None:
         "source": f"{report.source} ({report.store_partitions} store partitions)",
         "chunks": f"{report.totals.chunks} of {report.chunks_planned} planned"
         + (f", {report.chunks_done_before} of them by earlier runs" if report.chunks_done_before else ""),
-        **_totals(report.totals),
+        **facts_of_totals(report.totals),
         "rewriting": f"{seconds:,.2f} s, {report.records_per_second:,.0f} records/s" if report.seconds else "",
         "phases": ", ".join(f"{name} {spent:,.2f} s" for name, spent in report.seconds.items()),
-        "verification": _verification(report.verification),
+        "verification": verification_in_words(report.verification),
         "dead letters": "" if report.dead_letters is None else str(report.dead_letters),
         "result": str(report.published or "\n".join(map(str, report.new_stores))),
         "changelog": report.changelog,
         "warnings": "\n".join(report.warnings),
         "next": report.next_step,
     }
-    _table(rows | _ids(report.migration_id, f"run {report.run_id}", output), output)
+    print_facts(rows | _ids(report.migration_id, f"run {report.run_id}", output), output)
 
 
 def show_status(report: StatusReport, output: Output) -> None:
@@ -49,21 +48,21 @@ def show_status(report: StatusReport, output: Output) -> None:
         "migration": report.name,
         "state": report.state,
         "chunks": f"{report.chunks_planned - report.chunks_left} of {report.chunks_planned} ({report.share_done:.1%})",
-        **_totals(report.totals),
+        **facts_of_totals(report.totals),
         "runs": str(report.runs),
-        "last commit": "" if report.last_commit_ms is None else _when(report.last_commit_ms),
-        "verification": "not yet" if report.verification is None else _verification(report.verification),
+        "last commit": "" if report.last_commit_ms is None else moment(report.last_commit_ms),
+        "verification": "not yet" if report.verification is None else verification_in_words(report.verification),
         "published": "" if report.published is None else str(report.published),
         "next": report.next_step,
     }
     if report.migration_id is None:
         rows = {key: rows[key] for key in ("migration", "state", "next")}
-    _table(rows | _ids(report.migration_id, f"plan revision {report.plan_revision}", output), output)
+    print_facts(rows | _ids(report.migration_id, f"plan revision {report.plan_revision}", output), output)
 
 
 def show_switch(report: SwitchReport, output: Output) -> None:
     """What a switch left."""
-    _table(
+    print_facts(
         {
             "migration": report.name,
             "state": report.state,
@@ -79,11 +78,11 @@ def show_switch(report: SwitchReport, output: Output) -> None:
 
 def show_snapshot(report: SnapshotReport, output: Output) -> None:
     """What was taken."""
-    _table(
+    print_facts(
         {
             "migration": report.name,
             "snapshot": f"{report.snapshot} ({report.store_partitions} store partitions)",
-            "taken": _when(report.taken_at_ms),
+            "taken": moment(report.taken_at_ms),
             "warnings": "\n".join(report.warnings),
             "next": report.next_step,
         },
@@ -94,14 +93,14 @@ def show_snapshot(report: SnapshotReport, output: Output) -> None:
 def show_abandon(report: AbandonReport, output: Output) -> None:
     """What was removed."""
     removed = "nothing was there" if report.removed is None else str(report.removed)
-    _table({"migration": report.name, "removed": removed, "untouched": str(report.source)}, output)
+    print_facts({"migration": report.name, "removed": removed, "untouched": str(report.source)}, output)
 
 
 def show_verify(report: VerifyReport, output: Output) -> None:
     """What a verification found."""
     stores = "\n".join(map(str, report.stores))
-    rows = {"migration": report.name, "verification": _verification(report.verification), "stores": stores}
-    _table(rows | _ids(report.migration_id, "", output), output)
+    rows = {"migration": report.name, "verification": verification_in_words(report.verification), "stores": stores}
+    print_facts(rows | _ids(report.migration_id, "", output), output)
 
 
 def _ids(migration_id: str | None, more: str, output: Output) -> dict[str, str]:
@@ -110,7 +109,8 @@ def _ids(migration_id: str | None, more: str, output: Output) -> dict[str, str]:
     return {"identity": told} if output.verbosity and migration_id is not None else {}
 
 
-def _totals(totals: Totals) -> dict[str, str]:
+def facts_of_totals(totals: Totals) -> dict[str, str]:
+    """Records and bytes."""
     left_out = [f"{totals.dropped:,} dropped by the function"] if totals.dropped else []
     left_out += [f"{totals.rejected:,} rejected"] if totals.rejected else []
     records = f"{totals.records_in:,} read, {totals.records_out:,} written"
@@ -120,7 +120,8 @@ def _totals(totals: Totals) -> dict[str, str]:
     }
 
 
-def _verification(found: Verification) -> str:
+def verification_in_words(found: Verification) -> str:
+    """How the new stores were compared, and what came of it."""
     if found.mode == "off":
         return "off, as [run] verify says"
     if found.ok:
@@ -128,11 +129,7 @@ def _verification(found: Verification) -> str:
     return f"{found.mode}: {found.missing:,} missing, {found.differing:,} differing, {found.extra:,} extra"
 
 
-def _when(milliseconds: int) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(milliseconds / 1000))
-
-
-def _table(rows: dict[str, str], output: Output) -> None:
+def print_facts(rows: dict[str, str], output: Output) -> None:
     """Names, and what there is to say; wrapped between words, so that a path can be copied whole."""
     console = output.console()
     rows = {name: text for name, text in rows.items() if text}

@@ -129,7 +129,8 @@ class DualReadStore(RocksStore):
     @property
     def progress(self) -> Progress:
         """How far the old store is."""
-        return self._last_progress if self._access is None else self._access.progress
+        access = self._access  # looked at once: another thread may end dual access meanwhile
+        return self._last_progress if access is None else access.progress
 
     def on_converged(self, listener: Callable[[], None]) -> None:
         """Hear of it when the old store is empty."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from migrate.assembling import assemble_partition
-from migrate.identity import StoreState, store_state
+from migrate.identity import store_state
 from migrate.ledger import Ledger, Row, Step
+from migrate.ledger_facts import assembled_folders
 from migrate.plan_model import Plan
 from migrate.receipt import Receipt
 from migrate.steps.context import Context
+from migrate.store_state import StoreState
 
 
 def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receipt]) -> dict[str, Path]:
@@ -37,13 +39,6 @@ def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receip
         context.notify("assemble.committed", store_partition=partition, folder=folder)
         folders[partition.id] = folder
     return folders
-
-
-def assembled_folders(rows: list[Row], home: Path) -> dict[str, Path]:
-    """What the ledger vouches for and is there."""
-    rows = [row for row in rows if row.step is Step.ASSEMBLED]
-    folders = {str(row.store_partition): home / str(row.facts["folder"]) for row in rows}
-    return {partition: folder for partition, folder in folders.items() if folder.is_dir()}
 
 
 def assembled_states(rows: list[Row]) -> dict[str, StoreState]:

@@ -75,12 +75,6 @@ def _temporary(target: Path, run: str) -> Path:
     return target.with_name(f".{target.name}.stateferry-{run}")
 
 
-def published_path(rows: list[Row]) -> Path | None:
-    """Where the ledger says that the new directory was published."""
-    published = [row for row in rows if row.step is Step.PUBLISHED]
-    return Path(str(published[-1].facts["path"])) if published else None
-
-
 def _was_renamed(plan: Plan, rows: list[Row], target: Path) -> bool:
     """An earlier run died between the rename and its row: what stands there holds the very stores that it made."""
     intents = [row.facts for row in rows if row.step is Step.PUBLISHING]

@@ -16,11 +16,11 @@ from migrate.assembling import LINKS
 from migrate.dead_letters import unfinished_dead_letters
 from migrate.keyrange import subtract
 from migrate.ledger import Ledger, Row, chunk_row
+from migrate.ledger_facts import assembled_folders
 from migrate.plan_model import Plan
 from migrate.progress_state import committed_receipts, has_files, recorded_receipts
 from migrate.receipt import Receipt
 from migrate.rewriting import attempt_name, write_receipt
-from migrate.steps.assemble import assembled_folders
 from migrate.steps.context import Context
 from migrate.steps.publish import temporary_directories
 from migrate.stores.files import remove_empty, remove_hidden, remove_tree

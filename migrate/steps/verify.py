@@ -57,12 +57,6 @@ def verify(context: Context, executor: Executor, ledger: Ledger, plan: Plan, sto
     return found
 
 
-def last_verification(rows: list[Row]) -> Verification | None:
-    """What the ledger says of the last comparison."""
-    found = [row for row in rows if row.step in (Step.VERIFIED, Step.MISMATCH)]
-    return Verification.model_validate(found[-1].facts["verification"]) if found else None
-
-
 def verified_folders(rows: list[Row], home: Path) -> set[Path]:
     """The new stores that the last comparison found right."""
     found = [row for row in rows if row.step in (Step.VERIFIED, Step.MISMATCH)]

@@ -125,7 +125,7 @@ def one_run_at_a_time(home: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _check_is(file, lock.fileno())
         except (BlockingIOError, FileNotFoundError) as error:
-            raise _at_work(home) from error
+            raise another_run(home) from error
         try:
             yield
         finally:
@@ -136,20 +136,8 @@ def one_run_at_a_time(home: Path) -> Iterator[None]:
                         folder.rmdir()
 
 
-def check_no_other_run(home: Path) -> None:
-    """Raises RefusedError while a run of this host is at work; takes nothing, and makes nothing."""
-    try:
-        file = (home / "run.lock").open("rb")
-    except FileNotFoundError:
-        return
-    with file as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise _at_work(home) from error
-
-
-def _at_work(home: Path) -> RefusedError:
+def another_run(home: Path) -> RefusedError:
+    """The refusal while a run of this host is at work."""
     return RefusedError(
         f"another run of this migration is at work in {home}", hint="let it finish, or stop it, and run again"
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from migrate.errors import DamagedLedgerError, RefusedError
 from migrate.events import Event, Listener, ignore
 from migrate.ledger import Step, read_ledger
+from migrate.ledger_facts import published_path
 from migrate.preflight import check_home
 from migrate.report import AbandonReport
 from migrate.spec import Spec
-from migrate.steps.publish import published_path, temporary_directories
+from migrate.steps.publish import temporary_directories
 from migrate.stores.files import fsync_directory, remove_tree
 from migrate.stores.layout import rocksdb_identities
 from migrate.stores.lock import one_run_at_a_time

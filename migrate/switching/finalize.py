@@ -5,10 +5,10 @@ from __future__ import annotations
 from migrate.errors import RefusedError
 from migrate.events import Listener, ignore
 from migrate.ledger import Step
+from migrate.ledger_facts import published_path
 from migrate.preflight import check_home
 from migrate.report import SwitchReport
 from migrate.spec import Spec
-from migrate.steps.publish import published_path
 from migrate.stores.files import fsync_directory, remove_tree
 from migrate.switching.migration import Migration, open_migration
 from migrate.switching.reports import switch_report

@@ -8,23 +8,24 @@ from pathlib import Path
 from migrate.errors import RefusedError, SourceChangedError
 from migrate.ground import open_source
 from migrate.identity import (
-    StoreState,
     check_identity,
     planned_state,
     spec_identity,
     store_identity,
     store_state,
 )
+from migrate.ledger_facts import assembled_folders
 from migrate.plan_model import Plan, load_plan
 from migrate.positions import Positions
 from migrate.preflight import changelog_note, check_can_be_exchanged
 from migrate.progress_state import committed_receipts, pending_chunks
 from migrate.snapshots import SnapshotSource
 from migrate.source import Source, find_source
-from migrate.steps.assemble import assembled_folders, assembled_states, refuted_folders
+from migrate.steps.assemble import assembled_states, refuted_folders
 from migrate.steps.context import Context, make_context
 from migrate.steps.verify import verified_folders
 from migrate.store_partition import StorePartition
+from migrate.store_state import StoreState
 from migrate.stores.files import fsync_tree, own_like
 from migrate.stores.layout import rocksdb_identities
 from migrate.switching.journal import Exchange, Journal

@@ -10,13 +10,13 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from migrate.errors import RefusedError
-from migrate.identity import StoreState
 from migrate.keyrange import Stored
-from migrate.ledger import Row, Step
+from migrate.ledger_rows import Row, Step
 from migrate.positions import Positions
 from migrate.store_partition import StorePartition
+from migrate.store_state import StoreState
 
-_STEPS = (
+SWITCHES = (
     Step.CUTTING_OVER,
     Step.CUT_OVER,
     Step.ROLLING_BACK,
@@ -24,6 +24,7 @@ _STEPS = (
     Step.FINALIZING,
     Step.FINALIZED,
 )
+"""What the verbs of a switch commit."""
 
 
 class Exchange(Stored):
@@ -57,7 +58,7 @@ class Journal(Stored):
 
 def last_switch(rows: list[Row]) -> tuple[Step | None, Journal]:
     """How far the last switch came, and what it is; None: there was none. Raises RefusedError for a newer journal."""
-    found = [row for row in rows if row.step in _STEPS]
+    found = [row for row in rows if row.step in SWITCHES]
     if not found:
         return None, Journal()
     try:

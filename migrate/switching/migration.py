@@ -12,11 +12,12 @@ from typing import Any
 
 from migrate.errors import RefusedError, SpecError
 from migrate.events import Event, Listener
-from migrate.identity import StoreState, store_state
+from migrate.identity import store_state
 from migrate.ledger import Ledger, Row, Step, readable_ledger
 from migrate.positions import Positions
 from migrate.spec import Spec
 from migrate.store_partition import StorePartition
+from migrate.store_state import StoreState
 from migrate.stores.exchange import can_exchange
 from migrate.stores.files import fsync_directory, remove_hidden
 from migrate.stores.lock import holding_locks, one_run_at_a_time

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from migrate.ledger import Step
+from migrate.ledger_rows import Step
 from migrate.report import State
 
 STATES: dict[Step, State] = {

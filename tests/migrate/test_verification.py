@@ -16,11 +16,12 @@ from rocksdict import Rdict
 from migrate.errors import CorruptionError
 from migrate.functions import ConversionRef
 from migrate.keyrange import KeyRange
+from migrate.mismatch import Mismatch
 from migrate.plan_model import Lane
 from migrate.receipt import Receipt
 from migrate.rewriting import rewrite_chunk
 from migrate.stores.rocksdb_writing import TableOptions, create_database
-from migrate.verification import Mismatch, Verified, VerifyTask, target_ranges, verify_chunk
+from migrate.verification import Verified, VerifyTask, target_ranges, verify_chunk
 from tests.migrate.builders import chunk, receipt, rewrite_task, written
 from tests.support import KEY_VALUE, TIMESTAMPED, flip_byte, make_store, numbered, open_store, read_families
 

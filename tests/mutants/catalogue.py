@@ -191,8 +191,8 @@ _RUN: tuple[Mutant, ...] = (
         name="no-fencing",
         claim="I5",
         file="migrate/ledger.py",
-        old="CommitProperties(app_transactions=[Transaction(APPLICATION, number)])",
-        new="CommitProperties()",
+        old=", app_transactions=[Transaction(APPLICATION, number)])",
+        new=")",
         tests=("tests/migrate/test_ledger.py::test_a_second_run_fences_the_first_one_off",),
     ),
     Mutant(

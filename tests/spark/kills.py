@@ -20,7 +20,7 @@ from pathlib import Path
 import click
 
 from migrate.ledger import Row, read_ledger
-from migrate.steps.publish import published_path
+from migrate.ledger_facts import published_path
 from tests.spark.conftest import ROOT
 from tests.spark.processes import kill_session
 from tests.spark.scene import Scene, assert_each_interval_once, make_scene, submitting

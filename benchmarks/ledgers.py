@@ -1,0 +1,107 @@
+"""A migration of many chunks as its work_dir shows it, without the store that it would be of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from migrate.keyrange import KeyRange
+from migrate.ledger import Ledger, chunk_row
+from migrate.plan_model import Chunk, DatabasePlan, Lane, Plan, store_plan
+from migrate.receipt import Receipt, Scanned, Written
+from migrate.rewriting import attempt_name, chunk_directory
+from migrate.spec import load_spec
+from migrate.store_partition import StorePartition
+
+_SPEC = """
+name = "many"
+work_dir = "work"
+[source]
+format = "kafka-streams.key-value"
+path = "state"
+store = "orders"
+[target]
+format = "kafka-streams.timestamped-key-value"
+"""
+_RUN = "0123456789ab"
+_RECORDS = 1000
+_DIGEST = "-".join(["0123456789abcdef"] * 3)
+_PARTITION = StorePartition(id="0_0/orders", store="orders", task="0_0", path=Path("0_0/rocksdb/orders"))
+
+
+def make_migration(folder: Path, chunks: int) -> None:
+    """`folder`/migration.toml, its plan, and as many commits as chunks."""
+    (folder / "migration.toml").write_text(_SPEC, encoding="utf-8")
+    home = load_spec(folder / "migration.toml").home
+    chunk_directory(home, _PARTITION.id, ".").mkdir(parents=True)
+    plan = _plan([_chunk(number, chunks) for number in range(chunks)])
+    store_plan(home, plan)
+    ledger = Ledger(home, plan.migration_id, _RUN)
+    for chunk in plan.chunks:
+        ledger.commit(chunk_row(_receipt(home, chunk)))
+
+
+def _chunk(number: int, chunks: int) -> Chunk:
+    start = None if number == 0 else _key(number)
+    end = None if number == chunks - 1 else _key(number + 1)
+    keys = KeyRange(start=start, end=end)
+    return Chunk(store_partition=_PARTITION.id, database=".", number=number, keys=keys, estimated_bytes=100_000)
+
+
+def _key(number: int) -> bytes:
+    return b"key-%010d" % (number * _RECORDS)
+
+
+def _plan(chunks: list[Chunk]) -> Plan:
+    database = DatabasePlan(
+        store_partition=_PARTITION.id,
+        database=".",
+        lanes=(Lane(source="default", target="keyValueWithTimestamp"),),
+        carried_families=(),
+        data_bytes=sum(chunk.estimated_bytes for chunk in chunks),
+    )
+    return Plan(
+        migration_id="0" * 32,
+        revision=1,
+        identity={"[source]": "0" * 32},
+        chunk_size=100_000,
+        program=None,
+        program_fingerprint=None,
+        warnings=(),
+        store_partitions=(_PARTITION,),
+        databases=(database,),
+        chunks=tuple(chunks),
+    )
+
+
+def _receipt(home: Path, chunk: Chunk) -> Receipt:
+    """With its file: a receipt without one is none."""
+    attempt = attempt_name(_RUN, chunk.number)
+    file = chunk_directory(home, chunk.store_partition, chunk.database) / f"{attempt}.0.sst"
+    file.write_bytes(b"0" * 100)
+    written = Written(
+        family="keyValueWithTimestamp",
+        file=str(file.relative_to(home)),
+        file_size=100,
+        records=_RECORDS,
+        size=108_000,
+        digest=_DIGEST,
+        first_key=chunk.keys.start or b"key",
+        last_key=_key(chunk.number + 1)[:-1],
+    )
+    return Receipt(
+        migration_id="0" * 32,
+        run_id=_RUN,
+        attempt=attempt,
+        store_partition=chunk.store_partition,
+        database=chunk.database,
+        number=chunk.number,
+        keys=chunk.keys,
+        scanned=(Scanned(family="default", records=_RECORDS, size=100_000, digest=_DIGEST),),
+        written=(written,),
+        dropped=0,
+        rejected=0,
+        rejects_file=None,
+        seconds=0.5,
+        engine="portable",
+        host="here",
+    )

@@ -1,0 +1,75 @@
+"""The history of a migration as text for a person."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from migrate.cli.options import Output
+from migrate.cli.show import facts_of_totals, print_facts, verification_in_words
+from migrate.history import RunHistory
+from migrate.words import duration, moment, plural
+
+_MOST_STEPS = 12
+
+
+def show_history(history: RunHistory, output: Output) -> None:
+    """What was done, and where it stands."""
+    facts = {
+        "migration": f"{history.name}: {history.source_format} -> {history.target_format}",
+        "source": str(history.source),
+        "state": history.state,
+    }
+    if history.migration_id is not None:
+        facts |= {
+            "chunks": f"{history.chunks_planned - history.chunks_left} of {history.chunks_planned}",
+            **facts_of_totals(history.totals),
+            "slowest": _slowest(history),
+            "verification": "not yet" if history.verification is None else verification_in_words(history.verification),
+            "published": "" if history.published is None else str(history.published),
+            "new stores": "\n".join(map(str, history.new_stores)),
+            "steps": _steps(history),
+            "rejects": "\n".join(f"{reason.records:,}: {reason.reason}" for reason in history.rejects),
+        }
+    changelog = history.changelog if history.migration_id is not None else ""
+    rest = {"changelog": changelog, "warnings": "\n".join(history.warnings), "next": history.next_step}
+    print_facts(facts | rest, output)
+    if history.runs:
+        _print_runs(history, output.console())
+
+
+def _print_runs(history: RunHistory, console: Console) -> None:
+    table = Table(box=None, header_style="bold")
+    table.add_column("run")
+    table.add_column("begun")
+    for column in ("took", "chunks", "records read", "task time"):
+        table.add_column(column, justify="right")
+    for run in history.runs:
+        took = duration((run.last_commit_ms - run.first_commit_ms) / 1000)
+        cells = (run.run_id, moment(run.first_commit_ms), took, f"{run.chunks:,}", f"{run.records_in:,}")
+        table.add_row(*cells, duration(run.seconds))
+    console.print(Text())
+    console.print(table)
+
+
+def _slowest(history: RunHistory) -> str:
+    if not history.chunks:
+        return ""
+    chunk = max(history.chunks, key=lambda each: each.seconds)
+    return f"{duration(chunk.seconds)}: {chunk.store_partition} chunk {chunk.number}, on {chunk.host}"
+
+
+def _steps(history: RunHistory) -> str:
+    """The last ones; the store partitions of one step are counted."""
+    lines: list[tuple[str, int, int]] = []
+    for step in history.steps:
+        if lines and lines[-1][0] == step.step and step.store_partition is not None:
+            lines[-1] = (step.step, step.committed_at_ms, lines[-1][2] + 1)
+        else:
+            lines.append((step.step, step.committed_at_ms, 1))
+    told = [
+        f"{moment(at_ms)} {step}" + (f" ({plural(count, 'store partition')})" if count > 1 else "")
+        for step, at_ms, count in lines[-_MOST_STEPS:]
+    ]
+    return "\n".join(told)

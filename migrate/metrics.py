@@ -1,0 +1,71 @@
+"""Metrics of lazy stores, for Prometheus: read when somebody asks, and nothing in the path of a get or a put."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, write_to_textfile
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, StateSetMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from migrate.stores.lifecycle import State
+
+if TYPE_CHECKING:
+    from migrate.dual.dual_store import DualReadStore
+
+
+class StoreMetrics(Collector):
+    """What an application registers in its own registry: how far its lazy stores are.
+
+    One collector serves all of them: `stores` is looked into at each collection, by the name that becomes the label.
+    """
+
+    def __init__(self, stores: Mapping[str, DualReadStore]) -> None:
+        self._stores = stores
+
+    def describe(self) -> Iterable[Metric]:
+        """Without a look at the stores: they may not be open yet."""
+        return _families()
+
+    def collect(self) -> Iterator[Metric]:
+        """Counters, and no call that waits for a lock or reads a record."""
+        left, converged, state, moved, rejected = families = _families()
+        for name, store in list(self._stores.items()):
+            progress = store.progress
+            left.add_metric([name], progress.old_keys_left)
+            converged.add_metric([name], store.is_converged)
+            state.add_metric([name], {str(each): store.state is each for each in State})
+            for by in ("read", "write", "delete", "converge"):
+                moved.add_metric([name, by], getattr(progress, f"moved_by_{by}"))
+            rejected.add_metric([name], progress.rejected)
+        yield from families
+
+
+def _families() -> tuple[
+    GaugeMetricFamily, GaugeMetricFamily, StateSetMetricFamily, CounterMetricFamily, GaugeMetricFamily
+]:
+    label = ["store"]
+    return (
+        GaugeMetricFamily("stateferry_store_old_keys_left", "Records in the old format, estimated.", labels=label),
+        GaugeMetricFamily("stateferry_store_converged", "1 once the old store is empty.", labels=label),
+        StateSetMetricFamily("stateferry_store_state", "The state of the open store.", labels=label),
+        CounterMetricFamily(
+            "stateferry_store_moved", "Old records moved since the store was opened, by what.", labels=["store", "by"]
+        ),
+        GaugeMetricFamily("stateferry_store_rejected", "Old records that the sweep could not convert.", labels=label),
+    )
+
+
+def write_metrics(path: str | Path, stores: Mapping[str, DualReadStore]) -> None:
+    """The same as a file for node_exporter's textfile collector: complete or not there, never half of it."""
+    write_collected(Path(path), StoreMetrics(stores))
+
+
+def write_collected(path: Path, collector: Collector) -> None:
+    """What a collector says, in Prometheus' text format, under that name at once."""
+    registry = CollectorRegistry()
+    registry.register(collector)
+    write_to_textfile(str(path), registry)

@@ -1,0 +1,130 @@
+"""`report`: what was done for a migration, run by run and chunk by chunk, from its ledger. No store is opened."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from pathlib import Path
+
+from formats import Conversion, StateRecord
+from migrate.history import ChunkDone, RunHistory, RunOfIt, StepDone
+from migrate.kept_rejects import reject_reasons
+from migrate.ledger_facts import assembled_folders, published_path
+from migrate.ledger_rows import Row, Step
+from migrate.ledger_status import Lookout, Standing
+from migrate.preflight import changelog_note
+from migrate.spec import Spec
+from migrate.switching.journal import SWITCHES, last_switch
+from migrate.system_errors import system_errors_explained
+
+
+@system_errors_explained()
+def report(spec: Spec) -> RunHistory:
+    """What was done so far; of a migration that has not begun, that. Takes no lock and writes nothing.
+
+    Raises RefusedError for a plan or a ledger of a newer schema.
+    """
+    standing = Lookout(spec).look()
+    told, plan, rows = standing.report, standing.plan, standing.rows
+    return RunHistory(
+        name=spec.name,
+        migration_id=told.migration_id,
+        state=told.state,
+        source_format=spec.source.format,
+        target_format=spec.target.format,
+        source=spec.source_path,
+        new_stores=_new_stores(spec, standing),
+        published=told.published,
+        made_at_ms=int(time.time() * 1000),
+        totals=told.totals,
+        verification=told.verification,
+        runs=_runs(rows),
+        chunks=_chunks(standing),
+        chunks_planned=told.chunks_planned,
+        chunks_left=told.chunks_left,
+        rejects=reject_reasons(spec.home, standing.receipts),
+        steps=tuple(
+            StepDone(step=str(row.step), committed_at_ms=row.committed_at_ms, store_partition=row.store_partition)
+            for row in rows
+            if row.step not in (Step.RUN, Step.CHUNK)
+        ),
+        changelog=_changelog(spec, rows),
+        warnings=plan.warnings if plan is not None else (),
+        next_step=told.next_step,
+    )
+
+
+def _new_stores(spec: Spec, standing: Standing) -> tuple[Path, ...]:
+    """Where the new stores stand, by store partition: where the application looks, once they are in use."""
+    if standing.plan is None:
+        return ()
+    in_use = published_path(standing.rows)
+    step, _ = last_switch(standing.rows)
+    if in_use is None and step in (Step.CUT_OVER, Step.FINALIZING, Step.FINALIZED):
+        in_use = spec.source_path
+    if in_use is not None:
+        return tuple(in_use / partition.path for partition in standing.plan.store_partitions)
+    folders = assembled_folders(standing.rows, spec.home)
+    return tuple(folders[each.id] for each in standing.plan.store_partitions if each.id in folders)
+
+
+def _runs(rows: list[Row]) -> tuple[RunOfIt, ...]:
+    """Those of `run`; the verbs of a switch open the ledger too."""
+    by_run: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_run[row.run_id].append(row)
+    return tuple(_run(run_id, mine) for run_id, mine in by_run.items() if not any(row.step in SWITCHES for row in mine))
+
+
+def _run(run_id: str, rows: list[Row]) -> RunOfIt:
+    chunks = [row for row in rows if row.step is Step.CHUNK]
+    return RunOfIt(
+        run_id=run_id,
+        first_commit_ms=rows[0].committed_at_ms,
+        last_commit_ms=rows[-1].committed_at_ms,
+        chunks=len(chunks),
+        records_in=sum(row.records_in or 0 for row in chunks),
+        seconds=round(sum(row.seconds or 0.0 for row in chunks), 3),
+    )
+
+
+def _chunks(standing: Standing) -> tuple[ChunkDone, ...]:
+    """In the order of their commits. A receipt tells how long its chunk took, the ledger when that was over."""
+    committed = {row.facts["attempt"]: row.committed_at_ms for row in standing.rows if row.step is Step.CHUNK}
+    chunks = [
+        ChunkDone(
+            store_partition=receipt.store_partition,
+            database=receipt.database,
+            number=receipt.number,
+            keys=receipt.keys,
+            records_in=receipt.records_in,
+            records_out=receipt.records_out,
+            bytes_in=receipt.bytes_in,
+            bytes_out=receipt.bytes_out,
+            dropped=receipt.dropped,
+            rejected=receipt.rejected,
+            seconds=receipt.seconds,
+            started_at_ms=committed[receipt.attempt] - round(receipt.seconds * 1000),
+            committed_at_ms=committed[receipt.attempt],
+            host=receipt.host,
+            engine=receipt.engine,
+        )
+        for receipt in standing.receipts
+    ]
+    return tuple(sorted(chunks, key=lambda chunk: (chunk.committed_at_ms, chunk.store_partition, chunk.number)))
+
+
+def _changelog(spec: Spec, rows: list[Row]) -> str:
+    """As it was said when the stores were switched; else what the formats, and there being a function, mean for it."""
+    _, journal = last_switch(rows)
+    if journal.changelog:
+        return journal.changelog
+    function = _as_it_is if spec.conversion.function is not None else None  # the spec's own may be gone by now
+    section = spec.conversion
+    return changelog_note(
+        Conversion(spec.source_format, spec.target_format, section.default_timestamp_ms, function=function)
+    )
+
+
+def _as_it_is(record: StateRecord) -> StateRecord:
+    return record

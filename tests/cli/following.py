@@ -1,0 +1,97 @@
+"""A run in a process of its own that can be held in a chunk, and commands beside it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.support import make_store, numbered
+
+RECORDS = numbered(1500)
+COMMAND = [sys.executable, "-c", "from migrate.cli import main; main()"]
+_FUNCTION = """
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def convert(record):
+    while (HERE / "hold").exists():
+        (HERE / "reached").touch()
+        time.sleep(0.01)
+    if (HERE / "fail").exists():
+        raise ValueError("cannot be read")
+    return record
+"""
+
+
+def make_migration(folder: Path, *, target: str = 'path = "new"', run: str = "") -> Path:
+    """Several chunks, and a function that waits while a file `hold` is there, and fails while `fail` is."""
+    make_store(folder / "old", RECORDS)
+    (folder / "held.py").write_text(_FUNCTION)
+    file = folder / "migration.toml"
+    file.write_text(
+        'name = "held"\nwork_dir = "work"\n'
+        '[source]\nformat = "rocksdb.raw"\npath = "old"\n'
+        f'[target]\nformat = "rocksdb.raw"\n{target}\n'
+        '[conversion]\nfunction = "held:convert"\n'
+        f'[run]\nchunk_size = "8 KiB"\n{run}\n'
+    )
+    return file
+
+
+def stateferry(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """The command, to its end."""
+    return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+@contextmanager
+def held_run(spec: Path) -> Iterator[subprocess.Popen[str]]:
+    """A run that stands still in one of its first chunks; not in planning, which converts a few records too."""
+    with subprocess.Popen(
+        [*COMMAND, "run", str(spec), "--no-spark"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stderr is not None
+        try:
+            for line in process.stderr:
+                if "chunks to rewrite" in line:
+                    break
+            (spec.parent / "hold").touch()
+            await_it((spec.parent / "reached").exists)
+            yield process
+        finally:
+            process.kill()
+
+
+@contextmanager
+def watching(spec: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """`status --watch`, a look every tenth of a second."""
+    command = [*COMMAND, "status", str(spec), "--watch", "--interval", "0.1", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def next_look(watch: subprocess.Popen[str]) -> dict[str, Any]:
+    """The next line of `--watch --json`."""
+    assert watch.stdout is not None
+    look: dict[str, Any] = json.loads(watch.stdout.readline())
+    return look
+
+
+def await_it(is_so: Callable[[], bool]) -> None:
+    """Within a minute."""
+    for _ in range(6000):
+        if is_so():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it did not come about")

@@ -1,0 +1,139 @@
+"""The shortcut for whoever only looks: the log tells the same rows as the table, or the table is asked."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from migrate import ledger as table
+from migrate.errors import DamagedLedgerError, RefusedError
+from migrate.ledger import Ledger, Step, chunk_row, read_ledger, readable_ledger
+from migrate.ledger_log import LedgerLog
+from tests.migrate.builders import receipt
+from tests.migrate.make_ledger_fixtures import FOLDER
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    ledger = Ledger(tmp_path, "m", "r1")
+    ledger.commit(*(chunk_row(receipt(bytes([number]), bytes([number + 1]), number=number)) for number in (254, 7)))
+    ledger.commit(ledger.row(Step.ASSEMBLED, store_partition="0_0/\u2028orders", detail={"folder": "new/\u00e9\n"}))
+    return tmp_path
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Grows whenever the table itself is read."""
+    calls: list[Path] = []
+
+    def read(folder: Path) -> list[table.Row]:
+        calls.append(folder)
+        return read_ledger(folder)
+
+    monkeypatch.setattr(table, "read_ledger", read)
+    return calls
+
+
+def _entries(home: Path) -> list[Path]:
+    return sorted((home / "ledger/_delta_log").glob("*.json"))
+
+
+def test_there_is_no_ledger_yet(tmp_path: Path) -> None:
+    assert LedgerLog(tmp_path).rows() == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_log_alone_tells_every_row(home: Path, asked: list[Path]) -> None:
+    assert LedgerLog(home).rows() == read_ledger(home)
+    assert len(LedgerLog(home).rows()) == 4
+    assert asked == []
+
+
+def test_what_is_committed_meanwhile_is_seen(home: Path, asked: list[Path]) -> None:
+    log = LedgerLog(home)
+    log.rows()
+    Ledger(home, "m", "r2").commit(chunk_row(receipt(number=3)))
+    assert log.rows() == read_ledger(home)
+    assert log.rows()[-1].store_partition == "db"
+    assert asked == []
+
+
+@pytest.mark.parametrize("name", ["half-rewritten", "cut-over"])
+def test_a_ledger_of_an_earlier_release_is_read_from_its_table(name: str, tmp_path: Path, asked: list[Path]) -> None:
+    home = Path(shutil.copytree(FOLDER / name / "work/kept", tmp_path / "kept"))
+    rows = LedgerLog(home).rows()
+    assert rows == read_ledger(home)
+    assert rows
+    assert asked
+
+
+@pytest.mark.parametrize("which", [1, -1])
+def test_a_row_whose_data_was_lost_is_not_told_once_the_ledger_is_mended(which: int, home: Path) -> None:
+    """The entry that a repair writes keeps the words of the one that was torn."""
+    log = LedgerLog(home)
+    before = log.rows()
+    entry = _entries(home)[which]
+    (added,) = [json.loads(line)["add"] for line in entry.read_bytes().splitlines() if b'"add"' in line]
+    (home / "ledger" / added["path"]).write_bytes(b"")
+    assert readable_ledger(home) == read_ledger(home)
+    assert log.rows() == LedgerLog(home).rows() == read_ledger(home)
+    assert len(log.rows()) < len(before)
+
+
+def test_a_missing_data_file_is_damage(home: Path) -> None:
+    next((home / "ledger").glob("*.parquet")).unlink()
+    with pytest.raises(DamagedLedgerError):
+        LedgerLog(home).rows()
+
+
+@pytest.mark.parametrize("which", [1, 2])
+def test_a_missing_entry_is_damage(which: int, home: Path) -> None:
+    _entries(home)[which].unlink()
+    with pytest.raises(DamagedLedgerError):
+        LedgerLog(home).rows()
+
+
+def test_a_table_that_somebody_compacted_is_still_read(home: Path, asked: list[Path]) -> None:
+    from deltalake import DeltaTable
+
+    before = read_ledger(home)
+    DeltaTable(str(home / "ledger")).optimize.compact()
+    assert LedgerLog(home).rows() == before
+    assert asked
+
+
+def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path, "m", "r1")
+    ledger.commit(ledger.row(Step.ASSEMBLED).model_copy(update={"schema_version": 2}))
+    with pytest.raises(RefusedError, match="schema 2"):
+        LedgerLog(tmp_path).rows()
+
+
+def test_log_and_table_hold_the_same_number_of_rows(home: Path) -> None:
+    """One data file for each commit: what the shortcut relies on."""
+    files = list((home / "ledger").glob("*.parquet"))
+    assert len(files) == len(_entries(home)) - 1
+    assert sum(pq.ParquetFile(file).metadata.num_rows for file in files) == len(LedgerLog(home).rows())
+
+
+def test_a_commit_that_takes_rows_away_is_left_to_the_table(home: Path, asked: list[Path]) -> None:
+    newest = _entries(home)[-1]
+    (added,) = [json.loads(line)["add"] for line in newest.read_bytes().splitlines() if b'"add"' in line]
+    removed = {"path": added["path"], "deletionTimestamp": added["modificationTime"], "dataChange": True}
+    (newest.parent / f"{int(newest.stem) + 1:020d}.json").write_text(json.dumps({"remove": removed}) + "\n")
+    assert LedgerLog(home).rows() == read_ledger(home)
+    assert len(LedgerLog(home).rows()) == 3
+    assert asked
+
+
+def test_a_ledger_that_was_begun_anew_is_another_one(home: Path, asked: list[Path]) -> None:
+    log = LedgerLog(home)
+    log.rows()
+    (home / "ledger").rename(home / "of-before")
+    Ledger(home, "other", "r2")
+    assert [row.run_id for row in log.rows()] == ["r2"]
+    assert asked == []
