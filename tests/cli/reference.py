@@ -100,7 +100,8 @@ def _sentence(command: click.Command) -> str:
 
 
 def _call(name: str) -> str:
-    arguments = [option.make_metavar(click.Context(main)) for option in main.commands[name].params[:1]]
+    takes = [param for param in main.commands[name].params if isinstance(param, click.Argument)]
+    arguments = [argument.make_metavar(click.Context(main)) for argument in takes]
     return " ".join(["stateferry", name, *(text for text in arguments if text and not text.startswith("-"))])
 
 
