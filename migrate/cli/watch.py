@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from migrate.cli.options import Output, remark, stop_writing
 from migrate.spec import Spec
 from migrate.watching import Watch, WatchReport
-from migrate.words import duration, plural
+from migrate.words import duration, plural, rate, share, visible
 
 Show = Callable[[WatchReport], None]
 _SHARE_OF_A_CORE = 10
@@ -111,7 +111,7 @@ def _in_a_line(seen: WatchReport) -> str:
 
 
 def _share(seen: WatchReport) -> str:
-    return f"{seen.share_done:.1%}" if seen.chunks_planned else ""
+    return share(seen.share_done) if seen.chunks_planned else ""
 
 
 def _chunks(seen: WatchReport) -> str:
@@ -119,21 +119,22 @@ def _chunks(seen: WatchReport) -> str:
 
 
 def _retries(seen: WatchReport) -> str:
-    return "1 retry" if seen.retries == 1 else f"{seen.retries:,} retries"
+    return plural(seen.retries, "retry", "retries")
 
 
 def _rate(seen: WatchReport) -> str:
-    rate = "" if seen.records_per_second is None else f"{seen.records_per_second:,.0f} records/s"
+    speed = "" if seen.records_per_second is None else rate(seen.records_per_second)
     left = "" if seen.seconds_left is None else f"{duration(seen.seconds_left)} left to rewrite"
-    return ", ".join(filter(None, (rate, left)))
+    return ", ".join(filter(None, (speed, left)))
 
 
 def _slowest(seen: WatchReport) -> str:
     chunk = seen.slowest
     if chunk is None:
         return ""
-    return f"{duration(chunk.seconds)} ({chunk.store_partition} chunk {chunk.number} on {chunk.host})"
+    where = visible(f"{chunk.store_partition} chunk {chunk.number} on {chunk.host}")
+    return f"{duration(chunk.seconds)} ({where})"
 
 
 def _hosts(seen: WatchReport) -> list[str]:
-    return [f"{each.host}: {plural(each.chunks, 'chunk')}" for each in seen.hosts]
+    return [f"{visible(each.host)}: {plural(each.chunks, 'chunk')}" for each in seen.hosts]

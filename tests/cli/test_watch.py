@@ -98,7 +98,7 @@ def test_a_log_gets_a_line_where_something_has_changed(spec: Path) -> None:
     assert done.returncode == 0
     told = done.stdout.splitlines()
     assert len(told) == 2
-    assert "published 100.0%" in told[0]
+    assert "published 100 %" in told[0]
     assert "1,500 records" in told[0]
     assert "0 retries, 0 rejected" in told[0]
     assert told[1].endswith("when sure, stateferry finalize SPEC")
@@ -113,7 +113,7 @@ def test_a_terminal_gets_a_table(spec: Path) -> None:
     shown = subprocess.run(
         ["script", "-qec", command, "/dev/null"], capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL
     ).stdout
-    for word in ("migration", "published 100.0%", "slowest", "hosts", "note"):
+    for word in ("migration", "published 100 %", "slowest", "hosts", "note"):
         assert word in shown
 
 
