@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks import comparisons, durability, lazy, product, scaling, status
+from benchmarks import comparisons, dry_run, durability, lazy, product, scaling, status
 from benchmarks.report import machine, missed, write
 from benchmarks.results import Result
 from benchmarks.rounds import ROOT
@@ -28,6 +28,7 @@ BENCHMARKS: dict[str, Callable[[Setting], list[Result]]] = {
     "status": status.status,
     "switch": durability.switch,
     "lazy": lazy.lazy,
+    "dry-run": dry_run.dry_run,
 }
 
 

@@ -100,6 +100,25 @@ def whole_run(source: str, folder: str, master: str | None, chunk_size: int) -> 
     }
 
 
+def dry_run(source: str, full: bool) -> Facts:
+    """The dry run of the same; its imports count."""
+    from migrate.dry_run.dry_run import plan
+
+    spec = parse_spec(
+        {
+            "name": "benchmark",
+            "work_dir": f"{source}.work",
+            "source": {"format": CONVERSION.source, "path": source},
+            "target": {"format": CONVERSION.target, "path": f"{source}.published"},
+        },
+        base_dir=Path(source).parent,
+    )
+    report = plan(spec, full=full)
+    if not report.verdict.go or report.found is None or report.cost is None:
+        raise AssertionError(f"no go: {report.verdict}")
+    return {"records": report.found.records, "told_records_per_second": report.cost.records_per_second}
+
+
 class _LedgerClock:
     """Seconds between a chunk's coming in and its being committed."""
 
@@ -124,6 +143,7 @@ JOBS: dict[str, Callable[..., Facts]] = {
     "prepare": prepare,
     "verify": verify,
     "run": whole_run,
+    "dry-run": dry_run,
 }
 
 

@@ -60,7 +60,7 @@ def _weigh(path: Path, wanted: int) -> tuple[list[Weight], int]:
         with SstFile(path) as file:
             properties = file.properties()
             samples = file.index_samples(wanted)
-    except SstFormatError:
+    except (SstFormatError, FileNotFoundError):
         return [], 0  # a file that cannot be weighed makes chunks less even, not less right
     expansion = properties.raw_bytes / max(properties.data_bytes, 1)
     offsets = [0, *(sample.offset for sample in samples)]

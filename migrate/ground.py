@@ -13,6 +13,7 @@ from migrate.checks import Check, CheckReport, observe
 from migrate.dual.mark import check_not_half_converged
 from migrate.errors import MigrationError, RefusedError, StoreLockedError
 from migrate.identity import check_identity, migration_identity
+from migrate.looking_again import look_again
 from migrate.plan_model import DatabasePlan, Plan, load_plan
 from migrate.planning import plan_databases
 from migrate.preflight import (
@@ -105,15 +106,23 @@ class Ground:
             self.source.check_stopped()
         except StoreLockedError:
             return True
-        except MigrationError:
+        except (MigrationError, OSError):
             return False  # whatever it is, a check will say so
         return False
 
     def observe(self) -> Iterator[CheckReport]:
         """Every check, and what else is worth knowing; what the application must stop for waits."""
-        return observe(
-            replace(check, on_failure="waiting") if self.is_in_use and check.name in _WHILE_IN_USE else check
-            for check in (*self.checks(), *self._checks_of_a_snapshot(), *self._remarks())
+        return observe(map(self._patient, (*self.checks(), *self._checks_of_a_snapshot(), *self._remarks())))
+
+    def _patient(self, check: Check) -> Check:
+        """While its owner writes the old store, its files come and go."""
+        if not self.is_in_use:
+            return check
+        waits = check.name in _WHILE_IN_USE
+        return replace(
+            check,
+            run=lambda: look_again(check.run, is_in_use=True),
+            on_failure="waiting" if waits else check.on_failure,
         )
 
     def checks(self) -> tuple[Check, ...]:
@@ -156,14 +165,16 @@ class Ground:
         return (Check("source.position", claim, lambda: check_position(self.source), ("source.files",)),)
 
     def _remarks(self) -> tuple[Check, ...]:
-        """What keeps no run from starting, and should be known before."""
-        found = ("source.found",)
+        """What a run meets otherwise, or what does not keep it from starting and should be known before."""
+        files = ("source.files",)
         checks = (
-            Check("work_dir.free", "no other run of this migration is at work", self._no_other_run),
-            Check("user.owner", "the new files will belong to the application's user", self._same_owner, found),
-            Check("clock", "the clock is not behind the old store's files", self._clock, found),
+            Check("user.owner", "the new files will belong to the application's user", self._same_owner, files),
+            Check("clock", "the clock is not behind the old store's files", self._clock, files),
         )
-        return tuple(replace(check, on_failure="warning") for check in checks)
+        return (
+            Check("work_dir.free", "no other run of this migration is at work", self._no_other_run),
+            *(replace(check, on_failure="warning") for check in checks),
+        )
 
     def _conversion(self) -> None:
         check_conversion(self._spec, self._context.conversion)

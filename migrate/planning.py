@@ -62,7 +62,7 @@ def _data_bytes(path: Path, size: int) -> int:
     try:
         with SstFile(path) as file:
             return max(file.properties().raw_bytes, size)
-    except SstFormatError:
+    except (SstFormatError, FileNotFoundError):  # its owner runs, and has removed it meanwhile
         return size
 
 
@@ -82,7 +82,7 @@ def make_plan(
         directory = snapshot_directory(spec.home, partitions[database.store_partition], database.database)
         with open_read_only(directory) as opened:
             chunks += cut_database(database, opened, spec.run.chunk_size)
-            _check_sample(opened, database, conversion)
+            check_sample(opened, database, conversion)
     program = conversion.program
     return Plan(
         migration_id=migration_id(identity),
@@ -113,7 +113,7 @@ def cut_database(plan: DatabasePlan, opened: Database, chunk_size: int) -> list[
     ]
 
 
-def _check_sample(opened: Database, database: DatabasePlan, conversion: Conversion) -> None:
+def check_sample(opened: Database, database: DatabasePlan, conversion: Conversion) -> None:
     """Convert a few records from all over the key range, twice.
 
     Raises RefusedError where none of them is what the source's format says, or where the function does not give the
@@ -123,7 +123,7 @@ def _check_sample(opened: Database, database: DatabasePlan, conversion: Conversi
     reasons: list[str] = []
     budget = max(SAMPLE_MIN_BYTES, int(SAMPLE_SHARE * database.data_bytes)) // len(database.lanes)
     for lane in database.lanes:
-        for batch in read_sample(opened, lane.source, SampleSize(SAMPLE_RECORDS, budget)):
+        for batch in read_sample(opened, lane.source, SampleSize(SAMPLE_RECORDS, budget)).batches:
             for key, value in zip(batch.keys, batch.values, strict=True):
                 try:
                     convert_twice(conversion, key, value)

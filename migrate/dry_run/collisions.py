@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import islice, pairwise
 from operator import lt
 
@@ -36,21 +37,27 @@ class KeyOrder:
             if (other := self._seen.setdefault(new, old)) != old:
                 self._collide(other, old, new)
 
-    def add_ascending(self, keys: list[bytes]) -> None:
-        """New keys alone, many of them: neighbours are compared, and nothing is remembered but the last one."""
-        if self._last is not None and self._last[1] >= keys[0]:
-            self._add_equal_or_descending(self._last[1], keys[0])
-        if not all(map(lt, keys, islice(keys, 1, None))):
-            for before, key in pairwise(keys):
-                if before >= key:
-                    self._add_equal_or_descending(before, key)
-        self._last = keys[-1], keys[-1]
+    def add_ascending(self, keys: list[bytes], last_old: bytes, old_keys: Callable[[], list[bytes]]) -> None:
+        """New keys, many of them: neighbours are compared, and nothing is remembered but the last one.
 
-    def _add_equal_or_descending(self, before: bytes, key: bytes) -> None:
+        `old_keys` tells what they were made from, and is asked for an example alone; `last_old`: the last of them.
+        """
+        if self._last is not None and self._last[1] >= keys[0]:
+            last = self._last
+            self._add_equal_or_descending(last[1], keys[0], lambda: (last[0], old_keys()[0]))
+        if not all(map(lt, keys, islice(keys, 1, None))):
+            for at, (before, key) in enumerate(pairwise(keys)):
+                if before >= key:
+                    self._add_equal_or_descending(before, key, partial(_pair, old_keys, at))
+        self._last = last_old, keys[-1]
+
+    def _add_equal_or_descending(self, before: bytes, key: bytes, old: Callable[[], tuple[bytes, bytes]]) -> None:
         if before == key:
-            self._collide(before, key, key)
+            self.colliding += 1
+            if len(self.collisions) < _KEPT:
+                self.collisions.append(self._collision(*old(), key))
         elif self.out_of_order is None:
-            self.out_of_order = self._collision(before, key, key)
+            self.out_of_order = self._collision(*old(), key)
 
     def _add_neighbour(self, old: bytes, new: bytes) -> None:
         if self._last is not None and new < self._last[1] and self.out_of_order is None:
@@ -66,3 +73,8 @@ class KeyOrder:
         return Collision(
             store_partition=self._store_partition, first=shown(first), second=shown(second), new_key=shown(new)
         )
+
+
+def _pair(keys: Callable[[], list[bytes]], at: int) -> tuple[bytes, bytes]:
+    first, second = keys()[at : at + 2]
+    return first, second

@@ -46,7 +46,7 @@ def cost_of(bill: Bill) -> Cost:
     other = START_SECONDS + PARTITION_SECONDS * bill.found.store_partitions + _copy_seconds(bill.copied_bytes)
     total = rewrite + verify + other
     downtime, why = _downtime(bill, total)
-    new_bytes = _new_bytes(bill, sum(sizes))
+    new_bytes = _new_bytes(bill, _left(bill, sizes))
     return Cost(
         chunks=tuple(ChunkPlanned(**chunk.model_dump(exclude={"keys"}), keys=chunk.keys) for chunk in bill.chunks),
         chunk_size=int(bill.spec.run.chunk_size),
@@ -74,12 +74,19 @@ def cost_of(bill: Bill) -> Cost:
 
 def _work_seconds(bill: Bill, sizes: list[int]) -> tuple[float, float]:
     """(rewriting, verifying): chunks are handed out one by one, so the biggest one is the least that it takes."""
-    if bill.measured is None or not sizes:
+    if bill.measured is None or not bill.measured.record_bytes or not sizes:
         return 0.0, 0.0
     speed = 1 + (bill.slots - 1) * SLOT_EFFICIENCY
-    size = max(sum(sizes) / min(speed, len(sizes)), *sizes)
-    verifies = bill.spec.run.verify != "off"
-    return size / bill.measured.rewrite_rate, size / bill.measured.verify_rate if verifies else 0.0
+    size = max(_left(bill, sizes) / min(speed, len(sizes)), *sizes)
+    verifying = {"full": bill.measured.verify_rate, "digest": bill.measured.scan_rate}.get(bill.spec.run.verify)
+    return size / bill.measured.rewrite_rate, 0.0 if verifying is None else size / verifying
+
+
+def _left(bill: Bill, sizes: list[int]) -> int:
+    """Bytes of records to rewrite; what lies in the write-ahead log alone is in no chunk's size."""
+    if bill.measured is None or bill.chunks_done:
+        return sum(sizes)
+    return max(sum(sizes), bill.found.records * bill.measured.record_bytes // max(1, bill.measured.records))
 
 
 def _copy_seconds(size: int) -> float:

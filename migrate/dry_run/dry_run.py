@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
 
 from migrate.checks import CheckReport, failed
@@ -20,10 +22,11 @@ from migrate.finished import report_of_finished
 from migrate.ground import Ground, source_to_be
 from migrate.ledger import read_ledger
 from migrate.ledger_status import status
+from migrate.looking_again import T, look_again
 from migrate.plan_model import DatabasePlan
 from migrate.planning import plan_databases
 from migrate.preflight import bytes_to_copy, changelog_note, space_needed
-from migrate.progress_state import pending_chunks, receipts_of
+from migrate.progress_state import acceptable, committed_receipts, pending_chunks
 from migrate.snapshots import has_snapshot
 from migrate.spark_checks import not_run
 from migrate.spec import Spec
@@ -87,8 +90,8 @@ class _DryRun:
             self._checks += reading.failures
             found = found_of(reading)
             tried = tried_of(reading, self._context.conversion, self._options.seed)
-            self._checks += checks_of_the_trial(self._spec, tried, found.records)
-            cost = self._cost(reading, found)
+            self._checks += checks_of_the_trial(self._spec, tried, found.records, reading.rejects)
+            cost = self._look_again(lambda: self._cost(reading, found))
         if finished is None:
             self._checks += not_run("needs a JVM: stateferry doctor SPEC")
         return self._put_together(finished, found, tried, cost)
@@ -113,11 +116,20 @@ class _DryRun:
             found=found,
             tried=tried,
             cost=cost,
-            changelog=changelog_note(self._context.conversion),
+            changelog=self._changelog(),
             warnings=self._warnings(),
             checks=tuple(self._checks),
-            verdict=verdict_of(self._checks, finished=finished, next_step=self._next_step()),
+            verdict=verdict_of(self._checks, finished=finished, next_step=self._next_step(), tried=tried, found=found),
         )
+
+    def _look_again(self, look: Callable[[], T]) -> T:
+        return look_again(look, is_in_use=self._ground.is_in_use)
+
+    def _changelog(self) -> str:
+        conversion = self._context.conversion
+        if conversion.changes_changelog and "changelog" not in self._spec.conversion.allow:
+            return "the changelog would no longer match the store: a restore would bring the old records back"
+        return changelog_note(conversion)
 
     def _finished(self) -> str | None:
         """What an earlier run did, where nothing is left to do."""
@@ -147,14 +159,22 @@ class _DryRun:
         return read(request)
 
     def _databases(self) -> tuple[DatabasePlan, ...]:
-        return self._ground.databases or plan_databases(self._ground.source, self._context.conversion)
+        return self._ground.databases or self._databases_again
+
+    @cached_property
+    def _databases_again(self) -> tuple[DatabasePlan, ...]:
+        """Where a stored plan serves, the ground asks for none."""
+        return self._look_again(lambda: plan_databases(self._ground.source, self._context.conversion))
 
     def _cost(self, reading: Reading, found: Found) -> Cost:
         spec, stored = self._spec, self._ground.stored
         chunks, done = reading.chunks, 0
         if stored is not None:
-            receipts = receipts_of(read_ledger(self._context.home), self._context.home)
-            chunks, done = pending_chunks(stored, receipts), len(receipts)
+            receipts = committed_receipts(read_ledger(self._context.home), self._context.home)
+            receipts = acceptable(receipts, spec.run.on_reject)
+            cut = stored if stored.chunk_size == spec.run.chunk_size else None
+            plan = cut or stored.model_copy(update={"chunks": tuple(reading.chunks)})  # a run would cut it anew
+            chunks, done = pending_chunks(plan, receipts), len(receipts)
         copied = 0 if self._ground.is_snapshot_current else bytes_to_copy(spec, self._ground.source)
         return cost_of(
             Bill(
@@ -178,8 +198,8 @@ class _DryRun:
 
     def _warnings(self) -> tuple[str, ...]:
         try:
-            return tuple(self._ground.source.warnings())
-        except MigrationError:
+            return tuple(self._look_again(self._ground.source.warnings))
+        except (MigrationError, OSError):
             return ()
 
     def _next_step(self) -> str:

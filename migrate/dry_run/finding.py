@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -47,7 +48,8 @@ def find_database(source: Source, partition: StorePartition, database: Database,
     files = database_files(directory)
     tables = {family: read_tables(directory, database.files_of(family)) for family in database.families}
     properties = [table.properties for of_family in tables.values() for table in of_family]
-    statuses = [path.stat() for path in files.every]
+    sizes = {path: status for path in files.every if (status := _status(path)) is not None}
+    statuses = sizes.values()
     return DatabaseFound(
         store_partition=plan.store_partition,
         database=plan.database,
@@ -56,7 +58,7 @@ def find_database(source: Source, partition: StorePartition, database: Database,
         size=sum(status.st_size for status in statuses),
         record_bytes=plan.data_bytes,
         sst_files=len(database.live_files()),
-        wal_bytes=sum(path.stat().st_size for path in files.mutable if path.suffix == ".log"),
+        wal_bytes=sum(status.st_size for path, status in sizes.items() if path.suffix == ".log"),
         table_formats=tuple(sorted({each.format_version for each in properties})),
         compressions=tuple(sorted({each.compression for each in properties})),
         rocksdb_version=rocksdb_version(directory),
@@ -77,7 +79,7 @@ def _find_family(
         name=family,
         role="records" if is_data else "metadata" if is_metadata else "other",
         records=estimate,
-        exact=at_least == at_most,
+        exact=at_most == 0,
         at_least=at_least,
         at_most=at_most,
         entries=_entries(system, database, family) if is_metadata else (),
@@ -103,9 +105,19 @@ def _bounds(database: Database, family: str, tables: list[Table]) -> tuple[int, 
     at_most = entries - deletions + sum(puts for puts, _ in runs.values())
     all_deletions = deletions + sum(deleted for _, deleted in runs.values())
     surely = max((puts - (all_deletions - deleted) for puts, deleted in runs.values()), default=0)
-    if any(table.properties.range_deletions for table in tables):
+    # RocksDB does not tell how many of the log's entries are deletions of ranges.
+    if entries > deletions or any(table.properties.range_deletions for table in tables):
         surely = 0
+    if len(tables) < len(database.files_of(family)):  # one cannot be read here, or its owner has removed it
+        surely, at_most = 0, entries - deletions + database.table_puts(family)
     return max(0, min(surely, at_most)), at_most
+
+
+def _status(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except FileNotFoundError:  # its owner runs, and has removed it meanwhile
+        return None
 
 
 def _positions(source: Source, partition: StorePartition, database: Database, plan: DatabasePlan) -> _Positions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from operator import eq
 
-from formats import Conversion
+from formats import Conversion, EntryError
 from formats.program import IDENTITY
 from migrate.dry_run.collisions import KeyOrder
 from migrate.dry_run.rejected import RejectsByReason
@@ -55,10 +55,28 @@ class FullLook:
     def write(self, batch: Batch) -> None:
         """As a sink: nothing is written."""
         self.new_sizes.add(batch)
-        if not self._keeps_keys:
-            self.order.add_ascending(batch.keys)
         assert self._source_batch is not None
+        if not self._keeps_keys:
+            self._watch_order(self._source_batch, batch)
         self.unchanged += _unchanged(self._source_batch, batch)
+
+    def _watch_order(self, old: Batch, new: Batch) -> None:
+        records = zip(reversed(old.keys), reversed(old.values), strict=True)
+        last_old = (
+            old.keys[-1] if len(old) == len(new) else next(key for key, value in records if self._gives(key, value))
+        )
+        self.order.add_ascending(
+            new.keys,
+            last_old,
+            lambda: [key for key, value in zip(old.keys, old.values, strict=True) if self._gives(key, value)],
+        )
+
+    def _gives(self, key: bytes, value: bytes) -> bool:
+        """Whether a new record comes of it."""
+        try:
+            return self._conversion.convert(key, value) is not None
+        except EntryError:
+            return False
 
 
 def _unchanged(old: Batch, new: Batch) -> int:

@@ -51,6 +51,11 @@ class Measured:
         return self.record_bytes / max(self.rewrite_seconds, 1e-9)
 
     @property
+    def scan_rate(self) -> float:
+        """Bytes of records per second: read, and nothing else."""
+        return self.record_bytes / max(self.scan_seconds, 1e-9)
+
+    @property
     def verify_rate(self) -> float:
         """Bytes of old records per second: both stores read, the old one converted again and compared."""
         return self.record_bytes / max(self.rewrite_seconds + self.scan_seconds, 1e-9)

@@ -41,9 +41,16 @@ class FamilyFound(Value):
     exact: bool
     """Counted one by one; else an estimate of what lies between `at_least` and `at_most`."""
     at_least: int
+    """Unless its owner held a RocksDB snapshot while it wrote, which keeps several versions of a record."""
     at_most: int
     entries: tuple[str, ...] = ()
     """What a metadata family holds, in words: nothing here is ever converted."""
+
+    def read(self, records: int, *, is_all: bool) -> FamilyFound:
+        """The same, once so many of its records were read."""
+        known = {"at_least": max(records, self.at_least), "records": max(records, self.records)}
+        counted = {"records": records, "exact": True, "at_least": records, "at_most": records}
+        return self.model_copy(update=counted if is_all else known)
 
 
 class DatabaseFound(Value):

@@ -16,7 +16,7 @@ def found_of(reading: Reading) -> Found:
         databases=databases,
         store_partitions=len({database.store_partition for database in databases}),
         records=sum(family.records for family in data),
-        exact=all(family.exact for family in data),
+        exact=not reading.unread and all(family.exact for family in data),
         at_least=sum(family.at_least for family in data),
         at_most=sum(family.at_most for family in data),
         size=sum(database.size for database in databases),

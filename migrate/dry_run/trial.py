@@ -125,7 +125,8 @@ class Trial:
     def _look(self, key: bytes, value: bytes) -> None:
         for known in FORMATS:
             if leaves_marks(known) and looks_like(known, key, value, now_ms=self._now_ms):
-                self._looks[known.id] += 1
+                # Nothing but a time is a number: a counter, or a moment that the application keeps.
+                self._looks[known.id] += known.id == self.conversion.source.id or bool(known.decode(key, value).value)
 
     def look_alikes(self) -> tuple[LookAlike, ...]:
         """Known formats that the sample fits better than the one that was named."""

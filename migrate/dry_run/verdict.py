@@ -5,28 +5,42 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from migrate.checks import CheckReport
-from migrate.dry_run.report import Tried, Verdict
+from migrate.dry_run.report import Found, Shown, Tried, Verdict
 from migrate.errors import ExitCode
+from migrate.showing import UNPRINTABLE
 from migrate.spec import Spec
 
 
-def checks_of_the_trial(spec: Spec, tried: Tried, records: int) -> tuple[CheckReport, ...]:
-    """What a run of so many records would find out later: rejects, keys, and whether our own two paths agree."""
-    return (_paths(tried), _rejects(spec, tried, records), _order(tried), *_remarks(tried))
+def checks_of_the_trial(spec: Spec, tried: Tried, records: int, rejects: float) -> tuple[CheckReport, ...]:
+    """What a run of so many records would find out later: rejects, keys, and whether our own two paths agree.
+
+    `rejects`: as many are to be expected of them.
+    """
+    return (_paths(tried), _rejects(spec, tried, records, rejects), _order(tried), *_remarks(tried))
 
 
-def verdict_of(checks: Sequence[CheckReport], *, finished: str | None, next_step: str) -> Verdict:
+def verdict_of(
+    checks: Sequence[CheckReport], *, finished: str | None, next_step: str, tried: Tried | None, found: Found | None
+) -> Verdict:
     """The first failure that matters most: a bug of ours, then a refusal, then rejects. `finished`: nothing is left."""
     if finished is not None:
-        return Verdict(exit_code=0, go=True, sentence=f"nothing to do: {finished}", next_step=next_step)
+        return Verdict(exit_code=0, go=True, sentence=f"nothing to do: {finished}", next_step="nothing is left to run")
     failed = [check for check in checks if check.outcome == "failed"]
-    for code in (ExitCode.BUG, ExitCode.USAGE, ExitCode.REFUSED, ExitCode.FAILED):
-        if mine := [check for check in failed if check.exit_code == code]:
+    for code in (ExitCode.BUG, ExitCode.USAGE, ExitCode.REFUSED, *ExitCode):
+        if code and (mine := [check for check in failed if check.exit_code == code]):
             return Verdict(exit_code=int(code), go=False, sentence=_no_go(code, mine), next_step=mine[0].fix)
-    if waiting := [check for check in checks if check.outcome == "waiting"]:
-        sentence = "go, once the application is stopped: nothing else stands in the way"
-        return Verdict(exit_code=0, go=True, sentence=sentence, next_step=f"{waiting[0].fix}; {next_step}")
-    return Verdict(exit_code=0, go=True, sentence="go: nothing stands in the way", next_step=next_step)
+    as_far = _as_far(tried, found)
+    if any(check.outcome == "waiting" for check in checks):
+        sentence = f"go, once the application is stopped: nothing else stands in the way{as_far}"
+        return Verdict(exit_code=0, go=True, sentence=sentence, next_step=next_step)
+    return Verdict(exit_code=0, go=True, sentence=f"go: nothing stands in the way{as_far}", next_step=next_step)
+
+
+def _as_far(tried: Tried | None, found: Found | None) -> str:
+    """A sample may miss the one record that a run stumbles over."""
+    if tried is None or found is None or tried.is_full or (found.exact and tried.records >= found.records):
+        return ""
+    return f", as far as a sample of {tried.records:,} records tells (--full tries every one)"
 
 
 _NO_GO = {
@@ -39,7 +53,7 @@ _NO_GO = {
 
 def _no_go(code: ExitCode, failed: list[CheckReport]) -> str:
     more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-    return f"{_NO_GO[code]}: {failed[0].detail}{more}"
+    return f"{_NO_GO.get(code, _NO_GO[ExitCode.FAILED])}: {failed[0].detail}{more}"
 
 
 def _paths(tried: Tried) -> CheckReport:
@@ -59,12 +73,11 @@ def _paths(tried: Tried) -> CheckReport:
     return CheckReport(name=name, claim=claim, outcome="ok", detail=f"{tried.both_paths:,} records by both")
 
 
-def _rejects(spec: Spec, tried: Tried, records: int) -> CheckReport:
-    """`records`: in all; a sample's rejects stand for as many more."""
+def _rejects(spec: Spec, tried: Tried, records: int, expected: float) -> CheckReport:
+    """`records`: in all; `expected`: rejects among them."""
     name, claim = "conversion.rejects", "no more records are rejected than [run] allows"
     detail = f"{tried.rejected:,} of {tried.records:,} records cannot be converted"
-    share = tried.rejected / max(tried.records, 1)
-    allowed = _allowed(spec, share, expected=round(share * max(records, tried.records)))
+    allowed = _allowed(spec, expected / max(records, tried.records, 1), expected=round(expected))
     if allowed is None:
         return CheckReport(name=name, claim=claim, outcome="warning" if tried.rejected else "ok", detail=detail)
     return CheckReport(
@@ -99,10 +112,15 @@ def _order(tried: Tried) -> CheckReport:
         name=name,
         claim=claim,
         outcome="failed",
-        detail=f"{what}: {wrong.first.text} and {wrong.second.text} in {wrong.store_partition}",
+        detail=f"{what}: {_words(wrong.first)} and {_words(wrong.second)} in {wrong.store_partition}",
         fix="the function must keep the order of keys and map no two keys to one",
         exit_code=int(ExitCode.FAILED),
     )
+
+
+def _words(key: Shown) -> str:
+    """As text where it is text, else in hex."""
+    return f"0x{key.hex}" if UNPRINTABLE in key.text or not key.text.isascii() else f'"{key.text}"'
 
 
 def _remarks(tried: Tried) -> tuple[CheckReport, ...]:

@@ -43,6 +43,7 @@ _READAHEAD = 1 << 17
 _FILE_NUMBER = re.compile(r"^ (\d+):", re.MULTILINE)
 """In RocksDB's list of a family's files: one to a line, its keys in hex (VersionStorageInfo's DebugString)."""
 _COUNTS = ("entries", "deletes")
+_SUMMED_UP = re.compile(r"# (entries|deletions)=(\d+)")
 _LOOKS = 5
 _OPEN_FILES = 256  # tables are opened when a scan reaches them, so that a chunk of a huge store opens only its own
 
@@ -88,6 +89,12 @@ class Database:
     def estimated_records(self, family: str) -> int:
         """RocksDB's own estimate, from metadata."""
         return self.column(family).property_int_value("rocksdb.estimate-num-keys") or 0
+
+    def table_puts(self, family: str) -> int:
+        """Entries of all its SST files that are no deletions: from the files as they were when it was opened."""
+        summary = self.column(family).property_value("rocksdb.aggregated-table-properties") or ""
+        numbers = {name: int(number) for name, number in _SUMMED_UP.findall(summary)}
+        return numbers.get("entries", 0) - numbers.get("deletions", 0)
 
     def unflushed_entries(self, family: str) -> tuple[int, int]:
         """(entries, deletions among them) that lie in the write-ahead log alone."""

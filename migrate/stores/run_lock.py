@@ -16,7 +16,7 @@ def is_run_at_work(home: Path) -> bool | None:
     """
     try:
         status = (home / "run.lock").stat()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     try:
         locks = _LOCKS.read_text(encoding="ascii")

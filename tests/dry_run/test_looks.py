@@ -1,0 +1,88 @@
+"""A warning where the records look like another format, and none where chance would make one."""
+
+from __future__ import annotations
+
+import random
+import struct
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from migrate import plan
+from migrate.dry_run.report import DryRunReport
+from tests.dry_run.support import checks
+from tests.support import KEY_VALUE, TIMESTAMPED, make_families, make_spec
+
+NOW = int(time.time() * 1000)
+RNG = random.Random(7)
+Make = Callable[[int], bytes]
+
+PLAIN: dict[str, Make] = {
+    "counters": lambda n: struct.pack(">q", n * n),
+    "counters that are -1": lambda n: struct.pack(">q", -1),
+    "moments as numbers": lambda n: struct.pack(">q", NOW - n * 1000),
+    "doubles": lambda n: struct.pack(">d", n * 1.7),
+    "JSON": lambda n: b'{"order": %d, "state": "paid"}' % n,
+    "random bytes": lambda n: RNG.randbytes(40),
+    "Avro behind a registry's id": lambda n: b"\0\0\0\0\x07" + RNG.randbytes(20),
+    "text": lambda n: b"order number %d" % n,
+    "nothing": lambda n: b"",
+    "short": lambda n: b"abc",
+    "half with a time in front": lambda n: (struct.pack(">q", NOW) if n % 2 else b"12345678") + b"value",
+}
+TIMED: dict[str, Make] = {
+    "times": lambda n: struct.pack(">q", NOW - n * 1000) + b"value",
+    "unknown times": lambda n: struct.pack(">q", -1) + b"value",
+    "times and no value": lambda n: struct.pack(">q", NOW - n * 1000),
+    "a few odd times": lambda n: struct.pack(">q", 5 if n % 10 == 0 else NOW) + b"value",
+}
+
+
+def look(folder: Path, family: str, source: str, target: str, make: Make) -> DryRunReport:
+    application = folder / "app"
+    make_families(application / "0_0/rocksdb/orders", {family: {b"%05d" % n: make(n) for n in range(400)}})
+    (application / "0_0/.checkpoint").write_text("0\n0\n")
+    sections = {
+        "source": {"store": "orders"},
+        "conversion": {"allow": ["loss:timestamp"]},
+        "run": {"on_reject": "skip"},
+    }
+    return plan(make_spec(folder, application, source_format=source, target_format=target, **sections))
+
+
+@pytest.mark.parametrize("make", PLAIN.values(), ids=list(PLAIN))
+def test_plain_values_give_no_false_alarm(make: Make, tmp_path: Path) -> None:
+    report = look(tmp_path, "default", KEY_VALUE, TIMESTAMPED, make)
+    assert report.tried is not None
+    assert report.tried.look_alikes == ()
+    assert checks(report, "warning") == {}
+
+
+@pytest.mark.parametrize("make", TIMED.values(), ids=list(TIMED))
+def test_timestamped_values_give_no_false_alarm(make: Make, tmp_path: Path) -> None:
+    report = look(tmp_path, "keyValueWithTimestamp", TIMESTAMPED, KEY_VALUE, make)
+    assert report.tried is not None
+    assert report.tried.look_alikes == ()
+
+
+@pytest.mark.parametrize("name", ["times", "unknown times"])
+def test_plain_values_that_begin_with_a_time_are_told_and_never_refused(name: str, tmp_path: Path) -> None:
+    report = look(tmp_path, "default", KEY_VALUE, TIMESTAMPED, TIMED[name])
+    assert report.tried is not None
+    (alike,) = report.tried.look_alikes
+    assert (alike.format, alike.share) == (TIMESTAMPED, 1.0)
+    warning = checks(report, "warning")["source.looks"]
+    assert TIMESTAMPED in warning.detail
+    assert warning.fix
+    assert report.verdict.exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["counters", "JSON", "random bytes", "half with a time in front"])
+def test_timestamped_values_without_times_are_told(name: str, tmp_path: Path) -> None:
+    make = PLAIN[name]
+    report = look(tmp_path, "keyValueWithTimestamp", TIMESTAMPED, KEY_VALUE, make)
+    assert report.tried is not None
+    told = [alike.format for alike in report.tried.look_alikes]
+    assert told == ([] if name.startswith("half") else [KEY_VALUE])
