@@ -51,7 +51,7 @@ def _size(text: object) -> object:
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class SourceSection(_Section):

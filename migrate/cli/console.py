@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import textwrap
 from typing import TextIO
 
 from rich.console import Console
 
 from migrate.cli.options import stop_writing
-
-WIDTH_WITHOUT_TERMINAL = 120
+from migrate.cli.plain import has_colors, width_of
 
 
 class _Console(Console):
@@ -23,21 +20,10 @@ class _Console(Console):
 def console(stream: TextIO, *, no_color: bool) -> Console:
     """For one of the standard streams."""
     on_terminal = stream.isatty()
-    plain = no_color or bool(os.environ.get("NO_COLOR")) or not on_terminal
     return _Console(
         file=stream,
         highlight=False,
         force_terminal=on_terminal,  # FORCE_COLOR would put colours into a pipe
-        color_system=None if plain else "auto",
-        width=None if on_terminal else _width_without_terminal(),
+        color_system="auto" if has_colors(stream, no_color=no_color) else None,
+        width=None if on_terminal else width_of(stream),
     )
-
-
-def wrap(text: str, width: int) -> list[str]:
-    """Between words alone: a path can be copied whole, and a terminal breaks what is too long by itself."""
-    return textwrap.wrap(text, max(width, 20), break_long_words=False, break_on_hyphens=False) or [""]
-
-
-def _width_without_terminal() -> int:
-    columns = os.environ.get("COLUMNS", "")
-    return int(columns) if columns.isdecimal() and int(columns) > 0 else WIDTH_WITHOUT_TERMINAL

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rich.text import Text
+import sys
 
-from migrate.cli.console import wrap
-from migrate.cli.options import Output
+from migrate.cli.options import Output, say
+from migrate.cli.plain import fact_lines, has_colors, width_of
 from migrate.report import (
     AbandonReport,
     RunReport,
@@ -130,12 +130,7 @@ def verification_in_words(found: Verification) -> str:
 
 
 def print_facts(rows: dict[str, str], output: Output) -> None:
-    """Names, and what there is to say; wrapped between words, so that a path can be copied whole."""
-    console = output.console()
-    rows = {name: text for name, text in rows.items() if text}
-    indent = max(map(len, rows)) + 2
-    for name, text in rows.items():
-        lines = [line for part in text.splitlines() for line in wrap(part, console.width - indent)]
-        for number, line in enumerate(lines):
-            label = f"{name if number == 0 else '':<{indent}}"
-            console.print(Text.assemble((label, "bold"), line), soft_wrap=True)
+    """Names, and what there is to say of each."""
+    out = sys.stdout
+    is_bold = has_colors(out, no_color=output.no_color)
+    say("\n".join(fact_lines(rows, width=width_of(out), is_bold=is_bold)))

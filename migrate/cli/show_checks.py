@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from migrate.checks import CheckReport, Outcome
-from migrate.cli.console import wrap
 from migrate.cli.options import Output
+from migrate.cli.plain import wrap
 from migrate.doctoring import DoctorReport
 
 _MARKS: dict[Outcome, tuple[str, str]] = {

@@ -14,10 +14,10 @@ from typing import IO
 import click
 import pytest
 
-from migrate.cli.console import WIDTH_WITHOUT_TERMINAL
 from migrate.cli.group import SECTIONS
 from migrate.cli.main import main
 from migrate.cli.options import common_options
+from migrate.cli.plain import WIDTH_WITHOUT_TERMINAL
 from tests.support import make_store, numbered
 
 COMMAND = [sys.executable, "-c", "from migrate.cli import main; main()"]
