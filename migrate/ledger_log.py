@@ -39,8 +39,8 @@ class _UntoldError(Exception):
 class _Entry:
     inode: int
     """Another one: a repair has written the entry anew."""
-    file: str | None
-    """Its data file."""
+    file: tuple[str, int] | None
+    """Its data file, and how long that is."""
     rows: list[dict[str, Any]]
 
 
@@ -72,7 +72,7 @@ class LedgerLog:
         if not names or names != [f"{version:020d}.json" for version in range(len(names))]:
             raise _UntoldError
         entries = [self._entry(log, name, inodes[name]) for name in names]
-        there = {name for name, _ in _names(self._folder)}
+        there = _files(self._folder)
         if any(entry.file not in there for entry in entries if entry.file is not None):
             raise _UntoldError
         return entries
@@ -87,6 +87,11 @@ class LedgerLog:
 def _names(folder: Path) -> list[tuple[str, int]]:
     with os.scandir(folder) as listed:
         return [(entry.name, entry.inode()) for entry in listed]
+
+
+def _files(folder: Path) -> set[tuple[str, int]]:
+    with os.scandir(folder) as listed:
+        return {(entry.name, entry.stat().st_size) for entry in listed}
 
 
 def _content(file: str) -> str:
@@ -105,11 +110,13 @@ def _content(file: str) -> str:
 
 def _parse(content: str, inode: int) -> _Entry:
     told: str | None = None
-    files: list[str] = []
+    files: list[tuple[str, int]] = []
+    if not content:
+        raise _UntoldError
     for line in filter(None, content.split("\n")):
         action = from_json(line)
         if (added := action.get("add")) is not None:
-            files.append(unquote(added["path"]))
+            files.append((unquote(added["path"]), added["size"]))
         elif "commitInfo" in action:
             told = action["commitInfo"].get(_ROWS)
         elif "remove" in action:

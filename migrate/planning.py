@@ -14,6 +14,7 @@ from migrate.sampling import SampleSize, read_sample
 from migrate.snapshots import snapshot_directory
 from migrate.source import Source, check_default_is_empty, lanes
 from migrate.spec import Spec
+from migrate.stores.layout import log_bytes
 from migrate.stores.options_file import FamilyOptions, read_options
 from migrate.stores.rocksdb import DEFAULT_FAMILY, Database, open_read_only
 from migrate.stores.rocksdb_live import read_only_family
@@ -33,6 +34,7 @@ def plan_databases(source: Source, conversion: Conversion) -> tuple[DatabasePlan
             with open_read_only(directory) as opened:
                 found = lanes(opened.families, source.format, conversion.target, directory)
                 data_bytes = sum(_data_bytes(directory / file.name, file.size) for file in opened.live_files())
+                data_bytes += log_bytes(directory)
                 families = opened.families
                 if DEFAULT_FAMILY not in {lane.source for lane in found}:
                     with closing(read_only_family(opened, DEFAULT_FAMILY)) as default:

@@ -187,10 +187,25 @@ def parse_spec(content: dict[str, Any], *, base_dir: Path, where: str = "the spe
     if "base_dir" in content:
         raise SpecError(f"{where}: unknown key 'base_dir'", hint="remove it: paths are relative to the spec file")
     try:
-        return Spec.model_validate({**content, "base_dir": base_dir})
+        spec = Spec.model_validate({**content, "base_dir": base_dir})
     except ValidationError as error:
         mistakes = "\n".join(f"  - {_in_words(mistake)}" for mistake in error.errors())
         raise SpecError(f"{where} has mistakes:\n{mistakes}", hint="mend them and run the command again") from error
+    for path in (spec.home, spec.source_path, spec.target_path):
+        if path is not None and not _is_text(path):
+            raise SpecError(
+                f"the path {str(path)!r} is not UTF-8, which the ledger and reports are written in",
+                hint="rename that directory",
+            )
+    return spec
+
+
+def _is_text(path: Path) -> bool:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _in_words(mistake: ErrorDetails) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import hashlib
 import json
@@ -247,6 +248,7 @@ def small_disk(path: Path, size: str) -> Iterator[Path]:
     try:
         yield path
     finally:
+        gc.collect()  # an error's traceback may keep a file on it open
         subprocess.run(["umount", path], check=True)
 
 

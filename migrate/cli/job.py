@@ -11,7 +11,7 @@ import click
 
 from migrate.cli.errors import exit_code_of
 from migrate.cli.group import Job
-from migrate.cli.options import Output, current_output
+from migrate.cli.options import Output, current_output, user_output_aside
 
 if TYPE_CHECKING:
     from migrate.events import Event, Listener
@@ -49,7 +49,8 @@ def run_and_show(
             counted(event)
             shown(event)
 
-        report = run_with(spark(master) if on_spark else in_process, spec, on_event=listener, stop=stop)
+        with user_output_aside():
+            report = run_with(spark(master) if on_spark else in_process, spec, on_event=listener, stop=stop)
     if show:
         output.show(report, show_run)
 

@@ -14,7 +14,7 @@ from migrate.cli.history import report
 from migrate.cli.init import init
 from migrate.cli.inspect import inspect
 from migrate.cli.job import metrics_option, run_and_show
-from migrate.cli.options import current_output
+from migrate.cli.options import current_output, user_output_aside
 from migrate.cli.plan import plan
 from migrate.cli.switch import abandon, cutover, finalize, rollback, snapshot, switch_and_show
 
@@ -130,7 +130,7 @@ def verify(spec: str, *, mode: Literal["full", "digest"], master: str, no_spark:
         from migrate.spec import load_spec
 
         output, loaded, stop = current_output(), load_spec(spec), Stop()
-        with stopping_on_signals(stop), progress(output) as listener:
+        with stopping_on_signals(stop), progress(output) as listener, user_output_aside():
             report = check(loaded, mode=mode, master=None if no_spark else master, on_event=listener, stop=stop)
         output.show(report, show_verify)
 

@@ -6,10 +6,10 @@ import io
 import os
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
@@ -108,6 +108,11 @@ def say(text: str) -> None:
         stop_writing(sys.stdout)
         if not isinstance(error, BrokenPipeError):
             raise
+
+
+def user_output_aside() -> redirect_stdout[TextIO]:
+    """What a function of the user's prints must not stand among the reports."""
+    return redirect_stdout(sys.stderr)
 
 
 def remark(text: str) -> None:

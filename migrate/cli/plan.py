@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from migrate.cli.errors import finish
-from migrate.cli.options import current_output
+from migrate.cli.options import current_output, user_output_aside
 
 
 @click.command()
@@ -40,7 +40,7 @@ def plan(spec: str, *, page: str | None, full: bool, sample: int, seed: int, slo
 
         output, loaded = current_output(), load_spec(spec)
         file = None if page is None else page_path(page)
-        with counting(output) as listener:
+        with counting(output) as listener, user_output_aside():
             report = look(loaded, full=full, sample=sample, seed=seed, slots=slots, on_event=listener)
         output.show(report, show_plan)
         if file is not None:

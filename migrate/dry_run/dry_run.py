@@ -89,7 +89,7 @@ class _DryRun:
         if reading is not None:
             self._checks += reading.failures
             found = found_of(reading)
-            tried = tried_of(reading, self._context.conversion, self._options.seed)
+            tried = tried_of(reading, found, self._context.conversion, self._options.seed)
             self._checks += checks_of_the_trial(self._spec, tried, found.records, reading.rejects)
             cost = self._look_again(lambda: self._cost(reading, found))
         if finished is None:
@@ -119,7 +119,7 @@ class _DryRun:
             changelog=self._changelog(),
             warnings=self._warnings(),
             checks=tuple(self._checks),
-            verdict=verdict_of(self._checks, finished=finished, next_step=self._next_step(), tried=tried, found=found),
+            verdict=verdict_of(self._checks, finished=finished, next_step=self._next_step(), tried=tried),
         )
 
     def _look_again(self, look: Callable[[], T]) -> T:
@@ -203,10 +203,9 @@ class _DryRun:
             return ()
 
     def _next_step(self) -> str:
+        begin = "" if self._spec.run.source == "snapshot" else "stop the application, "
         if self._spec.run.source == "snapshot" and not has_snapshot(self._spec):
-            return "stop the application, stateferry snapshot SPEC, start it again, stateferry run SPEC"
-        return (
-            "stateferry run SPEC"
-            if self._spec.run.source == "snapshot"
-            else "stop the application, stateferry run SPEC"
-        )
+            begin = "stop the application, stateferry snapshot SPEC, start it again, "
+        stop = "stop the application, " if self._spec.run.source == "snapshot" else ""
+        end = f", {stop}stateferry cutover SPEC" if self._spec.target_path is None else ""
+        return f"{begin}stateferry run SPEC{end}"

@@ -160,6 +160,7 @@ class Tried(Value):
 
     records: int
     is_full: bool
+    """Every record there is: because it was asked for, or because there are no more than a sample has."""
     seed: int
     store_partitions_read: int
     sampled: int

@@ -26,13 +26,13 @@ def found_of(reading: Reading) -> Found:
     )
 
 
-def tried_of(reading: Reading, conversion: Conversion, seed: int) -> Tried:
+def tried_of(reading: Reading, found: Found, conversion: Conversion, seed: int) -> Tried:
     """Counts over every record where all were converted; the two paths are compared on the sample alone."""
     trial, full = reading.trial, reading.full
     counted = trial if full is None else full
     return Tried(
         records=counted.records,
-        is_full=full is not None,
+        is_full=found.exact and counted.records == found.records,
         seed=seed,
         store_partitions_read=trial.partitions,
         decoded=trial.decoded,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from migrate.checks import CheckReport
-from migrate.dry_run.report import Found, Shown, Tried, Verdict
+from migrate.dry_run.report import Shown, Tried, Verdict
 from migrate.errors import ExitCode
 from migrate.showing import UNPRINTABLE
 from migrate.spec import Spec
@@ -19,9 +19,7 @@ def checks_of_the_trial(spec: Spec, tried: Tried, records: int, rejects: float) 
     return (_paths(tried), _rejects(spec, tried, records, rejects), _order(tried), *_remarks(tried))
 
 
-def verdict_of(
-    checks: Sequence[CheckReport], *, finished: str | None, next_step: str, tried: Tried | None, found: Found | None
-) -> Verdict:
+def verdict_of(checks: Sequence[CheckReport], *, finished: str | None, next_step: str, tried: Tried | None) -> Verdict:
     """The first failure that matters most: a bug of ours, then a refusal, then rejects. `finished`: nothing is left."""
     if finished is not None:
         return Verdict(exit_code=0, go=True, sentence=f"nothing to do: {finished}", next_step="nothing is left to run")
@@ -29,16 +27,16 @@ def verdict_of(
     for code in (ExitCode.BUG, ExitCode.USAGE, ExitCode.REFUSED, *ExitCode):
         if code and (mine := [check for check in failed if check.exit_code == code]):
             return Verdict(exit_code=int(code), go=False, sentence=_no_go(code, mine), next_step=mine[0].fix)
-    as_far = _as_far(tried, found)
+    as_far = _as_far(tried)
     if any(check.outcome == "waiting" for check in checks):
         sentence = f"go, once the application is stopped: nothing else stands in the way{as_far}"
         return Verdict(exit_code=0, go=True, sentence=sentence, next_step=next_step)
     return Verdict(exit_code=0, go=True, sentence=f"go: nothing stands in the way{as_far}", next_step=next_step)
 
 
-def _as_far(tried: Tried | None, found: Found | None) -> str:
+def _as_far(tried: Tried | None) -> str:
     """A sample may miss the one record that a run stumbles over."""
-    if tried is None or found is None or tried.is_full or (found.exact and tried.records >= found.records):
+    if tried is None or tried.is_full:
         return ""
     return f", as far as a sample of {tried.records:,} records tells (--full tries every one)"
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from migrate.errors import RefusedError
+from migrate.stores.files import total_size
 
 _SST = re.compile(r"\d+\.(sst|blob)")
 _WAL = re.compile(r"\d+\.log")
@@ -82,6 +83,11 @@ def database_files(directory: Path) -> DatabaseFiles:
         immutable=tuple(directory / name for name in names if is_immutable(name)),
         mutable=tuple(directory / name for name in names if _META.fullmatch(name) or _WAL.fullmatch(name)),
     )
+
+
+def log_bytes(directory: Path) -> int:
+    """How much of it lies in write-ahead logs."""
+    return total_size(path for path in directory.iterdir() if _WAL.fullmatch(path.name))
 
 
 def _check_manifest(directory: Path, names: list[str]) -> None:
