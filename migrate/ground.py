@@ -153,7 +153,10 @@ class Ground:
             Check("work_dir.links", "snapshot files can be hard-linked, or are copied", self._links, found),
             Check("target.place", "the new store can take its place in one step", self._target, found),
             Check(
-                "work_dir.space", "there is 1.2 times the space", self._space, ("source.format", "work_dir.writable")
+                "work_dir.space",
+                "there is room for the new stores, and a fifth more",
+                self._space,
+                ("source.format", "work_dir.writable"),
             ),
         )
 

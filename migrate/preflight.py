@@ -15,6 +15,7 @@ from migrate.spec import Spec
 from migrate.stores.exchange import can_rename
 from migrate.stores.files import cannot_link, existing_parent, total_size
 from migrate.stores.layout import database_files, foreign_entries
+from migrate.words import size
 
 SPACE_MARGIN = 1.2
 
@@ -218,4 +219,4 @@ def _check_free(what: str, folder: Path, needed: int, *, hint: str) -> str:
         raise RefusedError(
             f"{what} has {free / 2**20:,.1f} MiB free, the new stores may need {needed / 2**20:,.1f} MiB", hint=hint
         )
-    return f"{free / 2**20:,.1f} MiB free, up to {needed / 2**20:,.1f} MiB needed"
+    return f"{size(free)} free, up to {size(needed)} needed"

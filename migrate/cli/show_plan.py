@@ -38,8 +38,9 @@ def show_plan(report: DryRunReport, output: Output) -> None:
     if report.cost is not None:
         _section(console, "What it costs (estimates)", _cost(report.cost))
     _section(console, "Warnings", {"": "\n".join(report.warnings)})
-    console.print(Text("\nChecks", style="bold"))
-    print_checks(report.checks, console, output)
+    if report.checks:
+        console.print(Text("\nChecks", style="bold"))
+        print_checks(report.checks, console, output)
     verdict = report.verdict
     console.print(Text(f"\n{verdict.sentence}", style="bold green" if verdict.go else "bold red"))
     console.print(Text(f"next: {verdict.next_step}"), soft_wrap=True)
