@@ -16,12 +16,16 @@ def leaves_marks(known: Format) -> bool:
     return "timestamp" in known.carries
 
 
-def looks_like(known: Format, key: bytes, value: bytes, *, now_ms: int) -> bool:
-    """Whether it decodes, and what it carries makes sense: a timestamp that is unknown, or not long ago or ahead."""
+def looks_like(known: Format, key: bytes, value: bytes, *, now_ms: int, is_named: bool = False) -> bool:
+    """Whether it decodes, and what it carries makes sense: a timestamp that is unknown, or not long ago or ahead.
+
+    A value that is nothing but a time is a number, a counter or a moment, unless the format `is_named` by the user.
+    """
     try:
-        return _is_plausible(known.decode(key, value), now_ms)
+        record = known.decode(key, value)
     except EntryError:
         return False
+    return (is_named or bool(record.value)) and _is_plausible(record, now_ms)
 
 
 def _is_plausible(record: StateRecord, now_ms: int) -> bool:

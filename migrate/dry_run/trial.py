@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from formats import Conversion, EntryError, Format
 from formats.likeness import leaves_marks, looks_like
+from formats.program import ByteProgram
 from formats.registry import FORMATS
 from migrate.dry_run.collisions import KeyOrder
 from migrate.dry_run.examples import before_after
@@ -25,6 +26,7 @@ from migrate.trying import convert_twice
 _MOST_DIFFERENCES = 3
 _RUNS_PER_EXAMPLE = 16
 _SURE = 0.95
+_MARKED = tuple(known for known in FORMATS if leaves_marks(known))
 _UNLIKE = 0.5
 
 
@@ -49,7 +51,11 @@ class Trial:
     _now_ms: int = field(default_factory=lambda: int(time.time() * 1000))
     _store_partition: str = ""
     _runs: int = 0
+    _program: ByteProgram | None = field(init=False)
     _candidates: list[BeforeAfter] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._program = self.conversion.program
 
     def begin(self, store_partition: str) -> None:
         """The next records are of another column family or RocksDB directory."""
@@ -79,24 +85,31 @@ class Trial:
         for key, value in zip(batch.keys, batch.values, strict=True):
             self._look(key, value)
             try:
-                self.conversion.source.decode(key, value)
-                self.decoded += 1
                 converted = convert_twice(self.conversion, key, value)
             except EntryError as error:
+                self.decoded += self._decodes(key, value)
                 self.rejects.add(lane.source, key, value, str(error))
                 continue
+            self.decoded += 1
             if converted is None:
                 self.dropped += 1
                 continue
             self.unchanged += converted == (key, value)
             yield key, value, *converted
 
+    def _decodes(self, key: bytes, value: bytes) -> bool:
+        """Whether it is the function, or the target, that takes no such record."""
+        try:
+            self.conversion.source.decode(key, value)
+        except EntryError:
+            return False
+        return True
+
     def _compare_paths(self, batch: Batch, expected: Batch, lane: Lane) -> None:
         """What the compiled path makes of the batch must be what the reference path made of it."""
-        program = self.conversion.program
-        if program is None:
+        if self._program is None:
             return
-        found = Converter(self.conversion, program, CountRejects(""), lane.source)(batch)
+        found = Converter(self.conversion, self._program, CountRejects(""), lane.source)(batch)
         self.both_paths += len(batch)
         if (found.keys, found.values) == (expected.keys, expected.values):
             return
@@ -123,10 +136,9 @@ class Trial:
         return tuple(found[place] for place in places)
 
     def _look(self, key: bytes, value: bytes) -> None:
-        for known in FORMATS:
-            if leaves_marks(known) and looks_like(known, key, value, now_ms=self._now_ms):
-                # Nothing but a time is a number: a counter, or a moment that the application keeps.
-                self._looks[known.id] += known.id == self.conversion.source.id or bool(known.decode(key, value).value)
+        for known in _MARKED:
+            is_named = known is self.conversion.source
+            self._looks[known.id] += looks_like(known, key, value, now_ms=self._now_ms, is_named=is_named)
 
     def look_alikes(self) -> tuple[LookAlike, ...]:
         """Known formats that the sample fits better than the one that was named."""

@@ -308,7 +308,8 @@ def _open_view(directory: Path, view: Path, *, all_files: bool) -> tuple[Rdict, 
 
 def _entries(directory: Path) -> set[tuple[str, int]]:
     """Names, and the inodes behind them: a file that is made anew is another one."""
-    return {(entry.name, entry.inode()) for entry in os.scandir(directory)}
+    with os.scandir(directory) as entries:
+        return {(entry.name, entry.inode()) for entry in entries}
 
 
 def _link(files: DatabaseFiles, view: Path) -> None:
