@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 
 
 def convert(record):
-    while (HERE / "hold").exists():
+    while (HERE / "hold").exists() and any(HERE.glob("work/held/plan-*.json")):
         (HERE / "reached").touch()
         time.sleep(0.01)
     if (HERE / "fail").exists():
@@ -54,16 +54,12 @@ def stateferry(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 @contextmanager
 def held_run(spec: Path) -> Iterator[subprocess.Popen[str]]:
-    """A run that stands still in one of its first chunks; not in planning, which converts a few records too."""
+    """A run that stands still in its next chunk; not in planning, which converts a few records too."""
+    (spec.parent / "hold").touch()
     with subprocess.Popen(
         [*COMMAND, "run", str(spec), "--no-spark"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
     ) as process:
-        assert process.stderr is not None
         try:
-            for line in process.stderr:
-                if "chunks to rewrite" in line:
-                    break
-            (spec.parent / "hold").touch()
             await_it((spec.parent / "reached").exists)
             yield process
         finally:
