@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from migrate.checking import verify
+    from migrate.doctoring import doctor
     from migrate.dry_run.dry_run import plan
     from migrate.dry_run.report import DryRunReport
     from migrate.dual.dual_store import DualReadStore
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
     from migrate.inspection import inspect
     from migrate.ledger_status import status
     from migrate.opening import open_store
-    from migrate.report import AbandonReport, RunReport, SnapshotReport, StatusReport, SwitchReport, VerifyReport
+    from migrate.report_model import AbandonReport, RunReport, SnapshotReport, StatusReport, SwitchReport, VerifyReport
+    from migrate.reporting import report
     from migrate.runner import migrate_store, run
     from migrate.snapshotting import snapshot
     from migrate.spec import Spec, load_spec
@@ -79,7 +81,8 @@ _HOMES = {
     "migrate.initializing": ("init_spec",),
     "migrate.inspection": ("inspect",),
     "migrate.ledger_status": ("status",),
-    "migrate.report": (
+    "migrate.reporting": ("report",),
+    "migrate.report_model": (
         "AbandonReport",
         "RunReport",
         "SnapshotReport",
@@ -90,6 +93,7 @@ _HOMES = {
     "migrate.runner": ("migrate_store", "run"),
     "migrate.spec": ("Spec", "load_spec"),
     "migrate.opening": ("open_store",),
+    "migrate.doctoring": ("doctor",),
     "migrate.dry_run.dry_run": ("plan",),
     "migrate.dry_run.report": ("DryRunReport",),
     "migrate.dual.dual_store": ("DualReadStore",),
@@ -146,6 +150,7 @@ __all__ = [
     "VerifyReport",
     "abandon",
     "cutover",
+    "doctor",
     "finalize",
     "init_spec",
     "inspect",
@@ -154,6 +159,7 @@ __all__ = [
     "migrate_store",
     "open_store",
     "plan",
+    "report",
     "rollback",
     "run",
     "snapshot",

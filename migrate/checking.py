@@ -10,7 +10,7 @@ from migrate.ledger import Row, Step, read_ledger
 from migrate.ledger_facts import assembled_folders, published_path
 from migrate.plan_model import load_plan
 from migrate.progress_state import committed_receipts, pending_chunks
-from migrate.report import VerifyReport
+from migrate.report_model import VerifyReport
 from migrate.runner import executor_opener
 from migrate.spec import Spec
 from migrate.steps.context import make_context

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from migrate.errors import MigrationError
-from migrate.report import Value
+from migrate.report_model import Value
 from migrate.system_errors import system_errors_explained
 
 Outcome = Literal["ok", "warning", "waiting", "failed", "not run"]

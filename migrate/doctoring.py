@@ -11,7 +11,7 @@ from migrate.errors import ExitCode
 from migrate.finished import report_of_finished
 from migrate.ground import Ground, source_to_be
 from migrate.ledger import read_ledger
-from migrate.report import Report
+from migrate.report_model import Report
 from migrate.spark_checks import not_run
 from migrate.spec import Spec
 from migrate.steps.context import make_context

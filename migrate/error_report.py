@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from migrate.report import Report, Value
+from migrate.report_model import Report, Value
 
 
 class Failure(Value):

@@ -10,7 +10,7 @@ from migrate.ledger import Row, Step
 from migrate.ledger_facts import last_verification, published_path
 from migrate.plan_model import Plan, load_plan
 from migrate.progress_state import receipts_of
-from migrate.report import RunReport, Verification
+from migrate.report_model import RunReport, Verification
 from migrate.run_report import report_of
 from migrate.steps.context import Context
 from migrate.switching.journal import last_switch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from formats import FORMATS, Conversion, Format
-from migrate.report import Report, Value
+from migrate.report_model import Report, Value
 
 
 class ConversionReport(Value):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from migrate.dry_run.report import RejectReason
 from migrate.keyrange import KeyRange
-from migrate.report import Report, State, Totals, Value, Verification
+from migrate.report_model import Report, State, Totals, Value, Verification
 
 
 class RunOfIt(Value):

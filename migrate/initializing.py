@@ -19,7 +19,7 @@ from migrate.init_choices import (
     others_of_format,
 )
 from migrate.init_template import Findings, spec_text
-from migrate.report import Report
+from migrate.report_model import Report
 from migrate.source import Source, find_source, lanes
 from migrate.spec import Spec, parse_spec
 from migrate.store_partition import StorePartition

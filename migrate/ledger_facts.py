@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from migrate.ledger_rows import Row, Step
-from migrate.report import Verification
+from migrate.report_model import Verification
 
 
 def assembled_folders(rows: list[Row], home: Path) -> dict[str, Path]:

@@ -12,7 +12,7 @@ from migrate.ledger_rows import Row, Step
 from migrate.plan_model import Chunk, Plan, load_plan, newest_plan
 from migrate.progress_state import pending_chunks, receipts_of, totals_of
 from migrate.receipt import Receipt
-from migrate.report import State, StatusReport
+from migrate.report_model import State, StatusReport
 from migrate.spec import Spec
 from migrate.switching.journal import last_switch
 from migrate.switching.states import NEXT, STATES

@@ -15,7 +15,7 @@ from migrate.keyrange import KeyRange, subtract
 from migrate.ledger_rows import Row, Step
 from migrate.plan_model import Chunk, Plan
 from migrate.receipt import Receipt
-from migrate.report import Totals
+from migrate.report_model import Totals
 
 Place = tuple[str, str]
 """(store partition, database)"""

@@ -21,7 +21,7 @@ from migrate.events import Event, Listener
 from migrate.metrics import write_collected
 from migrate.progress_state import totals_of
 from migrate.receipt import Receipt
-from migrate.report import Verification
+from migrate.report_model import Verification
 
 PHASES = ("plan", "start", "rewrite", "assemble", "verify", "publish", "ended")
 _PHASE_OF = {

@@ -8,7 +8,7 @@ from migrate.plan_model import Plan
 from migrate.preflight import changelog_note
 from migrate.progress_state import totals_of
 from migrate.receipt import Receipt
-from migrate.report import RunReport, State, Verification
+from migrate.report_model import RunReport, State, Verification
 from migrate.steps.context import Context
 
 

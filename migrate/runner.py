@@ -22,7 +22,7 @@ from migrate.ledger import Ledger, readable_ledger
 from migrate.plan_model import load_plan
 from migrate.preflight import check_conversion, check_target
 from migrate.progress_state import acceptable
-from migrate.report import RunReport
+from migrate.report_model import RunReport
 from migrate.run_report import report_of
 from migrate.spec import Spec, parse_spec
 from migrate.steps.assemble import assemble

@@ -5,7 +5,7 @@ from __future__ import annotations
 from migrate.errors import SpecError
 from migrate.events import Listener, ignore
 from migrate.preflight import check_conversion
-from migrate.report import SnapshotReport
+from migrate.report_model import SnapshotReport
 from migrate.snapshots import find_snapshot
 from migrate.spec import Spec
 from migrate.steps.context import make_context

@@ -15,7 +15,7 @@ from migrate.ledger_rows import Row, Step
 from migrate.ledger_status import Lookout, Standing
 from migrate.progress_state import committed_receipts, pending_chunks
 from migrate.receipt import Receipt
-from migrate.report import State, StatusReport, Value
+from migrate.report_model import State, StatusReport, Value
 from migrate.spec import Spec
 from migrate.stores.run_lock import is_run_at_work
 from migrate.system_errors import system_errors_explained

@@ -16,7 +16,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from migrate.report import Report
+    from migrate.report_model import Report
 
 _META = "stateferry.options"
 

@@ -6,7 +6,7 @@ import sys
 
 from migrate.cli.options import Output, say
 from migrate.cli.plain import fact_lines, has_colors, width_of
-from migrate.report import (
+from migrate.report_model import (
     AbandonReport,
     RunReport,
     SnapshotReport,

@@ -7,7 +7,7 @@ from typing import Literal
 
 from migrate.checks import CheckReport
 from migrate.keyrange import KeyRange
-from migrate.report import Report, Value
+from migrate.report_model import Report, Value
 
 
 class Sizes(Value):

@@ -16,7 +16,7 @@ from migrate.page.parts import Part
 from migrate.page.plots import sorted_bars, throughput
 from migrate.page.rendering import render, tool_version
 from migrate.page.working_time import Throughput, measure
-from migrate.report import State, Verification
+from migrate.report_model import State, Verification
 from migrate.words import duration, moment, number, plural, size
 
 _STATES: dict[State, tuple[str, str]] = {

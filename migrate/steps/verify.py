@@ -16,7 +16,7 @@ from migrate.family_check import compare_families
 from migrate.ledger import Ledger, Row, Step
 from migrate.plan_model import Plan
 from migrate.receipt import Receipt
-from migrate.report import Verification
+from migrate.report_model import Verification
 from migrate.steps.assemble import compared_folders
 from migrate.steps.context import Context
 from migrate.verification import Verified, VerifyTask, target_ranges

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from migrate.dry_run.report import Shown
-from migrate.report import Report, State, Value
+from migrate.report_model import Report, State, Value
 
 
 class RecordShown(Value):

@@ -7,7 +7,7 @@ from migrate.events import Event, Listener, ignore
 from migrate.ledger import Step, read_ledger
 from migrate.ledger_facts import published_path
 from migrate.preflight import check_home
-from migrate.report import AbandonReport
+from migrate.report_model import AbandonReport
 from migrate.spec import Spec
 from migrate.steps.publish import temporary_directories
 from migrate.stores.files import fsync_directory, remove_tree

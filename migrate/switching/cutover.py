@@ -8,7 +8,7 @@ from pathlib import Path
 from migrate.errors import RefusedError
 from migrate.events import Listener, ignore
 from migrate.ledger import Step
-from migrate.report import SwitchReport
+from migrate.report_model import SwitchReport
 from migrate.spec import Spec
 from migrate.switching.intent import begin, new_stores
 from migrate.switching.journal import Journal

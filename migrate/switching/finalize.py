@@ -7,7 +7,7 @@ from migrate.events import Listener, ignore
 from migrate.ledger import Step
 from migrate.ledger_facts import published_path
 from migrate.preflight import check_home
-from migrate.report import SwitchReport
+from migrate.report_model import SwitchReport
 from migrate.spec import Spec
 from migrate.stores.files import fsync_directory, remove_tree
 from migrate.switching.migration import Migration, open_migration

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from migrate.ledger import Step
-from migrate.report import SwitchReport
+from migrate.report_model import SwitchReport
 from migrate.switching.journal import Journal
 from migrate.switching.migration import Migration
 from migrate.switching.states import NEXT, STATES

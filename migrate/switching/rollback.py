@@ -8,7 +8,7 @@ from migrate.errors import RefusedError
 from migrate.events import Listener, ignore
 from migrate.ledger import Step
 from migrate.positions import Positions
-from migrate.report import SwitchReport
+from migrate.report_model import SwitchReport
 from migrate.spec import Spec
 from migrate.stores.files import remove_empty, remove_tree
 from migrate.switching.migration import Migration, check_in_place, is_as_it_was, open_migration

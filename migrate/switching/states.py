@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from migrate.ledger_rows import Step
-from migrate.report import State
+from migrate.report_model import State
 
 STATES: dict[Step, State] = {
     Step.CUTTING_OVER: "cutting over",

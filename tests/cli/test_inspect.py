@@ -13,7 +13,7 @@ import pytest
 
 from migrate import DualReadStore, RefusedError, inspect, load_spec, run
 from migrate.errors import CorruptionError
-from migrate.report import State
+from migrate.report_model import State
 from migrate.survey.report import InspectReport
 from tests.bad_input.commands import CommandServer
 from tests.bad_input.support import to_toml

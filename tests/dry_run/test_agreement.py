@@ -15,7 +15,7 @@ from migrate import plan
 from migrate.dry_run.report import DryRunReport
 from migrate.errors import MigrationError
 from migrate.plan_model import load_plan
-from migrate.report import RunReport
+from migrate.report_model import RunReport
 from migrate.spec import Spec
 from migrate.stores.lock import one_run_at_a_time
 from tests.bad_input.test_locks import OPEN_STORE, another_process

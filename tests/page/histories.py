@@ -8,7 +8,7 @@ from pathlib import Path
 from migrate.dry_run.report import RejectExample, RejectReason
 from migrate.history import ChunkDone, RunHistory, RunOfIt, StepDone
 from migrate.mismatch import Mismatch
-from migrate.report import Totals, Verification
+from migrate.report_model import Totals, Verification
 from tests.page.hostile import HOSTILE
 from tests.page.samples import MIB, NOON, planned, shown
 

@@ -9,7 +9,7 @@ import pytest
 
 from migrate.history import RunHistory
 from migrate.page.run_page import run_page
-from migrate.report import State, Verification
+from migrate.report_model import State, Verification
 from tests.page.histories import empty_history, good_history, ugly_history
 from tests.page.hostile import HOSTILE
 from tests.page.reading import Page, leaves
