@@ -15,6 +15,8 @@ from tests.support import make_store, numbered
 
 RECORDS = numbered(1500)
 COMMAND = [sys.executable, "-c", "from migrate.cli import main; main()"]
+_INTERRUPTIBLE = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+"""A shell's background jobs, and what they start, ignore it."""
 _FUNCTION = """
 import time
 from pathlib import Path
@@ -69,7 +71,7 @@ def held_run(spec: Path) -> Iterator[subprocess.Popen[str]]:
 @contextmanager
 def watching(spec: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
     """`status --watch`, a look every tenth of a second."""
-    command = [*COMMAND, "status", str(spec), "--watch", "--interval", "0.1", *options]
+    command = [*COMMAND[:2], _INTERRUPTIBLE + COMMAND[2], "status", str(spec), "--watch", "--interval", "0.1", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process

@@ -123,8 +123,9 @@ def test_a_listener_that_raises(tmp_path: Path) -> None:
 
 
 PROGRAM = """
-import sys
+import signal, sys
 from migrate import load_spec, plan
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 plan(load_spec(sys.argv[1]), full=True)
 """
 FUNCTION = """
@@ -161,7 +162,10 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path: Path) -> None:
         assert process.stdout.readline() == "converting\n"
         assert [path.name[:11] for path in temporary.iterdir()] == ["stateferry-"]
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) != 0
+        try:
+            assert process.wait(timeout=60) != 0
+        finally:
+            process.kill()
     assert list(temporary.iterdir()) == []
     assert everything(place) == before
 
