@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import version
 
 from migrate.checks import CheckReport, failed
 from migrate.dry_run.costing import Bill, cost_of
@@ -33,6 +32,7 @@ from migrate.spec import Spec
 from migrate.steps.context import Context, make_context
 from migrate.stores.files import existing_parent
 from migrate.system_errors import system_errors_explained
+from migrate.tool_version import tool_version
 
 SAMPLE = 10_000
 _NEEDED_TO_READ = ("source.found", "source.files", "source.comparator", "source.tables", "source.format")
@@ -108,7 +108,7 @@ class _DryRun:
             target=spec.target_path,
             stores=spec.source.store_names,
             work_dir=spec.home,
-            tool_version=version("stateferry"),
+            tool_version=tool_version(),
             made_at_ms=int(time.time() * 1000),
             seconds=round(time.monotonic() - self._started, 3),
             is_estimate=self._ground.is_in_use,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -15,14 +14,6 @@ from migrate.page import dump
 def render(template: str, **content: object) -> str:
     """A page that stands by itself."""
     return _environment().get_template(template).render(**content)
-
-
-def tool_version() -> str:
-    """Of the stateferry that makes the page."""
-    try:
-        return version("stateferry")
-    except PackageNotFoundError:
-        return "of a source tree"
 
 
 @cache

@@ -14,9 +14,10 @@ from migrate.keyrange import show_key
 from migrate.page.key_map import Band, Piece, band_name, bands, title
 from migrate.page.parts import Part
 from migrate.page.plots import sorted_bars, throughput
-from migrate.page.rendering import render, tool_version
+from migrate.page.rendering import render
 from migrate.page.working_time import Throughput, measure
 from migrate.report_model import State, Verification
+from migrate.tool_version import tool_version
 from migrate.words import duration, moment, number, plural, size
 
 _STATES: dict[State, tuple[str, str]] = {
