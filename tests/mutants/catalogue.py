@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.mutants.dry_run import DRY_RUN
 from tests.mutants.lazy import LAZY
 from tests.mutants.mutant import Mutant
 from tests.mutants.switching import SWITCHING
@@ -320,4 +321,4 @@ _RUN: tuple[Mutant, ...] = (
     ),
 )
 
-MUTANTS = (*_RUN, *SWITCHING, *LAZY)
+MUTANTS = (*_RUN, *SWITCHING, *LAZY, *DRY_RUN)

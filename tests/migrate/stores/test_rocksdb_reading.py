@@ -236,6 +236,15 @@ def test_a_damaged_block_is_an_error_that_names_a_key(at: float, tmp_path: Path)
     assert (f'the key "{seen[-1].decode()}"' if seen else "its first record") in caught.value.message
 
 
+@pytest.mark.parametrize("at", [0.0, 0.5], ids=["first", "middle"])
+def test_a_sample_that_meets_a_damaged_block_is_an_error_too(at: float, tmp_path: Path) -> None:
+    path = make_store(tmp_path / "db", numbered(5000, value_size=50))
+    (file,) = path.glob("*.sst")
+    flip_byte(file, _offset_of_block(file, at))
+    with pytest.raises(CorruptionError, match="block checksum mismatch"), open_read_only(path) as database:
+        database.sample("default", None, 5000)
+
+
 def test_a_scan_that_stays_off_the_damage_is_whole(tmp_path: Path) -> None:
     records = numbered(5000, value_size=50)
     path = make_store(tmp_path / "db", records)
