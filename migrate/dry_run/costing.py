@@ -21,7 +21,7 @@ SWITCH_SECONDS = 2.0
 WORKER_BYTES = 180 << 20
 BYTES_PER_RECORD = 12
 """RocksDB keeps these of each record until its SST file is finished."""
-LARGEST_COPIES = 4
+LARGEST_COPIES = 6
 
 
 @dataclass(frozen=True, slots=True)
