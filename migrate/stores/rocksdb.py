@@ -17,6 +17,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -72,13 +73,18 @@ class Database:
         """Raised by every write: tells whether the directory has changed."""
         return int(self._database.latest_sequence_number())
 
-    def live_files(self) -> list[LiveFile]:
-        """The SST files in use, of all column families, by name."""
+    @cached_property
+    def _files(self) -> tuple[LiveFile, ...]:
+        """Asked once: what is open for reading alone stays as it is."""
         files = [
             LiveFile(name=file["name"].lstrip("/"), size=file["size"], level=file["level"])
             for file in self._database.live_files()
         ]
-        return sorted(files, key=lambda file: file.name)
+        return tuple(sorted(files, key=lambda file: file.name))
+
+    def live_files(self) -> list[LiveFile]:
+        """The SST files in use, of all column families, by name."""
+        return list(self._files)
 
     def files_of(self, family: str) -> list[LiveFile]:
         """The SST files of one column family: those that were ingested do not say whose they are."""
