@@ -1,6 +1,6 @@
 """What the bytes in a state store mean. Pure: bytes to records and back, no I/O."""
 
-from formats.conversion import CONVERSION_REVISION, Conversion, Function, compile_conversion
+from formats.conversion import CONVERSION_REVISION, Conversion, Function, compile_conversion, conversion_problem
 from formats.errors import (
     EntryError,
     FormatError,
@@ -10,8 +10,9 @@ from formats.errors import (
     UnknownFormatError,
 )
 from formats.format import Format
+from formats.headers import Headers
 from formats.program import ByteProgram
-from formats.record import StateRecord
+from formats.record import History, StateRecord, Version, Window
 from formats.registry import FORMATS, get_format
 
 __all__ = [
@@ -24,10 +25,15 @@ __all__ = [
     "FormatError",
     "Function",
     "FunctionError",
+    "Headers",
+    "History",
     "InvalidEntryError",
     "StateRecord",
     "TruncatedEntryError",
     "UnknownFormatError",
+    "Version",
+    "Window",
     "compile_conversion",
+    "conversion_problem",
     "get_format",
 ]

@@ -7,14 +7,22 @@ from dataclasses import dataclass, replace
 
 from formats.errors import FunctionError, InvalidEntryError
 from formats.format import Format
-from formats.layout import Field, Layout
-from formats.program import ByteProgram, Copy, Insert, Operation, Skip
+from formats.headers import Headers
+from formats.layout import HEADERS, HISTORY, PAYLOAD, TIMESTAMP, Carried, Field, Framing, Layout
+from formats.program import IDENTITY, ByteProgram, Copy, Insert, InsertSize, Operation, Reverse, Skip, SkipSize, Span
 from formats.record import StateRecord
+from formats.serdes.compiling import compile_serdes
 
 CONVERSION_REVISION = 1
 """Raised when the same two formats would convert to other bytes than before; part of a migration's identity."""
 
 Function = Callable[[StateRecord], StateRecord | None]
+_HOLDS = {
+    "key-value": "one value for each key",
+    "window": "one value for each key and window",
+    "session": "one value for each key and session",
+    "versioned": "the history of each key",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +53,19 @@ class Conversion:
         """Whether a changelog written for the source would rebuild another store than the converted one."""
         if not self.target.has_changelog:
             return False
-        return self.source.system != self.target.system or self.function is not None
+        return self.function is not None or not self.source.has_changelog or self.changes_payloads
+
+    @property
+    def changes_payloads(self) -> bool:
+        """Whether keys or values are written by another serde than they were."""
+        source, target = self.source, self.target
+        return (source.key_serde, source.value_serde) != (target.key_serde, target.value_serde)
 
     def convert(self, key: bytes, value: bytes) -> tuple[bytes, bytes] | None:
         """The target's (key, value), or None where the function drops the record. Raises EntryError: a reject."""
         record: StateRecord | None = self.source.decode(key, value)
+        if record is not None and record.history is not None and HISTORY not in self.target.carries:
+            return None
         if self.function is not None and record is not None:
             record = self._call(self.function, record)
         if record is None:
@@ -77,38 +93,74 @@ class Conversion:
         return converted
 
 
+def conversion_problem(source: Format, target: Format) -> str | None:
+    """Why a store of `source` cannot become one of `target`, and what it can become instead; None: it can."""
+    if source.kind == target.kind or {source.kind, target.kind} == {"key-value", "versioned"}:
+        return None
+    return (
+        f"{source.id} holds {_HOLDS[source.kind]}, {target.id} holds {_HOLDS[target.kind]}: nothing says how one would "
+        "become the other"
+    )
+
+
 def compile_conversion(source: Format, target: Format, *, default_timestamp_ms: int = -1) -> ByteProgram | None:
     """The byte program that does what the reference path does, or None where there is none."""
-    if source.key_serde != target.key_serde or source.value_serde != target.value_serde:
+    if source.kind != target.kind or source.kind == "versioned":
         return None
-    defaults = {"timestamp": default_timestamp_ms}
-    key = _compile_layout(source.key_schema, target.key_schema, defaults)
-    value = _compile_layout(source.value_layout, target.value_layout, defaults)
+    key_payload = compile_serdes(source.key_serde, target.key_serde)
+    value_payload = compile_serdes(source.value_serde, target.value_serde)
+    if key_payload is None or value_payload is None:
+        return None
+    defaults: Carried = {TIMESTAMP: default_timestamp_ms, HEADERS: Headers()}
+    key = compile_layout(source.key_schema, target.key_schema, {}, key_payload)
+    value = compile_layout(source.value_layout, target.value_layout, defaults, value_payload)
     return None if key is None or value is None else ByteProgram(key, value)
 
 
-def _compile_layout(source: Layout, target: Layout, defaults: dict[str, int]) -> tuple[Operation, ...] | None:
+def upgrade_program(older: Layout, source: Format) -> tuple[Operation, ...]:
+    """What makes a value of an older family one of `source`, as its owner reads it: what it lacks is unknown."""
+    unknown: Carried = {TIMESTAMP: -1, HEADERS: Headers()}
+    program = compile_layout(older, source.value_layout, unknown)
+    assert program is not None, "an owner's own upgrade only puts something before a value"
+    return program
+
+
+def compile_layout(
+    source: Layout, target: Layout, defaults: Carried, payload: tuple[Operation, ...] = IDENTITY
+) -> tuple[Operation, ...] | None:
     """One pass over the source's fields in the order of its bytes, so the target's must come in the same order."""
     program: list[Operation] = []
     left = list(source.fields)
+    names = {field.name for field in source.fields}
     for wanted in target.fields:
+        if wanted.framing is Framing.SIZE:
+            program.append(InsertSize())
+            continue
         if wanted.name not in {field.name for field in left}:
-            if wanted.name in {field.name for field in source.fields}:
-                return None  # already behind: the two layouts order their fields differently
-            if wanted.pack is None or wanted.name not in defaults:
-                return None
+            if wanted.name in names or wanted.pack is None or wanted.name not in defaults:
+                return None  # already behind: the two order their fields differently; or nobody knows its value
             program.append(Insert(wanted.pack(defaults[wanted.name])))
             continue
         while (field := left.pop(0)).name != wanted.name:
             program.append(_skip(field))
-        if field.size != wanted.size:
+        if (field.framing, field.size) != (wanted.framing, wanted.size):
             return None
-        program.append(Copy(wanted.size))
+        program.extend(payload if field.name == PAYLOAD else [_copy(field, wanted)])
     program.extend(_skip(field) for field in left)
     return tuple(program)
 
 
+def _copy(field: Field, wanted: Field) -> Operation:
+    if field.framing is Framing.SPAN:
+        return Span("copy")
+    assert field.size is not None
+    return Copy(field.size) if field.is_little_endian == wanted.is_little_endian else Reverse(field.size)
+
+
 def _skip(field: Field) -> Operation:
-    if field.size is None:
-        raise AssertionError(f"the last field {field.name} is what every layout has in common")
+    if field.framing is Framing.SPAN:
+        return Span("skip")
+    if field.framing is Framing.SIZE:
+        return SkipSize()
+    assert field.size is not None, "the payload is what every layout has in common"
     return Skip(field.size)

@@ -3,13 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from formats.layout import PAYLOAD, PLAIN, Layout
-from formats.record import StateRecord
+from formats.errors import InvalidEntryError
+from formats.layout import (
+    HEADERS,
+    PAYLOAD,
+    PLAIN,
+    SEQUENCE,
+    TIMESTAMP,
+    VALUE_SIZE,
+    WINDOW_END,
+    WINDOW_START,
+    Carried,
+    Layout,
+)
+from formats.record import StateRecord, Window
 from formats.serde import BYTES, Serde
+
+Kind = Literal["key-value", "window", "session", "versioned"]
 
 
 @dataclass(frozen=True, slots=True)
+class OlderFamily:
+    """A column family that an owner leaves records in until its own upgrade has moved them."""
+
+    name: str
+    value_layout: Layout
+
+
+@dataclass(frozen=True)
 class Format:
     """A key schema, a value layout and the payload serdes, and where in a RocksDB directory they live."""
 
@@ -18,16 +41,22 @@ class Format:
     summary: str
     column_families: tuple[str, ...] | None
     """The families that hold records; None: any family the store has."""
+    kind: Kind = "key-value"
+    """What a key stands for: only stores of one kind hold the same things."""
     key_schema: Layout = PLAIN
     value_layout: Layout = PLAIN
     key_serde: Serde = BYTES
     value_serde: Serde = BYTES
     metadata_families: tuple[str, ...] = ()
     """The owning system's own families: carried as they are, never converted (I7)."""
+    older_families: tuple[OlderFamily, ...] = ()
+    """What a store may hold besides, until its owner's upgrade is finished: read where the new family has no entry."""
     has_changelog: bool = False
     """The owning system can rebuild the store from a changelog, which holds the bare payloads."""
     keeps_keys_in_tasks: bool = False
     """A key's hash decides its task: a changed key may belong to another one."""
+    since: str | None = None
+    """The first version of the owning system that has it; None: any that is in use."""
 
     @property
     def system(self) -> str:
@@ -35,25 +64,61 @@ class Format:
         return self.id.partition(".")[0]
 
     @property
+    def is_segmented(self) -> bool:
+        """Whether each store partition is a directory of RocksDB directories, by time."""
+        return self.kind in ("window", "session")
+
+    @property
+    def segment_time(self) -> slice:
+        """Where in a key the 8 bytes are whose time tells the segment: counted from the end, keys vary in size."""
+        behind = 0
+        for field in reversed(self.key_schema.fields):
+            behind += field.size or 0
+            if field.name == (WINDOW_END if self.kind == "session" else WINDOW_START):
+                assert field.size is not None
+                return slice(-behind, field.size - behind or None)
+        raise AssertionError(f"the keys of {self.id} tell no time")
+
+    @property
     def carries(self) -> frozenset[str]:
         """What a record holds besides its payloads; a target that lacks one of them loses it."""
         fields = (*self.key_schema.fields, *self.value_layout.fields)
-        return frozenset(field.name for field in fields) - {PAYLOAD}
+        return frozenset(field.name for field in fields) - {PAYLOAD, VALUE_SIZE}
 
     def decode(self, key: bytes, value: bytes) -> StateRecord:
         """Raises EntryError where the bytes are not this format's."""
-        key_payload, _ = self.key_schema.unpack(key)
+        key_payload, place = self.key_schema.unpack(key)
         payload, carried = self.value_layout.unpack(value)
+        headers = carried.get(HEADERS)
         return StateRecord(
-            key=self.key_serde.decode(key_payload),
-            value=self.value_serde.decode(payload),
-            timestamp_ms=carried.get("timestamp"),
+            key=self.key_serde.decode(key_payload, headers),
+            value=self.value_serde.decode(payload, headers),
+            timestamp_ms=carried.get(TIMESTAMP),
+            headers=headers,
+            window=_window(place),
         )
 
     def encode(self, record: StateRecord) -> tuple[bytes, bytes]:
         """(key, value) as they lie in the store. Raises EntryError where the record cannot be written."""
-        carried = {} if record.timestamp_ms is None else {"timestamp": record.timestamp_ms}
+        carried = {TIMESTAMP: record.timestamp_ms, HEADERS: record.headers}
         return (
-            self.key_schema.pack(self.key_serde.encode(record.key), {}),
-            self.value_layout.pack(self.value_serde.encode(record.value), carried),
+            self.key_schema.pack(self.key_serde.encode(record.key), self._place(record)),
+            self.value_layout.pack(
+                self.value_serde.encode(record.value),
+                {name: value for name, value in carried.items() if value is not None},
+            ),
         )
+
+    def _place(self, record: StateRecord) -> Carried:
+        if not self.is_segmented:
+            return {}
+        window = record.window
+        if window is None or (self.kind == "session" and window.end_ms is None):
+            raise InvalidEntryError(f"a record of {self.id} needs its {self.kind}")
+        return {WINDOW_START: window.start_ms, WINDOW_END: window.end_ms, SEQUENCE: window.sequence}
+
+
+def _window(place: Carried) -> Window | None:
+    if WINDOW_START not in place:
+        return None
+    return Window(place[WINDOW_START], place.get(WINDOW_END), place.get(SEQUENCE, 0))

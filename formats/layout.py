@@ -4,9 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from enum import Enum
+from typing import Any, Protocol
 
 PAYLOAD = "payload"
+TIMESTAMP = "timestamp"
+HEADERS = "headers"
+WINDOW_START = "window-start"
+WINDOW_END = "window-end"
+SEQUENCE = "sequence"
+HISTORY = "history"
+VALUE_SIZE = "value-size"
+"""Not a field of the record: what the payload's own bytes say."""
+
+Carried = dict[str, Any]
+"""What a layout carries besides the payload, by the field's name."""
+
+
+class Framing(Enum):
+    """How a field's bytes are delimited."""
+
+    FIXED = "fixed"
+    REST = "rest"
+    """Everything that the fields behind it leave."""
+    SPAN = "span"
+    """A zigzag varint tells its size."""
+    SIZE = "size"
+    """A little-endian number: the bytes that follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,11 +38,18 @@ class Field:
     """One part of a layout, in the order of its bytes."""
 
     name: str
-    """PAYLOAD for the user's bytes, else the name of what is carried ("timestamp")."""
+    """PAYLOAD for the user's bytes, else the name of what is carried."""
     size: int | None
-    """Bytes; None: everything that is left (only the last field)."""
-    pack: Callable[[int], bytes] | None = None
+    """Bytes; None: it varies."""
+    pack: Callable[[Any], bytes] | None = None
     """Encodes a value that the other side does not carry; None: there is no such value."""
+    framing: Framing = Framing.FIXED
+    is_little_endian: bool = False
+
+
+def payload_field() -> Field:
+    """The user's bytes: what the other fields leave."""
+    return Field(PAYLOAD, None, framing=Framing.REST)
 
 
 class Layout(Protocol):
@@ -33,11 +64,11 @@ class Layout(Protocol):
         """The parts, in the order of their bytes."""
         ...
 
-    def unpack(self, data: bytes) -> tuple[bytes, dict[str, int]]:
+    def unpack(self, data: bytes) -> tuple[bytes, Carried]:
         """(payload, what else is carried). Raises EntryError."""
         ...
 
-    def pack(self, payload: bytes, carried: dict[str, int]) -> bytes:
+    def pack(self, payload: bytes, carried: Carried) -> bytes:
         """The inverse of `unpack`; what `carried` lacks is written as the owner's "unknown"."""
         ...
 
@@ -50,13 +81,13 @@ class PlainLayout:
     | 0      | rest | payload |
     """
 
-    fields: tuple[Field, ...] = (Field(PAYLOAD, None),)
+    fields: tuple[Field, ...] = (payload_field(),)
 
-    def unpack(self, data: bytes) -> tuple[bytes, dict[str, int]]:
+    def unpack(self, data: bytes) -> tuple[bytes, Carried]:
         """All of it is payload."""
         return data, {}
 
-    def pack(self, payload: bytes, carried: dict[str, int]) -> bytes:
+    def pack(self, payload: bytes, carried: Carried) -> bytes:
         """The payload and nothing else."""
         return payload
 

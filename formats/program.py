@@ -1,20 +1,25 @@
 """Byte programs: a conversion as data.
 
 A program is a short list of operations over the bytes of a key and of a value, read from left to right. It can be
-pickled, printed and fingerprinted, and run by any engine; `run_operations` defines what it means.
+pickled, printed and fingerprinted, and run by any engine; `run_operations` defines what it means. An operation without
+a size takes what the operations behind it leave; at the end nothing may be left over.
 """
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import Literal
 
-from formats.errors import TruncatedEntryError
+from formats.errors import InvalidEntryError, TruncatedEntryError
+from formats.varint import read_varint
+
+SIZE_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Copy the next `size` bytes; None: all that are left."""
+    """Copy the next `size` bytes; None: the rest."""
 
     size: int | None = None
 
@@ -42,7 +47,54 @@ class Insert:
         return f"insert {self.data.hex()}"
 
 
-Operation = Copy | Skip | Insert
+@dataclass(frozen=True, slots=True)
+class Reverse:
+    """Copy the next `size` bytes, the last one first: a number changes its byte order."""
+
+    size: int
+
+    def __str__(self) -> str:
+        return f"reverse {self.size}"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Copy or leave out a zigzag varint and as many bytes as it says."""
+
+    does: Literal["copy", "skip"]
+
+    def __str__(self) -> str:
+        return f"{self.does} a span"
+
+
+@dataclass(frozen=True, slots=True)
+class SkipSize:
+    """Leave out four bytes, which say in little-endian how many follow."""
+
+    def __str__(self) -> str:
+        return "skip the size of the rest"
+
+
+@dataclass(frozen=True, slots=True)
+class InsertSize:
+    """Write how many bytes are written behind this, as four bytes in little-endian."""
+
+    def __str__(self) -> str:
+        return "insert the size of the rest"
+
+
+@dataclass(frozen=True, slots=True)
+class Choose:
+    """By the bytes that the rest begins with, what to do with what follows them; no case has another's for a prefix."""
+
+    cases: tuple[tuple[bytes, tuple[Operation, ...]], ...]
+
+    def __str__(self) -> str:
+        cases = (f"{prefix.hex()}: {', '.join(map(str, operations))}" for prefix, operations in self.cases)
+        return f"choose ({'; '.join(cases)})"
+
+
+Operation = Copy | Skip | Insert | Reverse | Span | SkipSize | InsertSize | Choose
 IDENTITY: tuple[Operation, ...] = (Copy(),)
 
 
@@ -64,21 +116,94 @@ class ByteProgram:
 
 def fixed_size(operations: tuple[Operation, ...]) -> int:
     """The bytes that an input must have at least."""
-    return sum(operation.size or 0 for operation in operations if not isinstance(operation, Insert))
+    return sum(map(_least, operations))
+
+
+def _least(operation: Operation) -> int:
+    match operation:
+        case Copy(size=None) | Insert() | InsertSize() | Choose():
+            return 0
+        case Span():
+            return 1
+        case SkipSize():
+            return SIZE_BYTES
+        case _:
+            assert operation.size is not None
+            return operation.size
 
 
 def run_operations(operations: tuple[Operation, ...], data: bytes) -> bytes:
-    """Raises TruncatedEntryError where `data` is shorter than the fixed part."""
+    """Raises TruncatedEntryError where `data` is too short, InvalidEntryError where it does not fit otherwise."""
     if len(data) < fixed_size(operations):
         raise TruncatedEntryError("entry", len(data), fixed_size(operations))
-    out = []
-    at = 0
-    for operation in operations:
-        if isinstance(operation, Insert):
-            out.append(operation.data)
-            continue
-        end = len(data) if operation.size is None else at + operation.size
-        if isinstance(operation, Copy):
-            out.append(data[at:end])
-        at = end
-    return b"".join(out)
+    run = _Run(data)
+    for number, operation in enumerate(operations):
+        run.step(operation, behind=fixed_size(operations[number + 1 :]))
+    return run.finish()
+
+
+class _Run:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+        self._out: list[bytes] = []
+        self._sizes: list[int] = []
+        """Where in `_out` a size belongs that is known at the end."""
+
+    def step(self, operation: Operation, *, behind: int) -> None:
+        """`behind`: the bytes that the operations after it need."""
+        match operation:
+            case Insert(data=data):
+                self._out.append(data)
+            case InsertSize():
+                self._sizes.append(len(self._out))
+                self._out.append(b"")
+            case Choose():
+                self._out.append(_choose(operation, self._take(None, behind)))
+            case SkipSize():
+                self._check_size(self._take(SIZE_BYTES, behind))
+            case _:
+                self._out.append(self._moved(operation, behind))
+
+    def _moved(self, operation: Copy | Skip | Reverse | Span, behind: int) -> bytes:
+        if isinstance(operation, Span):
+            taken = self._take(self._span_size(), behind)
+            return taken if operation.does == "copy" else b""
+        taken = self._take(operation.size, behind)
+        if isinstance(operation, Reverse):
+            return taken[::-1]
+        return taken if isinstance(operation, Copy) else b""
+
+    def _span_size(self) -> int:
+        size, at = read_varint(self._data, self._at)
+        if size < 0:
+            raise InvalidEntryError(f"a span has a size of {size}")
+        return at - self._at + size
+
+    def _take(self, size: int | None, behind: int) -> bytes:
+        end = len(self._data) - behind if size is None else self._at + size
+        if end < self._at or end > len(self._data) - behind:
+            raise TruncatedEntryError("entry", len(self._data), max(end, self._at) + behind)
+        taken = self._data[self._at : end]
+        self._at = end
+        return taken
+
+    def _check_size(self, size: bytes) -> None:
+        told, left = int.from_bytes(size, "little", signed=True), len(self._data) - self._at
+        if told != left:
+            raise InvalidEntryError(f"the value says that it has {told} bytes, and {left} follow")
+
+    def finish(self) -> bytes:
+        if self._at != len(self._data):
+            raise InvalidEntryError(f"{len(self._data) - self._at} bytes are left over")
+        for place in reversed(self._sizes):
+            size = sum(map(len, self._out[place + 1 :]))
+            self._out[place] = size.to_bytes(SIZE_BYTES, "little", signed=True)
+        return b"".join(self._out)
+
+
+def _choose(operation: Choose, data: bytes) -> bytes:
+    for prefix, operations in operation.cases:
+        if data.startswith(prefix):
+            return run_operations(operations, data[len(prefix) :])
+    raise InvalidEntryError(f"no case for bytes that begin with {data[:16].hex() or 'nothing'}")

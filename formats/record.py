@@ -5,6 +5,39 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from formats.headers import Headers
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The window or session that a key belongs to; times are milliseconds since the epoch."""
+
+    start_ms: int
+    end_ms: int | None = None
+    """Of a session, its last record's time; None: a window, whose size its owner knows."""
+    sequence: int = 0
+    """Tells duplicates apart, where the store keeps them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One value in the history of a key."""
+
+    valid_from_ms: int
+    value: Any
+    """None: the key was deleted then."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The former values of a key, of one segment of a versioned store."""
+
+    segment: int
+    valid_to_ms: int
+    """When the newest of them ended."""
+    versions: tuple[Version, ...]
+    """The newest first."""
+
 
 @dataclass(frozen=True, slots=True)
 class StateRecord:
@@ -17,3 +50,9 @@ class StateRecord:
     value: Any
     timestamp_ms: int | None = None
     """Milliseconds since the epoch, as stored (Kafka Streams writes -1 for unknown); None: the format carries none."""
+    headers: Headers | None = None
+    """None: the format carries none."""
+    window: Window | None = None
+    """Of windowed and session stores."""
+    history: History | None = None
+    """Of a versioned store's entry that holds former values; it has no value of its own."""

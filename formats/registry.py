@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from formats.errors import UnknownFormatError
 from formats.format import Format
+from formats.kafka_streams.headers_key_value import HEADERS_KEY_VALUE
+from formats.kafka_streams.headers_session import HEADERS_SESSION
+from formats.kafka_streams.headers_window import HEADERS_WINDOW
 from formats.kafka_streams.key_value import KEY_VALUE
+from formats.kafka_streams.session import SESSION
 from formats.kafka_streams.timestamped_key_value import TIMESTAMPED_KEY_VALUE
+from formats.kafka_streams.timestamped_window import TIMESTAMPED_WINDOW
+from formats.kafka_streams.versioned import VERSIONED
+from formats.kafka_streams.window import WINDOW
 from formats.rocksdb_raw import RAW
 
 FORMATS: tuple[Format, ...] = (
     KEY_VALUE,
     TIMESTAMPED_KEY_VALUE,
+    HEADERS_KEY_VALUE,
+    WINDOW,
+    TIMESTAMPED_WINDOW,
+    HEADERS_WINDOW,
+    SESSION,
+    HEADERS_SESSION,
+    VERSIONED,
     RAW,
 )
 

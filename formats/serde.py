@@ -6,18 +6,19 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from formats.errors import InvalidEntryError
+from formats.headers import Headers
 
 
 class Serde(Protocol):
-    """Payload bytes to an object and back; `encode(decode(b)) == b` for every payload it accepts."""
+    """Payload bytes to an object and back."""
 
     @property
     def name(self) -> str:
         """What a spec calls it."""
         ...
 
-    def decode(self, payload: bytes) -> Any:  # noqa: ANN401 - the type is the serde's own
-        """Raises EntryError for bytes that are not a payload of this serde."""
+    def decode(self, payload: bytes, headers: Headers | None = None) -> Any:  # noqa: ANN401 - the serde's own type
+        """Raises EntryError for bytes that are not a payload of this serde; `headers`: the record's own, if any."""
         ...
 
     def encode(self, payload: Any) -> bytes:  # noqa: ANN401
@@ -31,7 +32,7 @@ class BytesSerde:
 
     name: str = "bytes"
 
-    def decode(self, payload: bytes) -> bytes:
+    def decode(self, payload: bytes, headers: Headers | None = None) -> bytes:
         """As it is."""
         return payload
 

@@ -14,14 +14,13 @@ which is the system's own. Source: org.apache.kafka.streams.state.internals.Rock
 from __future__ import annotations
 
 from formats.format import Format
-
-OFFSETS_FAMILY = "offsets"
+from formats.kafka_streams.families import OFFSETS, PLAIN_FAMILY
 
 KEY_VALUE = Format(
     id="kafka-streams.key-value",
     summary="Kafka Streams key-value store: key -> value",
-    column_families=("default",),
-    metadata_families=(OFFSETS_FAMILY,),
+    column_families=(PLAIN_FAMILY,),
+    metadata_families=(OFFSETS,),
     has_changelog=True,
     keeps_keys_in_tasks=True,
 )

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from formats.program import IDENTITY, ByteProgram, Copy, Insert, Operation, Skip, fixed_size
+from formats.errors import EntryError
+from formats.program import IDENTITY, ByteProgram, Copy, Insert, Operation, Skip, fixed_size, run_operations
 from migrate.stores.batch import Batch, Buffer
 
 Column = Callable[[list[bytes]], list[bytes]]
@@ -44,11 +45,12 @@ class CompiledProgram:
     def __init__(self, program: ByteProgram) -> None:
         self._key = None if program.key == IDENTITY else _CompiledColumn(program.key)
         self._value = None if program.value == IDENTITY else _CompiledColumn(program.value)
+        self._is_even = _is_simple(program.key) and _is_simple(program.value)
         self._growth = _growth(program.key), _growth(program.value)
 
     def __call__(self, batch: Batch) -> Batch:
         """The batch, converted."""
-        if batch.sizes is None or len(batch) < MIN_ROWS:
+        if batch.sizes is None or len(batch) < MIN_ROWS or not self._is_even:
             return self._convert_each(batch)
         keys, joined_keys = batch.keys, batch.joined_keys
         values, joined_values = batch.values, batch.joined_values
@@ -139,9 +141,17 @@ def _converted_size(operations: tuple[Operation, ...], size: int) -> int:
     return new_size
 
 
+def _is_simple(operations: tuple[Operation, ...]) -> bool:
+    """Whether each operation takes a fixed number of bytes, but the last one that takes any, which takes the rest."""
+    reading = [operation for operation in operations if not isinstance(operation, Insert)]
+    return all(isinstance(operation, Copy | Skip) and operation.size is not None for operation in reading[:-1]) and (
+        reading[-1:] == [Copy()]
+    )
+
+
 def _growth(operations: tuple[Operation, ...]) -> int | None:
-    """By how many bytes a record grows; None where the program cuts it to a fixed size."""
-    if Copy() not in operations:
+    """By how many bytes a record grows; None where that varies."""
+    if not _is_simple(operations):
         return None
     needed = fixed_size(operations)
     return _converted_size(operations, needed) - needed
@@ -150,13 +160,24 @@ def _growth(operations: tuple[Operation, ...]) -> int | None:
 @lru_cache(maxsize=64)
 def compile_column(operations: tuple[Operation, ...]) -> Column:
     """`[insert ff, skip 8, copy the rest]` becomes `[c0 + v[8:] for v in column]`; c0 is bound, data is never code."""
+    if not _is_simple(operations):
+        return lambda column: [_run(operations, v) for v in column]
     convert: Column = _compile(operations, "[{} for v in column]")
     return convert
+
+
+def _run(operations: tuple[Operation, ...], data: bytes) -> bytes:
+    try:
+        return run_operations(operations, data)
+    except EntryError as error:
+        raise TooShortError from error
 
 
 @lru_cache(maxsize=64)
 def compile_pairs(operations: tuple[Operation, ...]) -> Pairs:
     """The same for the values of (key, value) pairs."""
+    if not _is_simple(operations):
+        return lambda column: [(k, _run(operations, v)) for k, v in column]
     convert: Pairs = _compile(operations, "[(k, {}) for k, v in column]")
     return convert
 

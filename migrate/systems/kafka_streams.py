@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from formats.kafka_streams.key_value import OFFSETS_FAMILY
+from formats.kafka_streams.families import OFFSETS as OFFSETS_FAMILY
 from migrate.errors import RefusedError
 from migrate.positions import Line, Positions
 from migrate.store_partition import StorePartition

@@ -1,0 +1,39 @@
+"""`kafka-streams.headers-session`: a session store with headers; since 4.3.
+
+One RocksDB directory for each segment, `<task>/<store>/<store>.<start>`, column family
+`sessionKeyValueWithHeaders`. A record's segment is that of its session's end.
+
+| part  | offset | size   | field                                                            |
+|-------|--------|--------|------------------------------------------------------------------|
+| key   | 0      | rest   | key, as the key serde wrote it                                   |
+| key   | -16    | 8      | end of the session, 64-bit big-endian milliseconds               |
+| key   | -8     | 8      | start of the session, the same                                   |
+| value | 0      | varint | size of the headers, zigzag; 00: none                            |
+| value | then   | size   | headers; see formats.headers                                     |
+| value | then   | rest   | value, as the value serde wrote it                               |
+
+The changelog holds the bare value, with headers as the changelog record's own.
+Source: org.apache.kafka.streams.state.internals.RocksDBSessionStoreWithHeaders, AggregationWithHeadersSerializer.
+"""
+
+from __future__ import annotations
+
+from formats.format import Format, OlderFamily
+from formats.kafka_streams.families import OFFSETS, PLAIN_FAMILY, SESSION_HEADERS_FAMILY
+from formats.kafka_streams.values import SESSION_WITH_HEADERS
+from formats.layout import PLAIN
+from formats.window_keys import SESSION_KEY
+
+HEADERS_SESSION = Format(
+    id="kafka-streams.headers-session",
+    summary="Kafka Streams session store with headers: key, session -> headers, value",
+    column_families=(SESSION_HEADERS_FAMILY,),
+    kind="session",
+    key_schema=SESSION_KEY,
+    value_layout=SESSION_WITH_HEADERS,
+    older_families=(OlderFamily(PLAIN_FAMILY, PLAIN),),
+    metadata_families=(OFFSETS,),
+    has_changelog=True,
+    keeps_keys_in_tasks=True,
+    since="4.3",
+)

@@ -1,0 +1,32 @@
+"""`kafka-streams.session`: a session store.
+
+One RocksDB directory for each segment, `<task>/<store>/<store>.<start>`, column family
+`default`. A record's segment is that of its session's end.
+
+| part  | offset | size   | field                                                            |
+|-------|--------|--------|------------------------------------------------------------------|
+| key   | 0      | rest   | key, as the key serde wrote it                                   |
+| key   | -16    | 8      | end of the session, 64-bit big-endian milliseconds               |
+| key   | -8     | 8      | start of the session, the same                                   |
+| value | 0      | rest   | value, as the value serde wrote it                               |
+
+The changelog holds the same bytes.
+Source: org.apache.kafka.streams.state.internals.RocksDBSessionStore, SessionKeySchema.
+"""
+
+from __future__ import annotations
+
+from formats.format import Format
+from formats.kafka_streams.families import OFFSETS, PLAIN_FAMILY
+from formats.window_keys import SESSION_KEY
+
+SESSION = Format(
+    id="kafka-streams.session",
+    summary="Kafka Streams session store: key, session -> value",
+    column_families=(PLAIN_FAMILY,),
+    kind="session",
+    key_schema=SESSION_KEY,
+    metadata_families=(OFFSETS,),
+    has_changelog=True,
+    keeps_keys_in_tasks=True,
+)

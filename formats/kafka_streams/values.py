@@ -1,0 +1,123 @@
+"""Value layouts of Kafka Streams.
+
+Timestamped:
+
+| offset | size | field                                                         |
+|--------|------|---------------------------------------------------------------|
+| 0      | 8    | timestamp, signed 64-bit big-endian milliseconds; -1: unknown |
+| 8      | rest | value, as the value serde wrote it                            |
+
+With headers, since 4.3 (sessions have no timestamp):
+
+| offset | size   | field                                                         |
+|--------|--------|---------------------------------------------------------------|
+| 0      | varint | size of the headers, zigzag; 00: none                         |
+| then   | size   | headers; see formats.headers                                  |
+| then   | 8      | timestamp, signed 64-bit big-endian milliseconds; -1: unknown |
+| then   | rest   | value, as the value serde wrote it                            |
+
+Source: org.apache.kafka.streams.state.internals.ValueAndTimestampSerializer, ValueTimestampHeadersSerializer,
+AggregationWithHeadersSerializer; KIP-1271.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct
+from struct import error as StructError
+
+from formats.errors import InvalidEntryError, TruncatedEntryError
+from formats.headers import Headers
+from formats.layout import HEADERS, TIMESTAMP, Carried, Field, Framing, payload_field
+from formats.varint import pack_varint, read_varint
+
+_INT64 = Struct(">q")
+NO_TIMESTAMP = -1
+
+
+def pack_timestamp(timestamp_ms: int) -> bytes:
+    """Eight bytes. Raises InvalidEntryError for what is no signed 64-bit number."""
+    try:
+        return _INT64.pack(timestamp_ms)
+    except StructError as error:
+        raise InvalidEntryError(f"timestamp {timestamp_ms!r} is not a signed 64-bit number") from error
+
+
+def pack_headers(headers: Headers) -> bytes:
+    """The headers behind their size."""
+    return pack_varint(len(headers.encoded)) + headers.encoded
+
+
+def _unpack_timestamp(data: bytes, what: str) -> tuple[int, bytes]:
+    if len(data) < _INT64.size:
+        raise TruncatedEntryError(what, len(data), _INT64.size)
+    (timestamp_ms,) = _INT64.unpack_from(data)
+    return timestamp_ms, data[_INT64.size :]
+
+
+def _unpack_headers(data: bytes) -> tuple[Headers, bytes]:
+    size, at = read_varint(data, 0)
+    if size < 0:
+        raise InvalidEntryError(f"the headers have a size of {size}")
+    if at + size > len(data):
+        raise TruncatedEntryError("value with headers", len(data), at + size)
+    return Headers(data[at : at + size]), data[at + size :]
+
+
+_TIMESTAMP_FIELD = Field(TIMESTAMP, _INT64.size, pack_timestamp)
+_HEADERS_FIELD = Field(HEADERS, None, pack_headers, Framing.SPAN)
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampedValue:
+    """timestamp | payload"""
+
+    fields: tuple[Field, ...] = (_TIMESTAMP_FIELD, payload_field())
+
+    def unpack(self, data: bytes) -> tuple[bytes, Carried]:
+        """Raises TruncatedEntryError."""
+        timestamp_ms, payload = _unpack_timestamp(data, "timestamped value")
+        return payload, {TIMESTAMP: timestamp_ms}
+
+    def pack(self, payload: bytes, carried: Carried) -> bytes:
+        """Raises InvalidEntryError for a timestamp of more than 64 bits."""
+        return pack_timestamp(carried.get(TIMESTAMP, NO_TIMESTAMP)) + payload
+
+
+@dataclass(frozen=True, slots=True)
+class HeadersValue:
+    """headers | timestamp | payload"""
+
+    fields: tuple[Field, ...] = (_HEADERS_FIELD, _TIMESTAMP_FIELD, payload_field())
+
+    def unpack(self, data: bytes) -> tuple[bytes, Carried]:
+        """Raises EntryError."""
+        headers, rest = _unpack_headers(data)
+        timestamp_ms, payload = _unpack_timestamp(rest, "value behind its headers")
+        return payload, {HEADERS: headers, TIMESTAMP: timestamp_ms}
+
+    def pack(self, payload: bytes, carried: Carried) -> bytes:
+        """Raises InvalidEntryError for a timestamp of more than 64 bits."""
+        headers = pack_headers(carried.get(HEADERS, Headers()))
+        return headers + pack_timestamp(carried.get(TIMESTAMP, NO_TIMESTAMP)) + payload
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHeadersValue:
+    """headers | payload"""
+
+    fields: tuple[Field, ...] = (_HEADERS_FIELD, payload_field())
+
+    def unpack(self, data: bytes) -> tuple[bytes, Carried]:
+        """Raises EntryError."""
+        headers, payload = _unpack_headers(data)
+        return payload, {HEADERS: headers}
+
+    def pack(self, payload: bytes, carried: Carried) -> bytes:
+        """The payload behind its headers."""
+        return pack_headers(carried.get(HEADERS, Headers())) + payload
+
+
+TIMESTAMPED = TimestampedValue()
+WITH_HEADERS = HeadersValue()
+SESSION_WITH_HEADERS = SessionHeadersValue()

@@ -1,0 +1,134 @@
+"""`kafka-streams.versioned`: a key-value store that remembers former values.
+
+One RocksDB directory `<task>/rocksdb/<store>`, column family `default`. The latest value of a key, and its former ones,
+of each segment of time together:
+
+| part  | offset | size | field                                                            |
+|-------|--------|------|------------------------------------------------------------------|
+| key   | 0      | 8    | -1: the latest value; else the segment, 64-bit big-endian        |
+| key   | 8      | rest | key, as the key serde wrote it                                   |
+
+| latest value | size | field                                                            |
+|--------------|------|------------------------------------------------------------------|
+| 0            | 8    | valid from, 64-bit big-endian milliseconds                       |
+| 8            | rest | value, as the value serde wrote it                               |
+
+| former values | size   | field                                                         |
+|---------------|--------|---------------------------------------------------------------|
+| 0             | 8      | when the newest one ended, 64-bit big-endian milliseconds     |
+| 8             | 8      | when the oldest one began                                     |
+| 16            | 8      | when one began; repeated with its size, the newest first      |
+| then          | 4      | its size, 32-bit big-endian; -1: the key was deleted then     |
+| then          | size   | the values, the oldest first                                  |
+
+The list ends with the one that began when the oldest did. The segment is the end of a value's time, divided by the
+segment interval. The changelog holds one plain record for each version. Source:
+org.apache.kafka.streams.state.internals.RocksDBVersionedStore, RocksDBVersionedStoreSegmentValueFormatter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct
+
+from formats.errors import InvalidEntryError, TruncatedEntryError
+from formats.format import Format
+from formats.kafka_streams.families import OFFSETS, PLAIN_FAMILY
+from formats.kafka_streams.values import TIMESTAMPED, pack_timestamp
+from formats.layout import HISTORY, TIMESTAMP
+from formats.record import History, StateRecord, Version
+
+_INT64 = Struct(">q")
+_TIMES = Struct(">qq")
+_VERSION = Struct(">qi")
+_LATEST = -1
+_DELETED = -1
+
+
+@dataclass(frozen=True)
+class VersionedFormat(Format):
+    """A store whose entries are not one record each."""
+
+    @property
+    def carries(self) -> frozenset[str]:
+        """Besides the latest value's own."""
+        return super().carries | {HISTORY}
+
+    def decode(self, key: bytes, value: bytes) -> StateRecord:
+        """The latest value, or a key's former ones in `history`. Raises EntryError."""
+        if len(key) < _INT64.size:
+            raise TruncatedEntryError("key of a versioned store", len(key), _INT64.size)
+        (segment,) = _INT64.unpack_from(key)
+        user_key = self.key_serde.decode(key[_INT64.size :])
+        if segment == _LATEST:
+            payload, carried = self.value_layout.unpack(value)
+            return StateRecord(user_key, self.value_serde.decode(payload), timestamp_ms=carried[TIMESTAMP])
+        if segment < 0:
+            raise InvalidEntryError(f"a versioned store has no segment {segment}")
+        valid_to_ms, versions = _read_versions(value)
+        decoded = tuple(
+            Version(begun, None if payload is None else self.value_serde.decode(payload)) for begun, payload in versions
+        )
+        return StateRecord(user_key, None, history=History(segment, valid_to_ms, decoded))
+
+    def encode(self, record: StateRecord) -> tuple[bytes, bytes]:
+        """Raises InvalidEntryError for a record of unknown time: a versioned store sorts by it."""
+        user_key = self.key_serde.encode(record.key)
+        history = record.history
+        if history is not None:
+            versions = [
+                (version.valid_from_ms, None if version.value is None else self.value_serde.encode(version.value))
+                for version in history.versions
+            ]
+            return _INT64.pack(history.segment) + user_key, _write_versions(history.valid_to_ms, versions)
+        if record.timestamp_ms is None or record.timestamp_ms < 0:
+            raise InvalidEntryError(
+                "its timestamp is unknown, and a versioned store says since when a value holds: "
+                "give [conversion] default_timestamp_ms, or a function that knows"
+            )
+        value = pack_timestamp(record.timestamp_ms) + self.value_serde.encode(record.value)
+        return _INT64.pack(_LATEST) + user_key, value
+
+
+def _read_versions(data: bytes) -> tuple[int, list[tuple[int, bytes | None]]]:
+    """(when the newest ended, (begin, payload) of each, the newest first)."""
+    if len(data) < _TIMES.size + _VERSION.size:
+        raise TruncatedEntryError("history of a key", len(data), _TIMES.size + _VERSION.size)
+    valid_to_ms, oldest = _TIMES.unpack_from(data)
+    heads: list[tuple[int, int]] = []
+    at = _TIMES.size
+    while not heads or heads[-1][0] != oldest:
+        if at + _VERSION.size > len(data):
+            raise TruncatedEntryError("history of a key", len(data), at + _VERSION.size)
+        begun, size = _VERSION.unpack_from(data, at)
+        if size < _DELETED or (heads and begun >= heads[-1][0]):
+            raise InvalidEntryError(f"a version in the history of a key has a size of {size} and begins at {begun}")
+        heads.append((begun, size))
+        at += _VERSION.size
+    versions: list[tuple[int, bytes | None]] = []
+    end = len(data)
+    for begun, size in heads:
+        start = end - max(size, 0)
+        versions.append((begun, None if size == _DELETED else data[start:end]))
+        end = start
+    if end != at:
+        raise InvalidEntryError(f"the values in the history of a key are {end - at} bytes longer than their sizes say")
+    return valid_to_ms, versions
+
+
+def _write_versions(valid_to_ms: int, versions: list[tuple[int, bytes | None]]) -> bytes:
+    heads = [_VERSION.pack(begun, _DELETED if payload is None else len(payload)) for begun, payload in versions]
+    payloads = [payload or b"" for _, payload in reversed(versions)]
+    return b"".join([_TIMES.pack(valid_to_ms, versions[-1][0]), *heads, *payloads])
+
+
+VERSIONED = VersionedFormat(
+    id="kafka-streams.versioned",
+    summary="Kafka Streams versioned key-value store: key -> values and since when each holds",
+    column_families=(PLAIN_FAMILY,),
+    kind="versioned",
+    value_layout=TIMESTAMPED,
+    metadata_families=(OFFSETS,),
+    has_changelog=True,
+    keeps_keys_in_tasks=True,
+)

@@ -1,0 +1,1 @@
+"""Serdes that a spec can name, one module each."""
