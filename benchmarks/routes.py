@@ -14,6 +14,7 @@ from pathlib import Path
 from rocksdict import AccessType, IngestExternalFileOptions, Options, Rdict, SstFileWriter, WriteOptions
 
 from migrate.functions import ConversionRef
+from migrate.inputs import Inputs
 from migrate.keyrange import KeyRange
 from migrate.plan_model import Chunk, Lane
 from migrate.receipt import Receipt
@@ -34,7 +35,7 @@ def rewrite(source: Path, folder: Path, keys: KeyRange | None = None) -> Receipt
     chunk = Chunk(store_partition="store", database=".", number=0, keys=keys or KeyRange(), estimated_bytes=0)
     task = RewriteTask(
         home=str(folder),
-        source=str(source),
+        source=Inputs((str(source),)),
         migration_id="benchmark",
         run_id="benchmark",
         chunk=chunk,

@@ -18,7 +18,9 @@ from benchmarks import dual_access, safety, status
 from benchmarks.routes import CONVERSION, ROUTES, result_database, rewrite
 from migrate.digest import RecordDigest
 from migrate.events import Event
+from migrate.inputs import Inputs
 from migrate.keyrange import KeyRange
+from migrate.plan_model import Lane
 from migrate.receipt import Receipt
 from migrate.runner import run
 from migrate.spec import parse_spec
@@ -64,10 +66,11 @@ def verify(mode: str, source: str, folder: str) -> Facts:
     receipt = Receipt.model_validate_json((Path(folder) / "receipt.json").read_bytes())
     task = VerifyTask(
         mode="digest" if mode == "digest" else "full",
-        source=source,
+        source=Inputs((source,)),
         target=str(result_database(Path(folder))),
         receipt=receipt,
         lane=0,
+        reads=Lane(source="default", target="keyValueWithTimestamp"),
         keys=KeyRange(),
         conversion=CONVERSION,
     )

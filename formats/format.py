@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from formats.errors import InvalidEntryError
+from formats.headers import Headers
 from formats.layout import (
     HEADERS,
     PAYLOAD,
@@ -19,7 +20,7 @@ from formats.layout import (
     Layout,
 )
 from formats.record import StateRecord, Window
-from formats.serde import BYTES, Serde
+from formats.serde import BYTES, HeaderSerde, Serde
 
 Kind = Literal["key-value", "window", "session", "versioned"]
 
@@ -91,8 +92,8 @@ class Format:
         payload, carried = self.value_layout.unpack(value)
         headers = carried.get(HEADERS)
         return StateRecord(
-            key=self.key_serde.decode(key_payload, headers),
-            value=self.value_serde.decode(payload, headers),
+            key=_decoded(self.key_serde, key_payload, headers),
+            value=_decoded(self.value_serde, payload, headers),
             timestamp_ms=carried.get(TIMESTAMP),
             headers=headers,
             window=_window(place),
@@ -100,7 +101,7 @@ class Format:
 
     def encode(self, record: StateRecord) -> tuple[bytes, bytes]:
         """(key, value) as they lie in the store. Raises EntryError where the record cannot be written."""
-        carried = {TIMESTAMP: record.timestamp_ms, HEADERS: record.headers}
+        carried = {TIMESTAMP: record.timestamp_ms, HEADERS: self._headers(record.headers)}
         return (
             self.key_schema.pack(self.key_serde.encode(record.key), self._place(record)),
             self.value_layout.pack(
@@ -109,6 +110,12 @@ class Format:
             ),
         )
 
+    def _headers(self, headers: Headers | None) -> Headers | None:
+        for serde in (self.key_serde, self.value_serde):
+            if isinstance(serde, HeaderSerde):
+                headers = serde.with_headers(headers)
+        return headers
+
     def _place(self, record: StateRecord) -> Carried:
         if not self.is_segmented:
             return {}
@@ -116,6 +123,10 @@ class Format:
         if window is None or (self.kind == "session" and window.end_ms is None):
             raise InvalidEntryError(f"a record of {self.id} needs its {self.kind}")
         return {WINDOW_START: window.start_ms, WINDOW_END: window.end_ms, SEQUENCE: window.sequence}
+
+
+def _decoded(serde: Serde, payload: bytes, headers: Headers | None) -> Any:  # noqa: ANN401 - the serde's own type
+    return serde.decode_with(payload, headers) if isinstance(serde, HeaderSerde) else serde.decode(payload)
 
 
 def _window(place: Carried) -> Window | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from formats.errors import InvalidEntryError
 from formats.headers import Headers
@@ -17,12 +17,25 @@ class Serde(Protocol):
         """What a spec calls it."""
         ...
 
-    def decode(self, payload: bytes, headers: Headers | None = None) -> Any:  # noqa: ANN401 - the serde's own type
-        """Raises EntryError for bytes that are not a payload of this serde; `headers`: the record's own, if any."""
+    def decode(self, payload: bytes) -> Any:  # noqa: ANN401 - the type is the serde's own
+        """Raises EntryError for bytes that are not a payload of this serde."""
         ...
 
     def encode(self, payload: Any) -> bytes:  # noqa: ANN401
         """Raises EntryError for an object that this serde cannot write."""
+        ...
+
+
+@runtime_checkable
+class HeaderSerde(Serde, Protocol):
+    """One whose payloads are told by the record's headers."""
+
+    def decode_with(self, payload: bytes, headers: Headers | None) -> Any:  # noqa: ANN401
+        """As `decode`; `headers`: None where the format carries none."""
+        ...
+
+    def with_headers(self, headers: Headers | None) -> Headers | None:
+        """Those that a record must have whose payload this serde wrote."""
         ...
 
 
@@ -32,7 +45,7 @@ class BytesSerde:
 
     name: str = "bytes"
 
-    def decode(self, payload: bytes, headers: Headers | None = None) -> bytes:
+    def decode(self, payload: bytes) -> bytes:
         """As it is."""
         return payload
 

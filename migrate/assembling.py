@@ -6,12 +6,11 @@ from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
 
-from formats import Format
 from migrate.errors import ChunkFailedError
 from migrate.keyrange import show_key
 from migrate.plan_model import DatabasePlan, Plan
 from migrate.receipt import Receipt
-from migrate.snapshots import snapshot_directory
+from migrate.snapshots import snapshot_directories
 from migrate.store_partition import StorePartition
 from migrate.stores.files import fsync_tree, make_directories, remove_tree
 from migrate.stores.layout import database_files
@@ -23,7 +22,7 @@ LINKS = ".links"
 
 
 def assemble_partition(
-    home: Path, plan: Plan, partition: StorePartition, receipts: list[Receipt], *, target: Format, attempt: str
+    home: Path, plan: Plan, partition: StorePartition, receipts: list[Receipt], *, attempt: str
 ) -> Path:
     """Make the new store partition and return its directory, durable, named by attempt.
 
@@ -31,14 +30,15 @@ def assemble_partition(
     """
     folder = home / "new" / attempt / partition.id
     remove_tree(folder)
-    for database in partition.databases:
+    make_directories(folder.parent)
+    snapshots = snapshot_directories(home, partition)
+    for database in plan.new_partition(partition).databases:
         mine = [receipt for receipt in receipts if receipt.database == database]
         directory = folder / database
         make_directories(directory.parent)
-        snapshot = snapshot_directory(home, partition, database)
-        built = plan.database(partition.id, database)
         links = _link_chunks(home, in_order(mine), home / "new" / attempt / LINKS)
-        _assemble_database(built, links, target=target, snapshot=snapshot, directory=directory)
+        _assemble_database(plan.database(partition.id, database), links, snapshots=snapshots, directory=directory)
+    make_directories(folder)
     remove_tree(home / "new" / attempt / LINKS)
     fsync_tree(folder)
     return folder
@@ -65,27 +65,28 @@ def _link_chunks(home: Path, receipts: list[Receipt], links: Path) -> dict[str, 
 
 
 def _assemble_database(
-    plan: DatabasePlan, files: dict[str, list[Path]], *, target: Format, snapshot: Path, directory: Path
+    plan: DatabasePlan, files: dict[str, list[Path]], *, snapshots: dict[str, Path], directory: Path
 ) -> None:
     families = {lane.target: TableOptions(compression=lane.compression) for lane in plan.lanes}
     families |= dict.fromkeys(plan.carried_families, TableOptions())
     families.setdefault(DEFAULT_FAMILY, TableOptions())
-    create_database(directory, families, files, _carried_entries(snapshot, plan, target))
-    for file in database_files(snapshot).mutable:
+    create_database(directory, families, files, carried_entries(plan, snapshots))
+    for file in database_files(snapshots[plan.sources[0].database]).mutable:
         if file.name == "rocksdict-config.json":  # the owner's own, where it uses rocksdict
             (directory / file.name).write_bytes(file.read_bytes())
 
 
-def _carried_entries(snapshot: Path, plan: DatabasePlan, target: Format) -> dict[str, list[tuple[bytes, bytes]]]:
-    """The owning system's own families, as they are (I7): a handful of entries."""
-    if not plan.carried_families:
-        return {}
-    with open_read_only(snapshot) as database:
-        return {
-            family: [pair for batch in database.batches(family) for pair in zip(batch.keys, batch.values, strict=True)]
-            for family in plan.carried_families
-            if family in target.metadata_families
-        }
+def carried_entries(plan: DatabasePlan, snapshots: dict[str, Path]) -> dict[str, list[tuple[bytes, bytes]]]:
+    """The owning system's own families, as they are (I7): a handful of entries; of several directories, what the
+    newest says."""
+    carried: dict[str, dict[bytes, bytes]] = {family: {} for family in plan.carried_families}
+    for carrier in plan.carriers if carried else ():
+        with open_read_only(snapshots[carrier]) as database:
+            for family in carried.keys() & set(database.families):
+                for batch in database.batches(family):
+                    entries = dict(zip(batch.keys, batch.values, strict=True))
+                    carried[family] = entries | carried[family]
+    return {family: sorted(entries.items()) for family, entries in carried.items()}
 
 
 def _check_ascending(receipts: list[Receipt]) -> None:

@@ -49,17 +49,18 @@ def verify(
     context = make_context(spec, on_event, stop=stop)
     check_identity(plan, spec_identity(spec, context.ref))
     folders = assembled_folders(rows, spec.home)
+    partitions = [plan.new_partition(partition) for partition in plan.store_partitions]
     if step is Step.CUT_OVER:
-        folders = {partition.id: spec.source_path / partition.path for partition in plan.store_partitions}
+        folders = {partition.id: spec.source_path / partition.path for partition in partitions}
     published = published_path(rows)
     if published is not None and not published.is_dir():
         raise RefusedError(f"the published directory {published} is not there", hint="move it back to verify it there")
     if published is not None:
-        folders = {partition.id: published / partition.path for partition in plan.store_partitions}
+        folders = {partition.id: published / partition.path for partition in partitions}
     if len(folders) < len(plan.store_partitions):
         raise RefusedError(f"the new stores of {spec.name!r} are not assembled yet", hint="stateferry run SPEC")
     stores = NewStores(folders, receipts)
-    stored = [(folders[partition.id], partition.databases) for partition in plan.store_partitions]
+    stored = [(folders[partition.id], partition.databases) for partition in partitions]
     locks = [folder / database / "LOCK" for folder, databases in stored for database in databases]
     check_unlocked(locks)
     with executor_opener(master)(spec) as executor:

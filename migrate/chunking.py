@@ -8,7 +8,6 @@ from itertools import pairwise
 from pathlib import Path
 
 from migrate.keyrange import KeyRange
-from migrate.stores.rocksdb import LiveFile
 from migrate.stores.sst import SstFile, SstFormatError
 
 SAMPLES_PER_CHUNK = 64
@@ -33,19 +32,21 @@ class Cuts:
     """What it took to find out."""
 
 
-def cut(directory: Path, files: Iterable[LiveFile], chunk_size: int) -> Cuts:
+def cut(files: Iterable[tuple[Path, int]], chunk_size: int) -> Cuts:
     """Half-open ranges that cover every key (I3), of about `chunk_size` bytes of records each.
+
+    `files`: SST files, of one RocksDB directory or of several that are read as one, and their sizes.
 
     Deterministic: the same files give the same cuts. A directory without SST files is one chunk.
     """
     live = list(files)
-    total = sum(file.size for file in live)
+    total = sum(size for _, size in live)
     expected = max(1, -(-total // chunk_size))
     weights: list[Weight] = []
     bytes_read = 0
-    for file in live:
-        wanted = SAMPLES_PER_FILE + SAMPLES_PER_CHUNK * expected * file.size // max(total, 1)
-        found, looked_at = _weigh(directory / file.name, wanted)
+    for file, size in live:
+        wanted = SAMPLES_PER_FILE + SAMPLES_PER_CHUNK * expected * size // max(total, 1)
+        found, looked_at = _weigh(file, wanted)
         weights += found
         bytes_read += looked_at
     weights.sort(key=lambda weight: weight.key)

@@ -97,7 +97,7 @@ class Ground:
         """Of the plan that is to be made; none where the stored one serves."""
         stored = self.stored
         serves = stored is not None and self.is_snapshot_current and stored.chunk_size == self._spec.run.chunk_size
-        return () if serves else plan_databases(self.source, self._context.conversion)
+        return () if serves else plan_databases(self._spec, self.source, self._context.conversion)
 
     @cached_property
     def is_in_use(self) -> bool:
@@ -223,7 +223,7 @@ class Ground:
         return ", ".join(sorted(lanes))
 
     def _version(self) -> str | None:
-        return check_version(self._spec, self.source)
+        return check_version(self._spec)
 
     def _same(self) -> str:
         if self.stored is None:

@@ -6,6 +6,8 @@ import hashlib
 import json
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from formats import CONVERSION_REVISION
 from migrate.errors import SourceChangedError
 from migrate.functions import ConversionRef, conversion_digest
@@ -19,6 +21,7 @@ from migrate.stores.layout import file_states
 from migrate.stores.rocksdb import open_read_only
 
 _STORE = "store "
+_CAME_LATER = {"version", "retention_ms", "segment_ms", "value", "key"}
 
 
 def migration_identity(spec: Spec, source: Source, ref: ConversionRef) -> dict[str, str]:
@@ -41,15 +44,20 @@ def store_identity(source: Source) -> dict[str, str]:
 def spec_identity(spec: Spec, ref: ConversionRef) -> dict[str, str]:
     """The part of the identity that can be told without the source."""
     sections = {
-        "[source]": spec.source.model_dump_json(),
-        # A key that came later is no part of migrations that were begun without it.
-        "[target]": spec.target.model_dump_json(exclude={"version"} if spec.target.version is None else None),
-        "[conversion]": spec.conversion.model_dump_json(exclude={"allow", "py_files"}),
+        "[source]": as_begun(spec.source),
+        "[target]": as_begun(spec.target),
+        "[conversion]": as_begun(spec.conversion, exclude={"allow", "py_files"}),
         "[conversion] allow key-change": str(ref.keys_may_change),
         "conversion revision": str(CONVERSION_REVISION),
         "function": conversion_digest(ref),
     }
     return {name: _digest(text) for name, text in sections.items()}
+
+
+def as_begun(section: BaseModel, exclude: set[str] | None = None) -> str:
+    """A key that came later is no part of migrations that were begun without it."""
+    absent = {name for name in _CAME_LATER if getattr(section, name, None) is None}
+    return section.model_dump_json(exclude=(exclude or set()) | absent)
 
 
 def store_state(directories: dict[str, Path], known: StoreState | None = None) -> StoreState:

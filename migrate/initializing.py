@@ -134,7 +134,7 @@ def _check_outside(file: Path | None, located: Located) -> None:
 def _databases(located: Located, store: str | None) -> dict[Path, DatabaseReport]:
     """Every RocksDB directory of the store. Raises RefusedError where there is none, or one cannot be opened."""
     system = get_system(located.system or "rocksdb", has_stores=store is not None)
-    partitions: list[StorePartition] = system.find(located.path, () if store is None else (store,))
+    partitions: list[StorePartition] = system.find(located.path, () if store is None else (store,), is_segmented=False)
     directories = [path for partition in partitions for path in partition.directories(located.path).values()]
     return {path: database_report(Place(path, str(path)), digest=False) for path in directories}
 

@@ -36,18 +36,57 @@ class Lane(Stored):
     target: str
     compression: str = "kNoCompression"
     """Of the new SST files, as RocksDB spells it."""
+    older: tuple[str, ...] = ()
+    """Families of an upgrade that is not finished: their records count where `source` has none of that key."""
+
+
+class TimeSlice(Stored):
+    """Half-open, in milliseconds since the epoch."""
+
+    start_ms: int
+    end_ms: int
+
+    def __str__(self) -> str:
+        return f"[{self.start_ms}, {self.end_ms})"
+
+
+class Input(Stored):
+    """A RocksDB directory of the source that a new one is made of."""
+
+    database: str
+    times: TimeSlice | None = None
+    """The times of all its records, where it is a segment of known size; None: they are not looked at."""
 
 
 class DatabasePlan(Stored):
-    """One RocksDB directory of the source."""
+    """One RocksDB directory of the new store, and what it is made of."""
 
     store_partition: str
     database: str
+    """Relative to the new store partition."""
     lanes: tuple[Lane, ...]
     carried_families: tuple[str, ...]
     """The owning system's own families, copied as they are (I7)."""
     data_bytes: int
     """Keys and values before compression, estimated from the files' own properties."""
+    inputs: tuple[Input, ...] = ()
+    """Of the source, the newest first; none: the one of the same name."""
+    times: TimeSlice | None = None
+    """Only the inputs' records of these times belong here; None: all."""
+    carried_from: tuple[str, ...] = ()
+    """RocksDB directories of the source whose own families are carried, the newest first; none: the inputs'."""
+    is_kept: bool = True
+    """False: its records are older than the new store's retention; they are counted, and left behind."""
+
+    @property
+    def sources(self) -> tuple[Input, ...]:
+        """The RocksDB directories of the source to read."""
+        return self.inputs or (Input(database=self.database),)
+
+    @property
+    def carriers(self) -> tuple[str, ...]:
+        """Those whose own families are carried."""
+        return self.carried_from or tuple(source.database for source in self.sources)
 
 
 class Plan(Stored):
@@ -66,6 +105,13 @@ class Plan(Stored):
     store_partitions: tuple[StorePartition, ...]
     databases: tuple[DatabasePlan, ...]
     chunks: tuple[Chunk, ...]
+    new_partitions: tuple[StorePartition, ...] = ()
+    """The store partitions as they will lie in the new store, under the ids that they have in the old one; none: as
+    they lie there."""
+
+    def new_partition(self, partition: StorePartition) -> StorePartition:
+        """As it will lie in the new store."""
+        return next((each for each in self.new_partitions if each.id == partition.id), partition)
 
     def database(self, partition: str, database: str) -> DatabasePlan:
         """The plan of one RocksDB directory."""

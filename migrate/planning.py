@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
-from formats import Conversion, EntryError
+from formats import Conversion, EntryError, Format
 from migrate.chunking import cut
+from migrate.errors import RefusedError
 from migrate.identity import migration_id
+from migrate.inputs import inputs_of, open_inputs
 from migrate.keyrange import show_key
-from migrate.plan_model import Chunk, DatabasePlan, Lane, Plan
+from migrate.new_layout import new_partition, new_segments, segments_of
+from migrate.plan_model import Chunk, DatabasePlan, Input, Lane, Plan
 from migrate.sampling import SampleSize, read_sample
-from migrate.snapshots import snapshot_directory
-from migrate.source import Source, check_default_is_empty, lanes
+from migrate.snapshots import snapshot_directories
+from migrate.source import Source, lanes
 from migrate.spec import Spec
+from migrate.store_partition import StorePartition
 from migrate.stores.layout import log_bytes
 from migrate.stores.options_file import FamilyOptions, read_options
-from migrate.stores.rocksdb import DEFAULT_FAMILY, Database, open_read_only
+from migrate.stores.rocksdb import Database, open_read_only
 from migrate.stores.rocksdb_live import read_only_family
 from migrate.stores.sst import SstFile, SstFormatError
+from migrate.target_version import families_to_carry
 from migrate.trying import convert_twice, none_converted
 
 SAMPLE_RECORDS = 256
@@ -26,31 +34,92 @@ SAMPLE_SHARE = 0.01
 SAMPLE_MIN_BYTES = 1 << 16
 
 
-def plan_databases(source: Source, conversion: Conversion) -> tuple[DatabasePlan, ...]:
-    """Check every RocksDB directory of the source: families, formats, sizes."""
-    plans = []
-    for partition in source.partitions:
-        for database, directory in source.directories(partition).items():
-            with open_read_only(directory) as opened:
-                found = lanes(opened.families, source.format, conversion.target, directory)
-                data_bytes = sum(_data_bytes(directory / file.name, file.size) for file in opened.live_files())
-                data_bytes += log_bytes(directory)
-                families = opened.families
-                if DEFAULT_FAMILY not in {lane.source for lane in found}:
-                    with closing(read_only_family(opened, DEFAULT_FAMILY)) as default:
-                        check_default_is_empty(default, found[0].source, directory)
-            if conversion.target.column_families is None:
-                found = _compressed_as_before(found, read_options(directory))
-            plans.append(
-                DatabasePlan(
-                    store_partition=partition.id,
-                    database=database,
-                    lanes=found,
-                    carried_families=tuple(f for f in families if f in conversion.target.metadata_families),
-                    data_bytes=data_bytes,
-                )
-            )
-    return tuple(plans)
+def plan_databases(spec: Spec, source: Source, conversion: Conversion) -> tuple[DatabasePlan, ...]:
+    """Check every RocksDB directory of the source: families, formats, sizes; and say what each becomes.
+
+    Raises RefusedError.
+    """
+    return tuple(
+        plan
+        for partition in source.partitions
+        for plan in _plan_partition(spec, partition, source.directories(partition), conversion)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What is known of a RocksDB directory of the source."""
+
+    families: tuple[str, ...]
+    lanes: tuple[Lane, ...]
+    data_bytes: int
+
+
+def _plan_partition(
+    spec: Spec, partition: StorePartition, directories: dict[str, Path], conversion: Conversion
+) -> Iterator[DatabasePlan]:
+    looked = {database: _look(directory, conversion) for database, directory in directories.items()}
+    for new in new_segments(spec, partition, directories):
+        read = [looked[each.database] for each in new.inputs]
+        carried_from = [each.name for each in reversed(segments_of(spec, partition))] if new.times else []
+        carriers = [looked[name] for name in carried_from] or read
+        families = list(dict.fromkeys(family for each in carriers for family in each.families))
+        is_itself = new.inputs == (Input(database=new.name),)
+        yield DatabasePlan(
+            store_partition=partition.id,
+            database=new.name,
+            lanes=_united([each.lanes for each in read]),
+            carried_families=families_to_carry(conversion.target, spec.target.version, families),
+            data_bytes=sum(each.data_bytes for each in read),
+            inputs=() if is_itself else new.inputs,
+            times=new.times,
+            carried_from=tuple(carried_from),
+            is_kept=new.is_kept,
+        )
+
+
+def _look(directory: Path, conversion: Conversion) -> _Looked:
+    with open_read_only(directory) as opened:
+        found = lanes(opened.families, conversion.source, conversion.target, directory)
+        older = unfinished_upgrade(opened, conversion.source)
+        data_bytes = sum(_data_bytes(directory / file.name, file.size) for file in opened.live_files())
+        families = opened.families
+    if conversion.target.column_families is None:
+        found = _compressed_as_before(found, read_options(directory))
+    found = tuple(lane.model_copy(update={"older": older}) for lane in found)
+    return _Looked(families, found, data_bytes + log_bytes(directory))
+
+
+def _united(lanes_: list[tuple[Lane, ...]]) -> tuple[Lane, ...]:
+    """Of directories of one format: they differ in what is left of an upgrade."""
+    united = []
+    for same in zip(*lanes_, strict=True):
+        older = tuple(dict.fromkeys(family for lane in same for family in lane.older))
+        united.append(same[0].model_copy(update={"older": older}))
+    return tuple(united)
+
+
+def unfinished_upgrade(opened: Database, source: Format) -> tuple[str, ...]:
+    """The older families that still have records. Raises RefusedError for more than one: their owner refuses that."""
+    older = [family.name for family in source.older_families if family.name in opened.families]
+    left = tuple(name for name in older if not _is_empty(opened, name))
+    if len(left) > 1:
+        raise RefusedError(
+            f"{opened.directory} has records in {' and '.join(map(repr, left))}: two upgrades of it are not finished, "
+            "and its owner opens no such store",
+            hint="name the one that holds the store's records in [source] format, on a copy that has no other; or let "
+            "the owner restore the store from its changelog",
+        )
+    return left
+
+
+def _is_empty(opened: Database, family: str) -> bool:
+    with closing(read_only_family(opened, family)) as records:
+        scan = records.scan()
+        try:
+            return not scan.pull(1)
+        finally:
+            scan.close()
 
 
 def _compressed_as_before(lanes_: tuple[Lane, ...], options: dict[str, FamilyOptions]) -> tuple[Lane, ...]:
@@ -81,10 +150,10 @@ def make_plan(
     partitions = {partition.id: partition for partition in source.partitions}
     chunks: list[Chunk] = []
     for database in databases:
-        directory = snapshot_directory(spec.home, partitions[database.store_partition], database.database)
-        with open_read_only(directory) as opened:
-            chunks += cut_database(database, opened, spec.run.chunk_size)
-            check_sample(opened, database, conversion)
+        directories = snapshot_directories(spec.home, partitions[database.store_partition])
+        with open_inputs(inputs_of(database, directories), conversion.source) as opened:
+            chunks += cut_database(database, opened.databases, spec.run.chunk_size)
+            check_sample(opened.databases, database, conversion)
     program = conversion.program
     return Plan(
         migration_id=migration_id(identity),
@@ -97,12 +166,13 @@ def make_plan(
         store_partitions=source.partitions,
         databases=databases,
         chunks=tuple(chunks),
+        new_partitions=tuple(new_partition(spec, partition, databases) for partition in source.partitions),
     )
 
 
-def cut_database(plan: DatabasePlan, opened: Database, chunk_size: int) -> list[Chunk]:
-    """The chunks of one RocksDB directory, in key order."""
-    cuts = cut(opened.directory, opened.live_files(), chunk_size)
+def cut_database(plan: DatabasePlan, opened: Sequence[Database], chunk_size: int) -> list[Chunk]:
+    """The chunks of one new RocksDB directory, in key order; `opened`: what it is made of."""
+    cuts = cut(((each.directory / file.name, file.size) for each in opened for file in each.live_files()), chunk_size)
     return [
         Chunk(
             store_partition=plan.store_partition,
@@ -115,7 +185,7 @@ def cut_database(plan: DatabasePlan, opened: Database, chunk_size: int) -> list[
     ]
 
 
-def check_sample(opened: Database, database: DatabasePlan, conversion: Conversion) -> None:
+def check_sample(opened: Sequence[Database], database: DatabasePlan, conversion: Conversion) -> None:
     """Convert a few records from all over the key range, twice.
 
     Raises RefusedError where none of them is what the source's format says, or where the function does not give the
@@ -123,9 +193,10 @@ def check_sample(opened: Database, database: DatabasePlan, conversion: Conversio
     """
     converted = 0
     reasons: list[str] = []
-    budget = max(SAMPLE_MIN_BYTES, int(SAMPLE_SHARE * database.data_bytes)) // len(database.lanes)
-    for lane in database.lanes:
-        for batch in read_sample(opened, lane.source, SampleSize(SAMPLE_RECORDS, budget)).batches:
+    budget = max(SAMPLE_MIN_BYTES, int(SAMPLE_SHARE * database.data_bytes)) // (len(database.lanes) * len(opened))
+    size = SampleSize(SAMPLE_RECORDS // len(opened) or 1, budget)
+    for each, lane in product(opened, database.lanes):
+        for batch in read_sample(each, lane.source, size).batches:
             for key, value in zip(batch.keys, batch.values, strict=True):
                 try:
                     convert_twice(conversion, key, value)

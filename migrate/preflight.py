@@ -6,8 +6,9 @@ import os
 import shutil
 from pathlib import Path
 
-from formats import Conversion
+from formats import FORMATS, Conversion, Format, conversion_problem
 from migrate.errors import RefusedError
+from migrate.new_layout import is_another_system
 from migrate.plan_model import DatabasePlan
 from migrate.publishing import check_can_be_carried_over
 from migrate.source import Source
@@ -22,6 +23,13 @@ SPACE_MARGIN = 1.2
 
 def check_conversion(spec: Spec, conversion: Conversion) -> None:
     """Raises RefusedError for a loss or a risk that the spec does not allow by name."""
+    if (problem := conversion_problem(conversion.source, conversion.target)) is not None:
+        raise RefusedError(problem, hint=_nearest(conversion.source))
+    if is_another_system(spec) and spec.target_path is None:
+        raise RefusedError(
+            f"{spec.source.format} and {spec.target.format} are of two systems, whose directories differ",
+            hint="let a new state directory be made: [target] path",
+        )
     allowed = spec.conversion.allow
     for loss in conversion.losses:
         if loss not in allowed:
@@ -41,6 +49,12 @@ def check_conversion(spec: Spec, conversion: Conversion) -> None:
             "them back into the new store, and the application would misread them",
             hint='rewrite the changelog too, or rename the store; then say so: [conversion] allow = ["changelog"]',
         )
+
+
+def _nearest(source: Format) -> str:
+    near = [known.id for known in FORMATS if known.id != source.id and conversion_problem(source, known) is None]
+    same = [known for known in near if known.startswith(f"{source.system}.")]
+    return f"what it can become: {', '.join(same or near)}"
 
 
 def _share_a_changelog(conversion: Conversion) -> bool:

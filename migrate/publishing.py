@@ -19,8 +19,10 @@ from migrate.stores.files import (
 from migrate.stores.layout import is_immutable, unreadable
 
 
-def build_directory(source: Path, new_stores: dict[Path, Path], temporary: Path) -> None:
+def build_directory(source: Path, new_stores: dict[Path, Path], temporary: Path, *, is_alone: bool = False) -> None:
     """Make `temporary` a copy of the application's directory `source` with the new stores in place of the old.
+
+    `is_alone`: the new stores and nothing else, where they are for another system.
 
     `new_stores`: path within the application's directory -> new store partition. SST files are hard-linked where the
     file system can; everything that is appended to is copied. Durable when it returns.
@@ -28,12 +30,17 @@ def build_directory(source: Path, new_stores: dict[Path, Path], temporary: Path)
     if temporary.exists():
         shutil.rmtree(temporary)
     make_directories(temporary.parent)
-    replaced = {source / relative for relative in new_stores}
-    _carry_over(source, temporary, leave_out=replaced)
+    if is_alone:
+        temporary.mkdir()
+        shutil.copystat(source, temporary)
+        keep_owner(source, temporary)
+    else:
+        _carry_over(source, temporary, leave_out={source / relative for relative in new_stores})
     for relative, new_store in new_stores.items():
         target = temporary / relative
+        make_directories(target.parent)
         _carry_over(new_store, target, leave_out=set())
-        own_like(source / relative, target)
+        own_like(source if is_alone else source / relative, target)
     fsync_tree(temporary)
 
 

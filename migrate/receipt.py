@@ -47,9 +47,14 @@ class Receipt(Stored):
     scanned: tuple[Scanned, ...]
     written: tuple[Written, ...]
     dropped: int
+    """By the conversion, on purpose."""
     rejected: int
     rejects_file: str | None
     """Parquet, relative to the migration's folder: the rejected records, where they are kept as dead letters."""
+    expired: int = 0
+    """Older than the new store's retention."""
+    shadowed: int = 0
+    """Of an unfinished upgrade, in the family that it comes from, and in the new one too: those were not read."""
     seconds: float
     engine: str
     host: str

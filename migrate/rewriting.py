@@ -5,23 +5,25 @@ from __future__ import annotations
 import socket
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from formats import Format
 from migrate.breadcrumb import leaving_breadcrumbs
 from migrate.engine import portable
 from migrate.engine.portable import Converter
 from migrate.errors import ChunkFailedError, CorruptionError
 from migrate.functions import ConversionRef, load_conversion
+from migrate.inputs import Inputs, Records, open_inputs
 from migrate.interruption import go_on
 from migrate.plan_model import Chunk, Lane
-from migrate.pumping import pump
+from migrate.pumping import Pumped, pump
 from migrate.receipt import Receipt, Scanned, Written
 from migrate.rejects import CountRejects, FailOnReject, KeepRejects, Rejects
+from migrate.stores.batch import Batch
 from migrate.stores.files import fsync_directory, fsync_file, make_directories, write_durably
-from migrate.stores.rocksdb import Database, open_read_only
 from migrate.stores.rocksdb_writing import KeyOrderError, SstWriter, TableOptions
 
 _RESTORE = (
@@ -35,13 +37,15 @@ class RewriteTask:
     """All that a worker needs to rewrite one chunk."""
 
     home: str
-    source: str
-    """The snapshot of the RocksDB directory."""
+    source: Inputs
+    """In the snapshot."""
     migration_id: str
     run_id: str
     chunk: Chunk
     lanes: tuple[Lane, ...]
     conversion: ConversionRef
+    is_kept: bool = True
+    """False: the records are older than the new store's retention, and counted only."""
     on_reject: Literal["fail", "skip", "dead-letter"] = "fail"
     max_rejects: int | None = None
     breadcrumb: str | None = None
@@ -57,8 +61,9 @@ def rewrite_chunk(task: RewriteTask, check: Callable[[], None] = go_on) -> Recei
     attempt = _Attempt(task, check)
     make_directories(attempt.folder)
     try:
-        with open_read_only(Path(task.source)) as source, leaving_breadcrumbs(task.breadcrumb) as on_record:
+        with open_inputs(task.source, attempt.source) as source, leaving_breadcrumbs(task.breadcrumb) as on_record:
             lanes = [attempt.rewrite_lane(source, lane, on_record) for lane in task.lanes]
+            attempt.shadowed = source.shadowed
         return attempt.receipt(lanes)
     except BaseException as error:
         attempt.discard()
@@ -82,6 +87,13 @@ class _Attempt:
         self.rejects_file = self.folder / f"{self.name}.rejects.parquet"
         self.rejects: Rejects = self._policy()
         self.dropped = 0
+        self.expired = 0
+        self.shadowed = 0
+
+    @property
+    def source(self) -> Format:
+        """What the records are."""
+        return self._conversion.source
 
     def receipt(self, lanes: list[tuple[Scanned, Written]]) -> Receipt:
         """What was done, written beside the files once they and their names are durable (I1)."""
@@ -98,6 +110,8 @@ class _Attempt:
             scanned=tuple(scanned for scanned, _ in lanes),
             written=tuple(written for _, written in lanes),
             dropped=self.dropped,
+            expired=self.expired,
+            shadowed=self.shadowed,
             rejected=self.rejects.count,
             rejects_file=self._relative(self.rejects_file) if kept else None,
             seconds=round(time.perf_counter() - self._started, 6),
@@ -111,7 +125,7 @@ class _Attempt:
         return str(file.relative_to(self._task.home))
 
     def rewrite_lane(
-        self, source: Database, lane: Lane, on_record: Callable[[bytes], None] | None
+        self, source: Records, lane: Lane, on_record: Callable[[bytes], None] | None
     ) -> tuple[Scanned, Written]:
         """One column family of the chunk."""
         file = self.folder / f"{self.name}.{self._task.lanes.index(lane)}.sst"
@@ -123,8 +137,11 @@ class _Attempt:
             writer = SstWriter(file, TableOptions(compression=lane.compression))
             return writer
 
-        batches = source.batches(lane.source, self._task.chunk.keys)
-        pumped = pump(batches, converter, open_writer, lambda _: self._check())
+        batches = source.batches(lane, self._task.chunk.keys)
+        if self._task.is_kept:
+            pumped = pump(batches, converter, open_writer, lambda _: self._check())
+        else:
+            pumped = self._count(batches)
         if writer is not None:
             writer.finish()
             fsync_file(file)
@@ -143,6 +160,14 @@ class _Attempt:
                 last_key=pumped.last_key,
             ),
         )
+
+    def _count(self, batches: Iterator[Batch]) -> Pumped:
+        pumped = Pumped()
+        for batch in batches:
+            self._check()
+            pumped.scanned.update(batch)
+        self.expired += pumped.scanned.records
+        return pumped
 
     def discard(self) -> None:
         """Nobody will ever refer to these files."""

@@ -55,7 +55,7 @@ def find_source(spec: Spec) -> Source:
     """Discover the source's store partitions. Raises RefusedError, which lists what is there."""
     source_format = spec.source_format
     system = get_system(source_format.system, has_stores=bool(spec.source.store_names))
-    partitions = system.find(spec.source_path, spec.source.store_names)
+    partitions = system.find(spec.source_path, spec.source.store_names, is_segmented=source_format.is_segmented)
     return Source(spec.source_path, source_format, system, tuple(partitions))
 
 
@@ -66,7 +66,8 @@ def lanes(families: tuple[str, ...], source: Format, target: Format, directory: 
         names = data
     else:
         names = list(source.column_families)
-        unexpected = sorted(set(data) - {*names, DEFAULT_FAMILY})
+        older = [family.name for family in source.older_families]
+        unexpected = sorted(set(data) - {*names, *older, DEFAULT_FAMILY})
         if missing := [name for name in names if name not in data]:
             raise _other_format(directory, source, f"has no column family {missing[0]!r}", families)
         if unexpected:

@@ -50,6 +50,9 @@ def _size(text: object) -> object:
     return text
 
 
+Milliseconds = Annotated[int, Field(gt=0, lt=1 << 53)]
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
@@ -61,6 +64,10 @@ class SourceSection(_Section):
     path: Path
     store: str | None = None
     stores: tuple[str, ...] = ()
+    retention_ms: Milliseconds | None = None
+    """Of a windowed or session store, as its segments were made with."""
+    segment_ms: Milliseconds | None = None
+    """The time that one segment covers, where the owner was told; it follows from the retention otherwise."""
 
     @model_validator(mode="after")
     def _one_way_to_name_stores(self) -> SourceSection:
@@ -81,6 +88,9 @@ class TargetSection(_Section):
 
     format: str
     path: Path | None = None
+    retention_ms: Milliseconds | None = None
+    """Of the new store: another one than the old store's moves its records to other segments."""
+    segment_ms: Milliseconds | None = None
     version: Annotated[str, Field(pattern=_VERSION)] | None = None
     """Of the owning system that will open the new store, where that is known."""
 
@@ -91,7 +101,9 @@ class ConversionSection(_Section):
     default_timestamp_ms: Annotated[int, Field(ge=-1, lt=1 << 63)] = -1
     function: Annotated[str, Field(pattern=_FUNCTION)] | None = None
     py_files: tuple[Path, ...] = ()
-    allow: tuple[Literal["changelog", "key-change", "loss:timestamp", "unclean-source"], ...] = ()
+    allow: tuple[
+        Literal["changelog", "key-change", "loss:headers", "loss:history", "loss:timestamp", "unclean-source"], ...
+    ] = ()
     """Losses and risks that would be refused otherwise."""
 
 

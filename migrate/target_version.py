@@ -1,29 +1,36 @@
-"""`[target] version`: whether that version of the owning system can open the new store."""
+"""`[target] version`: what of an owning system's own that version knows, and what it would stumble over."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from formats import Format
 from migrate.errors import RefusedError
 from migrate.owner_versions import in_order, owner_versions
-from migrate.source import Source
 from migrate.spec import Spec
-from migrate.stores.options_file import read_options
 
 
-def check_version(spec: Spec, source: Source) -> str | None:
-    """What is to open the new store, in words. Raises RefusedError where it has what that version does not know."""
-    version = spec.target.version
+def check_version(spec: Spec) -> str | None:
+    """What is to open the new store, in words. Raises RefusedError where that version has no such format."""
+    version, target = spec.target.version, spec.target_format
     if version is None:
         return None
-    known = owner_versions(spec.target.format, version)
-    for partition in source.partitions:
-        for directory in source.directories(partition).values():
-            there = read_options(directory)
-            for family, since in known.families:
-                if family in there and in_order(version) < in_order(since):
-                    raise RefusedError(
-                        f"{directory} has the column family {family!r}, which {known.name} before {since} cannot open, "
-                        f"and [target] version is {version}",
-                        hint=f'let {since} or newer open the new store: [target] version = "{since}"; an older one has '
-                        "to restore the store from its changelog",
-                    )
+    known = owner_versions(target.id, version)
+    if target.since is not None and in_order(version) < in_order(target.since):
+        raise RefusedError(
+            f"{known.name} has {target.id} since {target.since}, and [target] version is {version}",
+            hint=f'let {target.since} or newer open the new store: [target] version = "{target.since}"; or name a '
+            "format without headers",
+        )
     return f"{known.name} {version}"
+
+
+def families_to_carry(target: Format, version: str | None, there: Iterable[str]) -> tuple[str, ...]:
+    """Which of the old store's own families of its system the new store is to have; `version` is to open it."""
+    since = {} if version is None else dict(owner_versions(target.id, version).families)
+    return tuple(
+        family
+        for family in there
+        if family in target.metadata_families
+        and (version is None or family not in since or in_order(version) >= in_order(since[family]))
+    )

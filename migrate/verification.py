@@ -13,9 +13,11 @@ from formats import EntryError, Format
 from migrate.digest import RecordDigest
 from migrate.engine.portable import Converter, convert_all
 from migrate.functions import ConversionRef, load_conversion
+from migrate.inputs import Inputs, Records, open_inputs
 from migrate.interruption import go_on
 from migrate.keyrange import KeyRange, Stored, show_key
 from migrate.mismatch import Mismatch
+from migrate.plan_model import Lane
 from migrate.receipt import Receipt
 from migrate.rejects import CountRejects
 from migrate.stores.batch import Batch
@@ -27,10 +29,12 @@ class VerifyTask:
     """One family of one finished chunk, and the part of the new store that it answers for."""
 
     mode: Literal["full", "digest"]
-    source: str
+    source: Inputs
     target: str
     receipt: Receipt
     lane: int
+    """Which of the receipt's."""
+    reads: Lane
     keys: KeyRange | None
     """The target's key range; None: the chunk wrote nothing, and no range is its own."""
     conversion: ConversionRef
@@ -76,7 +80,8 @@ def verify_chunk(task: VerifyTask, check: Callable[[], None] = go_on) -> Verifie
     Raises CorruptionError where either side cannot be read to its end.
     """
     started = time.perf_counter()
-    with open_read_only(Path(task.target)) as target, open_read_only(Path(task.source)) as source:
+    source_format = load_conversion(task.conversion).source
+    with open_read_only(Path(task.target)) as target, open_inputs(task.source, source_format) as source:
         comparison = _Comparison(task, source, target, check)
         same = comparison.by_digest() if task.mode == "digest" else comparison.by_records()
         found = Verified(records=task.receipt.written[task.lane].records) if same else comparison.in_detail()
@@ -84,7 +89,7 @@ def verify_chunk(task: VerifyTask, check: Callable[[], None] = go_on) -> Verifie
 
 
 class _Comparison:
-    def __init__(self, task: VerifyTask, source: Database, target: Database, check: Callable[[], None]) -> None:
+    def __init__(self, task: VerifyTask, source: Records, target: Database, check: Callable[[], None]) -> None:
         self._task = task
         self._check = check
         self._source = source
@@ -137,7 +142,7 @@ class _Comparison:
     def _expected(self) -> Iterator[Batch]:
         rejects = CountRejects(str(self._task.receipt))
         convert = Converter(self._conversion, self._conversion.program, rejects, self._scanned.family)
-        batches = self._source.batches(self._scanned.family, self._task.receipt.keys)
+        batches = self._source.batches(self._task.reads, self._task.receipt.keys)
         return convert_all(batches, convert, lambda _: None)
 
     def _actual(self) -> Iterator[Batch]:

@@ -164,7 +164,9 @@ class _DryRun:
     @cached_property
     def _databases_again(self) -> tuple[DatabasePlan, ...]:
         """Where a stored plan serves, the ground asks for none."""
-        return self._look_again(lambda: plan_databases(self._ground.source, self._context.conversion))
+        return self._look_again(
+            lambda: plan_databases(self._context.spec, self._ground.source, self._context.conversion)
+        )
 
     def _cost(self, reading: Reading, found: Found) -> Cost:
         spec, stored = self._spec, self._ground.stored

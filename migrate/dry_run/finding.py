@@ -74,7 +74,7 @@ def _find_family(
     at_least, at_most = _bounds(database, family, tables)
     estimate = min(max(database.estimated_records(family), at_least), at_most)
     is_metadata = family in plan.carried_families
-    is_data = family in {lane.source for lane in plan.lanes}
+    is_data = family in {name for lane in plan.lanes for name in (lane.source, *lane.older)}
     return FamilyFound(
         name=family,
         role="records" if is_data else "metadata" if is_metadata else "other",

@@ -11,6 +11,7 @@ from migrate.dry_run.collisions import KeyOrder
 from migrate.dry_run.rejected import RejectsByReason
 from migrate.dry_run.sizes import RecordSizes
 from migrate.engine.portable import Converter
+from migrate.inputs import Inputs, Records
 from migrate.plan_model import Lane
 from migrate.pumping import pump
 from migrate.stores.batch import Batch
@@ -45,7 +46,8 @@ class FullLook:
             self.old_sizes.add(batch)
             on_progress(len(batch))
 
-        pumped = pump(database.batches(lane.source), converter, lambda: self, see)
+        records = Records(Inputs((str(database.directory),)), self._conversion.source, [database])
+        pumped = pump(records.batches(lane), converter, lambda: self, see)
         self._source_batch = None
         self.records += pumped.scanned.records
         self.converted += pumped.written.records

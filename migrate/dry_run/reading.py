@@ -64,9 +64,10 @@ class Reading:
 def read(request: Request) -> Reading:
     """Every RocksDB directory, one after the other; what is wrong with one does not hide the others."""
     reading = Reading(Trial(request.conversion), FullLook(request.conversion) if request.is_full else None)
-    largest = max(request.databases, key=lambda plan: plan.data_bytes, default=None)
-    for place in _places(request):
-        _read_place(request, reading, place, is_timed=place.plan is largest)
+    places = list(_places(request))
+    largest = max(places, key=lambda place: place.plan.data_bytes, default=None)
+    for place in places:
+        _read_place(request, reading, place, is_timed=place is largest)
     return reading
 
 
@@ -86,10 +87,15 @@ def _places(request: Request) -> Iterator[_Place]:
     families: Counter[str] = Counter()
     for plan in request.databases:
         families[plan.store_partition] += len(plan.lanes)
+    seen: set[Path] = set()
     for plan in request.databases:
         partition = partitions[plan.store_partition]
-        directory = request.source.directories(partition)[plan.database]
-        yield _Place(plan, partition, directory, families[plan.store_partition])
+        for each in plan.sources:
+            directory = request.source.directories(partition)[each.database]
+            if directory not in seen:  # new segments may share an old one
+                seen.add(directory)
+                as_it_is = plan.model_copy(update={"database": each.database, "inputs": (), "times": None})
+                yield _Place(as_it_is, partition, directory, families[plan.store_partition])
 
 
 def _read_place(request: Request, reading: Reading, place: _Place, *, is_timed: bool) -> None:
@@ -110,7 +116,7 @@ def _read_place(request: Request, reading: Reading, place: _Place, *, is_timed: 
 def _read_database(request: Request, reading: Reading, place: _Place, database: Database, *, is_timed: bool) -> None:
     plan = place.plan
     found = find_database(request.source, place.partition, database, plan)
-    chunks = cut_database(plan, database, request.chunk_size)
+    chunks = cut_database(plan, [database], request.chunk_size)
     reading.chunks += chunks
     reading.found.append(found)
     for lane in plan.lanes:
@@ -118,7 +124,7 @@ def _read_database(request: Request, reading: Reading, place: _Place, database: 
     if is_timed:
         middle = chunks[len(chunks) // 2].keys.start
         reading.measured = _time(database, plan.lanes, middle, request.conversion)
-    check_sample(database, plan, request.conversion)
+    check_sample([database], plan, request.conversion)
 
 
 def _read_family(request: Request, reading: Reading, place: _Place, lane: Lane, database: Database) -> DatabaseFound:

@@ -28,11 +28,9 @@ def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receip
         context.stop.check()
         context.notify("assemble.started", store_partition=partition)
         mine = [receipt for receipt in receipts if receipt.store_partition == partition.id]
-        folder = assemble_partition(
-            context.home, plan, partition, mine, target=context.conversion.target, attempt=context.run_id
-        )
+        folder = assemble_partition(context.home, plan, partition, mine, attempt=context.run_id)
         context.notify("assemble.ingested", store_partition=partition, folder=folder)
-        state = store_state(partition.below(folder))
+        state = store_state(plan.new_partition(partition).below(folder))
         relative = str(folder.relative_to(context.home))
         detail: dict[str, object] = {"folder": relative, "state": state.model_dump()}
         ledger.commit(ledger.row(Step.ASSEMBLED, store_partition=partition.id, detail=detail))

@@ -12,7 +12,7 @@ from migrate.events import Event, Listener, ignore
 from migrate.functions import ConversionRef, conversion_ref, load_conversion
 from migrate.interruption import Stop
 from migrate.plan_model import Plan
-from migrate.snapshots import snapshot_directory
+from migrate.snapshots import snapshot_directories
 from migrate.spec import Spec
 
 
@@ -36,10 +36,10 @@ class Context:
         """Tell the listener that this point is reached."""
         self.listener(Event(name, facts))
 
-    def snapshot_of(self, plan: Plan, partition_id: str, database: str) -> Path:
-        """The snapshot of one RocksDB directory."""
+    def snapshots_of(self, plan: Plan, partition_id: str) -> dict[str, Path]:
+        """The snapshots of a store partition's RocksDB directories, by database."""
         partition = next(partition for partition in plan.store_partitions if partition.id == partition_id)
-        return snapshot_directory(self.home, partition, database)
+        return snapshot_directories(self.home, partition)
 
 
 def make_context(

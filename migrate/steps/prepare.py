@@ -55,14 +55,14 @@ def prepare_snapshot(context: Context) -> Path:
     source.check_stopped()
     source.check_readable()
     check_position(source)
-    check_version(spec, source)
+    check_version(spec)
     if load_plan(context.home) is not None:
         raise RefusedError(
             f"a migration of the snapshot in {context.home} has begun",
             hint="stateferry run SPEC goes on with it; to begin anew from a new snapshot: stateferry abandon SPEC",
         )
     check_target(spec, source)
-    check_space(spec, plan_databases(source, context.conversion), copied_bytes=bytes_to_copy(spec, source))
+    check_space(spec, plan_databases(spec, source, context.conversion), copied_bytes=bytes_to_copy(spec, source))
     identity = store_identity(source)
     context.notify("source.checked", source=source)
     _take_snapshot(context, source, identity, is_for_later=True)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from migrate.errors import RefusedError
 from migrate.ledger import Ledger, Row, Step
+from migrate.new_layout import is_another_system
+from migrate.new_positions import write_new_positions
 from migrate.plan_model import Plan
 from migrate.publishing import build_directory, rename_into_place
 from migrate.steps.context import Context
@@ -48,8 +50,9 @@ def _target_exists(target: Path) -> RefusedError:
 
 def _build(context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Path], temporary: Path) -> None:
     """The complete directory, under a name of this run's, and the intent to rename it."""
-    new_stores = {partition.path: folders[partition.id] for partition in plan.store_partitions}
-    build_directory(context.spec.source_path, new_stores, temporary)
+    new_stores = {plan.new_partition(partition).path: folders[partition.id] for partition in plan.store_partitions}
+    build_directory(context.spec.source_path, new_stores, temporary, is_alone=is_another_system(context.spec))
+    write_new_positions(context.spec, plan, temporary)
     check_unchanged(context, plan)
     context.notify("publish.built", temporary=temporary)
     intent: dict[str, object] = {"path": str(context.spec.target_path), "stores": _identities(plan, temporary)}
@@ -83,6 +86,7 @@ def _was_renamed(plan: Plan, rows: list[Row], target: Path) -> bool:
 
 def _identities(plan: Plan, application: Path) -> list[str]:
     """The name that RocksDB gave to each new store when it was made; empty where there is none."""
-    folders = [folder for partition in plan.store_partitions for folder in partition.directories(application).values()]
+    partitions = map(plan.new_partition, plan.store_partitions)
+    folders = [folder for partition in partitions for folder in partition.directories(application).values()]
     files = [folder / "IDENTITY" for folder in folders]
     return [file.read_text(encoding="utf-8") if file.is_file() else "" for file in files]

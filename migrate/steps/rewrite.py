@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from migrate.errors import InterruptedMigrationError, MigrationError, RejectedError
 from migrate.executor import Executor, Finished, run_all
+from migrate.inputs import inputs_of
 from migrate.interruption import RERUN
 from migrate.ledger import Ledger, chunk_row
 from migrate.plan_model import Chunk, Plan
@@ -58,12 +59,13 @@ def _task(context: Context, plan: Plan, chunk: Chunk) -> RewriteTask:
     database = plan.database(chunk.store_partition, chunk.database)
     return RewriteTask(
         home=str(context.home),
-        source=str(context.snapshot_of(plan, chunk.store_partition, chunk.database)),
+        source=inputs_of(database, context.snapshots_of(plan, chunk.store_partition)),
         migration_id=plan.migration_id,
         run_id=context.run_id,
         chunk=chunk,
         lanes=database.lanes,
         conversion=context.ref,
+        is_kept=database.is_kept,
         on_reject=context.spec.run.on_reject,
         max_rejects=context.spec.run.max_rejects,
     )

@@ -13,6 +13,7 @@ from migrate.assembling import in_order
 from migrate.errors import VerificationError
 from migrate.executor import Executor, run_all
 from migrate.family_check import compare_families
+from migrate.inputs import inputs_of
 from migrate.ledger import Ledger, Row, Step
 from migrate.plan_model import Plan
 from migrate.receipt import Receipt
@@ -68,8 +69,10 @@ def compare(context: Context, executor: Executor, plan: Plan, stores: NewStores,
     started = time.monotonic()
     total = Verification(mode=mode)
     for database in plan.databases:
-        snapshot = context.snapshot_of(plan, database.store_partition, database.database)
-        mismatch = compare_families(database, snapshot, stores.folders[database.store_partition] / database.database)
+        if not database.is_kept:
+            continue
+        snapshots = context.snapshots_of(plan, database.store_partition)
+        mismatch = compare_families(database, snapshots, stores.folders[database.store_partition] / database.database)
         if mismatch is not None:
             total = _add(total, Verified(records=0, differing=1, first=(mismatch,)))
     if not total.ok:  # the families that the chunks belong to may not be there
@@ -99,15 +102,20 @@ def _tasks(context: Context, plan: Plan, stores: NewStores, mode: Mode) -> Itera
     for receipt in stores.receipts:
         by_database[receipt.store_partition, receipt.database].append(receipt)
     for (partition, database), mine in by_database.items():
+        planned = plan.database(partition, database)
+        if not planned.is_kept:
+            continue
+        inputs = inputs_of(planned, context.snapshots_of(plan, partition))
         ordered = in_order(mine)
         for lane in range(len(ordered[0].written)):
             for receipt, keys in zip(ordered, target_ranges(ordered, lane), strict=True):
                 yield VerifyTask(
                     mode=mode,
-                    source=str(context.snapshot_of(plan, partition, database)),
+                    source=inputs,
                     target=str(stores.folders[partition] / database),
                     receipt=receipt,
                     lane=lane,
+                    reads=planned.lanes[lane],
                     keys=keys,
                     conversion=context.ref,
                 )

@@ -70,6 +70,10 @@ class Batch:
         """The first `count` records."""
         return Batch(self.keys[:count], self.values[:count], self.sizes)
 
+    def tail(self, start: int) -> Batch:
+        """The records from `start` on."""
+        return Batch(self.keys[start:], self.values[start:], self.sizes)
+
     def _measure(self) -> bytes:
         lengths = np.empty((len(self.keys), 2), dtype="<u4")
         lengths[:, 0] = _lengths(self.keys)

@@ -8,6 +8,7 @@ from pathlib import Path
 from migrate.errors import RefusedError, SourceChangedError
 from migrate.ground import open_source
 from migrate.identity import (
+    as_begun,
     check_identity,
     planned_state,
     spec_identity,
@@ -15,12 +16,14 @@ from migrate.identity import (
     store_state,
 )
 from migrate.ledger_facts import assembled_folders
+from migrate.new_positions import new_positions, newest_first
 from migrate.plan_model import Plan, load_plan
 from migrate.positions import Positions
 from migrate.preflight import changelog_note, check_can_be_exchanged
 from migrate.progress_state import committed_receipts, pending_chunks
 from migrate.snapshots import SnapshotSource
 from migrate.source import Source, find_source
+from migrate.spec import Spec
 from migrate.steps.assemble import assembled_states, refuted_folders
 from migrate.steps.context import Context, make_context
 from migrate.steps.verify import verified_folders
@@ -69,7 +72,7 @@ def begin(migration: Migration, stores: NewStores) -> Journal:
     source = _checked_source(migration, stores)
     check_can_be_exchanged(migration.spec, source)
     return Journal(
-        source=migration.spec.source.model_dump_json(),
+        source=as_begun(migration.spec.source),
         changelog=changelog_note(stores.context.conversion),
         warnings=stores.plan.warnings,
         exchanges=tuple(_exchange(migration, stores, source, each) for each in stores.plan.store_partitions),
@@ -99,14 +102,15 @@ def _exchange(migration: Migration, stores: NewStores, source: Source, partition
     before = source.system.positions(migration.application, partition)
     return Exchange(
         partition=partition,
+        new_partition=stores.plan.new_partition(partition),
         slot=slot.relative_to(migration.home),
         old=Path("old", partition.id),
         old_names=tuple(sorted(old_names)),
         new_names=tuple(sorted(rocksdb_identities(slot))),
         old_state=_old_state(migration, stores.plan, source, partition),
-        new_state=_new_state(migration, slot, partition),
+        new_state=_new_state(migration, slot, stores.plan.new_partition(partition)),
         before=before,
-        after=_position_of_new(source, partition, before),
+        after=_position_of_new(migration.spec, source, partition, before),
     )
 
 
@@ -129,10 +133,11 @@ def _new_state(migration: Migration, slot: Path, partition: StorePartition) -> S
     return state
 
 
-def _position_of_new(source: Source, partition: StorePartition, before: Positions) -> Positions:
+def _position_of_new(spec: Spec, source: Source, partition: StorePartition, before: Positions) -> Positions:
     """The snapshot's, where the new store was made from one. Raises RefusedError where the application is behind it."""
+    directories = newest_first(spec, partition, source.directories(partition))
     if not isinstance(source, SnapshotSource):
-        return before
+        return new_positions(spec, before, directories)
     after = source.record.positions[partition.id]
     if before.is_behind(after):
         raise SourceChangedError(
@@ -140,4 +145,4 @@ def _position_of_new(source: Source, partition: StorePartition, before: Position
             "the store was reset",
             hint=_ANEW,
         )
-    return after
+    return new_positions(spec, after, directories)

@@ -31,6 +31,8 @@ class Exchange(Stored):
     """One store partition: the old store and the new one, and the places where they may stand."""
 
     partition: StorePartition
+    new_partition: StorePartition | None = None
+    """The same as it lies in the new store; None: as in the old one."""
     slot: Path
     """Where the new store was assembled, relative to the migration's folder."""
     old: Path

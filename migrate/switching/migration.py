@@ -12,7 +12,7 @@ from typing import Any
 
 from migrate.errors import RefusedError, SpecError
 from migrate.events import Event, Listener
-from migrate.identity import store_state
+from migrate.identity import as_begun, store_state
 from migrate.ledger import Ledger, Row, Step, readable_ledger
 from migrate.positions import Positions
 from migrate.spec import Spec
@@ -116,8 +116,10 @@ class Migration:
 
 def is_as_it_was(places: Places, root: Path, then: StoreState) -> bool:
     """Whether the store that stands at `root`, one of the places, holds what it held then."""
+    entry = places.entry
+    partition = entry.partition if then == entry.old_state else entry.new_partition or entry.partition
     try:
-        return store_state(places.entry.partition.below(root), then).content == then.content
+        return store_state(partition.below(root), then).content == then.content
     except (RefusedError, FileNotFoundError, NotADirectoryError):
         return False
 
@@ -130,7 +132,7 @@ def open_migration(spec: Spec, on_event: Listener) -> Iterator[Migration]:
         if not rows:
             raise RefusedError(f"the migration {spec.name!r} has not begun in {spec.home}", hint="stateferry run SPEC")
         step, journal = last_switch(rows)
-        if journal.exchanges and journal.source != spec.source.model_dump_json():
+        if journal.exchanges and journal.source != as_begun(spec.source):
             raise RefusedError(
                 f"[source] is not what was cut over: {journal.source}", hint="put it back as it was in the spec"
             )

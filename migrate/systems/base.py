@@ -13,11 +13,42 @@ from migrate.store_partition import StorePartition
 class System(Protocol):
     """The directories of one stream processor."""
 
-    def find(self, path: Path, stores: Sequence[str]) -> list[StorePartition]:
-        """The store partitions of these stores, ordered by store and task.
+    @property
+    def ahead(self) -> int:
+        """By how much its changelog positions are ahead of the last record applied: 1 where they tell the next one."""
+        ...
+
+    def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool) -> list[StorePartition]:
+        """The store partitions of these stores, ordered by store and task; `is_segmented`: their RocksDB directories
+        are segments.
 
         Raises RefusedError, which lists what is there instead.
         """
+        ...
+
+    def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
+        """Where a store partition lies, relative to `path`."""
+        ...
+
+    def task_numbers(self, task: str) -> tuple[int, int]:
+        """(subtopology, partition) of a task by its name. Raises RefusedError where it has none."""
+        ...
+
+    def task_name(self, numbers: tuple[int, int]) -> str:
+        """The inverse."""
+        ...
+
+    def segment_start(self, store: str, name: str) -> int | None:
+        """The time, in milliseconds since the epoch, at which a segment begins, by its directory's name; None: it is
+        no segment's."""
+        ...
+
+    def segment_size(self, retention_ms: int, segment_ms: int | None) -> int:
+        """The time that each segment covers; `segment_ms`: where the owner was told."""
+        ...
+
+    def positions_within(self, directories: Iterable[Path]) -> Positions:
+        """What RocksDB directories themselves say of the changelog, the newest first."""
         ...
 
     def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:

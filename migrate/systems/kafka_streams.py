@@ -36,7 +36,9 @@ from migrate.systems.checkpoint_file import (
     replace_lines,
 )
 from migrate.systems.offsets_family import POSITION_KEY, STATUS_KEY, STATUS_OPEN
+from migrate.systems.segment_names import segment_start
 
+_LEAST_SEGMENT_MS = 60_000
 TASK = re.compile(r"(\d+)_(\d+)")
 LOCK = ".lock"
 _VERSIONS = {"7.9": "3.9 or older", "9.7": "4.0 or 4.1", "10.1": "4.2 or newer"}
@@ -47,19 +49,74 @@ _PATH = "let [source] path name the application's own directory, <state.dir>/<ap
 class KafkaStreams:
     """`[source] path` is the application's state directory."""
 
-    def find(self, path: Path, stores: Sequence[str]) -> list[StorePartition]:
-        """The store partitions of the key-value stores with these names."""
+    ahead = 0
+
+    def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool = False) -> list[StorePartition]:
+        """The store partitions of the stores with these names."""
         if not path.is_dir():
             raise RefusedError(f"{path} {'is not a directory' if path.exists() else 'does not exist'}", hint=_PATH)
         try:
             tasks = list(task_directories(path))
-            found = [_partition(path, task, store) for store in stores for task in tasks if _holds(task, store)]
+            places = [
+                (task, store, self.place(str(task.relative_to(path)), store, is_segmented=is_segmented))
+                for store in stores
+                for task in tasks
+            ]
+            # Whatever is in it: a directory that lost its files is no less a loss.
+            found = [_partition(path, *place) for place in places if (path / place[-1]).is_dir()]
         except PermissionError as error:
             raise unreadable(Path(error.filename)) from error
         missing = [store for store in stores if store not in {partition.store for partition in found}]
         if missing:
-            raise _not_there(path, missing[0], tasks)
+            raise _not_there(path, missing[0], tasks, is_segmented=is_segmented)
         return found
+
+    def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
+        """A segmented store lies beside the directory of all others."""
+        return Path(task, store) if is_segmented else Path(task, "rocksdb", store)
+
+    def task_numbers(self, task: str) -> tuple[int, int]:
+        """`<subtopology>_<partition>`."""
+        match = TASK.fullmatch(task)
+        if match is None:
+            raise RefusedError(
+                f"task {task} has no name of two numbers, which is all that the other system knows",
+                hint="global stores, and those of named topologies, stay with the system that they are of",
+            )
+        return int(match[1]), int(match[2])
+
+    def task_name(self, numbers: tuple[int, int]) -> str:
+        """`<subtopology>_<partition>`."""
+        return "{}_{}".format(*numbers)
+
+    def segment_start(self, store: str, name: str) -> int | None:
+        """By today's name or a former one."""
+        return segment_start(store, name)
+
+    def segment_size(self, retention_ms: int, segment_ms: int | None) -> int:
+        """Half the retention, a minute at least: org.apache.kafka.streams.state.Stores."""
+        return segment_ms or max(retention_ms // 2, _LEAST_SEGMENT_MS)
+
+    def positions_within(self, directories: Iterable[Path]) -> Positions:
+        """What the column family `offsets` says: of each topic partition, the newest directory that knows it."""
+        lines: dict[tuple[str, int], int] = {}
+        position: str | None = None
+        for directory in directories:
+            if OFFSETS_FAMILY not in read_options(directory):
+                continue
+            with open_read_only(directory) as database:
+                entries = [
+                    entry
+                    for batch in database.batches(OFFSETS_FAMILY)
+                    for entry in zip(batch.keys, batch.values, strict=True)
+                ]
+            for topic, number, offset in offsets_family.lines(entries):
+                lines.setdefault((topic, number), offset)
+            if position is None and POSITION_KEY in dict(entries):
+                position = offsets_family.position_file(dict(entries)[POSITION_KEY])
+        return Positions(
+            lines=tuple((topic, number, offset) for (topic, number), offset in lines.items()), own_file=position
+        )
 
     def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
         """The application's `.lock`, and LOCK in each RocksDB directory."""
@@ -69,7 +126,7 @@ class KafkaStreams:
     def warnings(self, path: Path, partitions: Sequence[StorePartition]) -> list[str]:
         """Changelog positions that say that the local state may not be the state."""
         found = []
-        for task in dict.fromkeys(path / partition.path.parent.parent for partition in partitions):
+        for task in dict.fromkeys(path / partition.task for partition in partitions):
             checkpoint = task / CHECKPOINT
             if not checkpoint.is_file():
                 if not _keeps_offsets_inside(path, task, partitions):
@@ -114,7 +171,7 @@ class KafkaStreams:
         if any(_is_marked_open(directory) for directory in directories):
             return "it was not closed cleanly: its `status` says open"
         lines = self.positions(path, partition).lines
-        if not lines and all(_holds_offset(directory) for directory in directories):
+        if not lines and any(_holds_offset(directory) for directory in directories):
             return None
         if not lines:
             return f"{Path(partition.task, CHECKPOINT)} has no line for it: its application did not stop cleanly"
@@ -149,19 +206,17 @@ def task_directories(path: Path) -> Iterator[Path]:
         yield path / "global"
 
 
-def _holds(task: Path, store: str) -> bool:
-    return (task / "rocksdb" / store).is_dir()  # whatever is in it: a directory that lost its files is no less a loss
-
-
-def _partition(path: Path, task: Path, store: str) -> StorePartition:
+def _partition(path: Path, task: Path, store: str, place: Path) -> StorePartition:
     name = str(task.relative_to(path))
-    return StorePartition(id=f"{name}/{store}", store=store, task=name, path=Path(name, "rocksdb", store))
+    is_segmented = place.parent == Path(name)
+    databases = tuple(sorted(entry.name for entry in (path / place).iterdir())) if is_segmented else (".",)
+    return StorePartition(id=f"{name}/{store}", store=store, task=name, path=place, databases=databases)
 
 
 def _keeps_offsets_inside(path: Path, task: Path, partitions: Sequence[StorePartition]) -> bool:
     """Since 4.3 the positions lie in a column family of each store."""
-    stores = [path / partition.path for partition in partitions if path / partition.path.parent.parent == task]
-    return all(OFFSETS_FAMILY in read_options(store) for store in stores)
+    mine = [partition.directories(path).values() for partition in partitions if path / partition.task == task]
+    return all(any(OFFSETS_FAMILY in read_options(directory) for directory in each) for each in mine)
 
 
 def _no_tasks(path: Path) -> RefusedError:
@@ -215,17 +270,18 @@ def _is_marked_open(directory: Path) -> bool:
         return database.get(OFFSETS_FAMILY, STATUS_KEY) == STATUS_OPEN
 
 
-def _not_there(path: Path, store: str, tasks: list[Path]) -> RefusedError:
+def _not_there(path: Path, store: str, tasks: list[Path], *, is_segmented: bool) -> RefusedError:
     if not tasks:
         return _no_tasks(path)
     stores = sorted({f.name for task in tasks for f in (task / "rocksdb").glob("*") if is_rocksdb(f)})
     segmented = sorted({f.name for task in tasks for f in task.iterdir() if f.is_dir() and any(f.glob(f"{f.name}.*"))})
+    what, other = "key-value store", "windowed or session store"
+    if is_segmented:
+        stores, segmented, what, other = segmented, stores, other, what
     if store in segmented:
-        return RefusedError(
-            f"{store!r} is a windowed or session store", hint="only key-value stores can be migrated yet"
-        )
+        return RefusedError(f"{store!r} is a {other}", hint="name its format in [source] format")
     near = get_close_matches(store, stores, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return RefusedError(
-        f"no key-value store {store!r} in {path}", hint=f"{hint}there are: {', '.join(stores) or 'none'}".strip()
+        f"no {what} {store!r} in {path}", hint=f"{hint}there are: {', '.join(stores) or 'none'}".strip()
     )

@@ -14,7 +14,9 @@ from migrate.stores.layout import is_rocksdb
 class LoneRocksDB:
     """`[source] path` is the RocksDB directory itself."""
 
-    def find(self, path: Path, stores: Sequence[str]) -> list[StorePartition]:
+    ahead = 0
+
+    def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool = False) -> list[StorePartition]:
         """The one store partition."""
         if stores:
             raise SpecError(
@@ -30,6 +32,30 @@ class LoneRocksDB:
                 hint=_where_it_may_be(path),
             )
         return [StorePartition(id=path.name, store=path.name, task="", path=Path())]
+
+    def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
+        """`path` itself."""
+        return Path()
+
+    def task_numbers(self, task: str) -> tuple[int, int]:
+        """There are no tasks."""
+        return 0, 0
+
+    def task_name(self, numbers: tuple[int, int]) -> str:
+        """There are no tasks."""
+        return ""
+
+    def segment_start(self, store: str, name: str) -> int | None:
+        """None: a lone directory may be a segment, but its name says nothing."""
+        return None
+
+    def segment_size(self, retention_ms: int, segment_ms: int | None) -> int:
+        """One directory has all."""
+        return segment_ms or retention_ms
+
+    def positions_within(self, directories: Iterable[Path]) -> Positions:
+        """None."""
+        return Positions()
 
     def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
         """RocksDB's own."""

@@ -12,9 +12,12 @@ Source: KIP-1035; org.apache.kafka.streams.state.internals.RocksDBStore.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from struct import Struct
 
 from migrate.positions import Line
+from migrate.systems.checkpoint_file import format_checkpoint
 
+_PARTITION = Struct(">iq")
 STATUS_KEY = b"status"
 POSITION_KEY = b"position"
 STATUS_OPEN = (1).to_bytes(8, "big")
@@ -33,6 +36,34 @@ def in_words(key: bytes, value: bytes) -> str:
 def lines(entries: Iterable[tuple[bytes, bytes]]) -> tuple[Line, ...]:
     """The changelog positions among them."""
     return tuple(line for key, value in entries if (line := _line(key, value)) is not None)
+
+
+def position_file(value: bytes) -> str | None:
+    """The same in the form of the file `<store>.position` of older versions; None: it says nothing.
+
+    | offset | size | field                                                     |
+    |--------|------|-----------------------------------------------------------|
+    | 0      | 1    | 00                                                        |
+    | 1      | 4    | number of topics, big-endian                              |
+    | then   | 4    | size of a topic's name, then the name in UTF-8            |
+    | then   | 4    | number of its partitions, then each: 4 number, 8 offset   |
+    | then   | rest | zeros                                                     |
+
+    Source: org.apache.kafka.streams.state.internals.PositionSerde.
+    """
+    lines: list[Line] = []
+    topics, at = int.from_bytes(value[1:5], "big"), 5
+    for _ in range(topics):
+        size = int.from_bytes(value[at : at + 4], "big")
+        topic = value[at + 4 : at + 4 + size].decode("utf-8", "replace")
+        at += 4 + size
+        count = int.from_bytes(value[at : at + 4], "big")
+        at += 4
+        for _ in range(count):
+            number, offset = _PARTITION.unpack_from(value, at)
+            lines.append((topic, number, offset))
+            at += _PARTITION.size
+    return format_checkpoint(lines) if lines else None
 
 
 def _line(key: bytes, value: bytes) -> Line | None:

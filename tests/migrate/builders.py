@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from migrate.functions import ConversionRef
+from migrate.inputs import Inputs
 from migrate.keyrange import KeyRange
 from migrate.plan_model import Chunk, DatabasePlan, Lane, Plan
 from migrate.receipt import Receipt, Scanned, Written
@@ -89,7 +90,7 @@ def rewrite_task(home: Path, store: Path, keys: Chunk, ref: ConversionRef | None
     """A task over a store as it lies there."""
     return RewriteTask(
         home=str(home),
-        source=str(store),
+        source=Inputs((str(store),)),
         migration_id="m",
         run_id="r",
         chunk=keys,

@@ -15,6 +15,7 @@ from rocksdict import Rdict
 
 from migrate.errors import CorruptionError
 from migrate.functions import ConversionRef
+from migrate.inputs import Inputs
 from migrate.keyrange import KeyRange
 from migrate.mismatch import Mismatch
 from migrate.plan_model import Lane
@@ -29,6 +30,7 @@ Mode = Literal["full", "digest"]
 REF = ConversionRef(KEY_VALUE, TIMESTAMPED, default_timestamp_ms=7)
 RECORDS = numbered(1000, prefix=b"k")
 FAMILY = "keyValueWithTimestamp"
+LANE = Lane(source="default", target=FAMILY)
 BORDERS = (None, b"k00000300", b"k00000700", None)
 TIMESTAMP = (7).to_bytes(8, "big")
 
@@ -49,7 +51,7 @@ class Migrated:
 
     def verify(self, mode: Mode) -> list[Verified]:
         return [
-            verify_chunk(VerifyTask(mode, str(self.source), str(self.target), one, 0, keys, REF))
+            verify_chunk(VerifyTask(mode, Inputs((str(self.source),)), str(self.target), one, 0, LANE, keys, REF))
             for one, keys in zip(self.receipts, target_ranges(self.receipts, 0), strict=True)
         ]
 

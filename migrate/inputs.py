@@ -1,0 +1,145 @@
+"""What a chunk reads: the old store's records as their owner would read them, whatever they lie scattered over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from itertools import compress
+from pathlib import Path
+
+import numpy as np
+
+from formats import Format
+from formats.conversion import upgrade_program
+from formats.program import IDENTITY, ByteProgram
+from migrate.engine.columns import compile_program
+from migrate.errors import ChunkFailedError
+from migrate.keyrange import KeyRange, show_key
+from migrate.merged_scan import MergedScan
+from migrate.plan_model import DatabasePlan, Lane, TimeSlice
+from migrate.stores.batch import Batch
+from migrate.stores.rocksdb import Database, open_read_only
+
+_INT64 = np.dtype(">i8")
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """RocksDB directories to be read as one, in a form that a task can carry."""
+
+    directories: tuple[str, ...]
+    times_of: tuple[TimeSlice | None, ...] = ()
+    """Of the records of each."""
+    times: TimeSlice | None = None
+    """Of the records to be read; None: all."""
+
+
+def inputs_of(plan: DatabasePlan, directories: dict[str, Path]) -> Inputs:
+    """`directories`: those of the source's store partition, by database."""
+    return Inputs(
+        directories=tuple(str(directories[source.database]) for source in plan.sources),
+        times_of=tuple(source.times for source in plan.sources),
+        times=plan.times,
+    )
+
+
+@contextmanager
+def open_inputs(inputs: Inputs, source: Format) -> Iterator[Records]:
+    """Raises RefusedError where one of them cannot be opened."""
+    with ExitStack() as stack:
+        databases = [stack.enter_context(open_read_only(Path(directory))) for directory in inputs.directories]
+        yield Records(inputs, source, databases)
+
+
+@dataclass(slots=True)
+class Records:
+    """The open inputs of a chunk."""
+
+    inputs: Inputs
+    source: Format
+    databases: list[Database]
+    shadowed: int = field(default=0, init=False)
+    """Records of an unfinished upgrade that a newer one of the same key stands for, as far as was read."""
+
+    def batches(self, lane: Lane, keys: KeyRange | None = None) -> Iterator[Batch]:
+        """Every record of a lane in the range, in key order, in the layout of the source's format.
+
+        Raises CorruptionError unless the range was read whole, ChunkFailedError for a record in a segment of another
+        time.
+        """
+        scans = [scan for database in range(len(self.databases)) for scan in self._scans(database, lane, keys)]
+        if len(scans) == 1:
+            yield from scans[0]
+            return
+        merged = MergedScan(scans)
+        yield from merged
+        self.shadowed += merged.shadowed
+
+    def _scans(self, number: int, lane: Lane, keys: KeyRange | None) -> Iterator[Iterator[Batch]]:
+        database = self.databases[number]
+        there = [family for family in (lane.source, *lane.older) if family in database.families]
+        for family in there:
+            scan = database.batches(family, keys)
+            if family != lane.source:
+                scan = _upgraded(scan, self.source, family)
+            yield self._in_time(scan, number)
+
+    def _in_time(self, scan: Iterator[Batch], number: int) -> Iterator[Batch]:
+        wanted = self.inputs.times
+        if wanted is None:
+            return scan
+        return _within(scan, self.source.segment_time, wanted, self.inputs.times_of[number], self.databases[number])
+
+
+def _upgraded(scan: Iterator[Batch], source: Format, family: str) -> Iterator[Batch]:
+    older = next(each for each in source.older_families if each.name == family)
+    convert = compile_program(ByteProgram(IDENTITY, upgrade_program(older.value_layout, source)))
+    for batch in scan:
+        yield convert(batch)
+
+
+def _within(
+    scan: Iterator[Batch], place: slice, wanted: TimeSlice, own: TimeSlice | None, database: Database
+) -> Iterator[Batch]:
+    for batch in scan:
+        times = _times(batch, place)
+        if own is not None and (times.min() < own.start_ms or times.max() >= own.end_ms):
+            stray = int(np.flatnonzero((times < own.start_ms) | (times >= own.end_ms))[0])
+            raise _misplaced(database, batch.keys[stray], int(times[stray]), own)
+        if times.min() >= wanted.start_ms and times.max() < wanted.end_ms:
+            yield batch
+            continue
+        mask = ((times >= wanted.start_ms) & (times < wanted.end_ms)).tolist()
+        keys = list(compress(batch.keys, mask))
+        if keys:
+            yield Batch(keys, list(compress(batch.values, mask)), batch.sizes)
+
+
+def _times(batch: Batch, place: slice) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """The time by which each record belongs to a segment. Raises ChunkFailedError for a key that tells none."""
+    shortest = batch.sizes[0] if batch.sizes is not None else min(map(len, batch.keys))
+    if shortest < -place.start:
+        key = min(batch.keys, key=len)
+        raise ChunkFailedError(
+            f"the key {show_key(key)} is too short to tell its time",
+            hint="is [source] format the format that the store has? without retention_ms each segment stays as it is",
+        )
+    if batch.sizes is not None:
+        size = batch.sizes[0]
+        return np.ndarray((len(batch),), _INT64, batch.joined_keys, size + place.start, (size,))
+    return np.frombuffer(b"".join([key[place] for key in batch.keys]), _INT64)
+
+
+def newest_time(database: Database, family: str, place: slice) -> int | None:
+    """The greatest of them all; None: there is no record."""
+    return max((int(_times(batch, place).max()) for batch in database.batches(family)), default=None)
+
+
+def _misplaced(database: Database, key: bytes, time_ms: int, own: TimeSlice) -> ChunkFailedError:
+    return ChunkFailedError(
+        f"{database.directory} is the segment of {own}, and its key {show_key(key)} is of {time_ms}: the retention was "
+        "another one when it was written",
+        hint="[source] retention_ms must be the one that the segments were made with; where it was changed since, the "
+        "application itself finds only some of these records",
+    )

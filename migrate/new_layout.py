@@ -1,0 +1,106 @@
+"""Where the new store's records will lie: which segments it falls into, and which directory is whose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from migrate.errors import RefusedError, SpecError
+from migrate.inputs import newest_time
+from migrate.plan_model import DatabasePlan, Input
+from migrate.segments import NewSegment, Retention, Segment, as_they_are, re_segmented
+from migrate.spec import SourceSection, Spec, TargetSection
+from migrate.store_partition import StorePartition
+from migrate.stores.rocksdb import open_read_only
+from migrate.systems import System, get_system
+
+
+def new_segments(spec: Spec, partition: StorePartition, directories: dict[str, Path]) -> list[NewSegment]:
+    """The RocksDB directories of a new store partition; one that has no segments is one of them.
+
+    `directories`: of the source, by database. Raises RefusedError for names that are no segment's.
+    """
+    source = spec.source_format
+    if not (source.is_segmented and spec.source.store_names):
+        return [NewSegment(name, (Input(database=name),)) for name in partition.databases]
+    segments = segments_of(spec, partition)
+    old, new = _retentions(spec)
+    if old is None or new is None or old == new or not segments:
+        return as_they_are(partition.store, segments)
+    reached_ms = _reached(spec, segments, directories)
+    if reached_ms is None:
+        return as_they_are(partition.store, segments[-1:])
+    return re_segmented(partition.store, segments, old, new, reached_ms=reached_ms)
+
+
+def segments_of(spec: Spec, partition: StorePartition) -> list[Segment]:
+    """The segments of a store partition, the oldest first. Raises RefusedError for names that are no segment's."""
+    system = source_system(spec)
+    found = []
+    for name in partition.databases:
+        start_ms = system.segment_start(partition.store, name)
+        if start_ms is None:
+            raise RefusedError(
+                f"{partition.path / name} is no segment of {partition.store!r}",
+                hint="the application would lose sight of every segment beside it: move it away",
+            )
+        found.append(Segment(name, start_ms))
+    return sorted(found, key=lambda segment: segment.start_ms)
+
+
+def new_partition(spec: Spec, partition: StorePartition, databases: Sequence[DatabasePlan]) -> StorePartition:
+    """A store partition as it will lie in the new store, under the id of the old one."""
+    mine = [plan.database for plan in databases if plan.store_partition == partition.id and plan.is_kept]
+    changes: dict[str, object] = {"databases": tuple(mine)}
+    if is_another_system(spec):
+        task = target_system(spec).task_name(source_system(spec).task_numbers(partition.task))
+        place = target_system(spec).place(task, partition.store, is_segmented=spec.target_format.is_segmented)
+        changes |= {"task": task, "path": place}
+    return partition.model_copy(update=changes)
+
+
+def source_system(spec: Spec) -> System:
+    """The old store's."""
+    return get_system(spec.source_format.system, has_stores=bool(spec.source.store_names))
+
+
+def target_system(spec: Spec) -> System:
+    """The new store's."""
+    return get_system(spec.target_format.system, has_stores=bool(spec.source.store_names))
+
+
+def is_another_system(spec: Spec) -> bool:
+    """Whether the new store is for another stream processor than the old one."""
+    return bool(spec.source.store_names) and spec.source_format.system != spec.target_format.system
+
+
+def _retentions(spec: Spec) -> tuple[Retention | None, Retention | None]:
+    """(the old store's, the new one's); what [target] does not say is as it was."""
+    old = _retention(source_system(spec), spec.source)
+    new = _retention(target_system(spec), spec.target)
+    if old is None and new is not None:
+        raise SpecError(
+            "[target] tells the retention of the new store, and nothing tells that of the old one",
+            hint="[source] retention_ms (and segment_ms, where the application sets it) say how the segments were made",
+        )
+    return old, new
+
+
+def _retention(system: System, section: SourceSection | TargetSection) -> Retention | None:
+    if section.retention_ms is None:
+        return None
+    return Retention(section.retention_ms, system.segment_size(section.retention_ms, section.segment_ms))
+
+
+def _reached(spec: Spec, segments: Sequence[Segment], directories: dict[str, Path]) -> int | None:
+    """The time of the newest record: nothing but the records tells it."""
+    source = spec.source_format
+    for segment in reversed(segments):
+        with open_read_only(directories[segment.name]) as database:
+            families = [*(source.column_families or ()), *(older.name for older in source.older_families)]
+            found = [
+                newest_time(database, family, source.segment_time) for family in families if family in database.families
+            ]
+        if times := [time for time in found if time is not None]:
+            return max(times)
+    return None

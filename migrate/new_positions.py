@@ -1,0 +1,59 @@
+"""The changelog positions of the new store, where they are kept in other places than the old store's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from migrate.new_layout import is_another_system, segments_of, source_system, target_system
+from migrate.plan_model import Plan
+from migrate.positions import Positions
+from migrate.spec import Spec
+from migrate.store_partition import StorePartition
+from migrate.stores.files import write_synced
+from migrate.target_version import families_to_carry
+
+
+def new_positions(spec: Spec, stated: Positions, directories: Sequence[Path]) -> Positions:
+    """What the new store's side files are to say, where the old one's say `stated`.
+
+    `directories`: the old store's RocksDB directories, or their snapshots, the newest first.
+    """
+    source, target = spec.source_format, spec.target_format
+    carried = families_to_carry(target, spec.target.version, source.metadata_families)
+    positions = stated
+    if set(carried) != set(source.metadata_families):
+        within = source_system(spec).positions_within(directories)
+        positions = Positions(
+            lines=stated.lines or within.lines,
+            own_file=within.own_file if stated.own_file is None else stated.own_file,
+        )
+    if not is_another_system(spec):
+        return positions
+    ahead = target_system(spec).ahead - source_system(spec).ahead
+    lines = [(topic, number, offset + ahead if offset >= 0 else offset) for topic, number, offset in positions.lines]
+    return Positions(lines=tuple(lines))
+
+
+def newest_first(spec: Spec, partition: StorePartition, directories: dict[str, Path]) -> list[Path]:
+    """The RocksDB directories of a store partition of the source."""
+    if not (spec.source_format.is_segmented and spec.source.store_names):
+        return list(directories.values())
+    return [directories[segment.name] for segment in reversed(segments_of(spec, partition))]
+
+
+def write_new_positions(spec: Spec, plan: Plan, application: Path) -> None:
+    """Into the side files of a new state directory that nobody uses yet; the caller syncs it."""
+    source, target = source_system(spec), target_system(spec)
+    for partition in plan.store_partitions:
+        stated = source.positions(spec.source_path, partition)
+        directories = newest_first(spec, partition, partition.directories(spec.source_path))
+        positions = new_positions(spec, stated, directories)
+        new = plan.new_partition(partition)
+        if positions == stated and new.task == partition.task:
+            continue  # carried over with everything else
+        for relative, text in target.with_positions(application, new, positions).items():
+            if text is None:
+                (application / relative).unlink(missing_ok=True)
+            else:
+                write_synced(application / relative, text.encode())

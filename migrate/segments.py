@@ -1,0 +1,80 @@
+"""Segments: which RocksDB directories a windowed store falls into, and which of another retention's they become."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from migrate.plan_model import Input, TimeSlice
+
+EXPIRED = "expired"
+"""In place of a segment's name: what is older than the new store's retention."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A segment of the old store."""
+
+    name: str
+    start_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long a windowed store remembers, and the time that one of its segments covers."""
+
+    retention_ms: int
+    segment_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewSegment:
+    """A segment of the new store and what it is made of, the newest first."""
+
+    name: str
+    inputs: tuple[Input, ...]
+    times: TimeSlice | None = None
+    is_kept: bool = True
+
+
+def segment_name(store: str, start_ms: int) -> str:
+    """As Kafka Streams and Streamiz name the directory."""
+    return f"{store}.{start_ms}"
+
+
+def as_they_are(store: str, segments: Sequence[Segment]) -> list[NewSegment]:
+    """Each by its name of today."""
+    return [NewSegment(segment_name(store, each.start_ms), (Input(database=each.name),)) for each in segments]
+
+
+def re_segmented(
+    store: str, segments: Sequence[Segment], old: Retention, new: Retention, *, reached_ms: int
+) -> list[NewSegment]:
+    """The segments that hold the same records under another retention; what it would have destroyed is not kept.
+
+    `reached_ms`: the time of the newest record.
+    """
+    if not segments:
+        return []
+    first = _floor(min(each.start_ms for each in segments), new.segment_ms)
+    oldest = max(first, _floor(max(reached_ms - new.retention_ms, 0), new.segment_ms))
+    found = []
+    if first < oldest:
+        found.append(_new_segment(EXPIRED, segments, old, TimeSlice(start_ms=first, end_ms=oldest)))
+    for start in range(oldest, reached_ms + 1, new.segment_ms):
+        times = TimeSlice(start_ms=start, end_ms=start + new.segment_ms)
+        found.append(_new_segment(segment_name(store, start), segments, old, times))
+    return [each for each in found if each.inputs]
+
+
+def _new_segment(name: str, segments: Sequence[Segment], old: Retention, times: TimeSlice) -> NewSegment:
+    inputs = tuple(
+        Input(database=each.name, times=TimeSlice(start_ms=each.start_ms, end_ms=each.start_ms + old.segment_ms))
+        for each in reversed(segments)
+        if each.start_ms < times.end_ms and each.start_ms + old.segment_ms > times.start_ms
+    )
+    return NewSegment(name, inputs, times, is_kept=name != EXPIRED)
+
+
+def _floor(time_ms: int, size_ms: int) -> int:
+    return time_ms // size_ms * size_ms
