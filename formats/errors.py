@@ -2,6 +2,8 @@
 
 FormatError
  ├── UnknownFormatError      no format has this id
+ ├── SchemaError             a schema's text is not a schema
+ ├── UnresolvableSchemasError   what one schema wrote cannot be read as another
  └── EntryError              one record cannot be read, converted or written: a reject, not a crash
       ├── TruncatedEntryError    fewer bytes than the layout's fixed part
       ├── InvalidEntryError      the right length, but not what the layout says
@@ -26,6 +28,21 @@ class UnknownFormatError(FormatError):
         super().__init__(f"unknown format {format_id!r}: {hint}")
         self.format_id = format_id
         self.nearest = near[0] if near else None
+
+
+class SchemaError(FormatError):
+    """The text is not a schema. The message says what is wrong, and where."""
+
+
+class UnresolvableSchemasError(FormatError):
+    """No record written with the old schema can be read with the new one; `problems` names each field by its path."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+    def __reduce__(self) -> tuple[type[UnresolvableSchemasError], tuple[tuple[str, ...]]]:
+        return type(self), (self.problems,)
 
 
 class EntryError(FormatError):

@@ -11,6 +11,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import Literal
 
+from formats.avro.program import AvroProgram
+from formats.avro.running import run_avro
 from formats.errors import InvalidEntryError, TruncatedEntryError
 from formats.varint import read_varint
 
@@ -94,7 +96,17 @@ class Choose:
         return f"choose ({'; '.join(cases)})"
 
 
-Operation = Copy | Skip | Insert | Reverse | Span | SkipSize | InsertSize | Choose
+@dataclass(frozen=True, slots=True)
+class Avro:
+    """Read the rest as one Avro value and write it by another schema."""
+
+    program: AvroProgram
+
+    def __str__(self) -> str:
+        return f"avro ({self.program})"
+
+
+Operation = Copy | Skip | Insert | Reverse | Span | SkipSize | InsertSize | Choose | Avro
 IDENTITY: tuple[Operation, ...] = (Copy(),)
 
 
@@ -121,7 +133,7 @@ def fixed_size(operations: tuple[Operation, ...]) -> int:
 
 def _least(operation: Operation) -> int:
     match operation:
-        case Copy(size=None) | Insert() | InsertSize() | Choose():
+        case Copy(size=None) | Insert() | InsertSize() | Choose() | Avro():
             return 0
         case Span():
             return 1
@@ -160,6 +172,8 @@ class _Run:
                 self._out.append(b"")
             case Choose():
                 self._out.append(_choose(operation, self._take(None, behind)))
+            case Avro(program=program):
+                self._out.append(run_avro(program, self._take(None, behind)))
             case SkipSize():
                 self._check_size(self._take(SIZE_BYTES, behind))
             case _:

@@ -6,7 +6,8 @@ MigrationError
  │    ├── StoreLockedError              a process holds the store
  │    ├── SourceChangedError            the source is not the one that the plan was made for
  │    ├── DamagedLedgerError            the ledger cannot be read: `run` repairs what a power cut tore
- │    └── FencedError                   another run took the ledger over
+ │    ├── FencedError                   another run took the ledger over
+ │    └── RegistryError                 the Schema Registry does not give the schema
  ├── ChunkFailedError (3)           a chunk cannot be rewritten, now
  │    ├── RejectedError                 records that cannot be converted, more than allowed
  │    └── CorruptionError               a scan that ended early, or a damaged block
@@ -83,6 +84,10 @@ class DamagedLedgerError(RefusedError):
 
 class FencedError(RefusedError):
     """Another run of the same migration took the ledger over."""
+
+
+class RegistryError(RefusedError):
+    """The Schema Registry cannot be reached, or does not give the schema that was asked for."""
 
 
 class ChunkFailedError(MigrationError):

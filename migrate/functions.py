@@ -5,17 +5,22 @@ from __future__ import annotations
 import hashlib
 import importlib
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING, Literal
 
 from formats import Conversion, Function, get_format
 from migrate.errors import SpecError
 from migrate.function_identity import function_digest
 from migrate.spec import Spec
+
+if TYPE_CHECKING:
+    from formats.serde import Serde
+    from migrate.payload_serdes import PayloadSerdes
 
 OUR_PACKAGES = ("formats", "migrate", "jobs")
 
@@ -32,6 +37,8 @@ class ConversionRef:
     search_path: tuple[str, ...] = ()
     """Where the module may be, beside what Python finds anyway."""
     keys_may_change: bool = False
+    key: PayloadSerdes | None = None
+    value: PayloadSerdes | None = None
 
 
 def conversion_ref(spec: Spec, function: Function | None = None) -> ConversionRef:
@@ -49,19 +56,44 @@ def conversion_ref(spec: Spec, function: Function | None = None) -> ConversionRe
         function=function or section.function,
         search_path=(*files, str(spec.base_dir)) if section.function else (),
         keys_may_change="key-change" in section.allow,
+        key=_serdes(spec, "key"),
+        value=_serdes(spec, "value"),
     )
+
+
+def _serdes(spec: Spec, part: Literal["key", "value"]) -> PayloadSerdes | None:
+    section = spec.conversion.key if part == "key" else spec.conversion.value
+    if section is None:
+        return None
+    from migrate.payload_serdes import load_serdes  # brings the Avro parser and an HTTP client
+
+    return load_serdes(section, part, spec.resolve)
 
 
 @lru_cache(maxsize=8)
 def load_conversion(ref: ConversionRef) -> Conversion:
     """Raises SpecError where the function cannot be imported."""
+    source, target = get_format(ref.source), get_format(ref.target)
+    if ref.key is not None:
+        source = replace(source, key_serde=_read(ref.key, ref))
+        target = replace(target, key_serde=ref.key.target)
+    if ref.value is not None:
+        source = replace(source, value_serde=_read(ref.value, ref))
+        target = replace(target, value_serde=ref.value.target)
     return Conversion(
-        source=get_format(ref.source),
-        target=get_format(ref.target),
+        source=source,
+        target=target,
         default_timestamp_ms=ref.default_timestamp_ms,
         function=load_function(ref.function, ref.search_path) if isinstance(ref.function, str) else ref.function,
         keys_may_change=ref.keys_may_change,
     )
+
+
+def _read(serdes: PayloadSerdes, ref: ConversionRef) -> Serde:
+    """Without a function Avro goes straight to the new schema; a function sees each value as it was written."""
+    from formats.serdes.pairs import resolving
+
+    return serdes.source if ref.function is not None else resolving(serdes.source, serdes.target)
 
 
 def load_function(name: str, search_path: tuple[str, ...]) -> Function:

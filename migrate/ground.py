@@ -180,7 +180,7 @@ class Ground:
         )
 
     def _conversion(self) -> None:
-        check_conversion(self._spec, self._context.conversion)
+        check_conversion(self._spec, self._context.conversion, self._context.ref)
 
     def _found(self) -> str:
         stores = {partition.store for partition in self.source.partitions}

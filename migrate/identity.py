@@ -51,6 +51,9 @@ def spec_identity(spec: Spec, ref: ConversionRef) -> dict[str, str]:
         "conversion revision": str(CONVERSION_REVISION),
         "function": conversion_digest(ref),
     }
+    for name, serdes in (("key", ref.key), ("value", ref.value)):
+        if serdes is not None:
+            sections[f"[conversion.{name}] schemas"] = serdes.identity
     return {name: _digest(text) for name, text in sections.items()}
 
 

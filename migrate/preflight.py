@@ -8,6 +8,7 @@ from pathlib import Path
 
 from formats import FORMATS, Conversion, Format, conversion_problem
 from migrate.errors import RefusedError
+from migrate.functions import ConversionRef
 from migrate.new_layout import is_another_system
 from migrate.plan_model import DatabasePlan
 from migrate.publishing import check_can_be_carried_over
@@ -21,10 +22,14 @@ from migrate.words import size
 SPACE_MARGIN = 1.2
 
 
-def check_conversion(spec: Spec, conversion: Conversion) -> None:
+def check_conversion(spec: Spec, conversion: Conversion, ref: ConversionRef) -> None:
     """Raises RefusedError for a loss or a risk that the spec does not allow by name."""
     if (problem := conversion_problem(conversion.source, conversion.target)) is not None:
         raise RefusedError(problem, hint=_nearest(conversion.source))
+    if ref.key is not None or ref.value is not None:
+        from migrate.payload_checks import check_payloads  # brings the Avro parser
+
+        check_payloads(conversion, ref.key, ref.value)
     if is_another_system(spec) and spec.target_path is None:
         raise RefusedError(
             f"{spec.source.format} and {spec.target.format} are of two systems, whose directories differ",

@@ -93,7 +93,7 @@ def run_with(
     Raises InterruptedMigrationError once `stop` is asked for.
     """
     context = make_context(spec, on_event, function, stop)
-    check_conversion(spec, context.conversion)
+    check_conversion(spec, context.conversion, context.ref)
     if load_plan(context.home) is None:
         check_target(spec, open_source(spec))
     with one_run_at_a_time(context.home):

@@ -26,7 +26,7 @@ def snapshot(spec: Spec, *, on_event: Listener = ignore) -> SnapshotReport:
             hint='to let the application go on during the run: [run] source = "snapshot"',
         )
     context = make_context(spec, on_event)
-    check_conversion(spec, context.conversion)
+    check_conversion(spec, context.conversion, context.ref)
     with one_run_at_a_time(spec.home):
         folder = prepare_snapshot(context)
     taken = find_snapshot(spec)

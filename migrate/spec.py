@@ -7,7 +7,7 @@ import tomllib
 from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from formats import Format, UnknownFormatError, get_format
 from migrate.errors import SpecError
 from migrate.owner_versions import owner_versions
+from migrate.serde_section import SerdeChangeSection
 
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|m|h|d)\s*")
 _SIZE = re.compile(r"\s*\d*\.?\d+\s*[A-Za-z]*\s*")
@@ -105,6 +106,8 @@ class ConversionSection(_Section):
         Literal["changelog", "key-change", "loss:headers", "loss:history", "loss:timestamp", "unclean-source"], ...
     ] = ()
     """Losses and risks that would be refused otherwise."""
+    key: SerdeChangeSection | None = None
+    value: SerdeChangeSection | None = None
 
 
 class RunSection(_Section):
@@ -240,8 +243,10 @@ def _in_words(mistake: ErrorDetails) -> str:
 def _known_keys(location: list[str]) -> list[str]:
     model: type[BaseModel] = Spec
     for part in location:
-        annotation = model.model_fields[part].annotation
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+        field = next((field for name, field in model.model_fields.items() if part in (name, field.alias)), None)
+        inner = [] if field is None else [field.annotation, *get_args(field.annotation)]
+        models = [each for each in inner if isinstance(each, type) and issubclass(each, BaseModel)]
+        if len(models) != 1:
             return []
-        model = annotation
-    return [name for name in model.model_fields if name != "base_dir"]
+        model = models[0]
+    return [field.alias or name for name, field in model.model_fields.items() if name != "base_dir"]

@@ -1,1 +1,1 @@
-"""Serdes that a spec can name, one module each."""
+"""What payload bytes mean, one module each: text, numbers, UUIDs, JSON, Avro."""

@@ -137,7 +137,7 @@ class Trial:
 
     def _look(self, key: bytes, value: bytes) -> None:
         for known in _MARKED:
-            is_named = known is self.conversion.source
+            is_named = known.id == self.conversion.source.id
             self._looks[known.id] += looks_like(known, key, value, now_ms=self._now_ms, is_named=is_named)
 
     def look_alikes(self) -> tuple[LookAlike, ...]:

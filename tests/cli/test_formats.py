@@ -9,6 +9,7 @@ import pytest
 
 from formats import FORMATS, Conversion, get_format
 from migrate import RefusedError, known_formats
+from migrate.functions import conversion_ref
 from migrate.preflight import check_conversion
 from migrate.spec import parse_spec
 from tests.bad_input.commands import CommandServer
@@ -40,10 +41,10 @@ def test_what_must_be_allowed_is_what_a_run_asks_for(pair: tuple[str, str], tmp_
             base_dir=tmp_path,
         )
         if number == len(wanted):
-            check_conversion(spec, conversion)
+            check_conversion(spec, conversion, conversion_ref(spec))
         else:
             with pytest.raises(RefusedError):
-                check_conversion(spec, conversion)
+                check_conversion(spec, conversion, conversion_ref(spec))
 
 
 def test_text_and_json_tell_the_same(commands: CommandServer) -> None:

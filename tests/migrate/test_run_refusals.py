@@ -55,12 +55,6 @@ def test_records_of_another_format_are_refused(tmp_path: Path) -> None:
         run(kafka_spec(tmp_path, copy_fixture(tmp_path), source={"store": "customers"}))
 
 
-def test_a_store_whose_own_upgrade_is_half_done_is_refused(tmp_path: Path) -> None:
-    old = make_families(tmp_path / "old", {"default": {b"a": b"1"}, NEW_FAMILY: {b"b": bytes(9)}})
-    with pytest.raises(RefusedError, match="upgrade is not finished"):
-        migrate_store(old, tmp_path / "new", source=TIMESTAMPED, target=KEY_VALUE)
-
-
 def test_values_that_are_too_short_for_the_format_are_refused(tmp_path: Path) -> None:
     old = make_families(tmp_path / "old", {NEW_FAMILY: {b"a": b"1", b"b": b"2"}})
     with pytest.raises(RefusedError, match="none of 2 sampled records"):

@@ -1,0 +1,1 @@
+"""Avro values: schemas, their resolution by Avro's rules, and its compiled form."""

@@ -1,0 +1,219 @@
+"""From two schemas to the program that turns a value of one into a value of the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from formats.avro.binary import encode_long
+from formats.avro.checking import compare
+from formats.avro.defaults import default_tree
+from formats.avro.marking import codec
+from formats.avro.pairing import Pairing
+from formats.avro.program import (
+    Arrange,
+    AvroProgram,
+    Call,
+    Choice,
+    Drop,
+    Emit,
+    Keep,
+    Operation,
+    Operations,
+    Promote,
+    Refuse,
+    Repeat,
+)
+from formats.avro.schema import AvroSchema, types_of
+from formats.avro.types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Types, Union
+from formats.errors import UnresolvableSchemasError
+
+SIZES = {"float": 4, "double": 8}
+SHARED = 24
+"""A record of more operations than this is written down once, however often it occurs."""
+
+
+def compile_schemas(writer: AvroSchema, reader: AvroSchema) -> AvroProgram | None:
+    """The program; None would mean that only the reference path serves, and there is no such pair today.
+
+    Raises UnresolvableSchemasError.
+    """
+    old, new = types_of(writer), types_of(reader)
+    if problems := compare(Pairing(old, new)).problems:
+        raise UnresolvableSchemasError(tuple(problems))
+    return compile_types(old, new)
+
+
+def compile_types(old: Types, new: Types) -> AvroProgram:
+    """The same for schemas known to be resolvable."""
+    compiler = _Compiler(Pairing(old, new), old.recursive())
+    main = compiler.types(old.root, new.root)
+    return AvroProgram(_tidied(main), tuple(sorted(compiler.named.items())))
+
+
+@dataclass(slots=True)
+class _Compiler:
+    pairing: Pairing
+    recursive: frozenset[str]
+    named: dict[str, Operations] = field(default_factory=dict)
+    """Also those of `dropping`; a recursive one that is being compiled is empty."""
+    inlined: dict[str, Operations] = field(default_factory=dict)
+    """Records that were met once."""
+    dropping: _Compiler | None = None
+
+    def types(self, old: Type, new: Type) -> Operations:
+        if isinstance(old, Union):
+            return (Choice(tuple(_tidied(self._branch(branch, new)) for branch in old.branches)),)
+        if isinstance(new, Union):
+            return self._branch(old, new)
+        if isinstance(old, Primitive) and isinstance(new, Primitive):
+            return _primitive(old.kind, new.kind)
+        if isinstance(old, Array) and isinstance(new, Array):
+            return (Repeat(_tidied(self.types(old.items, new.items)), _least(self.pairing.writer, old.items)),)
+        if isinstance(old, Map) and isinstance(new, Map):
+            body = (Keep("string"), *self.types(old.values, new.values))
+            return (Repeat(_tidied(body), 1 + _least(self.pairing.writer, old.values)),)
+        if isinstance(old, Named) and isinstance(new, Named):
+            return self._named(old, new)
+        raise AssertionError(f"{old} was found to be readable as {new}")
+
+    def _branch(self, old: Type, new: Type) -> Operations:
+        refused = (Refuse(f"a value of {self.pairing.writer.definition(old)} has no place in the new schema"),)
+        if not isinstance(new, Union):
+            return self.types(old, new) if self.pairing.matches(old, new) else refused
+        number = self.pairing.branch(old, new)
+        if number is None:
+            return refused
+        return Emit(encode_long(number)), *self.types(old, new.branches[number])
+
+    def _named(self, old: Named, new: Named) -> Operations:
+        before, after = self.pairing.writer.named[old.name], self.pairing.reader.named[new.name]
+        if isinstance(before, Fixed):
+            return (Keep("fixed", before.size),) if before.size else ()
+        if isinstance(before, Enum) and isinstance(after, Enum):
+            return (Choice(tuple(self._symbols(before, after))),)
+        if not isinstance(before, Record) or not isinstance(after, Record):
+            raise AssertionError(f"{before} was found to be readable as {after}")
+        label = old.name if self.pairing.writer is self.pairing.reader else f"{old.name} to {new.name}"
+        if old.name in self.recursive:
+            if label not in self.named:
+                self.named[label] = ()
+                self.named[label] = _tidied(self._record(before, after))
+            return (Call(label, 1),)
+        return self._shared(label, before, after)
+
+    def _shared(self, label: str, old: Record, new: Record) -> Operations:
+        if label in self.named:
+            return (Call(label, 0),)
+        if label not in self.inlined:
+            self.inlined[label] = _tidied(self._record(old, new))
+        elif _size(self.inlined[label]) > SHARED:
+            self.named[label] = self.inlined[label]
+            return (Call(label, 0),)
+        return self.inlined[label]
+
+    def _symbols(self, old: Enum, new: Enum) -> list[Operations]:
+        found = zip(old.symbols, self.pairing.symbols(old, new), strict=True)
+        return [
+            (Refuse(f"the symbol {symbol} has no place in the new schema"),)
+            if number is None
+            else (Emit(encode_long(number)),)
+            for symbol, number in found
+        ]
+
+    def _record(self, old: Record, new: Record) -> Operations:
+        sources = self.pairing.fields(old, new)
+        kept = [source for source in sources if source is not None]
+        if kept != sorted(kept):
+            return self._rearranged(old, new, sources)
+        out: list[Operation] = []
+        after = 0
+        for number, before in enumerate(old.fields):
+            if number not in kept:
+                out.append(Drop(self._dropped(before.type)))
+                continue
+            while (source := sources[after]) is None:
+                out.append(self._default(new.fields[after]))
+                after += 1
+            out.extend(self.types(before.type, new.fields[after].type))
+            after += 1
+        out.extend(self._default(wanted) for wanted in new.fields[after:])
+        return tuple(out)
+
+    def _rearranged(self, old: Record, new: Record, sources: tuple[int | None, ...]) -> Operations:
+        """The parts are the old fields, and then the new ones that none of them fills."""
+        wanted = {source: new.fields[number] for number, source in enumerate(sources) if source is not None}
+        parts = [
+            self.types(before.type, wanted[number].type) if number in wanted else self._dropped(before.type)
+            for number, before in enumerate(old.fields)
+        ]
+        order = []
+        for number, source in enumerate(sources):
+            order.append(len(parts) if source is None else source)
+            if source is None:
+                parts.append((self._default(new.fields[number]),))
+        return (Arrange(tuple(map(_tidied, parts)), tuple(order)),)
+
+    def _dropped(self, old: Type) -> Operations:
+        """Read and checked all the same."""
+        if self.dropping is None:
+            same = Pairing(self.pairing.writer, self.pairing.writer)
+            self.dropping = _Compiler(same, self.recursive, self.named)
+        return _tidied(self.dropping.types(old, old))
+
+    def _default(self, wanted: Field) -> Emit:
+        tree = default_tree(self.pairing.reader, wanted)
+        return Emit(codec(self.pairing.reader, wanted.type).encode(tree))
+
+
+def _primitive(old: str, new: str) -> Operations:
+    if old == "null":
+        return ()
+    if new in SIZES and old != new:
+        return (Promote(old, new),)
+    if {old, new} == {"string", "bytes"}:
+        return (Keep("string"),)
+    return (Keep(old, SIZES.get(old, 0)),)
+
+
+def _least(types: Types, of: Type, within: frozenset[str] = frozenset()) -> int:
+    """The bytes that a value takes at least; in a recursive type a lower bound of it."""
+    known = types.definition(of)
+    if isinstance(known, Primitive):
+        return 0 if known.kind == "null" else SIZES.get(known.kind, 1)
+    if isinstance(known, Union):
+        return 1 + min(_least(types, branch, within) for branch in known.branches)
+    if isinstance(known, Fixed):
+        return known.size
+    if not isinstance(known, Record):
+        return 1
+    if known.name in within:
+        return 0
+    return sum(_least(types, each.type, within | {known.name}) for each in known.fields)
+
+
+def _tidied(operations: Operations) -> Operations:
+    """What is written without reading in between, in one piece."""
+    out: list[Operation] = []
+    for operation in operations:
+        if isinstance(operation, Drop) and not operation.body:
+            continue
+        if isinstance(operation, Emit) and not operation.data:
+            continue
+        if isinstance(operation, Emit) and out and isinstance(out[-1], Emit):
+            out[-1] = Emit(out[-1].data + operation.data)
+        else:
+            out.append(operation)
+    return tuple(out)
+
+
+def _size(operations: Operations) -> int:
+    """How many operations these are, with those within."""
+    return sum(1 + _size_within(operation) for operation in operations)
+
+
+def _size_within(operation: Operation) -> int:
+    if isinstance(operation, Drop | Repeat):
+        return _size(operation.body)
+    if isinstance(operation, Choice):
+        return sum(map(_size, operation.branches))
+    return sum(map(_size, operation.parts)) if isinstance(operation, Arrange) else 0

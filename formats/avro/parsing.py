@@ -1,0 +1,207 @@
+"""From a schema's JSON text to its types. Says what is wrong, and where."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from formats.avro.types import (
+    Array,
+    Definition,
+    Enum,
+    Field,
+    Fixed,
+    Logical,
+    Map,
+    Named,
+    Primitive,
+    Record,
+    Type,
+    Types,
+    Union,
+)
+from formats.errors import SchemaError
+
+PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+
+LOGICAL = {
+    "bytes": {"decimal"},
+    "fixed": {"decimal", "duration", "uuid"},
+    "string": {"uuid"},
+    "int": {"date", "time-millis"},
+    "long": {
+        "time-micros",
+        *(f"{local}timestamp-{unit}" for local in ("", "local-") for unit in ("millis", "micros", "nanos")),
+    },
+}
+"""The logical types that the specification defines, by the type that they annotate; all others mean nothing to Avro."""
+
+Json = Any
+
+
+def parse(text: str) -> Types:
+    """Raises SchemaError."""
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise SchemaError(f"the schema is not JSON: {error}") from None
+    parser = _Parser()
+    try:
+        root = parser.type_of(found, "", "schema")
+    except RecursionError:
+        raise SchemaError("the schema is nested too deeply") from None
+    return Types(root, parser.named)
+
+
+@dataclass(slots=True)
+class _Parser:
+    named: dict[str, Definition] = field(default_factory=dict)
+    open: set[str] = field(default_factory=set)
+    """Names whose definition is being read."""
+    unions: int = 0
+
+    def type_of(self, found: Json, space: str, where: str) -> Type:
+        if isinstance(found, str):
+            return self._by_name(found, space, where)
+        if isinstance(found, list):
+            return self._union(found, space, where)
+        if not isinstance(found, dict):
+            raise SchemaError(f"{where}: {json.dumps(found)} is not a type")
+        kind = found.get("type")
+        if isinstance(kind, dict | list):
+            return self.type_of(kind, space, where)
+        if not isinstance(kind, str):
+            raise SchemaError(f'{where}: a type without a "type"')
+        return self._complex(kind, found, space, where)
+
+    def _complex(self, kind: str, found: dict[str, Json], space: str, where: str) -> Type:
+        if kind in PRIMITIVES:
+            return Primitive(kind, _logical(kind, found))
+        if kind == "array":
+            return Array(self.type_of(_needed(found, "items", where), space, f"{where}[]"))
+        if kind == "map":
+            return Map(self.type_of(_needed(found, "values", where), space, f"{where}{{}}"))
+        if kind in ("record", "error", "enum", "fixed"):
+            return self._named(kind, found, space, where)
+        return self._by_name(kind, space, where)
+
+    def _by_name(self, name: str, space: str, where: str) -> Type:
+        if name in PRIMITIVES:
+            return Primitive(name)
+        for full in (_full(name, space), name):  # a name of the null namespace may be meant
+            if full in self.named or full in self.open:
+                return Named(full)
+        raise SchemaError(f"{where}: unknown type {name!r}")
+
+    def _union(self, found: list[Json], space: str, where: str) -> Union:
+        number = self.unions
+        self.unions += 1
+        branches = tuple(self.type_of(branch, space, where) for branch in found)
+        names = [branch_name(branch) for branch in branches]
+        if "union" in names:
+            raise SchemaError(f"{where}: a union directly within a union")
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise SchemaError(f"{where}: a union with {twice[0]} twice")
+        if not branches:
+            raise SchemaError(f"{where}: a union without branches")
+        return Union(number, branches)
+
+    def _named(self, kind: str, found: dict[str, Json], space: str, where: str) -> Named:
+        name = _name(found, where)
+        own_space = found.get("namespace")
+        full = _full(name, own_space if isinstance(own_space, str) else space)
+        if full in self.named or full in self.open:
+            raise SchemaError(f"{where}: {full} is defined twice")
+        space = full.rpartition(".")[0]
+        aliases = tuple(_full(alias, space) for alias in _names(found, "aliases", where))
+        self.open.add(full)
+        if kind == "enum":
+            self.named[full] = _enum(full, aliases, found, where)
+        elif kind == "fixed":
+            self.named[full] = _fixed(full, aliases, found, where)
+        else:
+            where = full.rpartition(".")[2] if where == "schema" else where
+            self.named[full] = Record(full, aliases, self._fields(found, space, where))
+        self.open.discard(full)
+        return Named(full)
+
+    def _fields(self, record: dict[str, Json], space: str, where: str) -> tuple[Field, ...]:
+        found = _needed(record, "fields", where)
+        if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+            raise SchemaError(f'{where}: "fields" is not a list of fields')
+        fields = tuple(self._field(each, space, where) for each in found)
+        names = [each.name for each in fields]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise SchemaError(f"{where}: two fields with the name {twice[0]}")
+        return fields
+
+    def _field(self, found: dict[str, Json], space: str, where: str) -> Field:
+        name = _name(found, f"{where}: a field")
+        where = f"{where}.{name}"
+        default = json.dumps(found["default"]) if "default" in found else None
+        of = self.type_of(_needed(found, "type", where), space, where)
+        return Field(name, of, _names(found, "aliases", where), default)
+
+
+def branch_name(branch: Type) -> str:
+    """What tells a branch from the others of its union."""
+    if isinstance(branch, Primitive):
+        return branch.kind
+    return branch.name if isinstance(branch, Named) else type(branch).__name__.lower()
+
+
+def _enum(full: str, aliases: tuple[str, ...], found: dict[str, Json], where: str) -> Enum:
+    symbols = _names(found, "symbols", where)
+    default = found.get("default")
+    if not symbols or len(set(symbols)) < len(symbols):
+        raise SchemaError(f"{where}: the enum {full} has {'a symbol twice' if symbols else 'no symbols'}")
+    if default is not None and default not in symbols:
+        raise SchemaError(f"{where}: the default {json.dumps(default)} is not a symbol of {full}")
+    return Enum(full, aliases, symbols, default)
+
+
+def _fixed(full: str, aliases: tuple[str, ...], found: dict[str, Json], where: str) -> Fixed:
+    size = _needed(found, "size", where)
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise SchemaError(f"{where}: {json.dumps(size)} is not the size of a fixed")
+    return Fixed(full, aliases, size, _logical("fixed", found))
+
+
+def _logical(kind: str, found: dict[str, Json]) -> Logical | None:
+    """None too where it does not fit its type: Avro says to ignore it then."""
+    name = found.get("logicalType")
+    if not isinstance(name, str) or name not in LOGICAL.get(kind, ()):
+        return None
+    if name in ("duration", "uuid") and kind == "fixed" and found.get("size") != (12 if name == "duration" else 16):
+        return None
+    if name != "decimal":
+        return Logical(name)
+    precision, scale = found.get("precision"), found.get("scale", 0)
+    if not isinstance(precision, int) or not isinstance(scale, int) or not 0 <= scale <= precision or not precision:
+        return None
+    return Logical(name, precision, scale)
+
+
+def _needed(found: dict[str, Json], key: str, where: str) -> Json:
+    if key not in found:
+        raise SchemaError(f'{where}: "{key}" is missing')
+    return found[key]
+
+
+def _name(found: dict[str, Json], where: str) -> str:
+    name = _needed(found, "name", where)
+    if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")):
+        raise SchemaError(f"{where}: {json.dumps(name)} is not a name")
+    return name
+
+
+def _names(found: dict[str, Json], key: str, where: str) -> tuple[str, ...]:
+    names = found.get(key, [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise SchemaError(f'{where}: "{key}" is not a list of names')
+    return tuple(names)
+
+
+def _full(name: str, space: str) -> str:
+    return f"{space}.{name}" if space and "." not in name else name

@@ -1,0 +1,150 @@
+"""The reference path: a value written with one schema, read with another by Avro's rules, and written again.
+
+fastavro decodes and encodes; what stands for what is decided here, by the rules in `pairing`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NoReturn
+
+from formats.avro.checking import compare
+from formats.avro.compiling import compile_types
+from formats.avro.defaults import default_tree
+from formats.avro.marking import KEY, SIZES, VALUE, Codec, Tree, branch_of, codec, slot, tagged
+from formats.avro.objects import to_object, to_tree
+from formats.avro.pairing import Pairing
+from formats.avro.program import AvroProgram
+from formats.avro.running import PACK, run_avro
+from formats.avro.schema import AvroSchema, types_of
+from formats.avro.types import Array, Enum, Map, Named, Primitive, Record, Type, Union
+from formats.errors import InvalidEntryError, UnresolvableSchemasError
+
+
+def check_resolvable(writer: AvroSchema, reader: AvroSchema) -> None:
+    """Raises UnresolvableSchemasError, which names the field, where no value could be read.
+
+    What only some values meet, such as a branch or a symbol that the reader lacks, is for those values to be rejected:
+    see `find_risks`.
+    """
+    if problems := _findings(writer, reader)[0]:
+        raise UnresolvableSchemasError(problems)
+
+
+def find_risks(writer: AvroSchema, reader: AvroSchema) -> tuple[str, ...]:
+    """What may occur in an old value and cannot be read with the new schema, each by its path."""
+    return _findings(writer, reader)[1]
+
+
+def read(data: bytes, writer: AvroSchema, reader: AvroSchema) -> object:
+    """The value as the reader's schema sees it. Raises EntryError; UnresolvableSchemasError."""
+    types = types_of(reader)
+    return to_object(types, types.root, _read_tree(data, writer, reader))
+
+
+def write(obj: object, schema: AvroSchema) -> bytes:
+    """The inverse of `read` with this schema as the reader's. Raises InvalidEntryError."""
+    types = types_of(schema)
+    return _codec(schema).encode(to_tree(types, types.root, obj, ""))
+
+
+def resolve(data: bytes, writer: AvroSchema, reader: AvroSchema) -> bytes:
+    """The same value, written with the reader's schema. Raises EntryError; UnresolvableSchemasError."""
+    return _codec(reader).encode(_read_tree(data, writer, reader))
+
+
+def _read_tree(data: bytes, writer: AvroSchema, reader: AvroSchema) -> Tree:
+    check_resolvable(writer, reader)
+    run_avro(_checks(writer), data)  # fastavro lets much pass, and recurses and allocates as the data tell it to
+    try:
+        tree, size = _codec(writer).decode(data)
+    except (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
+        raise InvalidEntryError(f"the Avro value cannot be read: {error}") from error
+    if size != len(data):
+        raise InvalidEntryError(f"the Avro value ends at byte {size}, but {len(data) - size} bytes follow")
+    pairing = _pairing(writer, reader)
+    return _resolved(pairing, pairing.writer.root, pairing.reader.root, tree)
+
+
+@lru_cache(maxsize=256)
+def _findings(writer: AvroSchema, reader: AvroSchema) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    findings = compare(_pairing(writer, reader))
+    return tuple(findings.problems), tuple(findings.risks)
+
+
+@lru_cache(maxsize=256)
+def _pairing(writer: AvroSchema, reader: AvroSchema) -> Pairing:
+    return Pairing(types_of(writer), types_of(reader))
+
+
+@lru_cache(maxsize=256)
+def _codec(schema: AvroSchema) -> Codec:
+    types = types_of(schema)
+    return codec(types, types.root)
+
+
+@lru_cache(maxsize=256)
+def _checks(schema: AvroSchema) -> AvroProgram:
+    """Reads every part of a value, and changes none."""
+    types = types_of(schema)
+    return compile_types(types, types)
+
+
+def _resolved(pairing: Pairing, old: Type, new: Type, tree: Tree) -> Tree:
+    if isinstance(old, Union):
+        number, content = branch_of(tree)
+        if not isinstance(new, Union) and not pairing.matches(old.branches[number], new):
+            _refuse(pairing, old.branches[number])
+        return _resolved(pairing, old.branches[number], new, content)
+    if isinstance(new, Union):
+        branch = pairing.branch(old, new)
+        if branch is None:
+            _refuse(pairing, old)
+        return tagged(new, branch, _resolved(pairing, old, new.branches[branch], tree))
+    if isinstance(old, Primitive) and isinstance(new, Primitive):
+        return _promoted(old.kind, new.kind, tree)
+    if isinstance(old, Array) and isinstance(new, Array):
+        return [_resolved(pairing, old.items, new.items, item) for item in tree]
+    if isinstance(old, Map) and isinstance(new, Map):
+        return [{KEY: each[KEY], VALUE: _resolved(pairing, old.values, new.values, each[VALUE])} for each in tree]
+    if isinstance(old, Named) and isinstance(new, Named):
+        return _resolved_named(pairing, old, new, tree)
+    raise AssertionError(f"{old} was found to be readable as {new}")
+
+
+def _refuse(pairing: Pairing, old: Type) -> NoReturn:
+    raise InvalidEntryError(f"a value of {pairing.writer.definition(old)} has no place in the new schema")
+
+
+def _promoted(old: str, new: str, tree: Tree) -> Tree:
+    if old == new:
+        return tree
+    if new in SIZES:
+        number = PACK[old].unpack(tree)[0] if old in SIZES else tree
+        return PACK[new].pack(number)
+    if new == "bytes":
+        return tree.encode()
+    if new == "string":
+        try:
+            return str(tree, "utf-8")
+        except UnicodeDecodeError:
+            raise InvalidEntryError("bytes that are to become a string are not UTF-8") from None
+    return tree
+
+
+def _resolved_named(pairing: Pairing, old: Named, new: Named, tree: Tree) -> Tree:
+    before, after = pairing.writer.named[old.name], pairing.reader.named[new.name]
+    if isinstance(before, Enum) and isinstance(after, Enum):
+        symbol = pairing.symbols(before, after)[tree]
+        if symbol is None:
+            raise InvalidEntryError(f"the symbol {before.symbols[tree]} has no place in the new schema")
+        return symbol
+    if not isinstance(before, Record) or not isinstance(after, Record):
+        return tree
+    found = {}
+    for number, (field, source) in enumerate(zip(after.fields, pairing.fields(before, after), strict=True)):
+        if source is None:
+            found[slot(number)] = default_tree(pairing.reader, field)
+        else:
+            found[slot(number)] = _resolved(pairing, before.fields[source].type, field.type, tree[slot(source)])
+    return found

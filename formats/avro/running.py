@@ -1,0 +1,124 @@
+"""The interpreter that defines what an Avro program means."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from formats.avro.binary import WHAT, Cursor, encode_long
+from formats.avro.program import (
+    MAX_DEPTH,
+    Arrange,
+    AvroProgram,
+    Call,
+    Choice,
+    Drop,
+    Emit,
+    Keep,
+    Operations,
+    Promote,
+    Refuse,
+    Repeat,
+)
+from formats.errors import InvalidEntryError
+
+PACK = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
+
+TOO_DEEP = f"{WHAT} holds more than {MAX_DEPTH} values of a recursive type within one another"
+
+
+def run_avro(program: AvroProgram, data: bytes) -> bytes:
+    """The new value. Raises EntryError for one that is not what the old schema says, or that has no new form."""
+    run = _Run(data, dict(program.named))
+    out: list[bytes] = []
+    try:
+        run.operations(program.main, out)
+    except RecursionError:
+        raise InvalidEntryError(f"{WHAT} is nested too deeply") from None
+    if run.at < len(data):
+        raise InvalidEntryError(f"{WHAT} ends at byte {run.at}, but {len(data) - run.at} bytes follow")
+    return b"".join(out)
+
+
+class _Run(Cursor):
+    __slots__ = ("depth", "named")
+
+    def __init__(self, data: bytes, named: dict[str, Operations]) -> None:
+        super().__init__(data)
+        self.named = named
+        self.depth = 0
+
+    def operations(self, operations: Operations, out: list[bytes]) -> None:
+        for operation in operations:
+            STEPS[type(operation)](self, operation, out)
+
+    def keep_value(self, operation: Keep, out: list[bytes]) -> None:
+        begin = self.at
+        self.keep(operation)
+        out.append(self.data[begin : self.at])
+
+    def promote(self, operation: Promote, out: list[bytes]) -> None:
+        value: float
+        if operation.kind == "float":
+            (value,) = PACK["float"].unpack_from(self.data, self.skip(4))
+        else:
+            value = self.number(operation.kind)
+        out.append(PACK[operation.to].pack(value))
+
+    def emit(self, operation: Emit, out: list[bytes]) -> None:
+        out.append(operation.data)
+
+    def refuse(self, operation: Refuse, out: list[bytes]) -> None:
+        raise InvalidEntryError(operation.reason)
+
+    def call(self, operation: Call, out: list[bytes]) -> None:
+        self.depth += operation.level
+        if self.depth > MAX_DEPTH:
+            raise InvalidEntryError(TOO_DEEP)
+        self.operations(self.named[operation.name], out)
+        self.depth -= operation.level
+
+    def drop(self, operation: Drop, out: list[bytes]) -> None:
+        self.operations(operation.body, [])
+
+    def choose(self, operation: Choice, out: list[bytes]) -> None:
+        self.operations(operation.branches[self.index(len(operation.branches))], out)
+
+    def repeat(self, operation: Repeat, out: list[bytes]) -> None:
+        total = 0
+        items: list[bytes] = []
+        while True:
+            count, end = self.block(operation.least)
+            if not count:
+                break
+            total += count
+            for _ in range(count):
+                self.operations(operation.body, items)
+            if end not in (None, self.at):
+                raise self.invalid("a block that is not as long as it says")
+        if total:
+            out.append(encode_long(total))
+        out.extend(items)
+        out.append(b"\0")
+
+    def arrange(self, operation: Arrange, out: list[bytes]) -> None:
+        parts: list[list[bytes]] = []
+        for part in operation.parts:
+            parts.append([])
+            self.operations(part, parts[-1])
+        for number in operation.order:
+            out.extend(parts[number])
+
+
+STEPS: dict[type, Callable[[_Run, Any, list[bytes]], None]] = {
+    Keep: _Run.keep_value,
+    Promote: _Run.promote,
+    Emit: _Run.emit,
+    Refuse: _Run.refuse,
+    Call: _Run.call,
+    Drop: _Run.drop,
+    Choice: _Run.choose,
+    Repeat: _Run.repeat,
+    Arrange: _Run.arrange,
+}

@@ -1,0 +1,170 @@
+"""A parsed Avro schema: its types as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Logical:
+    """What the bytes of a type mean beyond the type; only the logical types that Avro's specification names."""
+
+    name: str
+    precision: int = 0
+    scale: int = 0
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision}, {self.scale})" if self.name == "decimal" else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """null, boolean, int, long, float, double, bytes or string."""
+
+    kind: str
+    logical: Logical | None = None
+
+    def __str__(self) -> str:
+        return self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """Items of one type."""
+
+    items: Type
+
+    def __str__(self) -> str:
+        return f"array of {self.items}"
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """Values of one type by string keys."""
+
+    values: Type
+
+    def __str__(self) -> str:
+        return f"map of {self.values}"
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """One of several types."""
+
+    number: int
+    """Counted within the schema, from 0."""
+    branches: tuple[Type, ...]
+
+    def __str__(self) -> str:
+        return f"union of {', '.join(map(str, self.branches))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A record, an enum or a fixed, by its full name: also where it is defined, so that recursion is nothing special."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Type = Primitive | Array | Map | Union | Named
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a record."""
+
+    name: str
+    type: Type
+    aliases: tuple[str, ...] = ()
+    default: str | None = None
+    """As JSON text; None: there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Fields, in the order of their bytes."""
+
+    name: str
+    aliases: tuple[str, ...]
+    fields: tuple[Field, ...]
+
+    def __str__(self) -> str:
+        return f"record {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Enum:
+    """One of several symbols."""
+
+    name: str
+    aliases: tuple[str, ...]
+    symbols: tuple[str, ...]
+    default: str | None = None
+
+    def __str__(self) -> str:
+        return f"enum {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Always so many bytes."""
+
+    name: str
+    aliases: tuple[str, ...]
+    size: int
+    logical: Logical | None = None
+
+    def __str__(self) -> str:
+        return f"fixed {self.name}"
+
+
+Definition = Record | Enum | Fixed
+
+
+@dataclass(frozen=True, slots=True)
+class Types:
+    """All types of one schema."""
+
+    root: Type
+    named: Mapping[str, Definition]
+
+    def definition(self, found: Type) -> Primitive | Array | Map | Union | Definition:
+        """The type itself, or what its name stands for."""
+        return self.named[found.name] if isinstance(found, Named) else found
+
+    def reached_from(self, start: Type) -> frozenset[str]:
+        """The names of all types that a value of this type may hold."""
+        found: set[str] = set()
+        left: list[Type] = [start]
+        while left:
+            current = left.pop()
+            if isinstance(current, Named):
+                if current.name in found:
+                    continue
+                found.add(current.name)
+            left.extend(self.parts(current))
+        return frozenset(found)
+
+    def parts(self, whole: Type) -> tuple[Type, ...]:
+        """The types directly within."""
+        known = self.definition(whole)
+        if isinstance(known, Record):
+            return tuple(field.type for field in known.fields)
+        if isinstance(known, Union):
+            return known.branches
+        if isinstance(known, Array):
+            return (known.items,)
+        return (known.values,) if isinstance(known, Map) else ()
+
+    def recursive(self) -> frozenset[str]:
+        """The names of the types whose values may hold values of the same type."""
+        return frozenset(
+            name
+            for name, known in self.named.items()
+            if isinstance(known, Record) and any(name in self.reached_from(field.type) for field in known.fields)
+        )

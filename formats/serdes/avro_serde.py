@@ -1,0 +1,92 @@
+"""`avro`: Avro binary, with or without a frame that names the schema (formats/serdes/avro_frame.py).
+
+Objects are dicts, lists, text, bytes and numbers; a logical type is what lies beneath it (a date is a number of days).
+One store may hold payloads of several schemas, told apart by their ids. What is read and written again may have other
+bytes with the same meaning: arrays and maps come in one block each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from formats.avro.resolving import read, resolve, write
+from formats.avro.schema import AvroSchema
+from formats.errors import InvalidEntryError, UnresolvableSchemasError
+from formats.headers import Headers
+from formats.serdes.avro_frame import Frame, Part, SchemaId, framed_headers, pack_prefix, unframe
+
+_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A value that is written already, with this schema: what nobody looks at on its way need not become an object."""
+
+    schema: AvroSchema
+    data: bytes
+
+
+@dataclass(frozen=True)
+class AvroSerde:
+    """The schemas that may have written a payload; the one that writes is the only one, where there is one."""
+
+    schemas: tuple[tuple[SchemaId, AvroSchema], ...]
+    frame: Frame
+    part: Part = "value"
+    """Which of the two schema id headers is meant."""
+    reader: AvroSchema | None = None
+    """What payloads are resolved to, by Avro's rules; None: they become objects, as they were written."""
+    name: str = "avro"
+
+    @cached_property
+    def _by_id(self) -> dict[SchemaId, AvroSchema]:
+        return dict(self.schemas)
+
+    def decode(self, payload: bytes) -> Any:  # noqa: ANN401
+        """As `decode_with`, of a record without headers."""
+        return self.decode_with(payload, None)
+
+    def decode_with(self, payload: bytes, headers: Headers | None) -> Any:  # noqa: ANN401
+        """Raises EntryError: an unknown id, a damaged frame, bytes that the schema did not write."""
+        schema_id, data = unframe(self.frame, self.part, payload, headers)
+        schema = self._by_id.get(schema_id)
+        if schema is None:
+            raise InvalidEntryError(self._unknown(schema_id))
+        if self.reader is None:
+            return read(data, schema, schema)
+        try:
+            return Resolved(self.reader, resolve(data, schema, self.reader))
+        except UnresolvableSchemasError as error:
+            raise InvalidEntryError(f"schema {schema_id} cannot be read as the new one: {error}") from error
+
+    def encode(self, payload: Any) -> bytes:  # noqa: ANN401
+        """Raises EntryError for what does not fit the schema."""
+        schema_id, schema = self.written
+        is_written = isinstance(payload, Resolved) and payload.schema == schema
+        data = payload.data if is_written else write(payload, schema)
+        if self.frame != "confluent":
+            return data
+        assert isinstance(schema_id, int)
+        return pack_prefix(schema_id) + data
+
+    def with_headers(self, headers: Headers | None) -> Headers:
+        """The headers of a record whose payload this serde wrote."""
+        return framed_headers(self.frame, self.part, self.written[0], headers)
+
+    def resolving_to(self, reader: AvroSchema) -> AvroSerde:
+        """The same payloads, decoded to `Resolved`."""
+        return replace(self, reader=reader)
+
+    @property
+    def written(self) -> tuple[SchemaId, AvroSchema]:
+        """The schema that writes, and its id. Raises InvalidEntryError where there are several."""
+        if len(self.schemas) != 1:
+            raise InvalidEntryError("several schemas, and nothing says which one writes")
+        return self.schemas[0]
+
+    def _unknown(self, schema_id: SchemaId) -> str:
+        known = sorted(str(each) for each, _ in self.schemas)
+        shown = ", ".join(known[:_SHOWN]) + (", ..." if len(known) > _SHOWN else "")
+        return f"written by the schema {schema_id}, which the spec does not name; known: {shown}"

@@ -1,0 +1,108 @@
+"""What two serdes make of each other: whether a payload can change from one to the other, and what becomes of order."""
+
+from __future__ import annotations
+
+from formats.avro.resolving import check_resolvable, find_risks
+from formats.avro.schema import AvroSchema, types_of
+from formats.avro.types import Array, Map, Primitive, Type, Union
+from formats.errors import UnresolvableSchemasError
+from formats.serde import Serde
+from formats.serdes.avro_serde import AvroSerde
+from formats.serdes.numeric import NumberSerde
+
+_NEEDS_FUNCTION = (
+    "{source} does not become {target} by itself: give a [conversion] function that says how (it may return the record "
+    "as it is)"
+)
+
+
+def resolving(source: Serde, target: Serde) -> Serde:
+    """`source` as a conversion without a function decodes it: Avro goes straight to the target's schema.
+
+    With a function it stays what it is: the function sees each value as it was written.
+    """
+    if isinstance(source, AvroSerde) and isinstance(target, AvroSerde):
+        return source.resolving_to(target.written[1])
+    return source
+
+
+def payload_problem(source: Serde, target: Serde) -> str | None:
+    """Why no payload of `source` becomes one of `target` without a function; None: they do, or some of them do."""
+    if isinstance(source, AvroSerde) and isinstance(target, AvroSerde):
+        return _avro_problem(source, target.written[1])
+    if isinstance(source, NumberSerde) and isinstance(target, NumberSerde):
+        if source.name == "double" and target.name != "double":
+            return _NEEDS_FUNCTION.format(source=source.name, target=target.name)
+        return None
+    if source.name == target.name:
+        return None
+    if {source.name, target.name} == {"uuid", "string"}:
+        return "uuid and string are the same bytes here: name neither"
+    return _NEEDS_FUNCTION.format(source=source.name, target=target.name)
+
+
+def _avro_problem(source: AvroSerde, reader: AvroSchema) -> str | None:
+    problems = []
+    for schema_id, writer in source.schemas:
+        try:
+            check_resolvable(writer, reader)
+        except UnresolvableSchemasError as error:
+            named = "the old schema" if schema_id is None else f"schema {schema_id}"
+            problems.append(f"{named} cannot be read as the new one: {error}")
+    return "; ".join(problems) or None
+
+
+def payload_risks(source: Serde, target: Serde) -> tuple[str, ...]:
+    """What some payloads may hold that the target cannot: each would be a reject."""
+    if isinstance(source, AvroSerde) and isinstance(target, AvroSerde):
+        found = ((each, find_risks(writer, target.written[1])) for each, writer in source.schemas)
+        return tuple(risk if each is None else f"schema {each}: {risk}" for each, risks in found for risk in risks)
+    if isinstance(source, NumberSerde) and isinstance(target, NumberSerde):
+        if (source.name, target.name) == ("int64", "int32"):
+            return ("numbers of more than 32 bits",)
+        if (source.name, target.name) == ("int64", "double"):
+            return ("numbers that a double cannot hold exactly",)
+    return ()
+
+
+def needs_headers(serde: Serde) -> bool:
+    """Whether part of what it says lies in the record's headers, so that a format without them cannot hold it."""
+    return isinstance(serde, AvroSerde) and serde.frame == "header"
+
+
+def keeps_bytes(source: Serde, target: Serde) -> bool:
+    """Whether every payload that is converted, without a function, is written as it was read."""
+    return source == target and source.name not in ("json", "avro")
+
+
+def is_order_preserving(source: Serde, target: Serde) -> bool:
+    """Whether payloads, converted without a function, keep their order as bytes, whatever they are."""
+    if keeps_bytes(source, target):
+        return True
+    if isinstance(source, NumberSerde) and isinstance(target, NumberSerde):
+        # Sign extension puts equal bytes before (or, in little-endian, behind) what already decided.
+        return source.endian == target.endian and "double" not in (source.name, target.name)
+    if isinstance(source, AvroSerde) and isinstance(target, AvroSerde):
+        return _only_the_prefix_changes(source, target)
+    return False
+
+
+def _only_the_prefix_changes(source: AvroSerde, target: AvroSerde) -> bool:
+    """One writer, the same schema, and no type that can be written in more ways than one."""
+    if len(source.schemas) != 1 or source.schemas[0][1] != target.written[1]:
+        return False
+    types = types_of(target.written[1])
+    left, seen = [types.root], set[Type]()
+    while left:
+        found = left.pop()
+        if found in seen:
+            continue
+        seen.add(found)
+        if isinstance(found, Array | Map | Union) and not _is_nullable(found):
+            return False
+        left.extend(types.parts(found))
+    return True
+
+
+def _is_nullable(found: Array | Map | Union) -> bool:
+    return isinstance(found, Union) and len(found.branches) == 2 and Primitive("null") in found.branches

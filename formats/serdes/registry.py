@@ -1,0 +1,42 @@
+"""The serdes that a spec can name, and their options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_ENDIAN = '`endian`: "big" (Kafka; the default) or "little" (Streamiz)'
+_SCHEMAS = "of the old store: `schemas`, `schema`, or `registry` with `subject` or `ids`"
+_SCHEMA = "of the new store: `id` or `guid`, and `schema` or `registry`"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSerde:
+    """What a spec can say of one serde."""
+
+    name: str
+    summary: str
+    python_type: str
+    """What a function sees, and returns."""
+    options: tuple[str, ...] = ()
+    """Beside `serde`, in words."""
+    keeps_bytes: bool = True
+    """Whether every accepted payload is written as it was read."""
+
+
+SERDES: tuple[KnownSerde, ...] = (
+    KnownSerde("bytes", "the payload as it is", "bytes"),
+    KnownSerde("string", "text in UTF-8", "str"),
+    KnownSerde("int32", "signed integer of 4 bytes", "int", (_ENDIAN,)),
+    KnownSerde("int64", "signed integer of 8 bytes", "int", (_ENDIAN,)),
+    KnownSerde("double", "IEEE 754 number of 8 bytes", "float", (_ENDIAN,)),
+    KnownSerde("uuid", "a UUID's text, as Kafka writes it", "uuid.UUID"),
+    KnownSerde("json", "JSON in UTF-8", "dict, list, str, int, float, bool, None", keeps_bytes=False),
+    KnownSerde(
+        "avro",
+        "Avro binary, with or without a frame that names its schema",
+        "what the schema says",
+        ('`frame`: "none", "confluent" or "header"', _SCHEMAS, _SCHEMA),
+        keeps_bytes=False,
+    ),
+)
+SERDE_NAMES = tuple(known.name for known in SERDES)

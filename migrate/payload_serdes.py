@@ -1,0 +1,135 @@
+"""From `[conversion.key]` and `[conversion.value]` to serdes: files read, the registry asked, on the driver alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+from uuid import UUID
+
+from formats.errors import SchemaError
+from formats.serde import BYTES, Serde
+from formats.serdes.avro_frame import Frame, Part, SchemaId
+from formats.serdes.json_text import JsonSerde
+from formats.serdes.numeric import NumberName, NumberSerde
+from formats.serdes.text import StringSerde
+from formats.serdes.uuid_text import UuidSerde
+from migrate.errors import RegistryError, SpecError
+from migrate.schema_registry import RegisteredSchema, SchemaRegistry
+from migrate.serde_section import NewSerdeSection, OldSerdeSection, SerdeChangeSection
+
+if TYPE_CHECKING:
+    from formats.avro.schema import AvroSchema
+
+Resolve = Callable[[Path], Path]
+"""A path, seen from the spec file."""
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadSerdes:
+    """What a payload is and what it becomes: frozen, and carried to executors."""
+
+    source: Serde
+    target: Serde
+    identity: str
+    """The schemas that the spec names by file or id, as text: part of a migration's identity."""
+
+
+def load_serdes(section: SerdeChangeSection, part: Part, resolve: Resolve) -> PayloadSerdes:
+    """Raises SpecError for a file that is no schema, RegistryError."""
+    old, new = section.source, section.target
+    source = _old_avro(old, part, resolve) if old.serde == "avro" else _plain(old.serde, old.endian)
+    target = _new_avro(new, part, resolve) if new.serde == "avro" else _plain(new.serde, new.endian)
+    # Ids are never given to another schema, and a subject may get a version while a migration runs.
+    is_growing = old.subject is not None
+    texts = {"from": {} if is_growing else _texts(source), "to": _texts(target)}
+    return PayloadSerdes(source, target, json.dumps(texts))
+
+
+def _plain(name: str, endian: str | None) -> Serde:
+    if name in ("int32", "int64", "double"):
+        return NumberSerde(cast("NumberName", name), "little" if endian == "little" else "big")
+    serdes: tuple[Serde, ...] = (BYTES, StringSerde(), UuidSerde(), JsonSerde())
+    return next(serde for serde in serdes if serde.name == name)
+
+
+def _old_avro(section: OldSerdeSection, part: Part, resolve: Resolve) -> Serde:
+    assert section.frame is not None
+    if section.avro_schema is not None:
+        return _avro([(None, _of_file(resolve(section.avro_schema)))], section.frame, part)
+    if section.registry is None:
+        files = ((schema_id, _of_file(resolve(path))) for schema_id, path in section.schemas.items())
+        return _avro(files, section.frame, part)
+    registry = SchemaRegistry.at(section.registry)
+    if section.subject is not None:
+        found = registry.of_subject(section.subject)
+        return _avro(_named_by_frame(found, section.frame, section.subject), section.frame, part)
+    named = ((None if section.frame == "none" else name, _registered(registry, name)) for name in section.ids)
+    return _avro(named, section.frame, part)
+
+
+def _new_avro(section: NewSerdeSection, part: Part, resolve: Resolve) -> Serde:
+    assert section.frame is not None
+    name: SchemaId = section.id if section.id is not None else section.guid
+    if section.avro_schema is not None:
+        schema = _of_file(resolve(section.avro_schema))
+    else:
+        assert section.registry is not None
+        assert name is not None
+        schema = _registered(SchemaRegistry.at(section.registry), name)
+    return _avro([(None if section.frame == "none" else name, schema)], section.frame, part)
+
+
+def _avro(schemas: Iterable[tuple[SchemaId, AvroSchema]], frame: Frame, part: Part) -> Serde:
+    from formats.serdes.avro_serde import AvroSerde
+
+    return AvroSerde(tuple(dict(schemas).items()), frame, part)  # two versions of a subject may be one schema
+
+
+def _named_by_frame(
+    found: Iterable[RegisteredSchema], frame: Frame, subject: str
+) -> Iterable[tuple[SchemaId, AvroSchema]]:
+    """By id, and in a `header` frame by GUID too: where a record has no such header, its payload has a prefix."""
+    for registered in found:
+        schema = _parsed(registered.text, f"schema {registered.id} of subject {subject!r}")
+        if registered.id is not None:
+            yield registered.id, schema
+        if frame == "header":
+            if registered.guid is None:
+                raise RegistryError(
+                    f"the Schema Registry tells no GUID for schema {registered.id} of subject {subject!r}",
+                    hint='name the files in `schemas`, by GUID: schemas = {"<guid>" = "v1.avsc"}',
+                )
+            yield registered.guid, schema
+
+
+def _registered(registry: SchemaRegistry, name: int | UUID) -> AvroSchema:
+    found = registry.by_guid(name) if isinstance(name, UUID) else registry.by_id(name)
+    return _parsed(found.text, f"schema {name} of {registry.http.url}")
+
+
+def _of_file(path: Path) -> AvroSchema:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SpecError(f"cannot read the schema {path}: {error.strerror}", hint="check the path") from error
+    except UnicodeDecodeError as error:
+        raise SpecError(f"the schema {path} is not UTF-8 text", hint="name an Avro schema, a file of JSON") from error
+    return _parsed(text, f"the schema {path}")
+
+
+def _parsed(text: str, what: str) -> AvroSchema:
+    from formats.avro.schema import AvroSchema
+
+    try:
+        return AvroSchema(text)
+    except SchemaError as error:
+        raise SpecError(f"{what} is not an Avro schema: {error}", hint="mend it, or name another") from error
+
+
+def _texts(serde: Serde) -> dict[str, str]:
+    """Spaces say nothing, and are not in them."""
+    schemas = getattr(serde, "schemas", ())
+    return {str(schema_id): json.dumps(json.loads(schema.text)) for schema_id, schema in schemas}

@@ -1,0 +1,151 @@
+"""GET requests to a Schema Registry: credentials from the environment, time limits, another try where that may help."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from email.message import Message
+from http.client import HTTPException
+from typing import IO, Any
+from urllib.error import HTTPError, URLError
+from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
+
+from migrate.errors import RegistryError
+
+USER_INFO = "STATEFERRY_REGISTRY_USER_INFO"
+"""`user:password`, or a key and its secret: HTTP basic authentication."""
+TOKEN = "STATEFERRY_REGISTRY_TOKEN"
+"""A bearer token."""
+
+ACCEPT = "application/vnd.schemaregistry.v1+json, application/vnd.schemaregistry+json, application/json"
+MAX_BYTES = 16 << 20
+BASE_HINT = "check the URL: it is the API's base, without /subjects or /schemas"
+_WORTH_ANOTHER_TRY = frozenset({408, 429, 500, 502, 503, 504})
+
+
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """How patient to be."""
+
+    count: int = 4
+    timeout_s: float = 10
+    pause_s: float = 0.5
+    """Before the second try; then doubled each time."""
+
+
+PATIENT = Tries()
+
+
+@dataclass(frozen=True, slots=True)
+class NotFoundAnswer:
+    """The registry does not have it; `code` is its own number for what is missing."""
+
+    code: int | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryHttp:
+    """Reads below one base URL. Nothing that it prints or raises holds a credential."""
+
+    url: str
+    authorization: str | None = field(default=None, repr=False)
+    tries: Tries = PATIENT
+
+    def get(self, path: str) -> Any:  # noqa: ANN401 - JSON
+        """The answer's JSON, or NotFoundAnswer for 404. Raises RegistryError."""
+        for number in range(self.tries.count):
+            if number:
+                time.sleep(self.tries.pause_s * 2 ** (number - 1))
+            try:
+                return self._answer(path)
+            except HTTPError as error:
+                with error:
+                    if error.code == 404:
+                        return _not_found(error)
+                    if error.code not in _WORTH_ANOTHER_TRY:
+                        raise self._refusal(path, error) from None
+                    trouble = f"HTTP {error.code}"
+            except (URLError, HTTPException, OSError) as error:
+                trouble = _in_words(error)
+        raise RegistryError(
+            f"the Schema Registry {self.url} does not answer {path}: {trouble}, {self.tries.count} times",
+            hint="check that it runs and can be reached from here, then run the command again",
+        )
+
+    def _answer(self, path: str) -> Any:  # noqa: ANN401
+        # Confluent Cloud leaves out guid and schemaType unless the client says that it does not mind new keys.
+        headers = {"Accept": ACCEPT, "Confluent-Accept-Unknown-Properties": "true"}
+        if self.authorization is not None:
+            headers["Authorization"] = self.authorization
+        with _opener().open(Request(self.url + path, headers=headers), timeout=self.tries.timeout_s) as response:
+            content = response.read(MAX_BYTES)
+        try:
+            return json.loads(content)  # an answer that was cut off at MAX_BYTES is no JSON
+        except ValueError as error:
+            message = f"{self.url}{path} does not answer as a Schema Registry does"
+            raise RegistryError(message, hint=BASE_HINT) from error
+
+    def _refusal(self, path: str, error: HTTPError) -> RegistryError:
+        if error.code in (401, 403):
+            how = "wants to know who asks" if self.authorization is None else "does not accept these credentials"
+            hint = f"set {USER_INFO} to user:password, or {TOKEN} to a bearer token, of someone who may read schemas"
+            return RegistryError(f"the Schema Registry {self.url} {how} (HTTP {error.code})", hint=hint)
+        if 300 <= error.code < 400:
+            return RegistryError(
+                f"{self.url}{path} leads elsewhere: {error.headers.get('Location')} (HTTP {error.code})",
+                hint="credentials are sent to the registry that the spec names and to no other: name the right URL",
+            )
+        return RegistryError(
+            f"the Schema Registry {self.url} refuses {path}: HTTP {error.code}, {_message(error)[1]}",
+            hint="check the URL and what the spec asks for",
+        )
+
+
+def authorization(environment: Mapping[str, str] = os.environ) -> str | None:
+    """The value of the Authorization header; None: nothing is set. Raises RegistryError for two ways at once."""
+    user_info, token = environment.get(USER_INFO), environment.get(TOKEN)
+    if user_info and token:
+        raise RegistryError(f"{USER_INFO} and {TOKEN} are both set", hint="unset the one that it does not want")
+    if token:
+        return f"Bearer {token}"
+    if user_info and ":" not in user_info:
+        raise RegistryError(f"{USER_INFO} has no colon", hint="set it to user:password, or to key:secret")
+    return "Basic " + base64.b64encode(user_info.encode()).decode() if user_info else None
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    """urllib would send the credentials along, to wherever it is told."""
+
+    def redirect_request(  # noqa: PLR0917 - urllib's
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
+    ) -> Request | None:
+        return None
+
+
+def _opener() -> OpenerDirector:
+    return build_opener(_NoRedirects())
+
+
+def _not_found(error: HTTPError) -> NotFoundAnswer:
+    return NotFoundAnswer(*_message(error))
+
+
+def _message(error: HTTPError) -> tuple[int | None, str]:
+    """The registry's own number and words, where the answer has them."""
+    try:
+        content = json.loads(error.read(MAX_BYTES))
+        return content["error_code"], str(content["message"])
+    except (ValueError, KeyError, TypeError, OSError, HTTPException):
+        return None, error.reason
+
+
+def _in_words(error: Exception) -> str:
+    reason = getattr(error, "reason", error)
+    if isinstance(reason, TimeoutError):
+        return "no answer in time"
+    return str(getattr(reason, "strerror", None) or reason or type(error).__name__)

@@ -1,0 +1,96 @@
+"""JSON: what is kept, what may change, what is refused."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from formats.errors import InvalidEntryError
+from formats.serdes.json_text import JsonSerde
+
+JSON = JsonSerde()
+_TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | _TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_TEXT, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(value=VALUES)
+def test_what_is_written_reads_back_the_same(value: object) -> None:
+    payload = JSON.encode(value)
+    assert JSON.decode(payload) == value
+    assert JSON.encode(JSON.decode(payload)) == payload
+
+
+@pytest.mark.parametrize(
+    ("payload", "written"),
+    [
+        ('{ "b" : 1,\n "a": [1, 2] }', '{"b":1,"a":[1,2]}'),
+        ('"us\\u00e9r"', '"usér"'),
+        ("1.0e1", "10.0"),
+        ("0.1000000000000000055511151231257827", "0.1"),
+        ("-0.0", "-0.0"),
+        ("12345678901234567890123456789", "12345678901234567890123456789"),
+        ('"\\/"', '"/"'),
+        ('"\\ud83d\\ude00"', '"😀"'),
+        ("null", "null"),
+    ],
+)
+def test_the_meaning_stays_where_the_bytes_change(payload: str, written: str) -> None:
+    assert JSON.encode(JSON.decode(payload.encode())) == written.encode()
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason"),
+    [
+        (b"", "not JSON: Expecting value at character 0"),
+        (b'{"a":1} x', "Extra data at character 8"),
+        (b'{"a":NaN}', "NaN is not JSON"),
+        (b"-Infinity", "-Infinity is not JSON"),
+        (b"1e999", "1e999 is more than a double can hold"),
+        (b'{"a":1,"b":2,"a":3}', "the key 'a' is in one object twice"),
+        (b'"\xff"', "JSON that is not UTF-8: invalid start byte at byte 1"),
+        (b"\xef\xbb\xbf1", "not JSON: .*BOM"),
+        (b"[" * 1_000_000, "nested too deep"),
+        (b"9" * 5000, "cannot be read|not JSON"),
+    ],
+)
+def test_what_is_not_json_is_a_reject(payload: bytes, reason: str) -> None:
+    assert sys.get_int_max_str_digits() < 5000
+    with pytest.raises(InvalidEntryError, match=reason):
+        JSON.decode(payload)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (float("nan"), "not JSON compliant"),
+        ([float("inf")], "not JSON compliant"),
+        ({1: "a"}, "a key of a JSON object is text, not int"),
+        ([{"a": {None: 1}}], "a key of a JSON object is text, not NoneType"),
+        (b"a", "bytes is not JSON serializable"),
+        ({"a": {1, 2}}, "set is not JSON serializable"),
+        ("\ud83d", "surrogates not allowed"),
+    ],
+)
+def test_what_json_cannot_hold_is_a_reject(value: object, reason: str) -> None:
+    with pytest.raises(InvalidEntryError, match=reason):
+        JSON.encode(value)
+
+
+def test_an_object_that_holds_itself_is_a_reject() -> None:
+    endless: list[object] = []
+    endless.append(endless)
+    with pytest.raises(InvalidEntryError, match="nested too deep"):
+        JSON.encode(endless)
+
+
+def test_half_a_surrogate_pair_cannot_be_written_again() -> None:
+    with pytest.raises(InvalidEntryError, match="surrogates not allowed"):
+        JSON.encode(JSON.decode(b'"\\ud83d"'))

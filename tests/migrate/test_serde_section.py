@@ -1,0 +1,166 @@
+"""`[conversion.key]` and `[conversion.value]`: what is understood, and how mistakes are named."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from migrate.errors import SpecError
+from migrate.functions import conversion_ref
+from migrate.identity import spec_identity
+from migrate.serde_section import SerdeChangeSection
+from migrate.spec import Spec, parse_spec
+
+GUID = "89791762-2336-4186-9674-299b90a802e2"
+NEW = 'to = {serde = "avro", frame = "confluent", id = 7, schema = "v2.avsc"}'
+OLD = 'from = {serde = "avro", frame = "confluent", schemas = {1 = "v1.avsc"}}'
+HEAD = """
+name = "orders"
+work_dir = "work"
+[source]
+format = "kafka-streams.key-value"
+path = "state"
+[target]
+format = "kafka-streams.key-value"
+[conversion.value]
+"""
+
+
+def _spec(text: str) -> Spec:
+    return parse_spec(tomllib.loads(HEAD + text), base_dir=Path("/tmp"))
+
+
+def _section(text: str) -> SerdeChangeSection:
+    section = _spec(text).conversion.value
+    assert section is not None
+    return section
+
+
+def _mistake(text: str) -> str:
+    with pytest.raises(SpecError) as caught:
+        _spec(text)
+    assert caught.value.hint
+    return caught.value.message
+
+
+def test_files_by_id() -> None:
+    section = _section(
+        'from = {serde = "avro", frame = "confluent", schemas = {1 = "v1.avsc", 4 = "v1b.avsc"}}\n' + NEW,
+    )
+    assert section.source.schemas == {1: Path("v1.avsc"), 4: Path("v1b.avsc")}
+    assert (section.target.id, section.target.avro_schema) == (7, Path("v2.avsc"))
+
+
+def test_files_by_guid() -> None:
+    section = _section(
+        f'from = {{serde = "avro", frame = "header", schemas = {{"{GUID}" = "v1.avsc", 3 = "v0.avsc"}}}}\n'
+        f'to = {{serde = "avro", frame = "header", guid = "{GUID.upper()}", schema = "v2.avsc"}}'
+    )
+    assert set(section.source.schemas) == {UUID(GUID), 3}
+    assert section.target.guid == UUID(GUID)
+
+
+def test_numbers_and_their_byte_order() -> None:
+    section = _section('from = {serde = "int64", endian = "little"}\nto = {serde = "int64"}')
+    assert (section.source.endian, section.target.endian) == ("little", None)
+
+
+@pytest.mark.parametrize(
+    "old",
+    [
+        'from = {serde = "avro", frame = "confluent", registry = "http://r:8081", subject = "orders-value"}',
+        'from = {serde = "avro", frame = "confluent", registry = "https://r/api", ids = [1, 4]}',
+        f'from = {{serde = "avro", frame = "header", registry = "http://r", ids = [1, "{GUID}"]}}',
+        'from = {serde = "avro", frame = "none", registry = "http://r", ids = [1]}',
+        'from = {serde = "avro", frame = "none", schema = "v1.avsc"}',
+        'from = {serde = "json"}',
+    ],
+)
+@pytest.mark.parametrize(
+    "new",
+    [
+        NEW,
+        'to = {serde = "avro", frame = "confluent", id = 7, registry = "http://r"}',
+        f'to = {{serde = "avro", frame = "header", guid = "{GUID}", registry = "http://r"}}',
+        'to = {serde = "avro", frame = "none", schema = "v2.avsc"}',
+        'to = {serde = "avro", frame = "none", registry = "http://r", id = 7}',
+        f'to = {{serde = "avro", frame = "none", registry = "http://r", guid = "{GUID}"}}',
+        'to = {serde = "uuid"}',
+    ],
+)
+def test_every_way_to_name_a_schema(old: str, new: str) -> None:
+    assert _section(f"{old}\n{new}").target.serde in ("avro", "uuid")
+
+
+def _from(options: str) -> str:
+    return f"from = {{{options}}}\n{NEW}"
+
+
+def _to(options: str) -> str:
+    return f"{OLD}\nto = {{{options}}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (OLD, "'conversion.value.to' is missing"),
+        (_from('serde = "int46"'), "conversion.value.from: unknown serde 'int46': did you mean 'int64'?"),
+        (_from('serde = "protobuf"'), "unknown serde 'protobuf': known: bytes, string,"),
+        (_from('sredle = "json"'), "unknown key 'conversion.value.from.sredle': did you mean 'serde'?"),
+        (_from('serde = "avro", frame = "none", schem = "a"'), "from.schem': did you mean 'schema'?"),
+        (_from('serde = "avro", frame = "none", avro_schema = "a"'), "from.avro_schema': did you mean 'schema'?"),
+        (_from('serde = "avro", id = 5'), "unknown key 'conversion.value.from.id': did you mean 'ids'?"),
+        (f"form = 1\n{OLD}\n{NEW}", "unknown key 'conversion.value.form': did you mean 'from'?"),
+        (_from('serde = "int64", endian = "bg"'), "conversion.value.from.endian: should be 'big' or 'little'"),
+        (_from('serde = "json", endian = "big"'), "the serde 'json' has no option `endian`"),
+        (_from('serde = "int64", schema = "a"'), "the serde 'int64' has no option `schema`"),
+        (_from('serde = "avro", schema = "a"'), "conversion.value.from: avro needs a `frame`"),
+        (_from('serde = "avro", frame = "confluent"'), "give one of `schemas`, `subject` or `ids`"),
+        (_from('serde = "avro", frame = "confluent", schema = "a"'), "give one of `schemas`, `subject` or `ids`"),
+        (_from('serde = "avro", frame = "none", schemas = {1 = "a"}'), "give one of `schema` or `ids`"),
+        (_from('serde = "avro", frame = "none", schema = "a", registry = "http://r"'), "go with `registry`"),
+        (_from('serde = "avro", frame = "confluent", subject = "s"'), "go with `registry`"),
+        (_from('serde = "avro", frame = "none", registry = "http://r", ids = [1, 2]'), "give one id"),
+        (_from(f'serde = "avro", frame = "confluent", schemas = {{"{GUID}" = "a"}}'), "GUIDs go with frame"),
+        (_from('serde = "avro", frame = "confluent", schemas = {a = "v"}'), "should be a schema's id, like 7, or its"),
+        (_from('serde = "avro", frame = "confluent", schemas = {2147483648 = "v"}'), "should be a schema's id, like 7"),
+        (_from('serde = "avro", frame = "confluent", registry = "r:8081", ids = [1]'), "is a URL, like http"),
+        (_from('serde = "avro", frame = "confluent", registry = "http://u:p@r", ids = [1]'), "holds a password"),
+        (_from('serde = "avro", frame = "framed"'), "should be 'none', 'confluent' or 'header', is 'framed'"),
+        (_to('serde = "avro", frame = "confluent", id = 7'), "give `schema`, a file, or `registry`"),
+        (_to('serde = "avro", frame = "confluent", schema = "a"'), "needs the new schema's `id`, and no `guid`"),
+        (_to(f'serde = "avro", frame = "confluent", schema = "a", guid = "{GUID}"'), "needs the new schema's `id`"),
+        (_to('serde = "avro", frame = "header", schema = "a", id = 7'), "needs the new schema's `guid`, and no `id`"),
+        (_to('serde = "avro", frame = "header", schema = "a", guid = "7"'), "to.guid: should be a GUID, like"),
+        (_to('serde = "avro", frame = "none", schema = "a", id = 7'), "nothing of it is written"),
+        (_to('serde = "avro", frame = "none", registry = "http://r"'), "goes with `registry`"),
+        (
+            _to(f'serde = "avro", frame = "none", registry = "http://r", id = 7, guid = "{GUID}"'),
+            "give `id` or `guid`, not both",
+        ),
+        (_to('serde = "avro", frame = "confluent", schema = "a", id = "7"'), "conversion.value.to.id: should be"),
+        (_to('serde = "avro", frame = "confluent", schema = "a", id = -1'), "conversion.value.to.id: should be"),
+        (f'from = "json"\n{NEW}', "conversion.value.from: should be a section, with keys of its own"),
+    ],
+)
+def test_mistakes_are_told_in_words(text: str, message: str) -> None:
+    assert message in _mistake(text)
+
+
+def test_a_password_is_not_printed() -> None:
+    text = _from('serde = "avro", frame = "confluent", registry = "http://user:s3cret@r", ids = [1]')
+    assert "s3cret" not in _mistake(text)
+
+
+def test_migrations_that_were_begun_without_them_stay_what_they_are() -> None:
+    def identity(text: str) -> str:
+        content = tomllib.loads(HEAD.replace("[conversion.value]", text))
+        spec = parse_spec(content, base_dir=Path("/tmp"))
+        return spec_identity(spec, conversion_ref(spec))["[conversion]"]
+
+    assert identity("") == "19270184ba4556f9785e0d231d33d36f"
+    serdes = 'from = {serde = "json"}\nto = {serde = "json"}'
+    assert len({identity(""), identity(f"[conversion.value]\n{serdes}"), identity(f"[conversion.key]\n{serdes}")}) == 3
