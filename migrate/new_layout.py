@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from migrate.errors import RefusedError, SpecError
+from migrate.errors import RefusedError
 from migrate.inputs import newest_time
 from migrate.plan_model import DatabasePlan, Input
 from migrate.segments import NewSegment, Retention, Segment, as_they_are, re_segmented
@@ -78,11 +78,6 @@ def _retentions(spec: Spec) -> tuple[Retention | None, Retention | None]:
     """(the old store's, the new one's); what [target] does not say is as it was."""
     old = _retention(source_system(spec), spec.source)
     new = _retention(target_system(spec), spec.target)
-    if old is None and new is not None:
-        raise SpecError(
-            "[target] tells the retention of the new store, and nothing tells that of the old one",
-            hint="[source] retention_ms (and segment_ms, where the application sets it) say how the segments were made",
-        )
     return old, new
 
 

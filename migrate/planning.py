@@ -11,11 +11,13 @@ from pathlib import Path
 from formats import Conversion, EntryError, Format
 from migrate.chunking import cut
 from migrate.errors import RefusedError
+from migrate.functions import ConversionRef
 from migrate.identity import migration_id
 from migrate.inputs import inputs_of, open_inputs
 from migrate.keyrange import show_key
 from migrate.new_layout import new_partition, new_segments, segments_of
 from migrate.plan_model import Chunk, DatabasePlan, Input, Lane, Plan
+from migrate.remarks import spec_warnings
 from migrate.sampling import SampleSize, read_sample
 from migrate.snapshots import snapshot_directories
 from migrate.source import Source, lanes
@@ -144,6 +146,7 @@ def make_plan(
     databases: tuple[DatabasePlan, ...],
     *,
     conversion: Conversion,
+    ref: ConversionRef,
     revision: int,
 ) -> Plan:
     """Cut the snapshot into chunks, and try the conversion on a sample of each RocksDB directory."""
@@ -162,7 +165,7 @@ def make_plan(
         chunk_size=spec.run.chunk_size,
         program=None if program is None else str(program),
         program_fingerprint=None if program is None else program.fingerprint,
-        warnings=tuple(source.warnings()),
+        warnings=(*source.warnings(), *spec_warnings(spec, ref)),
         store_partitions=source.partitions,
         databases=databases,
         chunks=tuple(chunks),

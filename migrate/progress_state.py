@@ -127,6 +127,8 @@ def totals_of(receipts: list[Receipt]) -> Totals:
         records_in=sum(receipt.records_in for receipt in receipts),
         records_out=sum(receipt.records_out for receipt in receipts),
         dropped=sum(receipt.dropped for receipt in receipts),
+        expired=sum(receipt.expired for receipt in receipts),
+        shadowed=sum(receipt.shadowed for receipt in receipts),
         rejected=sum(receipt.rejected for receipt in receipts),
         bytes_in=sum(receipt.bytes_in for receipt in receipts),
         bytes_out=sum(receipt.bytes_out for receipt in receipts),

@@ -46,7 +46,11 @@ class Totals(Value):
     records_in: int = 0
     records_out: int = 0
     dropped: int = 0
-    """By the function."""
+    """By the function; and the former values of a versioned store that becomes one of latest values."""
+    expired: int = 0
+    """Older than the new store's retention."""
+    shadowed: int = 0
+    """Left by an unfinished upgrade under keys that were written since; no part of `records_in`."""
     rejected: int = 0
     bytes_in: int = 0
     bytes_out: int = 0

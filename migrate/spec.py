@@ -164,6 +164,21 @@ class Spec(_Section):
         """`path`, seen from the spec file."""
         return (self.base_dir / path.expanduser()).resolve()
 
+    def _check_retentions(self) -> None:
+        for name, section in (("source", self.source), ("target", self.target)):
+            told = [key for key in ("retention_ms", "segment_ms") if getattr(section, key) is not None]
+            if told and not (self.source_format.is_segmented and self.source.store_names):
+                raise ValueError(
+                    f"[{name}] {told[0]}: only windowed and session stores, by name, have segments by time"
+                )
+            if told == ["segment_ms"]:
+                raise ValueError(f"[{name}] segment_ms says nothing without retention_ms")
+        if self.target.retention_ms is not None and self.source.retention_ms is None:
+            raise ValueError(
+                "[target] retention_ms needs [source] retention_ms (and segment_ms, where the application sets it): "
+                "they tell how the old store's segments were made"
+            )
+
     @model_validator(mode="after")
     def _a_snapshot_is_cut_over(self) -> Spec:
         if self.run.source == "snapshot" and self.target.path is not None:
@@ -180,6 +195,7 @@ class Spec(_Section):
                 get_format(format_id)
             except UnknownFormatError as error:
                 raise ValueError(f"[{section}] {error}") from error
+        self._check_retentions()
         if self.target.version is not None:
             owner_versions(self.target.format, self.target.version)
         return self

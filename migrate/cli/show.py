@@ -111,7 +111,9 @@ def _ids(migration_id: str | None, more: str, output: Output) -> dict[str, str]:
 
 def facts_of_totals(totals: Totals) -> dict[str, str]:
     """Records and bytes."""
-    left_out = [f"{totals.dropped:,} dropped by the function"] if totals.dropped else []
+    left_out = [f"{totals.dropped:,} dropped"] if totals.dropped else []
+    left_out += [f"{totals.expired:,} older than the new retention"] if totals.expired else []
+    left_out += [f"{totals.shadowed:,} of an unfinished upgrade, written since"] if totals.shadowed else []
     left_out += [f"{totals.rejected:,} rejected"] if totals.rejected else []
     records = f"{totals.records_in:,} read, {totals.records_out:,} written"
     return {

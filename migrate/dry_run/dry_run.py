@@ -26,6 +26,7 @@ from migrate.plan_model import DatabasePlan
 from migrate.planning import plan_databases
 from migrate.preflight import bytes_to_copy, changelog_note, space_needed
 from migrate.progress_state import acceptable, committed_receipts, pending_chunks
+from migrate.remarks import spec_warnings
 from migrate.snapshots import has_snapshot
 from migrate.spark_checks import not_run
 from migrate.spec import Spec
@@ -200,7 +201,8 @@ class _DryRun:
 
     def _warnings(self) -> tuple[str, ...]:
         try:
-            return tuple(self._look_again(self._ground.source.warnings))
+            found = self._look_again(self._ground.source.warnings)
+            return (*found, *spec_warnings(self._context.spec, self._context.ref))
         except (MigrationError, OSError):
             return ()
 

@@ -41,6 +41,7 @@ def prepare(context: Context, ground: Ground, ledger: Ledger) -> Plan:
         ground.identity,
         ground.databases,
         conversion=context.conversion,
+        ref=context.ref,
         revision=1 + (stored.revision if stored else 0),
     )
     store_plan(context.home, plan)

@@ -33,13 +33,13 @@ ORDERS = 'subject = "orders-value"'
 TO_FILE = 'to = {serde = "avro", frame = "confluent", id = 7, schema = "new.avsc"}'
 
 
-@pytest.fixture
 def decode_with(serde: Serde, payload: bytes, headers: Headers) -> object:
     assert isinstance(serde, HeaderSerde)
     decoded: object = serde.decode_with(payload, headers)
     return decoded
 
 
+@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "old.avsc").write_text(OLD)
     (tmp_path / "new.avsc").write_text(NEW)

@@ -1,0 +1,32 @@
+"""What an operator should know of a migration before it begins: defects of the owning system, and risks."""
+
+from __future__ import annotations
+
+from migrate.functions import ConversionRef
+from migrate.spec import Spec
+
+
+def spec_warnings(spec: Spec, ref: ConversionRef) -> list[str]:
+    """Each a sentence; none of it keeps a run from starting."""
+    source, target = spec.source_format, spec.target_format
+    found = []
+    if target.kind == "versioned":
+        found.append(
+            "Kafka Streams 3.9 to 4.3 finds former values only in segments of time that were written to since it "
+            "was started: they are in the new store, and reads as of a former time find them once something is written there"
+        )
+        if source.kind != "versioned":
+            found.append(
+                "the changelog topic of a versioned store needs min.compaction.lag.ms of its history retention: set it "
+                "before the application starts"
+            )
+    if source.is_segmented and spec.source.store_names and spec.source.retention_ms is None:
+        found.append(
+            "every segment keeps its records: the application must open the new store with the retention that the old "
+            "one has; give retention_ms in [source] and [target] to change it"
+        )
+    if ref.key is not None or ref.value is not None:
+        from migrate.payload_checks import payload_warnings  # brings the Avro parser
+
+        found += payload_warnings(ref.key, ref.value)
+    return found
