@@ -12,8 +12,8 @@ def spec_warnings(spec: Spec, ref: ConversionRef) -> list[str]:
     found = []
     if target.kind == "versioned":
         found.append(
-            "Kafka Streams 3.9 to 4.3 finds former values only in segments of time that were written to since it "
-            "was started: they are in the new store, and reads as of a former time find them once something is written there"
+            "Kafka Streams 3.9 to 4.3 finds former values only in segments of time that were written to since its "
+            "start: they are in the new store, and reads as of a former time find them once something is written there"
         )
         if source.kind != "versioned":
             found.append(
