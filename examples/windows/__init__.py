@@ -1,0 +1,1 @@
+"""A windowed store with Avro values, from one schema to the next."""
