@@ -10,7 +10,18 @@ from typing import Any
 
 import pytest
 
-from formats import FORMATS, Format, StateRecord, TruncatedEntryError, get_format
+from formats import (
+    FORMATS,
+    Format,
+    Headers,
+    History,
+    StateRecord,
+    TruncatedEntryError,
+    Version,
+    Window,
+    get_format,
+)
+from formats.layout import HEADERS
 from tests.support import FIXTURE, KEY_VALUE, TIMESTAMPED, fixture_records, read_families
 
 VECTORS = Path(__file__).parent / "vectors"
@@ -32,8 +43,30 @@ def _vector(format_id: str, content: dict[str, Any]) -> Vector:
     return Vector(
         format_id,
         (bytes.fromhex(stored["key"]), bytes.fromhex(stored["value"])),
-        StateRecord(bytes.fromhex(record["key"]), bytes.fromhex(record["value"]), record["timestamp_ms"]),
+        _record(record),
     )
+
+
+def _record(content: dict[str, Any]) -> StateRecord:
+    """What a format does not carry is left out."""
+    headers, window, history = content.get("headers"), content.get("window"), content.get("history")
+    return StateRecord(
+        bytes.fromhex(content["key"]),
+        _bytes(content["value"]),
+        content["timestamp_ms"],
+        headers=None if headers is None else Headers.of((name, _bytes(value)) for name, value in headers),
+        window=None if window is None else Window(**window),
+        history=None if history is None else _history(history),
+    )
+
+
+def _history(content: dict[str, Any]) -> History:
+    versions = tuple(Version(each["valid_from_ms"], _bytes(each["value"])) for each in content["versions"])
+    return History(content["segment"], content["valid_to_ms"], versions)
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else bytes.fromhex(text)
 
 
 def _vectors() -> list[Any]:
@@ -90,7 +123,22 @@ def test_a_timestamped_value_cut_within_its_timestamp_is_truncated(size: int) ->
 @pytest.mark.parametrize("known", FORMATS, ids=lambda known: known.id)
 def test_the_declared_fields_say_how_short_a_value_may_be(known: Format) -> None:
     shortest = sum(field.size or 0 for field in known.value_layout.fields)
-    assert known.decode(b"k", bytes(shortest)).value == b""
+    shortest += HEADERS in known.carries  # their size takes a byte at least
+    key = _stored_keys(known)[-1]  # of a versioned store, that of the latest value
+    assert known.decode(key, bytes(shortest)).value == b""
     if shortest:
         with pytest.raises(TruncatedEntryError):
-            known.decode(b"k", bytes(shortest - 1))
+            known.decode(key, bytes(shortest - 1))
+
+
+@pytest.mark.parametrize("known", FORMATS, ids=lambda known: known.id)
+def test_a_key_cut_within_its_fixed_part_is_truncated(known: Format) -> None:
+    fixed = 8 if known.kind == "versioned" else sum(field.size or 0 for field in known.key_schema.fields)
+    if fixed:
+        with pytest.raises(TruncatedEntryError):
+            known.decode(bytes(fixed - 1), bytes(32))
+
+
+def _stored_keys(known: Format) -> list[bytes]:
+    content = json.loads((VECTORS / f"{known.id}.json").read_text(encoding="utf-8"))
+    return sorted(bytes.fromhex(vector["stored"]["key"]) for vector in content["vectors"])

@@ -16,13 +16,39 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.kafka_streams.events import Event, held_after, random_events, write_events, write_expected
+from tests.live.kafka_streams.events import (
+    Event,
+    random_events,
+    read_expected,
+    touching_events,
+    write_events,
+    write_expected,
+)
+from tests.live.kafka_streams.kinds import (
+    HEADERS_VERSIONS,
+    KEY_VALUE,
+    RETENTION_MS,
+    TIMESTAMPED_KEY_VALUE,
+    VERSIONS,
+)
+from tests.live.kafka_streams.model import rows_after, rows_as
 
-KEY_VALUE = "key-value"
-TIMESTAMPED_KEY_VALUE = "timestamped-key-value"
-
-# Kafka Streams release: the Jackson release it brings, which the program is compiled against.
-VERSIONS: Mapping[str, str] = {"3.9.1": "2.16.2", "4.0.1": "2.16.2", "4.3.1": "2.21.2"}
+__all__ = [
+    "KEY_VALUE",
+    "TIMESTAMPED_KEY_VALUE",
+    "VERSIONS",
+    "ProgramError",
+    "StoreVerdict",
+    "Verdict",
+    "classpath",
+    "make_half_upgraded",
+    "make_state",
+    "make_state_of",
+    "open_state",
+    "require_live",
+    "run_program",
+    "write_more",
+]
 
 _HERE = Path(__file__).parent
 _JVM_FLAGS = (
@@ -93,34 +119,75 @@ def make_state(
     records: int,
     seed: int,
     other_stores: Mapping[str, str] | None = None,
+    retention_ms: int = RETENTION_MS,
 ) -> Path:
     """Make `<state.dir>/<application.id>` with random records; return the directory of what it must hold.
 
-    The other stores (name to kind) lie in the same tasks, with records of their own.
+    The other stores (name to kind) lie in the same tasks, with records of their own. The retention is that of all
+    windowed, session and versioned stores.
     """
     kinds = {store: kind, **(other_stores or {})}
     names = [f"0_{number}" for number in range(tasks)]
-    events = {task: {name: random_events(records, seed=f"{seed}/{task}/{name}") for name in kinds} for task in names}
-    return make_state_of(version, app_dir, kinds=kinds, events=events)
+    events = {
+        task: {
+            name: random_events(kinds[name], records, seed=f"{seed}/{task}/{name}", retention_ms=retention_ms)
+            for name in kinds
+        }
+        for task in names
+    }
+    return make_state_of(version, app_dir, kinds=kinds, events=events, retention_ms=retention_ms)
 
 
 def make_state_of(
-    version: str, app_dir: Path, *, kinds: Mapping[str, str], events: Mapping[str, Mapping[str, list[Event]]]
+    version: str,
+    app_dir: Path,
+    *,
+    kinds: Mapping[str, str],
+    events: Mapping[str, Mapping[str, list[Event]]],
+    retention_ms: int = RETENTION_MS,
 ) -> Path:
     """Make a state directory from given events by task and store; return the directory of what it must hold."""
     if app_dir.exists():
         raise FileExistsError(f"{app_dir} exists already")
     app_dir.parent.mkdir(parents=True, exist_ok=True)
     expected = app_dir.with_name(app_dir.name + ".expected")
-    with tempfile.TemporaryDirectory() as scratch:
-        for task, stores in events.items():
-            for store, store_events in stores.items():
-                file = Path(task) / f"{store}.jsonl.gz"
-                write_events(Path(scratch) / file, store_events)
-                held = held_after(store_events, timestamped=kinds[store] == TIMESTAMPED_KEY_VALUE)
-                write_expected(expected / file, held)
-        _run(version, "make", _options(app_dir, kinds, list(events)) | {"--events": scratch})
+    for task, stores in events.items():
+        for store, store_events in stores.items():
+            rows = rows_after(kinds[store], store_events, retention_ms=retention_ms)
+            write_expected(expected / _file(task, store), rows)
+    write_more(version, app_dir, kinds=kinds, events=events, retention_ms=retention_ms)
     return expected
+
+
+def make_half_upgraded(
+    version: str,
+    app_dir: Path,
+    *,
+    store: str,
+    old_kind: str,
+    kind: str,
+    tasks: int,
+    records: int,
+    seed: int,
+    retention_ms: int = RETENTION_MS,
+) -> Path:
+    """Make a store of an old kind, open it as a newer one, and write and read only some of its keys.
+
+    So Kafka Streams' own upgrade, which moves a key when it is read or written, is left half done. Returns the
+    directory of what the store must hold as the newer kind.
+    """
+    old = make_state(
+        version, app_dir, store=store, kind=old_kind, tasks=tasks, records=records, seed=seed, retention_ms=retention_ms
+    )
+    kinds = {store: kind}
+    events: dict[str, dict[str, list[Event]]] = {}
+    for task in sorted(path.name for path in old.iterdir()):
+        rows = rows_as(kind, read_expected(old / _file(task, store)))
+        touched = touching_events(rows, seed=f"{seed}/{task}/touch")
+        events[task] = {store: touched}
+        write_expected(old / _file(task, store), rows_after(kind, touched, retention_ms=retention_ms, before=rows))
+    write_more(version, app_dir, kinds=kinds, events=events, retention_ms=retention_ms)
+    return old
 
 
 def open_state(
@@ -134,22 +201,29 @@ def open_state(
     other_stores: Mapping[str, str] | None = None,
     exactly_once: bool = False,
     in_place: bool = False,
+    retention_ms: int | None = None,
 ) -> Verdict:
     """Open a copy of a state directory with Kafka Streams, or `in_place` itself, and compare it with what it must hold.
 
-    Writes to it, reopens it and compares again. `timestamp` is that of expected records without one.
+    Writes to it, reopens it and compares again. `timestamp` is that of expected records without one (-1 if not given).
+    A kind other than the store was made as says what it was migrated to; a retention, that it was changed to this one.
     """
     tasks = sorted(path.name for path in expected.iterdir())
+    kinds = {store: kind, **(other_stores or {})}
     with tempfile.TemporaryDirectory() as scratch:
+        wanted = Path(scratch) / "expected"
+        for task in tasks:
+            for name, held in kinds.items():
+                rows = read_expected(expected / _file(task, name))
+                as_held = rows_as(held, rows, timestamp=timestamp, retention_ms=retention_ms)
+                write_expected(wanted / _file(task, name), as_held)
         copy = app_dir if in_place else Path(scratch) / app_dir.name
         if not in_place:
             shutil.copytree(app_dir, copy, symlinks=True)
-        options = _options(copy, {store: kind, **(other_stores or {})}, tasks) | {"--expected": str(expected)}
-        if timestamp is not None:
-            options["--timestamp"] = str(timestamp)
+        options = _options(copy, kinds, tasks, retention_ms or RETENTION_MS) | {"--expected": str(wanted)}
         if exactly_once:
             options["--exactly-once"] = "yes"
-        return _verdict(_run(version, "open", options))
+        return _verdict(run_program(version, "open", options))
 
 
 def classpath(version: str) -> str:
@@ -170,6 +244,8 @@ def _build(version: str, built: Path, *, repository: Path) -> None:
         command = ["mvn", "--quiet", "--batch-mode", "--file", str(_HERE / "pom.xml")]
         command += [f"-Dmaven.repo.local={repository}", f"-Dbuild.dir={target}"]
         command += [f"-Dkafka.version={version}", f"-Djackson.version={VERSIONS[version]}"]
+        if version not in HEADERS_VERSIONS:
+            command.append("-Dexcluded.sources=**/Headers*.java")
         command += ["compile", "dependency:build-classpath", f"-Dmdep.outputFile={target / 'classpath'}"]
         # What Maven has fetched before is enough without a network; ask for it only if it is not.
         attempts = [[*command, "--offline"], command] if repository.exists() else [command]
@@ -183,7 +259,8 @@ def _build(version: str, built: Path, *, repository: Path) -> None:
         raise ProgramError(f"build against Kafka Streams {version} failed:\n{result.stdout}{result.stderr}")
 
 
-def _run(version: str, command: str, options: Mapping[str, str]) -> str:
+def run_program(version: str, command: str, options: Mapping[str, str]) -> str:
+    """Run the program, built against a release of Kafka Streams; return what it prints."""
     arguments = [word for option in options.items() for word in option]
     java = ["java", *_JVM_FLAGS, "-cp", classpath(version), "stateferry.live.Main", command, *arguments]
     result = subprocess.run(java, capture_output=True, text=True, timeout=_RUN_TIMEOUT_SECONDS, check=False)
@@ -192,8 +269,28 @@ def _run(version: str, command: str, options: Mapping[str, str]) -> str:
     return result.stdout
 
 
-def _options(app_dir: Path, kinds: Mapping[str, str], tasks: list[str]) -> dict[str, str]:
-    stores = ",".join(f"{name}={kind}" for name, kind in kinds.items())
+def write_more(
+    version: str,
+    app_dir: Path,
+    *,
+    kinds: Mapping[str, str],
+    events: Mapping[str, Mapping[str, list[Event]]],
+    retention_ms: int = RETENTION_MS,
+) -> None:
+    """Open a state directory, or make one, and apply events by task and store."""
+    with tempfile.TemporaryDirectory() as scratch:
+        for task, stores in events.items():
+            for store, store_events in stores.items():
+                write_events(Path(scratch) / _file(task, store), store_events)
+        run_program(version, "make", _options(app_dir, kinds, list(events), retention_ms) | {"--events": scratch})
+
+
+def _file(task: str, store: str) -> Path:
+    return Path(task) / f"{store}.jsonl.gz"
+
+
+def _options(app_dir: Path, kinds: Mapping[str, str], tasks: list[str], retention_ms: int) -> dict[str, str]:
+    stores = ",".join(f"{name}={kind}:{retention_ms}" for name, kind in kinds.items())
     return {"--app-dir": str(app_dir.resolve()), "--stores": stores, "--tasks": ",".join(tasks)}
 
 

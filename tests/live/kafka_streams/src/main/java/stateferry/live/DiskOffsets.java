@@ -6,6 +6,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -30,9 +31,34 @@ record DiskOffsets(String source, Long offset) {
         if (checkpointed != null) {
             return new DiskOffsets("checkpoint", checkpointed);
         }
-        final Path database = taskDirectory.resolve("rocksdb").resolve(store);
-        final Long committed = Files.exists(database.resolve("CURRENT")) ? committed(database, changelog) : null;
+        Long committed = null;
+        for (final Path database : databases(taskDirectory, store)) {
+            committed = committed == null ? committed(database, changelog) : committed;
+        }
         return new DiskOffsets(committed == null ? "none" : FAMILY, committed);
+    }
+
+    /** Whether the task directory has the store at all. */
+    static boolean isThere(final Path taskDirectory, final String store) {
+        return Files.isDirectory(taskDirectory.resolve("rocksdb").resolve(store))
+            || Files.isDirectory(taskDirectory.resolve(store));
+    }
+
+    /** The store's one database, or those of its segments, the newest first. */
+    private static List<Path> databases(final Path taskDirectory, final String store) throws IOException {
+        final Path single = taskDirectory.resolve("rocksdb").resolve(store);
+        if (!Files.isDirectory(taskDirectory.resolve(store))) {
+            return Files.exists(single.resolve("CURRENT")) ? List.of(single) : List.of();
+        }
+        try (var segments = Files.list(taskDirectory.resolve(store))) {
+            return segments.filter(segment -> Files.exists(segment.resolve("CURRENT")))
+                .sorted(Comparator.comparingLong(DiskOffsets::start).reversed()).toList();
+        }
+    }
+
+    private static long start(final Path segment) {
+        final String name = segment.getFileName().toString();
+        return Long.parseLong(name.substring(name.lastIndexOf('.') + 1));
     }
 
     private static Long committed(final Path database, final TopicPartition changelog) throws RocksDBException {

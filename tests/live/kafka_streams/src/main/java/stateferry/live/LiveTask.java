@@ -2,6 +2,7 @@ package stateferry.live;
 
 import java.io.IOException;
 import java.lang.reflect.Field;
+import java.lang.reflect.Method;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -34,6 +35,7 @@ import org.apache.kafka.streams.processor.api.ProcessorContext;
 import org.apache.kafka.streams.processor.api.Record;
 import org.apache.kafka.streams.processor.internals.StateDirectory;
 import org.apache.kafka.streams.processor.internals.StreamTask;
+import org.apache.kafka.streams.state.internals.AbstractRocksDBSegmentedBytesStore;
 import org.apache.kafka.streams.state.internals.RocksDBStore;
 import org.apache.kafka.streams.state.internals.WrappedStateStore;
 
@@ -49,38 +51,41 @@ final class LiveTask implements AutoCloseable {
 
     private final TopologyTestDriver driver;
     private final StreamTask task;
-    private final StateDirectory directory;
-    private final SortedMap<String, StoreKind> stores;
+    private final SortedMap<String, NamedStore> stores;
     private final Path appDirectory;
     private final int partition;
     private final Map<TopicPartition, Long> nextOffsets;
     private final Map<String, Long> inputOffsets = new HashMap<>();
+    private Event sent;
 
     LiveTask(
         final Path appDirectory,
         final int partition,
-        final SortedMap<String, StoreKind> stores,
+        final SortedMap<String, NamedStore> stores,
         final boolean exactlyOnce
     ) throws ReflectiveOperationException {
         this.stores = stores;
         this.partition = partition;
         this.appDirectory = appDirectory;
         field(TaskId.class, "partition").setInt(field(TopologyTestDriver.class, "TASK_ID").get(null), partition);
-        driver = new TopologyTestDriver(topology(stores), properties(appDirectory, exactlyOnce));
+        driver = new TopologyTestDriver(topology(), properties(appDirectory, exactlyOnce));
         task = (StreamTask) field(TopologyTestDriver.class, "task").get(driver);
-        directory = (StateDirectory) field(TopologyTestDriver.class, "stateDirectory").get(driver);
-        directory.initializeProcessId();
+        lock(driver);
         nextOffsets = Map.copyOf(task.stateManager().changelogOffsets());
         continueOffsets();
     }
 
-    /** Sends one record through the topology, to be put into the store; a null value deletes. */
-    void send(final String store, final byte[] key, final byte[] value, final long timestamp) {
+    /** Sends one record through the topology, to be applied to the store. */
+    void send(final String store, final Event event) {
         final String topic = store + INPUT;
+        final byte[] key = event.keyBytes().get();
+        final byte[] value = event.valueBytes();
         final long offset = inputOffsets.merge(topic, 1L, Long::sum) - 1;
         final ConsumerRecord<byte[], byte[]> record = new ConsumerRecord<>(
-            topic, partition, offset, timestamp, TimestampType.CREATE_TIME, key.length,
-            value == null ? ConsumerRecord.NULL_SIZE : value.length, key, value, new RecordHeaders(), Optional.empty());
+            topic, partition, offset, event.timestamp(), TimestampType.CREATE_TIME, key.length,
+            value == null ? ConsumerRecord.NULL_SIZE : value.length, key, value,
+            new RecordHeaders(event.headerList()), Optional.empty());
+        sent = event;
         task.addRecords(new TopicPartition(topic, 0), List.of(record));
         if (!task.process(System.currentTimeMillis())) {
             throw new IllegalStateException("the task did not process a record of " + topic);
@@ -91,8 +96,8 @@ final class LiveTask implements AutoCloseable {
         driver.advanceWallClockTime(Duration.ofMillis(1));
     }
 
-    StoreView<?> view(final String store) {
-        return stores.get(store).view(driver, store);
+    StateStore store(final String store) {
+        return driver.getAllStateStores().get(store);
     }
 
     static TopicPartition changelog(final Path appDirectory, final String store, final int partition) {
@@ -119,7 +124,23 @@ final class LiveTask implements AutoCloseable {
         while (inner instanceof WrappedStateStore<?, ?, ?> wrapper) {
             inner = wrapper.wrapped();
         }
-        final String accessor = field(RocksDBStore.class, "cfAccessor").get(inner).getClass().getSimpleName();
+        if (inner instanceof RocksDBStore) {
+            return isDual(inner);
+        }
+        if (inner instanceof AbstractRocksDBSegmentedBytesStore<?>) {
+            final Method segments = AbstractRocksDBSegmentedBytesStore.class.getDeclaredMethod("getSegments");
+            segments.setAccessible(true);
+            for (final Object segment : (List<?>) segments.invoke(inner)) {
+                if (isDual(segment)) {
+                    return true;
+                }
+            }
+        }
+        return false;
+    }
+
+    private static boolean isDual(final Object database) throws ReflectiveOperationException {
+        final String accessor = field(RocksDBStore.class, "cfAccessor").get(database).getClass().getSimpleName();
         return switch (accessor) {
             case "SingleColumnFamilyAccessor" -> false;
             case "DualColumnFamilyAccessor" -> true;
@@ -127,15 +148,26 @@ final class LiveTask implements AutoCloseable {
         };
     }
 
-    /** Closes the task by the driver's own close, which then wipes a directory that does not exist. */
+    /** Takes the lock of the application's directory, as an application does and the driver does not. */
+    static void lock(final TopologyTestDriver driver) throws ReflectiveOperationException {
+        ((StateDirectory) field(TopologyTestDriver.class, "stateDirectory").get(driver)).initializeProcessId();
+    }
+
     @Override
     public void close() throws ReflectiveOperationException, IOException {
+        close(driver, appDirectory);
+    }
+
+    /** Closes a task by the driver's own close, which then wipes a directory that does not exist. */
+    static void close(final TopologyTestDriver driver, final Path appDirectory)
+        throws ReflectiveOperationException, IOException {
+        final Field directory = field(TopologyTestDriver.class, "stateDirectory");
+        final StateDirectory real = (StateDirectory) directory.get(driver);
         final Path scratch = Files.createTempDirectory("nothing-to-wipe");
         final Properties properties = properties(scratch.resolve("absent").resolve(appDirectory.getFileName()), false);
-        final StateDirectory absent = new StateDirectory(new StreamsConfig(properties), Time.SYSTEM, false, false);
-        field(TopologyTestDriver.class, "stateDirectory").set(driver, absent);
+        directory.set(driver, new StateDirectory(new StreamsConfig(properties), Time.SYSTEM, false, false));
         driver.close();
-        directory.close();
+        real.close();
         Files.delete(scratch);
     }
 
@@ -161,17 +193,17 @@ final class LiveTask implements AutoCloseable {
         produced.putAll(nextOffsets);
     }
 
-    private static Topology topology(final SortedMap<String, StoreKind> stores) {
+    private Topology topology() {
         final Topology topology = new Topology();
         for (final String store : stores.keySet()) {
             topology.addSource(store, new ByteArrayDeserializer(), new ByteArrayDeserializer(), store + INPUT);
         }
-        topology.addProcessor("put", () -> new PutProcessor(stores), stores.keySet().toArray(String[]::new));
-        stores.forEach((store, kind) -> topology.addStateStore(kind.builder(store), "put"));
+        topology.addProcessor("put", PutProcessor::new, stores.keySet().toArray(String[]::new));
+        stores.values().forEach(store -> topology.addStateStore(store.builder(), "put"));
         return topology;
     }
 
-    private static Properties properties(final Path appDirectory, final boolean exactlyOnce) {
+    static Properties properties(final Path appDirectory, final boolean exactlyOnce) {
         final Properties properties = new Properties();
         properties.put(StreamsConfig.APPLICATION_ID_CONFIG, appDirectory.getFileName().toString());
         properties.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, "none:0");
@@ -188,14 +220,9 @@ final class LiveTask implements AutoCloseable {
         return field;
     }
 
-    /** Puts each record into the store its topic is named after. */
-    private static final class PutProcessor implements Processor<byte[], byte[], Void, Void> {
-        private final Map<String, StoreKind> kinds;
+    /** Applies what was sent to the store its topic is named after. */
+    private final class PutProcessor implements Processor<byte[], byte[], Void, Void> {
         private ProcessorContext<Void, Void> context;
-
-        PutProcessor(final Map<String, StoreKind> kinds) {
-            this.kinds = kinds;
-        }
 
         @Override
         public void init(final ProcessorContext<Void, Void> processorContext) {
@@ -206,7 +233,7 @@ final class LiveTask implements AutoCloseable {
         public void process(final Record<byte[], byte[]> record) {
             final String topic = context.recordMetadata().orElseThrow().topic();
             final String store = topic.substring(0, topic.length() - INPUT.length());
-            kinds.get(store).put(context.getStateStore(store), record);
+            stores.get(store).kind().applier().apply(context.getStateStore(store), sent);
         }
     }
 }

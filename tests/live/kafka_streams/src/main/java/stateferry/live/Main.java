@@ -8,7 +8,6 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HashMap;
-import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -21,13 +20,14 @@ import org.apache.kafka.common.utils.AppInfoParser;
  * Makes and opens real state directories of Kafka Streams.
  *
  * <pre>
- * make --app-dir DIR --stores NAME=KIND,... --tasks 0_0,... --events DIR
- * open --app-dir DIR --stores NAME=KIND,... --tasks 0_0,... --expected DIR [--timestamp MS] [--exactly-once yes]
+ * make --app-dir DIR --stores NAME=KIND:RETENTION,... --tasks 0_0,... --events DIR
+ * make-dsl --app-dir DIR --topology NAME --store NAME [--format HEADERS]
+ * open --app-dir DIR --stores NAME=KIND:RETENTION,... --tasks 0_0,... --expected DIR [--exactly-once yes]
  * </pre>
  *
- * DIR of {@code --events} and {@code --expected} holds {@code TASK/STORE.jsonl.gz}: one object a line with "key"
- * (hex), "value" (hex; null in events deletes) and "timestamp" (null for stores without). {@code open} prints one
- * JSON object; exit status 0 if all is as expected, 1 if not, 2 if the program failed.
+ * RETENTION, in milliseconds, is that of windowed, session and versioned stores. {@code make} goes on in a directory
+ * that is there; {@code make-dsl} makes stores that only the DSL makes (see {@link DslState}). DIR of {@code --events} and {@code --expected} holds {@code TASK/STORE.jsonl.gz}: one {@link Event}
+ * a line. {@code open} prints one JSON object; exit status 0 if all is as expected, 1 if not, 2 if the program failed.
  */
 public final class Main {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -48,7 +48,11 @@ public final class Main {
 
     private static int run(final String command, final Map<String, String> options) throws Exception {
         final Path appDirectory = Path.of(options.get("--app-dir")).toAbsolutePath();
-        final SortedMap<String, StoreKind> stores = stores(options.get("--stores"));
+        if (command.equals("make-dsl")) {
+            DslState.make(appDirectory, options.get("--topology"), options.get("--store"), options.get("--format"));
+            return 0;
+        }
+        final SortedMap<String, NamedStore> stores = NamedStore.of(options.get("--stores"));
         final List<String> tasks = List.of(options.get("--tasks").split(","));
         return switch (command) {
             case "make" -> make(appDirectory, stores, tasks, Path.of(options.get("--events")));
@@ -59,7 +63,7 @@ public final class Main {
 
     private static int make(
         final Path appDirectory,
-        final SortedMap<String, StoreKind> stores,
+        final SortedMap<String, NamedStore> stores,
         final List<String> tasks,
         final Path events
     ) throws Exception {
@@ -67,8 +71,8 @@ public final class Main {
             try (LiveTask task = new LiveTask(appDirectory, partition(name), stores, false)) {
                 long sent = 0;
                 for (final String store : stores.keySet()) {
-                    for (final Row row : rows(events, name, store)) {
-                        task.send(store, row.keyBytes(), row.valueBytes(), row.timestamp());
+                    for (final Event event : rows(events, name, store)) {
+                        task.send(store, event);
                         if (++sent % COMMIT_EVERY == 0) {
                             task.commit();
                         }
@@ -82,22 +86,18 @@ public final class Main {
 
     private static int open(
         final Path appDirectory,
-        final SortedMap<String, StoreKind> stores,
+        final SortedMap<String, NamedStore> stores,
         final List<String> tasks,
         final Map<String, String> options
     ) throws IOException {
-        final Long timestamp = options.containsKey("--timestamp") ? Long.valueOf(options.get("--timestamp")) : null;
         final Map<String, Object> verdict = new LinkedHashMap<>();
         verdict.put("version", AppInfoParser.getVersion());
         final Map<String, Object> found = new TreeMap<>();
         String difference = null;
         for (final String name : tasks) {
             final TaskCheck check = new TaskCheck(appDirectory, name, stores, options.containsKey("--exactly-once"));
-            for (final var store : stores.entrySet()) {
-                for (final Row row : rows(Path.of(options.get("--expected")), name, store.getKey())) {
-                    check.expect(store.getKey(), row.keyBytes(), row.valueBytes(),
-                        row.timestamp() == null ? timestamp : row.timestamp());
-                }
+            for (final String store : stores.keySet()) {
+                rows(Path.of(options.get("--expected")), name, store).forEach(row -> check.expect(store, row));
             }
             difference = check.run();
             found.put(name, check.found());
@@ -112,11 +112,11 @@ public final class Main {
         return difference == null ? 0 : 1;
     }
 
-    private static List<Row> rows(final Path directory, final String task, final String store) throws IOException {
+    private static List<Event> rows(final Path directory, final String task, final String store) throws IOException {
         final Path file = directory.resolve(task).resolve(store + ".jsonl.gz");
         try (var lines = new BufferedReader(
                 new InputStreamReader(new GZIPInputStream(Files.newInputStream(file)), StandardCharsets.UTF_8))) {
-            return JSON.readerFor(Row.class).<Row>readValues(lines).readAll();
+            return JSON.readerFor(Event.class).<Event>readValues(lines).readAll();
         }
     }
 
@@ -128,30 +128,10 @@ public final class Main {
         return options;
     }
 
-    private static SortedMap<String, StoreKind> stores(final String list) {
-        final SortedMap<String, StoreKind> stores = new TreeMap<>();
-        for (final String item : list.split(",")) {
-            final String[] pair = item.split("=", 2);
-            stores.put(pair[0], StoreKind.of(pair[1]));
-        }
-        return stores;
-    }
-
     static int partition(final String task) {
         if (!task.matches("0_\\d+")) {
             throw new IllegalArgumentException("the program's topology has only subtopology 0: " + task);
         }
         return Integer.parseInt(task.substring(2));
-    }
-
-    /** One line of an events or expected file. */
-    record Row(String key, String value, Long timestamp) {
-        byte[] keyBytes() {
-            return HexFormat.of().parseHex(key);
-        }
-
-        byte[] valueBytes() {
-            return value == null ? null : HexFormat.of().parseHex(value);
-        }
     }
 }

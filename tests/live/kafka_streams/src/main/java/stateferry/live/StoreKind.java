@@ -1,98 +1,93 @@
 package stateferry.live;
 
-import java.util.HexFormat;
+import java.time.Duration;
+import java.util.function.BiFunction;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
-import org.apache.kafka.common.utils.Bytes;
-import org.apache.kafka.streams.TopologyTestDriver;
 import org.apache.kafka.streams.processor.StateStore;
-import org.apache.kafka.streams.processor.api.Record;
-import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.StoreBuilder;
 import org.apache.kafka.streams.state.Stores;
-import org.apache.kafka.streams.state.TimestampedKeyValueStore;
-import org.apache.kafka.streams.state.ValueAndTimestamp;
 
-/** The kinds of store this program knows: how each is built, written and read through the public API. */
-enum StoreKind {
-    KEY_VALUE("key-value") {
-        @Override
-        StoreBuilder<?> builder(final String store) {
-            return Stores.keyValueStoreBuilder(Stores.persistentKeyValueStore(store), BYTES, BYTES);
-        }
+/** A kind of store: how it is built, written and checked through the public API. */
+record StoreKind(BiFunction<String, Duration, StoreBuilder<?>> builder, Applier applier, Checker checker) {
+    static final Serde<byte[]> BYTES = Serdes.ByteArray();
+    static final Duration WINDOW_SIZE = Duration.ofSeconds(10);
 
-        @Override
-        void put(final StateStore store, final Record<byte[], byte[]> record) {
-            StoreKind.<KeyValueStore<byte[], byte[]>>cast(store).put(record.key(), record.value());
-        }
-
-        @Override
-        StoreView<?> view(final TopologyTestDriver driver, final String store) {
-            return new StoreView<byte[]>(driver.getKeyValueStore(store), value -> new Held(Bytes.wrap(value), null));
-        }
-    },
-
-    TIMESTAMPED_KEY_VALUE("timestamped-key-value") {
-        @Override
-        StoreBuilder<?> builder(final String store) {
-            final var supplier = Stores.persistentTimestampedKeyValueStore(store);
-            return Stores.timestampedKeyValueStoreBuilder(supplier, BYTES, BYTES);
-        }
-
-        @Override
-        void put(final StateStore store, final Record<byte[], byte[]> record) {
-            StoreKind.<TimestampedKeyValueStore<byte[], byte[]>>cast(store)
-                .put(record.key(), ValueAndTimestamp.make(record.value(), record.timestamp()));
-        }
-
-        @Override
-        StoreView<?> view(final TopologyTestDriver driver, final String store) {
-            return new StoreView<ValueAndTimestamp<byte[]>>(
-                driver.getTimestampedKeyValueStore(store),
-                value -> new Held(Bytes.wrap(value.value()), value.timestamp()));
-        }
-    };
-
-    private static final Serde<byte[]> BYTES = Serdes.ByteArray();
-
-    private final String word;
-
-    StoreKind(final String word) {
-        this.word = word;
+    /** Applies one event to an open store. */
+    interface Applier {
+        void apply(StateStore store, Event event);
     }
 
-    abstract StoreBuilder<?> builder(String store);
-
-    /** Writes one record; a null value deletes. */
-    abstract void put(StateStore store, Record<byte[], byte[]> record);
-
-    abstract StoreView<?> view(TopologyTestDriver driver, String store);
-
-    /** What a store of this kind holds after a write. */
-    Held held(final Bytes value, final long timestamp) {
-        return new Held(value, this == KEY_VALUE ? null : (Long) timestamp);
+    /** Makes the model of a store with a retention time in milliseconds. */
+    interface Checker {
+        StoreCheck check(long retention);
     }
 
     static StoreKind of(final String word) {
-        for (final StoreKind kind : values()) {
-            if (kind.word.equals(word)) {
-                return kind;
-            }
+        return switch (word) {
+            case "key-value" -> keyValue(ValueForm.PLAIN,
+                (store, retention) -> Stores.keyValueStoreBuilder(
+                    Stores.persistentKeyValueStore(store), BYTES, BYTES));
+            case "timestamped-key-value" -> keyValue(ValueForm.TIMESTAMPED,
+                (store, retention) -> Stores.timestampedKeyValueStoreBuilder(
+                    Stores.persistentTimestampedKeyValueStore(store), BYTES, BYTES));
+            case "window" -> window(ValueForm.PLAIN, false,
+                (store, retention) -> Stores.windowStoreBuilder(
+                    Stores.persistentWindowStore(store, retention, WINDOW_SIZE, false), BYTES, BYTES));
+            case "join-window" -> window(ValueForm.PLAIN, true,
+                (store, retention) -> Stores.windowStoreBuilder(
+                    Stores.persistentWindowStore(store, retention, WINDOW_SIZE, true), BYTES, BYTES));
+            case "timestamped-window" -> window(ValueForm.TIMESTAMPED, false,
+                (store, retention) -> Stores.timestampedWindowStoreBuilder(
+                    Stores.persistentTimestampedWindowStore(store, retention, WINDOW_SIZE, false), BYTES, BYTES));
+            case "session" -> session(ValueForm.PLAIN,
+                (store, retention) -> Stores.sessionStoreBuilder(
+                    Stores.persistentSessionStore(store, retention), BYTES, BYTES));
+            case "versioned" -> new StoreKind(
+                (store, retention) -> Stores.versionedKeyValueStoreBuilder(
+                    Stores.persistentVersionedKeyValueStore(store, retention), BYTES, BYTES),
+                VersionedCheck::apply, VersionedCheck::new);
+            default -> newer(word);
+        };
+    }
+
+    static <V> StoreKind keyValue(
+        final ValueForm<V> form,
+        final BiFunction<String, Duration, StoreBuilder<?>> builder
+    ) {
+        return new StoreKind(builder, (store, event) -> KeyValueCheck.apply(form, store, event),
+            retention -> new KeyValueCheck<>(form));
+    }
+
+    static <V> StoreKind window(
+        final ValueForm<V> form,
+        final boolean duplicates,
+        final BiFunction<String, Duration, StoreBuilder<?>> builder
+    ) {
+        return new StoreKind(builder, (store, event) -> WindowCheck.apply(form, store, event),
+            retention -> new WindowCheck<>(form, duplicates, retention));
+    }
+
+    static <V> StoreKind session(
+        final ValueForm<V> form,
+        final BiFunction<String, Duration, StoreBuilder<?>> builder
+    ) {
+        return new StoreKind(builder, (store, event) -> SessionCheck.apply(form, store, event),
+            retention -> new SessionCheck<>(form, retention));
+    }
+
+    /** Kinds that only newer releases have lie in a class that is compiled against those alone. */
+    private static StoreKind newer(final String word) {
+        try {
+            final Class<?> kinds = Class.forName("stateferry.live.HeadersKinds");
+            return (StoreKind) kinds.getDeclaredMethod("of", String.class).invoke(null, word);
+        } catch (final ReflectiveOperationException failure) {
+            throw new IllegalArgumentException("unknown kind of store: " + word, failure);
         }
-        throw new IllegalArgumentException("unknown kind of store: " + word);
     }
 
     @SuppressWarnings("unchecked")
-    private static <T> T cast(final StateStore store) {
+    static <T> T cast(final StateStore store) {
         return (T) store;
-    }
-
-    /** A value as a store holds it; the timestamp is null where the kind has none. */
-    record Held(Bytes value, Long timestamp) {
-        @Override
-        public String toString() {
-            final String hex = HexFormat.of().formatHex(value.get());
-            return "value " + (hex.isEmpty() ? "(empty)" : hex) + (timestamp == null ? "" : " at " + timestamp);
-        }
     }
 }

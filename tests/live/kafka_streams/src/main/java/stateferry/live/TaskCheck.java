@@ -1,60 +1,49 @@
 package stateferry.live;
 
-import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.AbstractMap.SimpleImmutableEntry;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.NavigableMap;
+import java.util.Optional;
 import java.util.SortedMap;
 import java.util.TreeMap;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.utils.Bytes;
-import stateferry.live.StoreKind.Held;
 
 /** Opens one task, compares its stores with what they must hold, writes to them, reopens and compares again. */
 final class TaskCheck {
-    private static final long WRITTEN_AT = 1_900_000_000_000L;
-
     private final Path appDirectory;
     private final String name;
-    private final SortedMap<String, StoreKind> stores;
+    private final SortedMap<String, NamedStore> stores;
     private final boolean exactlyOnce;
-    private final Map<String, NavigableMap<Bytes, Held>> models = new HashMap<>();
+    private final Map<String, StoreCheck> checks = new TreeMap<>();
     private final Map<String, Long> nextOffsets = new HashMap<>();
+    private final Map<String, Map<String, Long>> positions = new HashMap<>();
     private final Map<String, Map<String, Object>> found = new TreeMap<>();
 
     TaskCheck(
         final Path appDirectory,
         final String name,
-        final SortedMap<String, StoreKind> stores,
+        final SortedMap<String, NamedStore> stores,
         final boolean exactlyOnce
     ) {
         this.appDirectory = appDirectory;
         this.name = name;
         this.stores = stores;
         this.exactlyOnce = exactlyOnce;
-        stores.keySet().forEach(store -> models.put(store, new TreeMap<>()));
+        stores.forEach((store, named) -> checks.put(store, named.check()));
     }
 
-    void expect(final String store, final byte[] key, final byte[] value, final Long timestamp) {
-        final StoreKind kind = stores.get(store);
-        if (kind == StoreKind.TIMESTAMPED_KEY_VALUE && timestamp == null) {
-            throw new IllegalArgumentException("no timestamp is given for expected records of " + store);
-        }
-        models.get(store).put(Bytes.wrap(key), kind.held(Bytes.wrap(value), timestamp == null ? 0 : timestamp));
+    void expect(final String store, final Event row) {
+        checks.get(store).expect(row);
     }
 
     /** The first difference, or null if all is as expected. */
     String run() {
         try {
-            final String difference = openAndWrite();
-            return difference == null ? reopen() : difference;
+            final Optional<String> difference = openAndWrite();
+            return (difference.isPresent() ? difference : reopen()).orElse(null);
         } catch (final Exception failure) {
             failure.printStackTrace();
             return name + ": " + causes(failure);
@@ -66,38 +55,49 @@ final class TaskCheck {
         return found;
     }
 
-    private String openAndWrite() throws Exception {
+    private Optional<String> openAndWrite() throws Exception {
         final Map<String, DiskOffsets> onDisk = new HashMap<>();
         for (final String store : stores.keySet()) {
             final Path taskDirectory = appDirectory.resolve(name);
-            if (!Files.isDirectory(taskDirectory.resolve("rocksdb").resolve(store))) {
-                return name + "/" + store + ": no such store on disk";
+            if (!DiskOffsets.isThere(taskDirectory, store)) {
+                return Optional.of(name + "/" + store + ": no such store on disk");
             }
             final TopicPartition changelog = LiveTask.changelog(appDirectory, store, Main.partition(name));
             onDisk.put(store, DiskOffsets.of(taskDirectory, store, changelog));
         }
         try (LiveTask task = start()) {
             for (final String store : stores.keySet()) {
-                final String difference = inspect(task, store, onDisk.get(store));
-                if (difference != null) {
-                    return name + "/" + store + ": " + difference;
+                final Optional<String> difference = inspect(task, store, onDisk.get(store));
+                if (difference.isPresent()) {
+                    return difference.map(text -> name + "/" + store + ": " + text);
                 }
             }
             for (final String store : stores.keySet()) {
-                nextOffsets.put(store, task.nextOffset(store) + write(task, store));
+                final long written = write(task, store, checks.get(store).furtherWrites());
+                nextOffsets.merge(store, written, Long::sum);
             }
             task.commit();
-            return compare(task, "after writes");
+            final Optional<String> difference = compare(task, "after writes");
+            for (final String store : stores.keySet()) {
+                positions.put(store, task.position(store));
+            }
+            return difference;
         }
     }
 
-    private String reopen() throws Exception {
+    private Optional<String> reopen() throws Exception {
+        checks.values().forEach(StoreCheck::reopened);
         try (LiveTask task = start()) {
             for (final String store : stores.keySet()) {
                 if (task.nextOffset(store) != nextOffsets.get(store)) {
-                    return name + "/" + store + ": reopened: expected next changelog offset " + nextOffsets.get(store)
-                        + ", found " + task.nextOffset(store);
+                    return Optional.of(name + "/" + store + ": reopened: expected next changelog offset "
+                        + nextOffsets.get(store) + ", found " + task.nextOffset(store));
                 }
+                if (checks.get(store).keepsPosition() && !task.position(store).equals(positions.get(store))) {
+                    return Optional.of(name + "/" + store + ": reopened: expected position " + positions.get(store)
+                        + ", found " + task.position(store));
+                }
+                write(task, store, checks.get(store).registration());
             }
             return compare(task, "reopened");
         }
@@ -107,76 +107,50 @@ final class TaskCheck {
         return new LiveTask(appDirectory, Main.partition(name), stores, exactlyOnce);
     }
 
-    private String inspect(final LiveTask task, final String store, final DiskOffsets onDisk) throws Exception {
+    private Optional<String> inspect(final LiveTask task, final String store, final DiskOffsets onDisk)
+        throws Exception {
+        final StoreCheck check = checks.get(store);
         final Map<String, Object> facts = new LinkedHashMap<>(onDisk.found());
         facts.put("upgrade_mode", task.inUpgradeMode(store));
         facts.put("position", task.position(store));
         found.put(store, facts);
         if (onDisk.offset() == null) {
-            return "no changelog offset is known for it, so Kafka Streams would replay the whole changelog";
+            return Optional.of(
+                "no changelog offset is known for it, so Kafka Streams would replay the whole changelog");
         }
         if (task.nextOffset(store) != onDisk.offset() + 1) {
-            return "changelog offset on disk is " + onDisk.offset() + " (" + onDisk.source()
-                + "), but Kafka Streams would restore from " + task.nextOffset(store);
+            return Optional.of("changelog offset on disk is " + onDisk.offset() + " (" + onDisk.source()
+                + "), but Kafka Streams would restore from " + task.nextOffset(store));
         }
-        final String difference = task.view(store).firstDifference(models.get(store));
-        if (difference == null) {
-            facts.put("records", models.get(store).size());
+        Optional<String> difference = check.firstDifferenceAtOpen(task.store(store));
+        if (difference.isEmpty()) {
+            final int records = check.records();
+            nextOffsets.put(store, task.nextOffset(store) + write(task, store, check.registration()));
+            difference = check.firstDifference(task.store(store));
+            if (difference.isEmpty()) {
+                facts.put("records", records);
+            }
         }
         return difference;
     }
 
-    private String compare(final LiveTask task, final String when) {
+    private Optional<String> compare(final LiveTask task, final String when) {
         for (final String store : stores.keySet()) {
-            final String difference = task.view(store).firstDifference(models.get(store));
-            if (difference != null) {
-                return name + "/" + store + ": " + when + ": " + difference;
+            final Optional<String> difference = checks.get(store).firstDifference(task.store(store));
+            if (difference.isPresent()) {
+                return difference.map(text -> name + "/" + store + ": " + when + ": " + text);
             }
         }
-        return null;
+        return Optional.empty();
     }
 
-    /** New keys at both ends and in the middle, overwrites, deletes of old, new and absent keys; returns how many. */
-    private long write(final LiveTask task, final String store) {
-        final NavigableMap<Bytes, Held> model = models.get(store);
-        final List<Map.Entry<Bytes, byte[]>> writes = writes(new ArrayList<>(model.keySet()));
-        for (final Map.Entry<Bytes, byte[]> entry : writes) {
-            task.send(store, entry.getKey().get(), entry.getValue(), WRITTEN_AT);
-            if (entry.getValue() == null) {
-                model.remove(entry.getKey());
-            } else {
-                model.put(entry.getKey(), stores.get(store).held(Bytes.wrap(entry.getValue()), WRITTEN_AT));
-            }
+    /** Writes to the store and to its model; returns how many records went to the changelog. */
+    private long write(final LiveTask task, final String store, final List<Event> writes) {
+        for (final Event event : writes) {
+            task.send(store, event);
+            checks.get(store).apply(event);
         }
         return writes.size();
-    }
-
-    private static List<Map.Entry<Bytes, byte[]>> writes(final List<Bytes> old) {
-        final List<Map.Entry<Bytes, byte[]>> writes = new ArrayList<>();
-        final byte[] last = new byte[64];
-        Arrays.fill(last, (byte) 0xff);
-        for (final byte[] key : new byte[][] {{0}, bytes("written"), last}) {
-            writes.add(write(key, bytes("new " + writes.size())));
-        }
-        if (!old.isEmpty()) {
-            for (final int at : new int[] {0, old.size() / 2, old.size() - 1}) {
-                writes.add(write(old.get(at).get(), bytes("overwritten " + at)));
-            }
-            writes.add(write(old.get(old.size() / 3).get(), new byte[0]));
-            writes.add(write(old.get(old.size() / 4).get(), null));
-            writes.add(write(old.get(old.size() - 1 - old.size() / 4).get(), null));
-        }
-        writes.add(write(bytes("written"), null));
-        writes.add(write(bytes("never there"), null));
-        return writes;
-    }
-
-    private static Map.Entry<Bytes, byte[]> write(final byte[] key, final byte[] value) {
-        return new SimpleImmutableEntry<>(Bytes.wrap(key), value);
-    }
-
-    private static byte[] bytes(final String text) {
-        return text.getBytes(StandardCharsets.UTF_8);
     }
 
     private static String causes(final Throwable failure) {
