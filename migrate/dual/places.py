@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from formats import Format
+from formats import Format, conversion_problem
 from migrate.errors import SpecError
 from migrate.stores.rocksdb import DEFAULT_FAMILY
 
@@ -37,8 +37,9 @@ def find_places(
 ) -> Places:
     """`source`, `target`: the column family is named for formats that hold any.
 
-    Raises SpecError where the two stores would be one and the same.
+    Raises SpecError where the two stores would be one and the same, or cannot become each other.
     """
+    _check_formats(source[0], target[0])
     directory = path.resolve()
     places = Places(
         directory=directory,
@@ -56,6 +57,16 @@ def find_places(
             hint="name another for the new store, target_family=..., or another directory for the old, old_path=...",
         )
     return places
+
+
+def _check_formats(source: Format, target: Format) -> None:
+    problem = conversion_problem(source, target)
+    if problem is None and "versioned" in (source.kind, target.kind):
+        problem = "a versioned store keeps a key's values in several records, which the adapter does not follow"
+    if problem is not None:
+        raise SpecError(
+            problem, hint="name formats of one kind; the batch migration (stateferry run SPEC) knows more of them"
+        )
 
 
 def _family(known: Format, named: str | None, argument: str) -> str:

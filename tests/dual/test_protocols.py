@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from migrate import ConversionError, DualReadStore
+from migrate import ConversionError, DualReadStore, SpecError
 from tests.dual.crash import copy_as_it_stands
 from tests.support import KEY_VALUE, TIMESTAMPED, UNKNOWN_TIMESTAMP, make_store, numbered, read_families
 
@@ -185,3 +185,22 @@ def test_a_store_whose_old_keys_were_all_written_or_deleted_switches_itself_off(
                 store.delete(key)
         assert store.is_converged
         assert dict(store.all()) == dict.fromkeys(KEYS[1::2], NEW)
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [("kafka-streams.versioned", "several records"), ("kafka-streams.session", "nothing says how one would become")],
+)
+def test_a_store_that_is_not_one_record_a_key_is_no_target(tmp_path: Path, target: str, said: str) -> None:
+    make_store(tmp_path / "old", RECORDS)
+    with pytest.raises(SpecError, match=said):
+        DualReadStore.open(tmp_path / "new", source=KEY_VALUE, target=target, old_path=tmp_path / "old")
+    assert not (tmp_path / "new").exists()
+
+
+def test_headers_are_converted_as_they_are_read(tmp_path: Path) -> None:
+    make_store(tmp_path / "old", RECORDS)
+    with DualReadStore.open(tmp_path / "old", source=KEY_VALUE, target="kafka-streams.headers-key-value") as store:
+        assert dict(store.all()) == {key: b"\0" + value for key, value in CONVERTED.items()}
+        store.converge()
+        assert store.is_converged
