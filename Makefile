@@ -1,7 +1,7 @@
 # Needs make, Python 3.11 or newer, and the network for the first `make setup`.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup check test test-fast test-kill test-lazy test-mutants demo demo-lazy bench docs-cli package clean
+.PHONY: help setup check test test-fast test-kill test-lazy test-mutants demo demo-lazy demo-windows bench docs-cli package clean
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -65,6 +65,9 @@ demo: setup ## migrate a small store, start to finish
 
 demo-lazy: setup ## upgrade a processor on its own state while it runs, kill it at random, and recount
 	$(PYTHON) -m examples.lazy
+
+demo-windows: setup ## give the Avro values of a windowed store another schema, and the store another retention
+	$(PYTHON) -m examples.windows
 
 bench: setup ## measure
 	$(WITH_JAVA) $(PYTHON) -m benchmarks

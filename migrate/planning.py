@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import product
@@ -29,7 +29,7 @@ from migrate.stores.rocksdb import Database, open_read_only
 from migrate.stores.rocksdb_live import read_only_family
 from migrate.stores.sst import SstFile, SstFormatError
 from migrate.target_version import families_to_carry
-from migrate.trying import convert_twice, none_converted
+from migrate.trying import LOOKS_CONVERTED, TargetLikeness, convert_twice, none_converted
 
 SAMPLE_RECORDS = 256
 SAMPLE_SHARE = 0.01
@@ -156,7 +156,7 @@ def make_plan(
         directories = snapshot_directories(spec.home, partitions[database.store_partition])
         with open_inputs(inputs_of(database, directories), conversion.source) as opened:
             chunks += cut_database(database, opened.databases, spec.run.chunk_size)
-            check_sample(opened.databases, database, conversion)
+            check_sample(opened.databases, database, conversion, spec.conversion.allow)
     program = conversion.program
     return Plan(
         migration_id=migration_id(identity),
@@ -188,23 +188,28 @@ def cut_database(plan: DatabasePlan, opened: Sequence[Database], chunk_size: int
     ]
 
 
-def check_sample(opened: Sequence[Database], database: DatabasePlan, conversion: Conversion) -> None:
+def check_sample(
+    opened: Sequence[Database], database: DatabasePlan, conversion: Conversion, allowed: Collection[str]
+) -> None:
     """Convert a few records from all over the key range, twice.
 
-    Raises RefusedError where none of them is what the source's format says, or where the function does not give the
-    same result twice.
+    Raises RefusedError where none of them is what the source's format says, where all of them may be converted already
+    and would be once more (I10), or where the function does not give the same result twice.
     """
     converted = 0
     reasons: list[str] = []
+    likeness = TargetLikeness(conversion)
     budget = max(SAMPLE_MIN_BYTES, int(SAMPLE_SHARE * database.data_bytes)) // (len(database.lanes) * len(opened))
     size = SampleSize(SAMPLE_RECORDS // len(opened) or 1, budget)
     for each, lane in product(opened, database.lanes):
         for batch in read_sample(each, lane.source, size).batches:
             for key, value in zip(batch.keys, batch.values, strict=True):
                 try:
-                    convert_twice(conversion, key, value)
+                    likeness.look(lane, (key, value), convert_twice(conversion, key, value))
                     converted += 1
                 except EntryError as error:
                     reasons.append(f"{show_key(key)}: {error}")
     if reasons and not converted:
         raise none_converted(database.store_partition, len(reasons), reasons[0], conversion)
+    if LOOKS_CONVERTED not in allowed:
+        likeness.check(database.store_partition)

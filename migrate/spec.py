@@ -51,6 +51,15 @@ def _size(text: object) -> object:
     return text
 
 
+Allowance = Literal[
+    "changelog",
+    "key-change",
+    "looks-converted",
+    "loss:headers",
+    "loss:history",
+    "loss:timestamp",
+    "unclean-source",
+]
 Milliseconds = Annotated[int, Field(gt=0, lt=1 << 53)]
 
 
@@ -103,7 +112,16 @@ class ConversionSection(_Section):
     function: Annotated[str, Field(pattern=_FUNCTION)] | None = None
     py_files: tuple[Path, ...] = ()
     allow: tuple[
-        Literal["changelog", "key-change", "loss:headers", "loss:history", "loss:timestamp", "unclean-source"], ...
+        Literal[
+            "changelog",
+            "key-change",
+            "loss:headers",
+            "loss:history",
+            "loss:timestamp",
+            "looks-converted",
+            "unclean-source",
+        ],
+        ...,
     ] = ()
     """Losses and risks that would be refused otherwise."""
     key: SerdeChangeSection | None = None

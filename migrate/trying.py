@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from formats import Conversion
+from dataclasses import dataclass
+
+from formats import Conversion, EntryError
 from migrate.errors import RefusedError
 from migrate.keyrange import show_key
+from migrate.plan_model import Lane
+
+LOOKS_CONVERTED = "looks-converted"
+"""In `allow`: records that could be of the new form are of the old one."""
 
 
 def convert_twice(conversion: Conversion, key: bytes, value: bytes) -> tuple[bytes, bytes] | None:
@@ -19,6 +25,44 @@ def convert_twice(conversion: Conversion, key: bytes, value: bytes) -> tuple[byt
             hint="a chunk may be converted again at any time: no clock, no random numbers, no state between records",
         )
     return first
+
+
+@dataclass(slots=True)
+class TargetLikeness:
+    """Whether records may be what they are to become already, where neither place nor layout tells (I10)."""
+
+    conversion: Conversion
+    seen: int = 0
+    fitting: int = 0
+    changed: int = 0
+
+    def look(self, lane: Lane, old: tuple[bytes, bytes], new: tuple[bytes, bytes] | None) -> None:
+        """One record and what it becomes."""
+        if lane.source != lane.target or self._is_told_apart:
+            return
+        self.seen += 1
+        self.changed += new is not None and new != old
+        try:
+            self.conversion.target.decode(*old)
+        except EntryError:
+            return
+        self.fitting += 1
+
+    @property
+    def _is_told_apart(self) -> bool:
+        """By another system's directories; and what a function does nobody knows."""
+        source, target = self.conversion.source, self.conversion.target
+        is_same = source.id == target.id and self.conversion.changes_payloads
+        return not is_same or self.conversion.function is not None
+
+    def check(self, where: str) -> None:
+        """Raises RefusedError where every record fits, and would be changed."""
+        if self.changed and self.fitting == self.seen:
+            raise RefusedError(
+                f"each of {self.seen} sampled records of {where} could be one of the new form already: was this store "
+                "migrated before?",
+                hint=f'if it was not, say so: [conversion] allow = ["{LOOKS_CONVERTED}"]',
+            )
 
 
 def none_converted(where: str, count: int, first: str, conversion: Conversion) -> RefusedError:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import subprocess
@@ -30,24 +31,23 @@ TASKS = ("0_0", "0_1")
 SHOWN = 4
 
 
-def main() -> None:
-    """Exits with the command's own code."""
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    FOLDER.mkdir(parents=True)
-    for file in HERE.glob("*.*"):
-        if file.suffix in (".toml", ".avsc"):
-            shutil.copy(file, FOLDER)
-    spec = load_spec(FOLDER / "migration.toml")
+def main(folder: Path = FOLDER) -> int:
+    """The exit code of the first command that fails."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for file in [*HERE.glob("*.toml"), *HERE.glob("*.avsc")]:
+        shutil.copy(file, folder)
+    spec_file = folder / "migration.toml"
+    spec = load_spec(spec_file)
     _make_state(spec)
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-    for verb in ("plan", "run"):
-        command = [str(Path(sys.executable).with_name("stateferry")), verb, str(FOLDER / "migration.toml")]
-        command += ["--no-spark"] if verb == "run" else []
-        console.print(f"[bold]$ stateferry {' '.join(command[1:])}")
-        exit_code = subprocess.run(command, check=False).returncode
-        if exit_code != 0:
-            sys.exit(exit_code)
+    for verb, *options in (("plan",), ("run", "--no-spark")):
+        console.print("[bold]$", "stateferry", verb, os.path.relpath(spec_file), *options)
+        command = [sys.executable, "-c", "from migrate.cli import main; main()", verb, str(spec_file), *options]
+        if exit_code := subprocess.run(command, check=False).returncode:
+            return exit_code
     _show(console, spec)
+    return 0
 
 
 def _make_state(spec: Spec) -> None:
@@ -99,4 +99,4 @@ def _show(console: Console, spec: Spec) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(*map(Path, sys.argv[1:])))

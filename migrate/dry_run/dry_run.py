@@ -152,6 +152,7 @@ class _DryRun:
             chunk_size=int(self._spec.run.chunk_size),
             sample=self._options.sample,
             seed=self._options.seed,
+            allowed=self._spec.conversion.allow,
             is_full=self._options.is_full,
             is_running=self._ground.is_in_use,
             on_progress=lambda records: self._context.notify("dry-run.progressed", records=records),

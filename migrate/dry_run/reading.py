@@ -39,6 +39,8 @@ class Request:
     sample: int
     """Records of each store partition."""
     seed: int
+    allowed: tuple[str, ...]
+    """By the spec's name for each."""
     is_full: bool
     is_running: bool
     """The owner may remove files meanwhile."""
@@ -124,7 +126,7 @@ def _read_database(request: Request, reading: Reading, place: _Place, database: 
     if is_timed:
         middle = chunks[len(chunks) // 2].keys.start
         reading.measured = _time(database, plan.lanes, middle, request.conversion)
-    check_sample([database], plan, request.conversion)
+    check_sample([database], plan, request.conversion, request.allowed)
 
 
 def _read_family(request: Request, reading: Reading, place: _Place, lane: Lane, database: Database) -> DatabaseFound:
