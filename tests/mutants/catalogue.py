@@ -248,8 +248,8 @@ _RUN: tuple[Mutant, ...] = (
         name="metadata-left-behind",
         claim="I7",
         file="migrate/assembling.py",
-        old="            if family in target.metadata_families\n",
-        new="            if family not in target.metadata_families\n",
+        old="    create_database(directory, families, files, carried_entries(plan, snapshots))\n",
+        new="    create_database(directory, families, files, {})\n",
         tests=("tests/migrate/test_run.py::test_the_systems_own_family_is_carried_as_it_is",),
     ),
     Mutant(
