@@ -17,6 +17,7 @@ from formats.errors import InvalidEntryError, TruncatedEntryError
 from formats.varint import read_varint
 
 SIZE_BYTES = 4
+MAX_SIZE = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +213,8 @@ class _Run:
             raise InvalidEntryError(f"{len(self._data) - self._at} bytes are left over")
         for place in reversed(self._sizes):
             size = sum(map(len, self._out[place + 1 :]))
+            if size > MAX_SIZE:
+                raise InvalidEntryError(f"a value of {size} bytes is larger than its size can say")
             self._out[place] = size.to_bytes(SIZE_BYTES, "little", signed=True)
         return b"".join(self._out)
 

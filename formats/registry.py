@@ -14,6 +14,10 @@ from formats.kafka_streams.timestamped_window import TIMESTAMPED_WINDOW
 from formats.kafka_streams.versioned import VERSIONED
 from formats.kafka_streams.window import WINDOW
 from formats.rocksdb_raw import RAW
+from formats.streamiz.key_value import KEY_VALUE as STREAMIZ_KEY_VALUE
+from formats.streamiz.timestamped_key_value import TIMESTAMPED_KEY_VALUE as STREAMIZ_TIMESTAMPED_KEY_VALUE
+from formats.streamiz.timestamped_window import TIMESTAMPED_WINDOW as STREAMIZ_TIMESTAMPED_WINDOW
+from formats.streamiz.window import WINDOW as STREAMIZ_WINDOW
 
 FORMATS: tuple[Format, ...] = (
     KEY_VALUE,
@@ -25,6 +29,10 @@ FORMATS: tuple[Format, ...] = (
     SESSION,
     HEADERS_SESSION,
     VERSIONED,
+    STREAMIZ_KEY_VALUE,
+    STREAMIZ_TIMESTAMPED_KEY_VALUE,
+    STREAMIZ_WINDOW,
+    STREAMIZ_TIMESTAMPED_WINDOW,
     RAW,
 )
 

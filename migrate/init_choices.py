@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,10 @@ from migrate.preflight import check_target
 from migrate.source import find_source
 from migrate.spec import Spec, parse_spec
 from migrate.stores.options_file import read_options
-from migrate.survey.fitting import formats_that_fit
-from migrate.survey.kafka_streams import parts_of
+from migrate.survey.fitting import could_be, formats_that_fit
 from migrate.survey.locating import Located
 from migrate.survey.report import DatabaseReport, StoreReport
+from migrate.survey.task_trees import parts_of
 
 _WORK_DIR = "stateferry-work"
 _ASKED = "the spec that was asked for"
@@ -33,12 +33,12 @@ def known_format(format_id: str) -> Format:
         raise SpecError(str(error), hint="stateferry formats lists them") from error
 
 
-def choose_store(located: Located, store: str | None) -> str | None:
-    """The one that is named, or the only one; None: the directory is one RocksDB directory.
+def choose_store(located: Located, store: str | None, target: Format) -> str | None:
+    """The one that is named, or the only one that could become `target`; None: the directory is one RocksDB directory.
 
     Raises SpecError listing the stores where there are several, RefusedError where there is none.
     """
-    if located.system is None:
+    if located.application is None:
         if store is not None:
             raise SpecError(
                 f"{located.path} is one RocksDB directory, without an application whose stores have names",
@@ -48,19 +48,29 @@ def choose_store(located: Located, store: str | None) -> str | None:
     wanted = store or located.store
     if wanted is not None:
         return wanted
-    stores = {part.store for part in parts_of(located.path) if not part.is_segment}
+    stores = {part.store for part in parts_of(located.application) if part.is_segment == target.is_segmented}
     if len(stores) == 1:
         return stores.pop()
-    raise _which_store(located.path)
+    raise _which_store(located.path, stores, target)
 
 
-def _which_store(application: Path) -> SpecError | RefusedError:
+def _which_store(application: Path, names: set[str], target: Format) -> SpecError | RefusedError:
     """All of them, with their counts."""
-    stores = [store for store in inspect(application).stores if store.kind == "key-value"]
-    if not stores:
-        return RefusedError(f"{application} holds no key-value store", hint="only key-value stores can be migrated yet")
+    if not names:
+        kind = "windowed or session" if target.is_segmented else "key-value"
+        return RefusedError(
+            f"{application} holds no {kind} store, which {target.id} is", hint="stateferry inspect shows what is there"
+        )
+    stores = [store for store in inspect(application).stores if store.name in names]
     listed = "\n".join(f"  - {_in_words(store)}" for store in stores)
     return SpecError(f"{application} holds several stores:\n{listed}", hint="say which: --store NAME")
+
+
+def is_segmented(located: Located, store: str | None) -> bool:
+    """Whether the store's RocksDB directories are segments, by their names."""
+    if located.application is None:
+        return False
+    return any(part.is_segment for part in parts_of(located.application) if part.store == store)
 
 
 def _in_words(store: StoreReport) -> str:
@@ -70,11 +80,17 @@ def _in_words(store: StoreReport) -> str:
     return f"{store.name}: {size} in {count} store partition{'s' if count > 1 else ''}, {formats}"
 
 
-def choose_format(located: Located, store: str | None, databases: Sequence[DatabaseReport]) -> Format:
-    """The one format whose column families the store has. Raises SpecError where there are more, or none."""
-    families = [[family.name for family in database.families] for database in databases]
-    fitting = [formats_that_fit(names, system=located.system) for names in families]
+def choose_format(located: Located, store: str | None, databases: Mapping[Path, DatabaseReport]) -> Format:
+    """The one format whose column families the store has, and that a record of it could be of.
+
+    Raises SpecError where there are more, or none.
+    """
+    families = [[family.name for family in database.families] for database in databases.values()]
+    by_place = None if located.application is None else is_segmented(located, store)
+    fitting = [formats_that_fit(names, system=located.system, is_segmented=by_place) for names in families]
     common = [format_id for format_id in fitting[0] if all(format_id in others for others in fitting)]
+    if len(common) > 1:
+        common = could_be(common, databases)
     if len(common) == 1:
         return get_format(common[0])
     what = f"the store {store!r}" if store is not None else str(located.path)
@@ -91,13 +107,14 @@ def choose_format(located: Located, store: str | None, databases: Sequence[Datab
 
 
 def others_of_format(located: Located, store: str | None, source: Format) -> tuple[str, ...]:
-    """Other stores of the application whose column families, as their OPTIONS files list them, are this format's."""
-    if store is None:
+    """Other stores of the application that can only be of this format, by their column families and first records."""
+    if store is None or located.application is None:
         return ()
     found: dict[str, bool] = {}
-    for part in parts_of(located.path):
-        if part.store != store and not part.is_segment:
-            fits = formats_that_fit(read_options(part.directory), system=source.system) == (source.id,)
+    for part in parts_of(located.application):
+        if part.store != store and part.is_segment == source.is_segmented:
+            fitting = formats_that_fit(read_options(part.directory), system=source.system, is_segmented=part.is_segment)
+            fits = could_be(fitting, [part.directory]) == [source.id]
             found[part.store] = found.get(part.store, True) and fits
     return tuple(sorted(name for name, fits in found.items() if fits))
 

@@ -15,6 +15,7 @@ from migrate.init_choices import (
     choose_format,
     choose_store,
     choose_work_dir,
+    is_segmented,
     known_format,
     others_of_format,
 )
@@ -79,9 +80,9 @@ def init_spec(
     paths = SpecPaths(_folder_for(file), is_relative=not Path(path).is_absolute())
     located = locate(Path(path), store=store, is_lone=named is not None and named.system == "rocksdb")
     _check_outside(file, located)
-    wanted = choose_store(located, store)
+    wanted = choose_store(located, store, target)
     databases = _databases(located, wanted)
-    source = named or choose_format(located, wanted, list(databases.values()))
+    source = named or choose_format(located, wanted, databases)
     for directory, report in databases.items():
         lanes(tuple(family.name for family in report.families), source, target, directory)
     content: dict[str, Any] = {} if name is None else {"name": name}
@@ -134,7 +135,9 @@ def _check_outside(file: Path | None, located: Located) -> None:
 def _databases(located: Located, store: str | None) -> dict[Path, DatabaseReport]:
     """Every RocksDB directory of the store. Raises RefusedError where there is none, or one cannot be opened."""
     system = get_system(located.system or "rocksdb", has_stores=store is not None)
-    partitions: list[StorePartition] = system.find(located.path, () if store is None else (store,), is_segmented=False)
+    partitions: list[StorePartition] = system.find(
+        located.path, () if store is None else (store,), is_segmented=is_segmented(located, store)
+    )
     directories = [path for partition in partitions for path in partition.directories(located.path).values()]
     return {path: database_report(Place(path, str(path)), digest=False) for path in directories}
 

@@ -9,11 +9,11 @@ from migrate.errors import RefusedError
 from migrate.stores.lock import lock_holders
 from migrate.survey.applications import application_places, stores_of
 from migrate.survey.databases import Place, as_migration_error, damaged_database, database_report
-from migrate.survey.kafka_streams import Part, application_around, lock_file, parts_of, warnings_about
 from migrate.survey.other_systems import recognise_around
 from migrate.survey.own_folders import migration_around, migration_report, migration_sentence, role_in
 from migrate.survey.owners import owners_of
 from migrate.survey.report import DatabaseReport, InspectReport, MigrationReport, PlaceReport
+from migrate.survey.task_trees import Application, Part, application_around, lock_file, parts_of, warnings_about
 from migrate.survey.walking import Found, walk
 from migrate.system_errors import system_errors_explained
 
@@ -57,12 +57,12 @@ def inspect(path: str | Path, *, digest: bool = False) -> InspectReport:
         databases=databases,
         migrations=migrations,
         owners=owners_of(holders),
-        warnings=(*found.warnings, *(warning for folder in applications for warning in warnings_about(folder))),
+        warnings=(*found.warnings, *(warning for each in applications for warning in warnings_about(each))),
     )
 
 
-def _holders(found: Found, applications: Iterable[Path]) -> dict[Path, int]:
-    locks = [lock_file(application) for application in applications]
+def _holders(found: Found, applications: Iterable[Application]) -> dict[Path, int]:
+    locks = [lock for application in applications if (lock := lock_file(application)) is not None]
     try:
         return lock_holders([*locks, *(directory / "LOCK" for directory in found.databases)])
     except RefusedError as error:

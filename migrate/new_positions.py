@@ -11,6 +11,7 @@ from migrate.positions import Positions
 from migrate.spec import Spec
 from migrate.store_partition import StorePartition
 from migrate.stores.files import write_synced
+from migrate.systems.crossing import translated
 from migrate.target_version import families_to_carry
 
 
@@ -30,9 +31,7 @@ def new_positions(spec: Spec, stated: Positions, directories: Sequence[Path]) ->
         )
     if not is_another_system(spec):
         return positions
-    ahead = target_system(spec).ahead - source_system(spec).ahead
-    lines = [(topic, number, offset + ahead if offset >= 0 else offset) for topic, number, offset in positions.lines]
-    return Positions(lines=tuple(lines))
+    return Positions(lines=translated(positions.lines, source_system(spec), target_system(spec)))
 
 
 def newest_first(spec: Spec, partition: StorePartition, directories: dict[str, Path]) -> list[Path]:

@@ -196,6 +196,14 @@ class Spec(_Section):
                 "[target] retention_ms needs [source] retention_ms (and segment_ms, where the application sets it): "
                 "they tell how the old store's segments were made"
             )
+        source, target = self.source_format, self.target_format
+        if source.system != target.system and source.is_segmented and self.source.store_names:
+            for name, section in (("source", self.source), ("target", self.target)):
+                if section.retention_ms is None:
+                    raise ValueError(
+                        f"[{name}] retention_ms is needed (and segment_ms, where the application sets it): "
+                        f"{source.system} and {target.system} cut segments differently"
+                    )
 
     @model_validator(mode="after")
     def _a_snapshot_is_cut_over(self) -> Spec:

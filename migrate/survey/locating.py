@@ -7,9 +7,9 @@ from pathlib import Path
 
 from migrate.errors import RefusedError, SpecError
 from migrate.stores.layout import is_rocksdb
-from migrate.survey.kafka_streams import SYSTEM, application_around, parts_of
 from migrate.survey.other_systems import recognise_around
 from migrate.survey.own_folders import migration_around
+from migrate.survey.task_trees import Application, application_around, parts_of
 from migrate.survey.walking import Found, walk
 
 _NAME_IT = "name the application's state directory, <state.dir>/<application.id>, or one RocksDB directory"
@@ -22,10 +22,15 @@ class Located:
     path: Path
     store: str | None
     """The one that the directory itself says; None: it may be any, or `path` is one RocksDB directory."""
-    system: str | None
-    """The owning system; None: no name tells it."""
+    application: Application | None
+    """The same; None: no name tells whose it is."""
     note: str = ""
     """What was found in place of the directory that was named."""
+
+    @property
+    def system(self) -> str | None:
+        """The owning system; None: no name tells it."""
+        return None if self.application is None else self.application.tree.system
 
 
 def locate(path: Path, *, store: str | None, is_lone: bool) -> Located:
@@ -48,20 +53,21 @@ def locate(path: Path, *, store: str | None, is_lone: bool) -> Located:
     return _below(path, walk(root, is_part=False))
 
 
-def _in_application(root: Path, application: Path, store: str | None) -> Located:
-    if root == application:
-        return Located(root, None, SYSTEM)
+def _in_application(root: Path, application: Application, store: str | None) -> Located:
+    home = application.path
+    if root == home:
+        return Located(root, None, application)
     stores = {part.store for part in parts_of(application) if part.directory == root or root in part.directory.parents}
-    inside = root.relative_to(application)
+    inside = root.relative_to(home)
     named = inside.name if "rocksdb" in inside.parts[:-1] else None
     own = next(iter(stores)) if len(stores) == 1 and (named is not None or _is_segmented(root)) else None
     if own is not None and store not in (None, own):
         raise SpecError(
             f"{root} is of the store {own!r}, and --store says {store!r}",
-            hint=f"leave one of them out, or name the application's directory {application}",
+            hint=f"leave one of them out, or name the application's directory {home}",
         )
-    note = f"{inside} is part of the application {application.name}, all of whose tasks have to be migrated together"
-    return Located(application, own, SYSTEM, note=note)
+    note = f"{inside} is part of the application {home.name}, all of whose tasks have to be migrated together"
+    return Located(home, own, application, note=note)
 
 
 def _is_segmented(root: Path) -> bool:
@@ -71,9 +77,10 @@ def _is_segmented(root: Path) -> bool:
 def _below(path: Path, found: Found) -> Located:
     if len(found.applications) == 1:
         application = found.applications[0]
-        return Located(application, None, SYSTEM, note=f"the one application below {path} is {application.name}")
+        note = f"the one application below {path} is {application.path.name}"
+        return Located(application.path, None, application, note=note)
     if found.applications:
-        names = ", ".join(str(path / folder.relative_to(path.resolve())) for folder in found.applications)
+        names = ", ".join(str(path / each.path.relative_to(path.resolve())) for each in found.applications)
         raise RefusedError(f"{path} holds several applications", hint=f"name one: {names}")
     if found.others:
         hint = "`stateferry formats` lists what can be; a RocksDB directory alone can be migrated as rocksdb.raw"

@@ -1,6 +1,6 @@
 """Systems whose state cannot be migrated yet, recognised by the names of files and column families alone.
 
-Streamiz     <StateDir>/<application>/0-0/rocksdb/<store>          tasks are written with a hyphen
+Streamiz     <StateDir>/streamiz-process-metadata                  applications are in migrate/survey/task_trees.py
 Quix         <state_dir>/<group>/<store>/<stream>/<partition>      RocksDB directories named by a number
 Faust        <datadir>/v<version>/tables/<table>-<partition>.db
 Spark        <checkpoint>/state/<operator>/<partition>/[<store>/]  <version>.zip|.changelog or .delta|.snapshot
@@ -18,9 +18,9 @@ from migrate.stores.layout import is_rocksdb
 from migrate.stores.options_file import read_options
 from migrate.survey.folder import Folder
 from migrate.survey.report import PlaceReport
+from migrate.survey.task_trees import application_at
+from migrate.systems.task_tree import STREAMIZ
 
-_STREAMIZ_PROCESS = "streamiz-process-metadata"
-_STREAMIZ_TASK = re.compile(r"\d+-\d+")
 _FAUST_TABLE = re.compile(r"(.+)-(\d+)\.db")
 _SPARK_VERSION = re.compile(r"\d+(_[0-9a-f-]+)?\.(zip|changelog|delta|snapshot)")
 _SPARK_LEVELS = ("state of one store partition", "state of one operator", "state of all operators")
@@ -49,20 +49,15 @@ def recognise_around(path: Path) -> PlaceReport | None:
     if table is not None and path.parent.name == "tables":
         sentence = f"Faust: partition {table[2]} of the table {table[1]}, {_NOT_YET}"
         return PlaceReport(path=path, system="faust", is_certain=True, can_be_migrated=False, sentence=sentence)
-    if path.parent.name == "rocksdb" and _STREAMIZ_TASK.fullmatch(path.parent.parent.name):
-        sentence = f"Streamiz: store {path.name}, task {path.parent.parent.name}, {_NOT_YET}"
-        return PlaceReport(path=path, system="streamiz", is_certain=True, can_be_migrated=False, sentence=sentence)
     return _quix_place(path, [path]) if path.name.isdecimal() else None
 
 
 def _streamiz(folder: Folder) -> PlaceReport | None:
-    tasks = [name for name in folder.folders if _STREAMIZ_TASK.fullmatch(name)]
-    tasks = [name for name in tasks if {"rocksdb", ".checkpoint"} & _names(folder.inside(name))]
-    if not tasks and _STREAMIZ_PROCESS not in folder.files:
+    if STREAMIZ.process_file not in folder.files:
         return None
-    sentence = f"Streamiz: the state directory of the application {folder.path.name}, {_NOT_YET}"
-    if not tasks:
-        sentence = f"Streamiz: a state directory, {_NOT_YET}"
+    if any(application_at(folder.inside(name)) is not None for name in folder.folders):
+        return None  # which are told of when it is their turn
+    sentence = f"{STREAMIZ.title}: a state directory without an application"
     return PlaceReport(path=folder.path, system="streamiz", is_certain=True, can_be_migrated=False, sentence=sentence)
 
 
@@ -155,7 +150,3 @@ def _families(directory: Path) -> set[str]:
     with suppress(RefusedError, OSError):
         return set(read_options(directory))
     return set()
-
-
-def _names(folder: Folder) -> set[str]:
-    return {*folder.folders, *folder.files}

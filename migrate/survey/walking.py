@@ -7,10 +7,10 @@ from pathlib import Path
 
 from migrate.stores.layout import is_rocksdb
 from migrate.survey.folder import Folder
-from migrate.survey.kafka_streams import is_application
 from migrate.survey.other_systems import holds_databases, recognise
 from migrate.survey.own_folders import is_migration
 from migrate.survey.report import PlaceReport
+from migrate.survey.task_trees import Application, application_at
 
 
 @dataclass
@@ -18,7 +18,7 @@ class Found:
     """What a walk has come across, in the order of names."""
 
     databases: list[Path] = field(default_factory=list)
-    applications: list[Path] = field(default_factory=list)
+    applications: list[Application] = field(default_factory=list)
     migrations: list[Path] = field(default_factory=list)
     others: list[PlaceReport] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -40,7 +40,7 @@ def _walk(folder: Folder, found: Found, *, is_part: bool) -> None:
             place = _place(folder, found)
             if place is not None and not holds_databases(place):
                 return
-            is_part = place is not None or folder.path in (*found.applications, *found.migrations)
+            is_part = place is not None or folder.path in _known(found)
         found.warnings += [
             f"{folder.path / name} is a symbolic link to {(folder.path / name).resolve()}: not looked into"
             for name in folder.links
@@ -56,9 +56,13 @@ def _walk(folder: Folder, found: Found, *, is_part: bool) -> None:
 def _place(folder: Folder, found: Found) -> PlaceReport | None:
     if is_migration(folder):
         found.migrations.append(folder.path)
-    elif is_application(folder):
-        found.applications.append(folder.path)
+    elif (application := application_at(folder)) is not None:
+        found.applications.append(application)
     elif (place := recognise(folder)) is not None:
         found.others.append(place)
         return place
     return None
+
+
+def _known(found: Found) -> list[Path]:
+    return [*(application.path for application in found.applications), *found.migrations]

@@ -1,10 +1,11 @@
-"""Kafka Streams' `.checkpoint` and `<store>.position`: one line for each topic partition, under two of heading.
+"""`.checkpoint` of Kafka Streams and Streamiz: one line for each topic partition, under two of heading.
 
     0                                      version
     2                                      how many lines follow
-    orders-app-orders-changelog 0 2350     topic, partition, offset of the last record applied
+    orders-app-orders-changelog 0 2350     topic, partition, offset; migrate/systems/crossing.py says which one
 
-Source: org.apache.kafka.streams.state.internals.OffsetCheckpoint.
+`<store>.position` of Kafka Streams looks the same. Line ends are those of the owner's machine, and any are read.
+Source: org.apache.kafka.streams.state.internals.OffsetCheckpoint; Streamiz.Kafka.Net.State.OffsetCheckpointFile.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from pathlib import Path
 
 from migrate.errors import RefusedError
 from migrate.positions import Line
+from migrate.store_partition import StorePartition
 
 CHECKPOINT = ".checkpoint"
 OFFSET_UNKNOWN = -4
 
 
-def read_checkpoint(file: Path) -> list[Line]:
-    """(topic, partition, offset of the last record applied) of each line. Raises RefusedError."""
-    hint = "the file is damaged: restore it from a backup, or remove it to let Kafka Streams replay the changelog"
+def read_checkpoint(file: Path, *, owner: str = "Kafka Streams") -> list[Line]:
+    """(topic, partition, offset) of each line. Raises RefusedError."""
+    hint = f"the file is damaged: restore it from a backup, or remove it to let {owner} replay the changelog"
     try:
         version, count, *lines = file.read_text(encoding="utf-8").splitlines()
         if version.strip() != "0" or int(count) != len(lines):
@@ -46,6 +48,15 @@ def owners_of(topics: Sequence[str], *, application: str, stores: Iterable[str])
     usual = {f"{application}-{name}-changelog": name for name in names}
     named = {usual[topic] for topic in topics if topic in usual}
     return [usual.get(topic) or _by_ending(topic, [name for name in names if name not in named]) for topic in topics]
+
+
+def are_of(path: Path, partition: StorePartition, lines: Sequence[Line]) -> list[bool]:
+    """Which lines of a task's `.checkpoint`, in the application's directory `path`, are this store's."""
+    task = path / partition.task
+    folders = [*task.glob("rocksdb/*"), *(folder for folder in task.glob("*") if folder.name != "rocksdb")]
+    stores = {folder.name for folder in folders if folder.is_dir()} | {partition.store}
+    owners = owners_of([topic for topic, _, _ in lines], application=path.name, stores=stores)
+    return [owner == partition.store for owner in owners]
 
 
 def _by_ending(topic: str, names: Sequence[str]) -> str | None:

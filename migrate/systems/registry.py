@@ -5,9 +5,11 @@ from __future__ import annotations
 from migrate.systems.base import System
 from migrate.systems.kafka_streams import KafkaStreams
 from migrate.systems.lone_rocksdb import LoneRocksDB
+from migrate.systems.streamiz import Streamiz
 
 _SYSTEMS: dict[str, System] = {
     "kafka-streams": KafkaStreams(),
+    "streamiz": Streamiz(),
     "rocksdb": LoneRocksDB(),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,8 @@ from tests.support import (
     small_disk,
     tree_state,
 )
+
+STREAMIZ = "streamiz.timestamped-key-value"
 
 
 @pytest.fixture
@@ -113,8 +116,8 @@ def test_a_store_that_is_not_named_is_asked_for_with_counts(app: Path) -> None:
     assert str(asked.value) == (
         f"{app} holds several stores:\n"
         f"  - customers: about 580 records in 3 store partitions, {TIMESTAMPED}\n"
-        f"  - orders: about 6,479 records in 3 store partitions, {KEY_VALUE}\n"
-        f"  - refunds: about 580 records in 3 store partitions, {KEY_VALUE}\n"
+        f"  - orders: about 6,479 records in 3 store partitions, {KEY_VALUE} or kafka-streams.versioned\n"
+        f"  - refunds: about 580 records in 3 store partitions, {KEY_VALUE} or kafka-streams.versioned\n"
         "  next: say which: --store NAME"
     )
 
@@ -130,7 +133,7 @@ def test_the_only_store_need_not_be_named(tmp_path: Path) -> None:
     ("options", "said"),
     [
         ({"store": "order"}, "no key-value store 'order' in .*did you mean 'orders'"),
-        ({"store": "orders", "to": "kafka-streams.timestamped"}, f"did you mean '{TIMESTAMPED}'"),
+        ({"store": "orders", "to": "kafka-streams.timestamped-keyvalue"}, f"did you mean '{TIMESTAMPED}'"),
         ({"store": "orders", "source_format": "kafka-stream.key-value"}, f"did you mean '{KEY_VALUE}'"),
         ({"store": "orders", "source_format": TIMESTAMPED}, f"is not {TIMESTAMPED}: it has no column family"),
         ({"store": "orders", "name": "Mine!"}, "name: should be lower-case letters, digits and hyphens, is 'Mine!'"),
@@ -164,11 +167,12 @@ def test_an_existing_file_is_never_overwritten(app: Path, commands: CommandServe
 
 
 def test_a_lone_directory_that_fits_two_formats_is_asked_about(tmp_path: Path) -> None:
-    store = make_store(tmp_path / "lone", numbered(7))
+    store = make_store(tmp_path / "lone", numbered(7, prefix=b"k"))  # too short for the keys of a windowed store
     with pytest.raises(SpecError) as asked:
         init_spec(store, to=TIMESTAMPED, output=None)
-    assert f"(default) fit more than one format: {KEY_VALUE}, {RAW}" in asked.value.message
-    assert asked.value.hint == f"say which it is: --from {KEY_VALUE} or --from {RAW}"
+    fitting = (KEY_VALUE, "streamiz.key-value", RAW)
+    assert f"(default) fit more than one format: {', '.join(fitting)}" in asked.value.message
+    assert asked.value.hint == f"say which it is: {' or '.join(f'--from {each}' for each in fitting)}"
     report = init_spec(store, to=TIMESTAMPED, source_format=KEY_VALUE, output=tmp_path / "spec.toml")
     assert (report.store, report.records, report.store_partitions) == (None, 7, ("lone",))
     assert plan(load_spec(tmp_path / "spec.toml")).verdict.exit_code == 0
@@ -293,3 +297,20 @@ def test_dash_prints_the_spec_and_nothing_else(app: Path, commands: CommandServe
     assert printed.code == 0
     assert printed.out == report["text"]
     assert (report["spec"], report["store"], report["source_format"]) == (None, "orders", KEY_VALUE)
+
+
+def test_a_plain_store_of_streamiz_is_told_by_what_its_records_cannot_be(tmp_path: Path) -> None:
+    make_store(tmp_path / "app/0-0/rocksdb/totals", numbered(5))
+    make_store(tmp_path / "app/0-0/rocksdb/prices", {b"k": struct.pack("<qi", 61000, 2) + b"v1"})
+    report = init_spec(tmp_path / "app", to=STREAMIZ, store="totals", output=tmp_path / "spec.toml")
+    assert (report.source_format, report.store_partitions) == ("streamiz.key-value", ("0-0/totals",))
+    with pytest.raises(SpecError, match=f"fit more than one format: streamiz.key-value, {STREAMIZ}"):
+        init_spec(tmp_path / "app", to=STREAMIZ, store="prices", output=None)
+
+
+def test_a_windowed_store_is_the_one_that_can_become_a_windowed_one(tmp_path: Path) -> None:
+    make_store(tmp_path / "app/0-0/rocksdb/totals", numbered(5))
+    make_store(tmp_path / "app/0-0/hourly/hourly.0", {b"k" + struct.pack(">qi", 0, 0): b"v1"})
+    report = init_spec(tmp_path / "app", to="streamiz.timestamped-window", output=tmp_path / "spec.toml")
+    assert (report.store, report.source_format) == ("hourly", "streamiz.window")
+    assert plan(load_spec(tmp_path / "spec.toml")).verdict.exit_code == 0

@@ -31,6 +31,7 @@ from tests.support import (
     tree_state,
 )
 
+VERSIONED = "kafka-streams.versioned"
 ROOT = Path(__file__).resolve().parents[2]
 HOLD = """
 import sys
@@ -66,8 +67,8 @@ def test_an_application_its_stores_and_their_records(tmp_path: Path) -> None:
     ]
     assert [(store.name, store.kind, store.records, store.exact, store.formats) for store in report.stores] == [
         ("customers", "key-value", 600, True, (TIMESTAMPED,)),
-        ("orders", "key-value", 6000, True, (KEY_VALUE,)),
-        ("refunds", "key-value", 600, True, (KEY_VALUE,)),
+        ("orders", "key-value", 6000, True, (KEY_VALUE, VERSIONED)),
+        ("refunds", "key-value", 600, True, (KEY_VALUE, VERSIONED)),
     ]
     orders = next(database for database in report.databases if database.path == "0_1/rocksdb/orders")
     assert (orders.role, orders.rocksdb_version, orders.error) == ("store orders, task 0_1", "9.7.3", None)
@@ -123,7 +124,8 @@ def test_named_topologies_and_segments(tmp_path: Path) -> None:
         3,
         ("__billing__/1_0/hourly",),
     )
-    assert (hourly.formats, totals.formats) == ((), (KEY_VALUE,))
+    assert hourly.formats == ("kafka-streams.session", "kafka-streams.window")
+    assert totals.formats == (KEY_VALUE, VERSIONED)
     assert [database.role for database in report.databases][:2] == [
         "store hourly, task __billing__/1_0, segment 2026-01-01 00:00:00 UTC",
         "store hourly, task __billing__/1_0, segment 2026-01-01 01:00:00 UTC",

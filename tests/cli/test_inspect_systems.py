@@ -25,19 +25,72 @@ def touch(*paths: Path) -> None:
         path.touch()
 
 
-@pytest.mark.parametrize("part", [".", "billing", "billing/0-0/rocksdb/totals"])
-def test_streamiz_writes_its_tasks_with_a_hyphen(tmp_path: Path, part: str) -> None:
-    make_store(tmp_path / "billing/0-0/rocksdb/totals", numbered(3))
-    place = place_of(tmp_path / part)
-    assert (place.system, place.is_certain, place.can_be_migrated) == ("streamiz", True, False)
-    assert place.sentence.startswith("Streamiz: ")
-    assert place.sentence.endswith("this version cannot migrate it")
-    assert len(inspect(tmp_path / part).databases) == 1
+@pytest.mark.parametrize(
+    ("part", "sentence"),
+    [
+        (".", "Streamiz: the state directory of the application billing, 2 stores in 2 tasks"),
+        ("0-0", "Streamiz: the directory of task 0-0, of the application billing in "),
+        ("0-0/hourly/hourly.0", "Streamiz: hourly/hourly.0 in the directory of task 0-0, of the application billing "),
+    ],
+)
+def test_streamiz_writes_its_tasks_with_a_hyphen(tmp_path: Path, part: str, sentence: str) -> None:
+    app = tmp_path / "billing"
+    make_store(app / "0-0/rocksdb/totals", numbered(3))
+    make_store(app / "0-1/rocksdb/totals", numbered(4))
+    make_store(app / "0-0/hourly/hourly.0", numbered(5))
+    place = place_of(app / part)
+    assert (place.system, place.is_certain, place.can_be_migrated) == ("streamiz", True, True)
+    assert place.sentence.startswith(sentence)
+
+
+def test_a_store_of_streamiz_may_be_any_of_its_formats_of_that_kind(tmp_path: Path) -> None:
+    app = tmp_path / "billing"
+    for task in ("0-0", "0-1"):
+        make_store(app / task / "rocksdb/totals", numbered(4))
+        make_store(app / task / "hourly/hourly.3600000", numbered(5))
+    hourly, totals = inspect(tmp_path, digest=True).stores
+    assert (hourly.kind, hourly.segments, hourly.records) == ("windowed or session", 2, 10)
+    assert hourly.formats == ("streamiz.timestamped-window", "streamiz.window")
+    assert (totals.kind, totals.store_partitions, totals.records) == ("key-value", ("0-0/totals", "0-1/totals"), 8)
+    assert totals.formats == ("streamiz.key-value", "streamiz.timestamped-key-value")
+    assert {store.system for store in (hourly, totals)} == {"streamiz"}
+
+
+def test_applications_of_both_systems_in_one_place_are_told_apart(tmp_path: Path) -> None:
+    for name, tasks in (("java", ("0_0", "global")), ("dotnet", ("0-0", "global"))):
+        for task in tasks:
+            make_store(tmp_path / name / task / "rocksdb/totals", numbered(3))
+    touch(tmp_path / "streamiz-process-metadata")
+    report = inspect(tmp_path)
+    assert [(place.system, place.path.name) for place in report.places if place.path != tmp_path] == [
+        ("streamiz", "dotnet"),
+        ("kafka-streams", "java"),
+    ]
+    assert [(store.system, store.store_partitions) for store in report.stores] == [
+        ("streamiz", ("0-0/totals", "global/totals")),
+        ("kafka-streams", ("0_0/totals", "global/totals")),
+    ]
+
+
+@pytest.mark.parametrize(("process", "system"), [("streamiz-process-metadata", "streamiz"), ("x", "kafka-streams")])
+def test_global_stores_alone_are_told_by_what_lies_beside(tmp_path: Path, process: str, system: str) -> None:
+    touch(tmp_path / process)
+    make_store(tmp_path / "app/global/rocksdb/rates", numbered(3))
+    assert place_of(tmp_path / "app").system == system
 
 
 def test_streamiz_is_known_by_its_process_file_too(tmp_path: Path) -> None:
     touch(tmp_path / "streamiz-process-metadata")
-    assert place_of(tmp_path).sentence == "Streamiz: a state directory, this version cannot migrate it"
+    assert place_of(tmp_path).sentence == "Streamiz: a state directory without an application"
+
+
+def test_what_streamiz_takes_for_a_segment_is_warned_of(tmp_path: Path) -> None:
+    store = tmp_path / "billing/0-0/hourly"
+    make_store(store / "hourly.0", numbered(5))
+    (store / "hourly.bak").mkdir()
+    touch(store / "notes.txt")
+    (warning,) = inspect(tmp_path / "billing").warnings
+    assert warning.startswith(f"{store / 'hourly.bak'} lies among segments: Streamiz may not find one of them")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,25 @@
+"""`streamiz.key-value`: a plain persistent key-value store.
+
+One RocksDB directory `<task>/rocksdb/<store>`, column family `default`.
+
+| part  | offset | size | field                                |
+|-------|--------|------|--------------------------------------|
+| key   | 0      | rest | key, as the key serde wrote it       |
+| value | 0      | rest | value, as the value serde wrote it   |
+
+A null value deletes the key; an empty value is a value. The changelog holds the same bytes.
+Source: Streamiz.Kafka.Net.State RocksDbKeyValueStore, SingleColumnFamilyAdapter,
+Logging.ChangeLoggingKeyValueBytesStore.
+"""
+
+from __future__ import annotations
+
+from formats.format import Format
+
+KEY_VALUE = Format(
+    id="streamiz.key-value",
+    summary="Streamiz key-value store: key -> value",
+    column_families=("default",),
+    has_changelog=True,
+    keeps_keys_in_tasks=True,
+)

@@ -1,0 +1,66 @@
+"""Streamiz' value layout of timestamped stores.
+
+| offset | size | field                                                    |
+|--------|------|----------------------------------------------------------|
+| 0      | 8    | timestamp, signed 64-bit little-endian milliseconds      |
+| 8      | 4    | size of the value, signed 32-bit little-endian           |
+| 12     | size | value, as the value serde wrote it                       |
+
+Nothing follows. A null value is never written: it deletes the key. Streamiz has no timestamp for "unknown"; -1 is
+written, as Kafka Streams does, which is older than any time there is. Source: Streamiz.Kafka.Net.SerDes
+ValueAndTimestampSerDes (System.IO.BinaryWriter writes little-endian), State.Internal.StateManagerTools.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct
+from struct import error as StructError
+
+from formats.errors import InvalidEntryError, TruncatedEntryError
+from formats.layout import TIMESTAMP, VALUE_SIZE, Carried, Field, Framing, payload_field
+
+_TIMESTAMP = Struct("<q")
+_SIZE = Struct("<i")
+_HEAD = Struct("<qi")
+NO_TIMESTAMP = -1
+
+
+def pack_timestamp(timestamp_ms: int) -> bytes:
+    """Eight bytes. Raises InvalidEntryError for what is no signed 64-bit number."""
+    try:
+        return _TIMESTAMP.pack(timestamp_ms)
+    except StructError as error:
+        raise InvalidEntryError(f"timestamp {timestamp_ms!r} is not a signed 64-bit number") from error
+
+
+@dataclass(frozen=True, slots=True)
+class SizedTimestampedValue:
+    """timestamp | size of the payload | payload"""
+
+    fields: tuple[Field, ...] = (
+        Field(TIMESTAMP, _TIMESTAMP.size, pack_timestamp, is_little_endian=True),
+        Field(VALUE_SIZE, _SIZE.size, framing=Framing.SIZE),
+        payload_field(),
+    )
+
+    def unpack(self, data: bytes) -> tuple[bytes, Carried]:
+        """Raises TruncatedEntryError, and InvalidEntryError for a size that is not that of the rest."""
+        if len(data) < _HEAD.size:
+            raise TruncatedEntryError("timestamped value", len(data), _HEAD.size)
+        timestamp_ms, size = _HEAD.unpack_from(data)
+        payload = data[_HEAD.size :]
+        if size != len(payload):
+            raise InvalidEntryError(f"the value says that it has {size} bytes, and {len(payload)} follow")
+        return payload, {TIMESTAMP: timestamp_ms}
+
+    def pack(self, payload: bytes, carried: Carried) -> bytes:
+        """Raises InvalidEntryError for a timestamp of more than 64 bits, or a payload of 2 GiB or more."""
+        timestamp = pack_timestamp(carried.get(TIMESTAMP, NO_TIMESTAMP))
+        try:
+            return timestamp + _SIZE.pack(len(payload)) + payload
+        except StructError as error:
+            raise InvalidEntryError(f"a value of {len(payload)} bytes is too large for its size field") from error
+
+
+TIMESTAMPED = SizedTimestampedValue()
