@@ -11,8 +11,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Literal
 
-from formats.avro.program import AvroProgram
-from formats.avro.running import run_avro
+from formats.avro.program import AvroProgram, run_avro
 from formats.errors import InvalidEntryError, TruncatedEntryError
 from formats.varint import read_varint
 

@@ -6,7 +6,7 @@ follows. Every writer uses as few bytes as it can, so that more of them mean a d
 
 from __future__ import annotations
 
-from formats.avro.program import MAX_EMPTY, Keep
+from formats.avro.operations import MAX_EMPTY, Keep
 from formats.errors import InvalidEntryError, TruncatedEntryError
 
 BITS = {"int": 32, "long": 64}
@@ -101,7 +101,7 @@ class Cursor:
             self.skip(operation.size)
 
     def block(self, least: int) -> tuple[int, int | None]:
-        """(items, where the block ends if it says so) of the next block of an array or a map; 0 items: there is none."""
+        """(items, where it ends if it says so) of the next block of an array or a map; no items: there is none."""
         begin = self.at
         count = self.number()
         end = None

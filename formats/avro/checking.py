@@ -38,11 +38,7 @@ class _Comparison:
         if isinstance(old, Union):
             self._old_union(old, new, path)
         elif isinstance(new, Union):
-            branch = self.pairing.branch(old, new)
-            if branch is None:
-                self._unlike(old, new, path)
-            else:
-                self.types(old, new.branches[branch], path)
+            self._new_union(old, new, path)
         elif isinstance(old, Array) and isinstance(new, Array):
             self.types(old.items, new.items, f"{path}[]")
         elif isinstance(old, Map) and isinstance(new, Map):
@@ -62,10 +58,17 @@ class _Comparison:
             self._unlike(old, new, path)
             return
         self.findings.risks.extend(
-            f"{path}: a value of {self._named_type(each)} has no place in the new schema" for each in lost
+            f"{path}: a value of {self._shown(each)} has no place in the new schema" for each in lost
         )
         for branch in left:
             self.types(branch, new, path)
+
+    def _new_union(self, old: Type, new: Union, path: str) -> None:
+        branch = self.pairing.branch(old, new)
+        if branch is None:
+            self._unlike(old, new, path)
+        else:
+            self.types(old, new.branches[branch], path)
 
     def _reads(self, old: Type, new: Type) -> bool:
         if isinstance(new, Union):
@@ -110,13 +113,11 @@ class _Comparison:
             self.findings.problems.append(f"{where}: {error}")
 
     def _unlike(self, old: Type, new: Type, path: str) -> None:
-        self.findings.problems.append(
-            f"{path}: {self._named_type(old)} cannot be read as {self._named_type(new, reader=True)}"
-        )
+        before, after = self._shown(old), str(self.pairing.reader.definition(new))
+        self.findings.problems.append(f"{path}: {before} cannot be read as {after}")
 
-    def _named_type(self, found: Type, *, reader: bool = False) -> str:
-        types = self.pairing.reader if reader else self.pairing.writer
-        return str(types.definition(found))
+    def _shown(self, old: Type) -> str:
+        return str(self.pairing.writer.definition(old))
 
     def _mean_other(self, old: object, new: object, path: str) -> None:
         self.findings.problems.append(

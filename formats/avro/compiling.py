@@ -8,10 +8,8 @@ from formats.avro.binary import encode_long
 from formats.avro.checking import compare
 from formats.avro.defaults import default_tree
 from formats.avro.marking import codec
-from formats.avro.pairing import Pairing
-from formats.avro.program import (
+from formats.avro.operations import (
     Arrange,
-    AvroProgram,
     Call,
     Choice,
     Drop,
@@ -23,6 +21,8 @@ from formats.avro.program import (
     Refuse,
     Repeat,
 )
+from formats.avro.pairing import Pairing
+from formats.avro.program import AvroProgram
 from formats.avro.schema import AvroSchema, types_of
 from formats.avro.types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Types, Union
 from formats.errors import UnresolvableSchemasError
@@ -72,9 +72,8 @@ class _Compiler:
         if isinstance(old, Map) and isinstance(new, Map):
             body = (Keep("string"), *self.types(old.values, new.values))
             return (Repeat(_tidied(body), 1 + _least(self.pairing.writer, old.values)),)
-        if isinstance(old, Named) and isinstance(new, Named):
-            return self._named(old, new)
-        raise AssertionError(f"{old} was found to be readable as {new}")
+        assert isinstance(old, Named) and isinstance(new, Named)  # the pair was found to be resolvable
+        return self._named(old, new)
 
     def _branch(self, old: Type, new: Type) -> Operations:
         refused = (Refuse(f"a value of {self.pairing.writer.definition(old)} has no place in the new schema"),)
@@ -91,8 +90,7 @@ class _Compiler:
             return (Keep("fixed", before.size),) if before.size else ()
         if isinstance(before, Enum) and isinstance(after, Enum):
             return (Choice(tuple(self._symbols(before, after))),)
-        if not isinstance(before, Record) or not isinstance(after, Record):
-            raise AssertionError(f"{before} was found to be readable as {after}")
+        assert isinstance(before, Record) and isinstance(after, Record)  # the pair was found to be resolvable
         label = old.name if self.pairing.writer is self.pairing.reader else f"{old.name} to {new.name}"
         if old.name in self.recursive:
             if label not in self.named:
@@ -131,7 +129,7 @@ class _Compiler:
             if number not in kept:
                 out.append(Drop(self._dropped(before.type)))
                 continue
-            while (source := sources[after]) is None:
+            while sources[after] is None:
                 out.append(self._default(new.fields[after]))
                 after += 1
             out.extend(self.types(before.type, new.fields[after].type))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from formats.avro.marking import KEY, VALUE, Tree, slot, tagged
-from formats.avro.running import PACK
+from formats.avro.program import PACK
 from formats.avro.types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Types, Union
 from formats.errors import SchemaError
 

@@ -1,9 +1,9 @@
 """Values as fastavro reads and writes them, with nothing left for it to guess.
 
-fastavro picks a union's branch by looking at the value, turns floats into doubles and maps into dicts. So it gets another
-schema with the same encoding: each branch of a union is a record of one field, which fastavro names when it reads and
-lets us name when it writes; a float is a fixed of 4 bytes, a double one of 8; a map is an array of entries; an enum
-is the number of its symbol. What it reads by such a schema, and writes, is called a tree.
+fastavro picks a union's branch by looking at the value, turns floats into doubles and maps into dicts. So it gets
+another schema with the same encoding: each branch of a union is a record of one field, which fastavro names when it
+reads and lets us name when it writes; a float is a fixed of 4 bytes, a double one of 8; a map is an array of entries;
+an enum is the number of its symbol. What it reads by such a schema, and writes, is called a tree.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from formats.avro.marking import KEY, VALUE, Tree, branch_of, slot, tagged
 from formats.avro.parsing import branch_name
-from formats.avro.running import PACK
+from formats.avro.program import PACK
 from formats.avro.types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Types, Union
 from formats.errors import InvalidEntryError
 
@@ -22,8 +22,6 @@ CLASSES = {
     "bytes": "bytes",
     "string": "str",
 }
-NESTED = 400
-"""How deep an object may hold others, whatever its schema."""
 
 
 def to_object(types: Types, of: Type, tree: Tree) -> object:
@@ -73,21 +71,19 @@ def _class(types: Types, branch: Type) -> str:
     return "str" if isinstance(known, Enum) else "bytes"
 
 
-def to_tree(types: Types, of: Type, found: object, path: str, depth: int = 0) -> Tree:
+def to_tree(types: Types, of: Type, found: object, path: str) -> Tree:
     """Raises InvalidEntryError, which names the path, for an object that is not of this type."""
-    if depth > NESTED:
-        raise InvalidEntryError(f"{path[:80]}...: an object nested too deeply")
     if isinstance(of, Primitive):
         return _primitive(of.kind, found, path)
     if isinstance(of, Union):
-        return _union(types, of, found, path, depth)
+        return _union(types, of, found, path)
     if isinstance(of, Named):
-        return _named(types, of, found, path, depth)
+        return _named(types, of, found, path)
     if isinstance(of, Array) and isinstance(found, list):
-        return [to_tree(types, of.items, item, f"{path}[{at}]", depth + 1) for at, item in enumerate(found)]
+        return [to_tree(types, of.items, item, f"{path}[{at}]") for at, item in enumerate(found)]
     if isinstance(of, Map) and isinstance(found, dict):
         return [
-            {KEY: _primitive("string", key, path), VALUE: to_tree(types, of.values, value, f"{path}.{key}", depth + 1)}
+            {KEY: _primitive("string", key, path), VALUE: to_tree(types, of.values, value, f"{path}.{key}")}
             for key, value in found.items()
         ]
     raise _wrong(path, found, of)
@@ -113,10 +109,10 @@ def _is(kind: str, found: object) -> bool:
     return isinstance(found, {"null": type(None), "boolean": bool, "bytes": bytes}.get(kind, ()))
 
 
-def _named(types: Types, of: Named, found: object, path: str, depth: int) -> Tree:
+def _named(types: Types, of: Named, found: object, path: str) -> Tree:
     known = types.named[of.name]
     if isinstance(known, Record) and isinstance(found, dict):
-        return _record(types, known, found, path, depth)
+        return _record(types, known, found, path)
     if isinstance(known, Enum) and isinstance(found, str) and found in known.symbols:
         return known.symbols.index(found)
     if isinstance(known, Fixed) and isinstance(found, bytes) and len(found) == known.size:
@@ -124,7 +120,7 @@ def _named(types: Types, of: Named, found: object, path: str, depth: int) -> Tre
     raise _wrong(path, found, known)
 
 
-def _record(types: Types, of: Record, found: dict[str, object], path: str, depth: int) -> Tree:
+def _record(types: Types, of: Record, found: dict[str, object], path: str) -> Tree:
     path = path or of.name.rpartition(".")[2]
     for field in of.fields:
         if field.name not in found:
@@ -134,25 +130,25 @@ def _record(types: Types, of: Record, found: dict[str, object], path: str, depth
         raise InvalidEntryError(f"{path}: {of} has no field {extra!r}")
 
     def tree(field: Field) -> Tree:
-        return to_tree(types, field.type, found[field.name], f"{path}.{field.name}", depth + 1)
+        return to_tree(types, field.type, found[field.name], f"{path}.{field.name}")
 
     return {slot(number): tree(field) for number, field in enumerate(of.fields)}
 
 
-def _union(types: Types, of: Union, found: object, path: str, depth: int) -> Tree:
+def _union(types: Types, of: Union, found: object, path: str) -> Tree:
     """The first branch that it fits exactly, else the first that it fits: an int may become a double."""
     if isinstance(found, tuple) and len(found) == 2:
         names = [branch_name(branch) for branch in of.branches]
         if found[0] not in names:
             raise InvalidEntryError(f"{path}: the union has no branch {found[0]!r}")
         number = names.index(found[0])
-        return tagged(of, number, to_tree(types, of.branches[number], found[1], path, depth))
+        return tagged(of, number, to_tree(types, of.branches[number], found[1], path))
     for exactly in (True, False):
         for number, branch in enumerate(of.branches):
             if exactly and _rounds(branch, found):
                 continue
             try:
-                return tagged(of, number, to_tree(types, branch, found, path, depth + 1))
+                return tagged(of, number, to_tree(types, branch, found, path))
             except InvalidEntryError:
                 continue
     raise _wrong(path, found, of)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
+from formats.avro.parsing import branch_name
 from formats.avro.types import Array, Enum, Fixed, Logical, Map, Named, Primitive, Record, Type, Types, Union
+
+T = TypeVar("T")
 
 PROMOTIONS = {
     ("int", "long"),
@@ -24,6 +29,8 @@ class Pairing:
 
     writer: Types
     reader: Types
+    _made: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What was worked out once, for the reference path asks for it with every value."""
 
     def matches(self, old: Type, new: Type) -> bool:
         """Whether the rules pair these two at all; what is inside of records is not looked at."""
@@ -47,9 +54,18 @@ class Pairing:
         return short(old.name) == short(new.name) or old.name in after.aliases or short(old.name) in after.aliases
 
     def branch(self, old: Type, new: Union) -> int | None:
-        """The branch that reads the old type: the one of the same full name, else the first one that matches."""
-        if isinstance(old, Named) and old in new.branches and self.matches(old, old):
-            return new.branches.index(old)
+        """The branch that reads the old type: the same type if there is one, else the first that matches.
+
+        The specification says the first; but then an int, written with [long, int] and read with the same, would turn
+        into a long. Java's Avro takes the same type first too.
+        """
+        return self.recall((old, new.number), lambda: self._branch(old, new))
+
+    def _branch(self, old: Type, new: Union) -> int | None:
+        name = branch_name(old)
+        for number, branch in enumerate(new.branches):
+            if branch_name(branch) == name and self.matches(old, branch):
+                return number
         return next((number for number, branch in enumerate(new.branches) if self.matches(old, branch)), None)
 
     def fields(self, old: Record, new: Record) -> tuple[int | None, ...]:
@@ -57,18 +73,35 @@ class Pairing:
 
         Names go before aliases.
         """
-        numbers = {field.name: number for number, field in enumerate(old.fields)}
-        found = {field.name: numbers.pop(field.name) for field in new.fields if field.name in numbers}
-        for field in new.fields:
-            alias = next((alias for alias in field.aliases if alias in numbers), None)
-            if field.name not in found and alias is not None:
-                found[field.name] = numbers.pop(alias)
-        return tuple(found.get(field.name) for field in new.fields)
+        return self.recall((old.name, new.name), lambda: _fields(old, new))
 
     def symbols(self, old: Enum, new: Enum) -> tuple[int | None, ...]:
         """For each old symbol the number of the new one; None: the new enum has neither it nor a default."""
-        default = None if new.default is None else new.symbols.index(new.default)
-        return tuple(new.symbols.index(symbol) if symbol in new.symbols else default for symbol in old.symbols)
+        return self.recall((old.name, new.name), lambda: _symbols(old, new))
+
+    def recall(self, key: object, make: Callable[[], T]) -> T:
+        """What was made under this key before, or is now."""
+        try:
+            found: T = self._made[key]
+        except KeyError:
+            found = self._made[key] = make()
+        return found
+
+
+def _fields(old: Record, new: Record) -> tuple[int | None, ...]:
+    numbers = {each.name: number for number, each in enumerate(old.fields)}
+    found = {each.name: numbers.pop(each.name) for each in new.fields if each.name in numbers}
+    for wanted in new.fields:
+        alias = next((alias for alias in wanted.aliases if alias in numbers), None)
+        if wanted.name not in found and alias is not None:
+            found[wanted.name] = numbers.pop(alias)
+    return tuple(found.get(each.name) for each in new.fields)
+
+
+def _symbols(old: Enum, new: Enum) -> tuple[int | None, ...]:
+    numbers = {symbol: number for number, symbol in enumerate(new.symbols)}
+    default = None if new.default is None else numbers[new.default]
+    return tuple(numbers.get(symbol, default) for symbol in old.symbols)
 
 
 def short(name: str) -> str:

@@ -37,6 +37,9 @@ LOGICAL = {
 }
 """The logical types that the specification defines, by the type that they annotate; all others mean nothing to Avro."""
 
+MAX_NESTING = 64
+TOO_DEEP = f"the schema's types are nested more than {MAX_NESTING} deep"
+
 Json = Any
 
 
@@ -46,12 +49,10 @@ def parse(text: str) -> Types:
         found = json.loads(text)
     except ValueError as error:
         raise SchemaError(f"the schema is not JSON: {error}") from None
-    parser = _Parser()
-    try:
-        root = parser.type_of(found, "", "schema")
     except RecursionError:
-        raise SchemaError("the schema is nested too deeply") from None
-    return Types(root, parser.named)
+        raise SchemaError(TOO_DEEP) from None
+    parser = _Parser()
+    return Types(parser.type_of(found, "", "schema"), parser.named)
 
 
 @dataclass(slots=True)
@@ -60,8 +61,17 @@ class _Parser:
     open: set[str] = field(default_factory=set)
     """Names whose definition is being read."""
     unions: int = 0
+    depth: int = 0
 
     def type_of(self, found: Json, space: str, where: str) -> Type:
+        self.depth += 1
+        if self.depth > MAX_NESTING:
+            raise SchemaError(TOO_DEEP)
+        of = self._type_of(found, space, where)
+        self.depth -= 1
+        return of
+
+    def _type_of(self, found: Json, space: str, where: str) -> Type:
         if isinstance(found, str):
             return self._by_name(found, space, where)
         if isinstance(found, list):

@@ -1,127 +1,37 @@
 """Avro programs: how a value written with one schema becomes one of another, as data.
 
-A program reads a value from left to right, checks every part of it, and writes the new value. It can be pickled, printed
-and fingerprinted, and run by any engine; `running.run_avro` defines what it means.
+A program reads a value from left to right, checks every part of it, and writes the new value. It can be pickled,
+printed and fingerprinted, and run by any engine; `run_avro` defines what it means.
 """
 
 from __future__ import annotations
 
 import hashlib
+import struct
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-MAX_DEPTH = 100
-"""How deep a value of a recursive type may hold values of its own type; protobuf's limit too."""
-MAX_EMPTY = 65536
-"""How many items that take no bytes one block may claim: nothing else bounds the count."""
+from formats.avro.binary import WHAT, Cursor, encode_long
+from formats.avro.operations import (
+    MAX_DEPTH,
+    Arrange,
+    Call,
+    Choice,
+    Drop,
+    Emit,
+    Keep,
+    Operations,
+    Promote,
+    Refuse,
+    Repeat,
+    printed,
+)
+from formats.errors import InvalidEntryError
 
+PACK = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 
-@dataclass(frozen=True, slots=True)
-class Keep:
-    """Check the next value and copy it."""
-
-    kind: str
-    """boolean, int, long, float, double, bytes, string (which checks UTF-8) or fixed."""
-    size: int = 0
-    """Of float, double and fixed."""
-
-    def __str__(self) -> str:
-        return f"fixed({self.size})" if self.kind == "fixed" else self.kind
-
-
-@dataclass(frozen=True, slots=True)
-class Promote:
-    """Read an int, a long or a float, and write it as a float or a double. (The bytes of an int are those of a long.)"""
-
-    kind: str
-    to: str
-
-    def __str__(self) -> str:
-        return f"{self.kind} as {self.to}"
-
-
-@dataclass(frozen=True, slots=True)
-class Emit:
-    """Write these bytes."""
-
-    data: bytes
-
-    def __str__(self) -> str:
-        return f"emit {self.data.hex()}"
-
-
-@dataclass(frozen=True, slots=True)
-class Refuse:
-    """There is no new value for this one."""
-
-    reason: str
-
-    def __str__(self) -> str:
-        return f"refuse ({self.reason})"
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """Run the operations that the program holds under this name."""
-
-    name: str
-    level: int
-    """By how much the value is nested deeper in values of its own type: 1 or 0."""
-
-    def __str__(self) -> str:
-        return f"call {self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class Drop:
-    """Run these, and forget what they write."""
-
-    body: tuple[Operation, ...]
-
-    def __str__(self) -> str:
-        return f"drop ({printed(self.body)})"
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Read the number of a union's branch or of an enum's symbol; run what is at that place."""
-
-    branches: tuple[tuple[Operation, ...], ...]
-
-    def __str__(self) -> str:
-        return f"choice ({' | '.join(map(printed, self.branches))})"
-
-
-@dataclass(frozen=True, slots=True)
-class Repeat:
-    """Read the blocks of an array or of a map; run `body` for each item; write one block."""
-
-    body: tuple[Operation, ...]
-    least: int
-    """The bytes that an item takes at least."""
-
-    def __str__(self) -> str:
-        return f"each ({printed(self.body)})"
-
-
-@dataclass(frozen=True, slots=True)
-class Arrange:
-    """Run the parts one after the other; write what they wrote in another order."""
-
-    parts: tuple[tuple[Operation, ...], ...]
-    order: tuple[int, ...]
-
-    def __str__(self) -> str:
-        parts = "; ".join(f"{number}: {printed(part)}" for number, part in enumerate(self.parts))
-        return f"arrange ({parts}) as ({', '.join(map(str, self.order))})"
-
-
-Operation = Keep | Promote | Emit | Refuse | Call | Drop | Choice | Repeat | Arrange
-Operations = tuple[Operation, ...]
-
-
-def printed(operations: Operations) -> str:
-    """As it stands in a plan."""
-    return ", ".join(map(str, operations)) or "nothing"
+TOO_DEEP = f"{WHAT} holds more than {MAX_DEPTH} values of a recursive type within one another"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,3 +48,99 @@ class AvroProgram:
     def fingerprint(self) -> str:
         """Equal for programs that do the same; the plan says which one was run."""
         return hashlib.sha256(str(self).encode()).hexdigest()[:16]
+
+
+def run_avro(program: AvroProgram, data: bytes) -> bytes:
+    """The new value. Raises EntryError for one that is not what the old schema says, or that has no new form."""
+    run = _Run(data, dict(program.named))
+    out: list[bytes] = []
+    try:
+        run.operations(program.main, out)
+    except RecursionError:
+        raise InvalidEntryError(f"{WHAT} is nested too deeply") from None
+    if run.at < len(data):
+        raise InvalidEntryError(f"{WHAT} ends at byte {run.at}, but {len(data) - run.at} bytes follow")
+    return b"".join(out)
+
+
+class _Run(Cursor):
+    __slots__ = ("depth", "named")
+
+    def __init__(self, data: bytes, named: dict[str, Operations]) -> None:
+        super().__init__(data)
+        self.named = named
+        self.depth = 0
+
+    def operations(self, operations: Operations, out: list[bytes]) -> None:
+        for operation in operations:
+            STEPS[type(operation)](self, operation, out)
+
+    def keep_value(self, operation: Keep, out: list[bytes]) -> None:
+        begin = self.at
+        self.keep(operation)
+        out.append(self.data[begin : self.at])
+
+    def promote(self, operation: Promote, out: list[bytes]) -> None:
+        value: float
+        if operation.kind == "float":
+            (value,) = PACK["float"].unpack_from(self.data, self.skip(4))
+        else:
+            value = self.number(operation.kind)
+        out.append(PACK[operation.to].pack(value))
+
+    def emit(self, operation: Emit, out: list[bytes]) -> None:
+        out.append(operation.data)
+
+    def refuse(self, operation: Refuse, out: list[bytes]) -> None:
+        raise InvalidEntryError(operation.reason)
+
+    def call(self, operation: Call, out: list[bytes]) -> None:
+        self.depth += operation.level
+        if self.depth > MAX_DEPTH:
+            raise InvalidEntryError(TOO_DEEP)
+        self.operations(self.named[operation.name], out)
+        self.depth -= operation.level
+
+    def drop(self, operation: Drop, out: list[bytes]) -> None:
+        self.operations(operation.body, [])
+
+    def choose(self, operation: Choice, out: list[bytes]) -> None:
+        self.operations(operation.branches[self.index(len(operation.branches))], out)
+
+    def repeat(self, operation: Repeat, out: list[bytes]) -> None:
+        total = 0
+        items: list[bytes] = []
+        while True:
+            count, end = self.block(operation.least)
+            if not count:
+                break
+            total += count
+            for _ in range(count):
+                self.operations(operation.body, items)
+            if end not in (None, self.at):
+                raise self.invalid("a block that is not as long as it says")
+        if total:
+            out.append(encode_long(total))
+        out.extend(items)
+        out.append(b"\0")
+
+    def arrange(self, operation: Arrange, out: list[bytes]) -> None:
+        parts: list[list[bytes]] = []
+        for part in operation.parts:
+            parts.append([])
+            self.operations(part, parts[-1])
+        for number in operation.order:
+            out.extend(parts[number])
+
+
+STEPS: dict[type, Callable[[_Run, Any, list[bytes]], None]] = {
+    Keep: _Run.keep_value,
+    Promote: _Run.promote,
+    Emit: _Run.emit,
+    Refuse: _Run.refuse,
+    Call: _Run.call,
+    Drop: _Run.drop,
+    Choice: _Run.choose,
+    Repeat: _Run.repeat,
+    Arrange: _Run.arrange,
+}

@@ -5,7 +5,7 @@ fastavro decodes and encodes; what stands for what is decided here, by the rules
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NoReturn
 
 from formats.avro.checking import compare
@@ -14,8 +14,7 @@ from formats.avro.defaults import default_tree
 from formats.avro.marking import KEY, SIZES, VALUE, Codec, Tree, branch_of, codec, slot, tagged
 from formats.avro.objects import to_object, to_tree
 from formats.avro.pairing import Pairing
-from formats.avro.program import AvroProgram
-from formats.avro.running import PACK, run_avro
+from formats.avro.program import PACK, AvroProgram, run_avro
 from formats.avro.schema import AvroSchema, types_of
 from formats.avro.types import Array, Enum, Map, Named, Primitive, Record, Type, Union
 from formats.errors import InvalidEntryError, UnresolvableSchemasError
@@ -45,7 +44,10 @@ def read(data: bytes, writer: AvroSchema, reader: AvroSchema) -> object:
 def write(obj: object, schema: AvroSchema) -> bytes:
     """The inverse of `read` with this schema as the reader's. Raises InvalidEntryError."""
     types = types_of(schema)
-    return _codec(schema).encode(to_tree(types, types.root, obj, ""))
+    try:
+        return _codec(schema).encode(to_tree(types, types.root, obj, ""))
+    except RecursionError:
+        raise InvalidEntryError("the object is nested too deeply") from None
 
 
 def resolve(data: bytes, writer: AvroSchema, reader: AvroSchema) -> bytes:
@@ -63,7 +65,10 @@ def _read_tree(data: bytes, writer: AvroSchema, reader: AvroSchema) -> Tree:
     if size != len(data):
         raise InvalidEntryError(f"the Avro value ends at byte {size}, but {len(data) - size} bytes follow")
     pairing = _pairing(writer, reader)
-    return _resolved(pairing, pairing.writer.root, pairing.reader.root, tree)
+    try:
+        return _resolved(pairing, pairing.writer.root, pairing.reader.root, tree)
+    except RecursionError:
+        raise InvalidEntryError("the Avro value is nested too deeply") from None
 
 
 @lru_cache(maxsize=256)
@@ -101,15 +106,18 @@ def _resolved(pairing: Pairing, old: Type, new: Type, tree: Tree) -> Tree:
         if branch is None:
             _refuse(pairing, old)
         return tagged(new, branch, _resolved(pairing, old, new.branches[branch], tree))
-    if isinstance(old, Primitive) and isinstance(new, Primitive):
-        return _promoted(old.kind, new.kind, tree)
     if isinstance(old, Array) and isinstance(new, Array):
         return [_resolved(pairing, old.items, new.items, item) for item in tree]
     if isinstance(old, Map) and isinstance(new, Map):
         return [{KEY: each[KEY], VALUE: _resolved(pairing, old.values, new.values, each[VALUE])} for each in tree]
-    if isinstance(old, Named) and isinstance(new, Named):
-        return _resolved_named(pairing, old, new, tree)
-    raise AssertionError(f"{old} was found to be readable as {new}")
+    return _resolved_leaf(pairing, old, new, tree)
+
+
+def _resolved_leaf(pairing: Pairing, old: Type, new: Type, tree: Tree) -> Tree:
+    if isinstance(old, Primitive) and isinstance(new, Primitive):
+        return _promoted(old.kind, new.kind, tree)
+    assert isinstance(old, Named) and isinstance(new, Named)  # the pair was found to be resolvable
+    return _resolved_named(pairing, old, new, tree)
 
 
 def _refuse(pairing: Pairing, old: Type) -> NoReturn:
@@ -144,7 +152,7 @@ def _resolved_named(pairing: Pairing, old: Named, new: Named, tree: Tree) -> Tre
     found = {}
     for number, (field, source) in enumerate(zip(after.fields, pairing.fields(before, after), strict=True)):
         if source is None:
-            found[slot(number)] = default_tree(pairing.reader, field)
+            found[slot(number)] = pairing.recall((after.name, field), partial(default_tree, pairing.reader, field))
         else:
             found[slot(number)] = _resolved(pairing, before.fields[source].type, field.type, tree[slot(source)])
     return found

@@ -63,7 +63,7 @@ class Union:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A record, an enum or a fixed, by its full name: also where it is defined, so that recursion is nothing special."""
+    """A record, an enum or a fixed, by its full name: also where it is defined, so recursion is nothing special."""
 
     name: str
 

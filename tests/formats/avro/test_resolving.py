@@ -1,0 +1,273 @@
+"""Avro's rules of resolution, rule by rule, on bytes that fastavro wrote."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import struct
+from typing import Any
+
+import fastavro
+import pytest
+
+from formats.avro.resolving import check_resolvable, find_risks, read, resolve, write
+from formats.avro.schema import AvroSchema
+from formats.errors import EntryError, FormatError, InvalidEntryError, UnresolvableSchemasError
+from tests.formats.avro.agreement import REJECTED, Paths
+
+Json = Any
+
+MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
+MICROS = {"type": "long", "logicalType": "timestamp-micros"}
+
+
+def _decimal(precision: int, scale: int) -> Json:
+    return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
+
+
+def _enum(symbols: str, **more: object) -> Json:
+    return {"type": "enum", "name": "Suit", "symbols": symbols.split(), **more}
+
+
+def _fixed(size: int) -> Json:
+    return {"type": "fixed", "name": "F", "size": size}
+
+
+def _record(*fields: Json, name: str = "Order", **more: object) -> Json:
+    return {"type": "record", "name": name, "fields": list(fields), **more}
+
+
+def _field(name: str, of: Json, **more: object) -> Json:
+    return {"name": name, "type": of, **more}
+
+
+def _in(of: Json) -> Json:
+    return _record(_field("a", of))
+
+
+def _written(schema: Json, value: object) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, schema, value)
+    return out.getvalue()
+
+
+def _pair(old: Json, new: Json) -> tuple[AvroSchema, AvroSchema]:
+    return AvroSchema(json.dumps(old)), AvroSchema(json.dumps(new))
+
+
+def _becomes(old: Json, value: object, new: Json) -> object:
+    """What all paths make of a value, as fastavro reads it."""
+    found = Paths(*_pair(old, new))(_written(old, value))
+    return found if isinstance(found, str) else fastavro.schemaless_reader(io.BytesIO(found), new, None)
+
+
+@pytest.mark.parametrize(
+    ("old", "value", "new", "expected"),
+    [
+        ("int", -70, "long", -70),
+        ("int", 2**31 - 1, "float", float(2**31)),
+        ("long", -(2**63), "double", -(2.0**63)),
+        ("long", 2**53 + 1, "double", 2.0**53),
+        ("float", 0.1, "double", struct.unpack("<f", struct.pack("<f", 0.1))[0]),
+        ("string", "h\u00e4", "bytes", "h\u00e4".encode()),
+        ("bytes", b"ok", "string", "ok"),
+        ("bytes", b"\xff", "string", REJECTED),
+        ({"type": "array", "items": "int"}, [1, 2], {"type": "array", "items": "double"}, [1.0, 2.0]),
+        ({"type": "map", "values": "int"}, {"b": 1, "a": 2}, {"type": "map", "values": "long"}, {"b": 1, "a": 2}),
+        (_enum("A B C"), "B", _enum("B A C"), "B"),
+        (_enum("A B C"), "C", _enum("B A", default="A"), "A"),
+        (_enum("A B C"), "C", _enum("B A"), REJECTED),
+        ("int", 5, ["null", "long"], 5),
+        (["null", "int"], 5, "long", 5),
+        (["null", "int"], None, "long", REJECTED),
+        (["null", "int", "string"], "x", ["null", "int"], REJECTED),
+        (["null", "int", "string"], 3, ["string", "int", "null"], 3),
+    ],
+)
+def test_a_value_is_resolved(old: Json, value: object, new: Json, expected: object) -> None:
+    assert _becomes(old, value, new) == expected
+    inside = _becomes(_in(old), {"a": value}, _in(new))
+    assert inside == (REJECTED if expected == REJECTED else {"a": expected})
+
+
+def test_a_record_gets_its_fields_by_name_then_by_alias_then_by_default() -> None:
+    old = _record(_field("a", "int"), _field("b", "string"), _field("gone", "double"), _field("c", "boolean"))
+    new = _record(
+        _field("extra", {"type": "array", "items": "int"}, default=[1, 2]),
+        _field("c", "boolean"),
+        _field("renamed", "string", aliases=["nothing", "b"]),
+        _field("a", "long", aliases=["c"]),
+        _field("note", ["null", "string"], default=None),
+        _field("octets", "bytes", default="\u00ff"),
+    )
+    value = {"a": 7, "b": "x", "gone": 1.5, "c": True}
+    expected = {"extra": [1, 2], "c": True, "renamed": "x", "a": 7, "note": None, "octets": b"\xff"}
+    assert _becomes(old, value, new) == expected
+
+
+def test_a_default_may_be_a_record_that_leaves_fields_to_their_own_defaults() -> None:
+    inner = _record(_field("x", "int"), _field("y", ["int", "string"], default="why"), name="Point")
+    new = _record(_field("a", "int"), _field("at", {"type": "map", "values": inner}, default={"k": {"x": 1}}))
+    assert _becomes(_in("int"), {"a": 3}, new) == {"a": 3, "at": {"k": {"x": 1, "y": "why"}}}
+
+
+def test_a_named_type_is_found_by_its_short_name_or_an_alias() -> None:
+    old = _record(_field("a", "int"), name="Old", namespace="one")
+    assert _becomes(old, {"a": 1}, _record(_field("a", "int"), name="Old", namespace="two")) == {"a": 1}
+    assert _becomes(old, {"a": 1}, _record(_field("a", "int"), name="New", aliases=["one.Old"])) == {"a": 1}
+    with pytest.raises(UnresolvableSchemasError, match=r"Old: record one\.Old cannot be read as record New"):
+        check_resolvable(*_pair(old, _record(_field("a", "int"), name="New", aliases=["three.Old"])))
+
+
+def test_a_branch_keeps_its_type_before_it_is_promoted_to_another() -> None:
+    """By the specification's letter the int would become a long even where nothing has changed."""
+    union = ["long", "int", "double"]
+    for branch in range(3):
+        data = bytes([2 * branch]) + (bytes(8) if branch == 2 else b"\x0a")
+        assert Paths(*_pair(union, union))(data) == data
+        assert Paths(*_pair(union, ["null", *union]))(data) == bytes([2 * branch + 2]) + data[1:]
+
+
+def test_a_record_of_a_union_is_found_by_its_full_name_first() -> None:
+    def of(space: str, kind: str) -> Json:
+        return _record(_field("a", kind), name="Event", namespace=space)
+
+    old = [of("x", "int"), of("y", "string")]
+    new = [of("y", "string"), of("x", "int")]
+    assert Paths(*_pair(old, new))(b"\x02\x02a") == b"\x00\x02a"
+    assert Paths(*_pair(old, new))(b"\x00\x02") == b"\x02\x02"
+
+
+def test_a_recursive_value_is_resolved_at_every_depth() -> None:
+    old = _record(_field("a", "int"), _field("next", ["null", "Node"]), name="Node")
+    new = _record(_field("next", ["null", "Node"]), _field("a", "double"), _field("b", "int", default=1), name="Node")
+    value: Json = None
+    expected: Json = None
+    for number in range(60):
+        value = {"a": number, "next": value}
+        expected = {"next": expected, "a": float(number), "b": 1}
+    assert _becomes(old, value, new) == expected
+    for number in range(100):
+        value = {"a": number, "next": value}
+    assert _becomes(old, value, new) == REJECTED
+
+
+def test_floats_keep_every_bit() -> None:
+    signalling = bytes.fromhex("0100807f")
+    assert Paths(*_pair(_in("float"), _record(_field("b", "int", default=0), _field("a", "float"))))(signalling) == (
+        b"\0" + signalling
+    )
+
+
+def test_a_map_keeps_its_order_and_a_key_that_it_holds_twice() -> None:
+    schema = {"type": "map", "values": "int"}
+    data = b"\x04\x02b\x02\x02b\x04\0"
+    pair = _pair(schema, {"type": "map", "values": ["null", "long"]})
+    assert Paths(*pair)(data) == b"\x04\x02b\x02\x02\x02b\x02\x04\0"
+    with pytest.raises(InvalidEntryError, match="the key 'b' twice"):
+        read(data, *pair)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        (_in("long"), _in("int"), "Order.a: long cannot be read as int"),
+        (_in(_in("string") | {"name": "In"}), _in(_in("int") | {"name": "In"}), "Order.a.a: string cannot"),
+        (_in({"type": "array", "items": "long"}), _in({"type": "array", "items": "int"}), "Order.a[]: long cannot"),
+        (_in({"type": "map", "values": "long"}), _in({"type": "map", "values": "int"}), "Order.a{}: long cannot"),
+        (_in("int"), _record(_field("b", "int")), "Order.b: the old schema has no such field, and there is no default"),
+        (_in("int"), _record(_field("b", "int", default="x")), 'Order.b: the default "x" is not of the type int'),
+        (_in("int"), _record(_field("b", "int", default=2**31)), "Order.b: the default 2147483648"),
+        (_in("int"), _record(_field("b", "boolean", default=0)), "Order.b: the default 0"),
+        (_in("int"), _in(["null", "string"]), "Order.a: int cannot be read as union of null, string"),
+        (_in(["null", "int"]), _in(["null", "string"]), "Order.a: union of null, int cannot be read"),
+        (_in(["null", _record(_field("x", "long"), name="In")]), _in(["null", _record(_field("x", "int"), name="In")]),
+         "Order.a.x: long cannot be read as int"),
+        (_in(_enum("A B")), _in(_enum("C")), "Order.a: no symbol of enum Suit is one of enum Suit"),
+        (_in(_fixed(2)), _in(_fixed(3)), "Order.a: fixed F cannot be read as fixed F"),
+        (_in(MILLIS), _in(MICROS), "Order.a: timestamp-millis cannot be read as timestamp-micros"),
+        (_in(_decimal(9, 2)), _in(_decimal(9, 3)), "Order.a: decimal(9, 2) cannot be read as decimal(9, 3)"),
+        (_in(_decimal(9, 2)), _in(_decimal(8, 2)), "Order.a: decimal(9, 2) cannot be read as decimal(8, 2)"),
+    ],
+)  # fmt: skip
+def test_what_can_never_be_read_is_refused_with_the_path(old: Json, new: Json, problem: str) -> None:
+    writer, reader = _pair(old, new)
+    with pytest.raises(UnresolvableSchemasError) as raised:
+        check_resolvable(writer, reader)
+    assert str(raised.value).startswith(problem)
+    assert isinstance(raised.value, FormatError)
+    assert pickle.loads(pickle.dumps(raised.value)).problems == raised.value.problems
+    with pytest.raises(UnresolvableSchemasError):
+        Paths(writer, reader)
+    with pytest.raises(UnresolvableSchemasError):
+        resolve(b"", writer, reader)
+
+
+def test_every_problem_is_named_at_once() -> None:
+    old = _record(_field("a", "long"), _field("b", "string"))
+    new = _record(_field("a", "int"), _field("b", "int"), _field("c", "int"))
+    with pytest.raises(UnresolvableSchemasError) as raised:
+        check_resolvable(*_pair(old, new))
+    assert [problem.partition(":")[0] for problem in raised.value.problems] == ["Order.a", "Order.b", "Order.c"]
+
+
+@pytest.mark.parametrize(("old", "new"), [(_decimal(9, 2), _decimal(12, 2)), ("long", MILLIS), (MILLIS, "long")])
+def test_a_logical_type_may_come_go_and_get_more_digits(old: Json, new: Json) -> None:
+    data = b"\x02\x07" if old == _decimal(9, 2) else b"\x0e"
+    assert Paths(*_pair(old, new))(data) == data
+
+
+def test_what_only_some_values_meet_is_a_risk() -> None:
+    old = _record(_field("a", ["null", "int", "string"]), _field("b", _enum("A B")))
+    new = _record(_field("a", ["null", "int"]), _field("b", _enum("A")))
+    assert find_risks(*_pair(old, new)) == (
+        "Order.a: a value of string has no place in the new schema",
+        "Order.b: the symbol B has no place in the new schema",
+    )
+    check_resolvable(*_pair(old, new))
+
+
+def test_a_function_sees_plain_values() -> None:
+    schema = _record(
+        _field("when", MILLIS), _field("price", _decimal(9, 2)), _field("note", ["null", "string"]),
+        _field("suit", _enum("A B")), _field("lines", {"type": "array", "items": ["int", "long", "double"]}),
+    )  # fmt: skip
+    data = _written(schema, {"when": 5, "price": b"\x01", "note": "n", "suit": "B", "lines": []})
+    data = data[:-1] + b"\x08\x00\x02\x02\x04\x02\xfe\xff\xff\xff\xff\x3f\x04\0\0\0\0\0\0\xf8\x3f\0"
+    pair = _pair(schema, schema)
+    found = read(data, *pair)
+    lines = [1, ("long", 2), 2**40 - 1, 1.5]
+    assert found == {"when": 5, "price": b"\x01", "note": "n", "suit": "B", "lines": lines}
+    assert write(found, pair[0]) == data
+
+
+@pytest.mark.parametrize(
+    ("of", "value", "reason"),
+    [
+        ("int", "x", "Order.a: 'x' is not of the type int"),
+        ("int", True, "Order.a: True is not of the type int"),
+        ("int", 2**31, "Order.a: 2147483648 is not of the type int"),
+        ("float", 1e300, "Order.a: 1e+300 is not of the type float"),
+        ("string", "\ud800", "is not of the type string"),
+        ("bytes", "x", "is not of the type bytes"),
+        (_enum("A"), "B", "Order.a: 'B' is not of the type enum Suit"),
+        (["null", "int"], "x", "Order.a: 'x' is not of the type union of null, int"),
+        (["null", "int"], ("string", "x"), "Order.a: the union has no branch 'string'"),
+        ({"type": "array", "items": "int"}, [1, "x"], "Order.a[1]: 'x' is not of the type int"),
+        ({"type": "map", "values": "int"}, {"k": None}, "Order.a.k: None is not of the type int"),
+        ({"type": "fixed", "name": "F", "size": 2}, b"x", "is not of the type fixed F"),
+    ],
+)
+def test_an_object_of_another_type_is_not_written(of: Json, value: object, reason: str) -> None:
+    with pytest.raises(EntryError) as raised:
+        write({"a": value}, AvroSchema(json.dumps(_in(of))))
+    assert reason in str(raised.value)
+
+
+def test_a_record_is_written_whole_and_with_nothing_else() -> None:
+    schema = AvroSchema(json.dumps(_in("int")))
+    with pytest.raises(InvalidEntryError, match=r"Order\.a is missing"):
+        write({}, schema)
+    with pytest.raises(InvalidEntryError, match="has no field 'b'"):
+        write({"a": 1, "b": 2}, schema)

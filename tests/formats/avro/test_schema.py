@@ -1,0 +1,88 @@
+"""Schemas: what is one, what is none, and why."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import pytest
+
+from formats.avro.schema import AvroSchema, types_of
+from formats.avro.types import Fixed, Logical, Named, Primitive, Record
+from formats.errors import FormatError, SchemaError
+
+
+def _record(*fields: object) -> str:
+    return json.dumps({"type": "record", "name": "Order", "namespace": "shop", "fields": fields})
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{", "the schema is not JSON"),
+        ("5", "schema: 5 is not a type"),
+        ('"strin"', "schema: unknown type 'strin'"),
+        ('{"name": "a"}', 'schema: a type without a "type"'),
+        ('{"type": "array"}', 'schema: "items" is missing'),
+        ("[]", "a union without branches"),
+        ('["int", "int"]', "a union with int twice"),
+        ('[{"type": "array", "items": "int"}, {"type": "array", "items": "long"}]', "a union with array twice"),
+        ('["null", ["int"]]', "a union directly within a union"),
+        ('{"type": "enum", "name": "E", "symbols": ["A", "A"]}', "the enum E has a symbol twice"),
+        ('{"type": "enum", "name": "E", "symbols": []}', "the enum E has no symbols"),
+        ('{"type": "enum", "name": "E", "symbols": ["A"], "default": "B"}', 'the default "B" is not a symbol of E'),
+        ('{"type": "fixed", "name": "F", "size": -1}', "-1 is not the size of a fixed"),
+        ('{"type": "fixed", "name": "F F", "size": 1}', '"F F" is not a name'),
+        ('{"type": "record", "name": "R"}', 'R: "fields" is missing'),
+        (_record({"name": "a", "type": "int"}, {"name": "a", "type": "int"}), "Order: two fields with the name a"),
+        (_record({"name": "a", "type": {"type": "array", "items": "Nothing"}}), "Order.a[]: unknown type 'Nothing'"),
+        (_record({"name": "a", "type": {"type": "fixed", "name": "Order", "size": 2}}), "shop.Order is defined twice"),
+        ("[" * 10_000 + "]" * 10_000, "nested more than 64 deep"),
+    ],
+)
+def test_what_is_no_schema_is_refused_with_the_place(text: str, reason: str) -> None:
+    with pytest.raises(SchemaError) as raised:
+        AvroSchema(text)
+    assert reason in str(raised.value)
+    assert isinstance(raised.value, FormatError)
+
+
+def test_a_schema_is_a_value() -> None:
+    schema = AvroSchema(_record({"name": "a", "type": "int"}))
+    assert pickle.loads(pickle.dumps(schema)) == schema
+    assert len({schema, AvroSchema(schema.text)}) == 1
+    assert str(schema) == "shop.Order"
+
+
+def test_names_are_completed_by_the_namespace_around_them() -> None:
+    inner = {"type": "record", "name": "other.Line", "aliases": ["Row"], "fields": [{"name": "up", "type": "Line"}]}
+    types = types_of(AvroSchema(_record({"name": "line", "type": inner}, {"name": "next", "type": ["null", "Order"]})))
+    line = types.named["other.Line"]
+    assert isinstance(line, Record)
+    assert line.aliases == ("other.Row",)
+    assert line.fields[0].type == Named("other.Line")
+    assert types.recursive() == {"shop.Order", "other.Line"}
+
+
+def test_a_logical_type_counts_only_where_the_specification_has_it() -> None:
+    def logical(kind: str, name: str, **more: object) -> Logical | None:
+        types = types_of(AvroSchema(json.dumps({"type": kind, "name": "F", "logicalType": name, **more})))
+        root = types.definition(types.root)
+        assert isinstance(root, Primitive | Fixed)
+        return root.logical
+
+    assert logical("long", "timestamp-millis") == Logical("timestamp-millis")
+    assert logical("bytes", "decimal", precision=4, scale=2) == Logical("decimal", 4, 2)
+    assert str(logical("fixed", "decimal", precision=4, size=3)) == "decimal(4, 0)"
+    assert logical("int", "timestamp-millis") is None
+    assert logical("bytes", "decimal", precision=2, scale=4) is None
+    assert logical("fixed", "duration", size=11) is None
+    assert logical("string", "of-our-own") is None
+
+
+def test_what_other_writers_of_schemas_add_is_passed_over() -> None:
+    java = {"type": "string", "avro.java.string": "String"}
+    types = types_of(AvroSchema(_record({"name": "a", "type": {"type": java}, "doc": "a", "order": "ignore"})))
+    order = types.named["shop.Order"]
+    assert isinstance(order, Record)
+    assert order.fields[0].type == Primitive("string")
