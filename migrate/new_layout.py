@@ -65,13 +65,15 @@ def source_system(spec: Spec) -> System:
 
 
 def target_system(spec: Spec) -> System:
-    """The new store's."""
+    """The new store's; bytes as they are have none of their own, and stay where they lie."""
+    if spec.target_format.column_families is None:
+        return source_system(spec)
     return get_system(spec.target_format.system, has_stores=bool(spec.source.store_names))
 
 
 def is_another_system(spec: Spec) -> bool:
     """Whether the new store is for another stream processor than the old one."""
-    return bool(spec.source.store_names) and spec.source_format.system != spec.target_format.system
+    return target_system(spec) is not source_system(spec)
 
 
 def _retentions(spec: Spec) -> tuple[Retention | None, Retention | None]:
