@@ -17,6 +17,7 @@ from benchmarks.setting import Setting
 
 BENCHMARKS: dict[str, Callable[[Setting], list[Result]]] = {
     "engine": comparisons.engine,
+    "formats": comparisons.formats,
     "peers": comparisons.peers,
     "shapes": comparisons.shapes,
     "verify": product.verify,

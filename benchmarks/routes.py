@@ -30,7 +30,9 @@ RESULT = "result"
 Route = Callable[[Path, Path], None]
 
 
-def rewrite(source: Path, folder: Path, keys: KeyRange | None = None) -> Receipt:
+def rewrite(
+    source: Path, folder: Path, keys: KeyRange | None = None, conversion: ConversionRef = CONVERSION
+) -> Receipt:
     """One chunk through the product."""
     chunk = Chunk(store_partition="store", database=".", number=0, keys=keys or KeyRange(), estimated_bytes=0)
     task = RewriteTask(
@@ -40,7 +42,7 @@ def rewrite(source: Path, folder: Path, keys: KeyRange | None = None) -> Receipt
         run_id="benchmark",
         chunk=chunk,
         lanes=(Lane(source="default", target="default"),),
-        conversion=CONVERSION,
+        conversion=conversion,
     )
     return rewrite_chunk(task)
 
@@ -52,7 +54,7 @@ def engine(source: Path, folder: Path) -> None:
 
 def bare_items(source: Path, folder: Path) -> None:
     """The shortest loop over `items()`; it counts nothing."""
-    database = _open(source)
+    database = open_bare(source)
     writer = SstFileWriter(table_options(TableOptions()))
     writer.open(str(folder / "bare.sst"))
     for key, value in database.items():
@@ -63,7 +65,7 @@ def bare_items(source: Path, folder: Path) -> None:
 
 def get_put(source: Path, folder: Path) -> None:
     """What a migrating punctuator does: a get and a put for each key."""
-    old, new = _open(source), Rdict(str(folder / RESULT), table_options(TableOptions()))
+    old, new = open_bare(source), Rdict(str(folder / RESULT), table_options(TableOptions()))
     unlogged = WriteOptions()
     unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # a property, whatever the stub says
     keys = list(old.keys())
@@ -89,7 +91,8 @@ def ldb_pipeline(source: Path, folder: Path) -> None:
     subprocess.run(["sh", "-c", f"{dump} | {edit} | {load}"], check=True, stdout=subprocess.DEVNULL)
 
 
-def _open(path: Path) -> Rdict:
+def open_bare(path: Path) -> Rdict:
+    """As one would, for reading."""
     return Rdict(str(path), Options(raw_mode=True), access_type=AccessType.read_only())
 
 

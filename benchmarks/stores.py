@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rocksdict import IngestExternalFileOptions, Options, Rdict, SstFileWriter
 
+from formats import Format, Headers, StateRecord, Window
 from migrate.stores.rocksdb_writing import TableOptions, table_options
 
 FILE_BYTES = 64 << 20
 _BLOCK = 1 << 16
 _SEED = 20240117
+_NOW = 1_700_000_000_000
+_HEADERS = Headers.of([("__value_schema_id", bytes(17))])
+"""What Confluent's serializers put there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +62,33 @@ class Store:
 def ensure_store(folder: Path, shape: Shape, records: int) -> Store:
     """The store, made unless an earlier run left it: one sorted run in files of 64 MiB, format version 5."""
     path = folder / f"{shape.name}-{records}"
-    made = path.with_suffix(".json")
     wanted = {**asdict(shape), "records": records, "seed": _SEED}
+    _ensure(path, wanted, enumerate_entries(shape, records))
+    return Store(path, shape, records)
+
+
+def ensure_store_of(folder: Path, known: Format, records: int) -> Store:
+    """The usual records in another format, with what it carries besides; in the family `default`."""
+    path = folder / f"{known.id}-{records}"
+    wanted = {**asdict(PLAIN), "records": records, "seed": _SEED, "format": known.id}
+    entries = enumerate_entries(PLAIN, records)
+    _ensure(path, wanted, (known.encode(_record(known, key, value)) for key, value in entries))
+    return Store(path, PLAIN, records)
+
+
+def _record(known: Format, key: bytes, value: bytes) -> StateRecord:
+    window = Window(_NOW, _NOW + 1000 if known.kind == "session" else None) if known.is_segmented else None
+    return StateRecord(key, value, timestamp_ms=_NOW, headers=_HEADERS, window=window)
+
+
+def _ensure(path: Path, wanted: dict[str, object], entries: Iterable[tuple[bytes, bytes]]) -> None:
+    made = path.parent / f"{path.name}.json"
     if not (made.exists() and json.loads(made.read_text(encoding="utf-8")) == wanted):
         made.unlink(missing_ok=True)
         shutil.rmtree(path, ignore_errors=True)
         path.parent.mkdir(parents=True, exist_ok=True)
-        _make(path, shape, records)
+        _make(path, entries)
         made.write_text(json.dumps(wanted), encoding="utf-8")
-    return Store(path, shape, records)
 
 
 def key_of(number: int) -> bytes:
@@ -74,28 +96,33 @@ def key_of(number: int) -> bytes:
     return b"k%016d" % number
 
 
-def _make(path: Path, shape: Shape, records: int) -> None:
+def enumerate_entries(shape: Shape, records: int) -> Iterator[tuple[bytes, bytes]]:
+    """The records, in order."""
+    return ((key_of(number), value) for number, value in enumerate(_values(shape, records)))
+
+
+def _make(path: Path, entries: Iterable[tuple[bytes, bytes]]) -> None:
     database = Rdict(str(path), _options())
     parts = path.with_name(path.name + ".parts")
     parts.mkdir(exist_ok=True)
     move = IngestExternalFileOptions()
     move.set_move_files(True)
-    database.ingest_external_file([str(file) for file in _write_files(parts, shape, records)], move)
+    database.ingest_external_file([str(file) for file in _write_files(parts, entries)], move)
     database.close()
     parts.rmdir()
 
 
-def _write_files(parts: Path, shape: Shape, records: int) -> list[Path]:
+def _write_files(parts: Path, entries: Iterable[tuple[bytes, bytes]]) -> list[Path]:
     files: list[Path] = []
     writer: SstFileWriter | None = None
     size = 0
-    for number, value in enumerate(_values(shape, records)):
+    for key, value in entries:
         if writer is None:
             files.append(parts / f"{len(files):04d}.sst")
             writer = SstFileWriter(_options())
             writer.open(str(files[-1]))
             size = 0
-        writer[key_of(number)] = value
+        writer[key] = value
         size += len(value)
         if size >= FILE_BYTES:
             writer.finish()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import dual_access, safety, status
+from benchmarks.pairs import PAIR_ROUTES
 from benchmarks.routes import CONVERSION, ROUTES, result_database, rewrite
 from migrate.digest import RecordDigest
 from migrate.events import Event
@@ -33,6 +34,12 @@ Facts = dict[str, Any]
 def route(name: str, source: str, folder: str) -> Facts:
     """One way to do the work."""
     ROUTES[name](Path(source), Path(folder))
+    return {}
+
+
+def pair(name: str, route: str, source: str, folder: str) -> Facts:
+    """A conversion of another pair of formats, by the product or by the bare loop."""
+    PAIR_ROUTES[route](name, Path(source), Path(folder))
     return {}
 
 
@@ -141,6 +148,7 @@ JOBS: dict[str, Callable[..., Facts]] = {
     **safety.JOBS,
     **status.JOBS,
     "route": route,
+    "pair": pair,
     "digest": digest,
     "chunks": chunks,
     "prepare": prepare,

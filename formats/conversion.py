@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from formats.errors import FunctionError, InvalidEntryError
+from formats.errors import EntryError, FunctionError, InvalidEntryError
 from formats.format import Format
 from formats.headers import Headers
 from formats.layout import HEADERS, HISTORY, PAYLOAD, TIMESTAMP, Carried, Field, Framing, Layout
@@ -63,22 +63,34 @@ class Conversion:
 
     def convert(self, key: bytes, value: bytes) -> tuple[bytes, bytes] | None:
         """The target's (key, value), or None where the function drops the record. Raises EntryError: a reject."""
-        record: StateRecord | None = self.source.decode(key, value)
-        if record is not None and record.history is not None and HISTORY not in self.target.carries:
+        found = self.source.decode(key, value)
+        if found.history is not None and HISTORY not in self.target.carries:
             return None
-        if self.function is not None and record is not None:
-            record = self._call(self.function, record)
+        record = found if self.function is None else self._call(self.function, found)
         if record is None:
             return None
         if record.timestamp_ms is None:
             record = replace(record, timestamp_ms=self.default_timestamp_ms)
-        new_key, new_value = self.target.encode(record)
-        if new_key != key and not self.keys_may_change and self.target.keeps_keys_in_tasks:
+        converted = self.target.encode(record)
+        if self.function is not None and not self._keeps_key(found, record):
             raise InvalidEntryError(
                 "the function changed the key, and the key decides the task that owns the record: "
                 'allow = ["key-change"] if the new key belongs to the same task'
             )
-        return new_key, new_value
+        return converted
+
+    def _keeps_key(self, old: StateRecord, new: StateRecord) -> bool:
+        """Or may change it. What a format or a serde makes of a key is not the function's doing."""
+        if self.keys_may_change or not self.target.keeps_keys_in_tasks:
+            return True
+        if new.window != old.window:
+            return False
+        if new.key is old.key:
+            return True
+        try:
+            return self.target.key_serde.encode(new.key) == self.target.key_serde.encode(old.key)
+        except EntryError:
+            return False  # only the function's own key can be written at all
 
     @staticmethod
     def _call(function: Function, record: StateRecord) -> StateRecord | None:
@@ -142,6 +154,8 @@ def compile_layout(
             program.append(Insert(wanted.pack(defaults[wanted.name])))
             continue
         while (field := left.pop(0)).name != wanted.name:
+            if field.name == PAYLOAD:
+                return None  # the target has it further behind
             program.append(_skip(field))
         if (field.framing, field.size) != (wanted.framing, wanted.size):
             return None

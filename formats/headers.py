@@ -39,6 +39,8 @@ class Headers:
         if not self.encoded:
             return
         count, at = read_varint(self.encoded, 0)
+        if count < 0:
+            raise InvalidEntryError(f"there cannot be {count} headers")
         for _ in range(count):
             name, at = _read(self.encoded, at)
             if name is None:

@@ -21,7 +21,8 @@ of each segment of time together:
 | then          | 4      | its size, 32-bit big-endian; -1: the key was deleted then     |
 | then          | size   | the values, the oldest first                                  |
 
-The list ends with the one that began when the oldest did. The segment is the end of a value's time, divided by the
+The list ends with the one that began when the oldest did. A key that was deleted before it was ever written has one
+version, which is deleted and ends when it begins. The segment is the end of a value's time, divided by the
 segment interval. The changelog holds one plain record for each version. Source:
 org.apache.kafka.streams.state.internals.RocksDBVersionedStore, RocksDBVersionedStoreSegmentValueFormatter.
 """
@@ -30,6 +31,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from struct import Struct
+from struct import error as StructError
 
 from formats.errors import InvalidEntryError, TruncatedEntryError
 from formats.format import Format
@@ -80,7 +82,7 @@ class VersionedFormat(Format):
                 (version.valid_from_ms, None if version.value is None else self.value_serde.encode(version.value))
                 for version in history.versions
             ]
-            return _INT64.pack(history.segment) + user_key, _write_versions(history.valid_to_ms, versions)
+            return _write_history(history.segment, user_key, history.valid_to_ms, versions)
         if record.timestamp_ms is None or record.timestamp_ms < 0:
             raise InvalidEntryError(
                 "its timestamp is unknown, and a versioned store says since when a value holds: "
@@ -116,10 +118,19 @@ def _read_versions(data: bytes) -> tuple[int, list[tuple[int, bytes | None]]]:
     return valid_to_ms, versions
 
 
-def _write_versions(valid_to_ms: int, versions: list[tuple[int, bytes | None]]) -> bytes:
-    heads = [_VERSION.pack(begun, _DELETED if payload is None else len(payload)) for begun, payload in versions]
+def _write_history(
+    segment: int, key: bytes, valid_to_ms: int, versions: list[tuple[int, bytes | None]]
+) -> tuple[bytes, bytes]:
+    if not versions:
+        raise InvalidEntryError("the history of a key has no version")
+    try:
+        heads = [_VERSION.pack(begun, _DELETED if payload is None else len(payload)) for begun, payload in versions]
+        times = _TIMES.pack(valid_to_ms, versions[-1][0])
+        place = _INT64.pack(segment)
+    except StructError as error:
+        raise InvalidEntryError(f"a number in the history of a key does not fit: {error}") from error
     payloads = [payload or b"" for _, payload in reversed(versions)]
-    return b"".join([_TIMES.pack(valid_to_ms, versions[-1][0]), *heads, *payloads])
+    return place + key, b"".join([times, *heads, *payloads])
 
 
 VERSIONED = VersionedFormat(

@@ -8,8 +8,10 @@ from itertools import pairwise
 from operator import lt
 
 from formats import Conversion, EntryError
-from formats.program import IDENTITY, Operation, fixed_size, run_operations
-from migrate.engine.columns import TooShortError, compile_column, compile_pairs, compile_program
+from formats.program import IDENTITY, Operation, run_operations
+from migrate.engine.columns import compile_program
+from migrate.engine.generated import compile_column, compile_pairs
+from migrate.engine.unfit import UnfitError
 from migrate.errors import ConversionError, RefusedError
 from migrate.keyrange import show_key
 from migrate.stores.batch import Batch
@@ -51,7 +53,6 @@ class LazyConversion:
         self._back: tuple[Operation, ...] = IDENTITY if back is None else back.key
         self._old_key = old_key
         self.changes_keys = old_key is not None or self._back != IDENTITY
-        self._needed = 0 if self._program is None else fixed_size(self._program.value)
         is_plain = self._program is not None and not self.changes_keys
         self._value_column = compile_column(self._program.value) if is_plain and self._program is not None else None
         self._pairs = compile_pairs(self._program.value) if is_plain and self._program is not None else None
@@ -69,27 +70,29 @@ class LazyConversion:
 
     def one(self, old_key: bytes, old_value: bytes) -> tuple[bytes, bytes] | None:
         """(key, value), or None where the function drops the record. Raises ConversionError."""
-        if self._value_column is not None and len(old_value) >= self._needed:
-            return old_key, self._value_column([old_value])[0]
+        if self._value_column is not None:
+            try:
+                return old_key, self._value_column([old_value])[0]
+            except UnfitError:
+                pass  # the reference path knows the reason
         try:
             return self._reference(old_key, old_value)
         except EntryError as error:
             raise not_convertible(old_key, str(error)) from error
 
     def records(self, records: list[Record]) -> list[Record] | None:
-        """All of them; None where the way through `many` is needed: for keys that change, or records too short."""
-        if self._pairs is None:
+        """All of them; None where only `many` will do: for keys that change, or records that do not fit."""
+        try:
+            return None if self._pairs is None else self._pairs(records)
+        except UnfitError:
             return None
-        if self._needed and min(len(value) for _, value in records) < self._needed:
-            return None
-        return self._pairs(records)
 
     def many(self, batch: Batch) -> Converted:
         """Every record that can be converted; the reasons of the others."""
         if self._program is not None:
             try:
                 out = compile_program(self._program)(batch)
-            except TooShortError:
+            except UnfitError:
                 pass  # the reference path finds the record and its reason
             else:
                 return Converted(batch.keys, batch.values, out.keys, out.values)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from formats import Conversion, EntryError
 from formats.program import ByteProgram
-from migrate.engine.columns import CompiledProgram, TooShortError, compile_program
+from migrate.engine.columns import CompiledProgram, compile_program
+from migrate.engine.unfit import UnfitError
 from migrate.rejects import Rejects
 from migrate.stores.batch import Batch
 
@@ -35,7 +36,7 @@ class Converter:
         if self._compiled is not None:
             try:
                 return self._compiled(batch)
-            except TooShortError:
+            except UnfitError:
                 pass  # the reference path finds the record and its reason
         return self._convert_each(batch)
 

@@ -1,126 +1,78 @@
-"""Conversions: the reference path, and the byte programs that must do the same."""
+"""Conversions: which pairs make sense, and the user's functions."""
 
 from __future__ import annotations
 
-import pickle
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from formats import (
     FORMATS,
-    ByteProgram,
     Conversion,
     EntryError,
-    Format,
     FunctionError,
     InvalidEntryError,
     StateRecord,
-    TruncatedEntryError,
+    Window,
     compile_conversion,
+    conversion_problem,
     get_format,
 )
-from formats.layout import PAYLOAD, Field
-from formats.program import Copy, Insert, Skip, fixed_size, run_operations
-from migrate.engine.columns import TooShortError, run_program
-from migrate.stores.batch import Batch
+from formats.serdes.numeric import NumberSerde
 from tests.support import KEY_VALUE, RAW, TIMESTAMPED
 
-PAIRS = [pytest.param(source, target, id=f"{source.id}--{target.id}") for source, target in product(FORMATS, FORMATS)]
-TIMESTAMPS = st.integers(-(1 << 63), (1 << 63) - 1)
-ENTRIES = st.lists(st.tuples(st.binary(max_size=40), st.binary(max_size=40)), min_size=1, max_size=8)
+WINDOW = "kafka-streams.window"
+SESSION = "kafka-streams.session"
+VERSIONED = "kafka-streams.versioned"
+
+# Which pairs
 
 
-def _by_reference(conversion: Conversion, key: bytes, value: bytes) -> tuple[bytes, bytes] | None:
-    try:
-        return conversion.convert(key, value)
-    except TruncatedEntryError:
-        return None
-
-
-def _by_program(program: ByteProgram, key: bytes, value: bytes) -> tuple[bytes, bytes] | None:
-    try:
-        return run_operations(program.key, key), run_operations(program.value, value)
-    except TruncatedEntryError:
-        return None
-
-
-@pytest.mark.parametrize(("source", "target"), PAIRS)
-@given(entries=ENTRIES, default=TIMESTAMPS)
-def test_a_program_does_what_the_reference_path_does(
-    source: Format, target: Format, entries: list[tuple[bytes, bytes]], default: int
-) -> None:
-    program = compile_conversion(source, target, default_timestamp_ms=default)
-    assert program is not None, "every pair of today's formats has a program"
-    conversion = Conversion(source, target, default_timestamp_ms=default)
-    assert conversion.program == program
-    expected = [_by_reference(conversion, key, value) for key, value in entries]
-    assert [_by_program(program, key, value) for key, value in entries] == expected
-
-
-@pytest.mark.parametrize(("source", "target"), PAIRS)
-@given(entries=ENTRIES, default=TIMESTAMPS)
-def test_the_column_engine_does_what_the_program_means(
-    source: Format, target: Format, entries: list[tuple[bytes, bytes]], default: int
-) -> None:
-    program = compile_conversion(source, target, default_timestamp_ms=default)
-    assert program is not None
-    expected = [_by_program(program, key, value) for key, value in entries]
-    batch = Batch([key for key, _ in entries], [value for _, value in entries])
-    if None in expected:
-        with pytest.raises(TooShortError):
-            run_program(program, batch)
-        return
-    converted = run_program(program, batch)
-    assert list(zip(converted.keys, converted.values, strict=True)) == expected
-    assert converted.joined_keys == b"".join(converted.keys)
-    assert converted.joined_values == b"".join(converted.values)
-
-
-@pytest.mark.parametrize(("source", "target"), PAIRS)
-def test_programs_are_data(source: Format, target: Format) -> None:
-    program = compile_conversion(source, target)
-    assert program is not None
-    copy = pickle.loads(pickle.dumps(program))
-    assert copy == program
-    assert copy.fingerprint == program.fingerprint
+def test_stores_of_one_kind_become_each_other() -> None:
+    for source, target in product(FORMATS, FORMATS):
+        kinds = {source.kind, target.kind}
+        makes_sense = len(kinds) == 1 or kinds == {"key-value", "versioned"}
+        assert (conversion_problem(source, target) is None) == makes_sense, f"{source.id} to {target.id}"
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "text"),
+    ("source", "target", "problem"),
     [
-        (KEY_VALUE, TIMESTAMPED, "key: copy the rest; value: insert ffffffffffffffff, copy the rest"),
-        (TIMESTAMPED, KEY_VALUE, "key: copy the rest; value: skip 8, copy the rest"),
-        (TIMESTAMPED, TIMESTAMPED, "key: copy the rest; value: copy 8, copy the rest"),
-        (RAW, KEY_VALUE, "key: copy the rest; value: copy the rest"),
+        (
+            KEY_VALUE,
+            WINDOW,
+            "kafka-streams.key-value holds one value for each key, kafka-streams.window holds one value for each key "
+            "and window: nothing says how one would become the other",
+        ),
+        (
+            SESSION,
+            VERSIONED,
+            "kafka-streams.session holds one value for each key and session, kafka-streams.versioned holds the history "
+            "of each key: nothing says how one would become the other",
+        ),
     ],
 )
-def test_a_program_reads_as_what_it_does(source: str, target: str, text: str) -> None:
-    assert str(compile_conversion(get_format(source), get_format(target))) == text
+def test_a_pair_that_makes_no_sense_says_what_each_holds(source: str, target: str, problem: str) -> None:
+    assert conversion_problem(get_format(source), get_format(target)) == problem
 
 
-def test_the_default_timestamp_is_part_of_the_fingerprint() -> None:
-    pair = (get_format(KEY_VALUE), get_format(TIMESTAMPED))
-    programs = [compile_conversion(*pair, default_timestamp_ms=default) for default in (-1, -1, 0)]
-    prints = [program.fingerprint for program in programs if program is not None]
-    assert prints[0] == prints[1] != prints[2]
-    assert all(len(fingerprint) == 16 for fingerprint in prints)
+def test_different_serdes_without_a_program_have_none() -> None:
+    texts = replace(get_format(RAW), value_serde=_Utf8())
+    assert compile_conversion(get_format(RAW), texts) is None
+    assert compile_conversion(texts, get_format(RAW)) is None
 
 
-def test_operations_read_from_left_to_right() -> None:
-    operations = (Skip(1), Insert(b"--"), Copy(2), Skip(1), Copy(), Insert(b"!"))
-    assert fixed_size(operations) == 4
-    assert run_operations(operations, b"abcdef") == b"--bcef!"
-    assert run_operations(operations, b"abcd") == b"--bc!"
-    with pytest.raises(TruncatedEntryError):
-        run_operations(operations, b"abc")
+@dataclass(frozen=True, slots=True)
+class _Utf8:
+    name: str = "utf-8"
 
+    def decode(self, payload: bytes) -> str:
+        return payload.decode()
 
-def test_a_function_rules_a_program_out() -> None:
-    assert Conversion(get_format(RAW), get_format(RAW), function=lambda record: record).program is None
+    def encode(self, payload: object) -> bytes:
+        return str(payload).encode()
 
 
 # Functions
@@ -184,91 +136,52 @@ def test_a_changed_key_can_be_allowed() -> None:
     assert found == (b"other", b"v")
 
 
+def _numbered(format_id: str) -> Conversion:
+    known = replace(get_format(format_id), key_serde=NumberSerde("int32"))
+    return Conversion(known, known, function=lambda record: replace(record, key=record.key * 1))
+
+
+def test_a_key_that_is_equal_is_the_same_key() -> None:
+    key = (70_000).to_bytes(4, "big")
+    assert _numbered(KEY_VALUE).convert(key, b"v") == (key, b"v")
+    other = replace(_numbered(KEY_VALUE), function=lambda record: replace(record, key=record.key + 1))
+    with pytest.raises(InvalidEntryError, match="changed the key"):
+        other.convert(key, b"v")
+
+
+def test_a_key_that_only_the_function_can_write_is_another_key() -> None:
+    texts = replace(get_format(KEY_VALUE), key_serde=_Utf8())
+    numbers = replace(get_format(KEY_VALUE), key_serde=NumberSerde("int32"))
+    conversion = Conversion(texts, numbers, function=lambda record: replace(record, key=len(record.key)))
+    with pytest.raises(InvalidEntryError, match="changed the key"):
+        conversion.convert(b"key", b"v")
+    assert replace(conversion, keys_may_change=True).convert(b"key", b"v") == (bytes([0, 0, 0, 3]), b"v")
+
+
+@pytest.mark.parametrize("window", [Window(5), Window(5, sequence=1), Window(6, sequence=1)])
+def test_a_changed_window_is_a_changed_key(window: Window) -> None:
+    known = get_format(WINDOW)
+    function: Callable[[StateRecord], StateRecord] = lambda record: replace(record, window=window)  # noqa: E731
+    key, value = known.encode(StateRecord(b"k", b"v", window=Window(6, sequence=1)))
+    if window == Window(6, sequence=1):
+        assert Conversion(known, known, function=function).convert(key, value) == (key, value)
+        return
+    with pytest.raises(InvalidEntryError, match="changed the key"):
+        Conversion(known, known, function=function).convert(key, value)
+
+
+def test_a_key_in_another_layout_is_still_the_same_key() -> None:
+    latest = bytes(b"\xff" * 8) + b"k", (5).to_bytes(8, "big") + b"v"
+    for function in (None, _same):
+        down = Conversion(get_format(VERSIONED), get_format(TIMESTAMPED), function=function)
+        assert down.convert(*latest) == (b"k", (5).to_bytes(8, "big") + b"v")
+        up = Conversion(get_format(TIMESTAMPED), get_format(VERSIONED), function=function)
+        assert up.convert(b"k", (5).to_bytes(8, "big") + b"v") == latest
+
+
+def _same(record: StateRecord) -> StateRecord:
+    return record
+
+
 def test_a_changed_key_is_nobodys_business_in_a_store_of_your_own() -> None:
     assert _convert(lambda record: replace(record, key=b"other"), target=RAW) == (b"other", b"v")
-
-
-# A new format is one file and one line
-
-
-@dataclass(frozen=True, slots=True)
-class _ExpiringValue:
-    """version u8 | timestamp, little-endian seconds u32 | payload"""
-
-    fields: tuple[Field, ...] = (
-        Field("version", 1, lambda number: number.to_bytes(1, "little")),
-        Field("timestamp", 4, lambda number: (number // 1000 % (1 << 32)).to_bytes(4, "little")),
-        Field(PAYLOAD, None),
-    )
-
-    def unpack(self, data: bytes) -> tuple[bytes, dict[str, int]]:
-        if len(data) < 5:
-            raise TruncatedEntryError("expiring value", len(data), 5)
-        return data[5:], {"version": data[0], "timestamp": int.from_bytes(data[1:5], "little") * 1000}
-
-    def pack(self, payload: bytes, carried: dict[str, int]) -> bytes:
-        seconds = carried.get("timestamp", 0) // 1000 % (1 << 32)
-        return bytes([carried.get("version", 0)]) + seconds.to_bytes(4, "little") + payload
-
-
-TOY = Format(
-    id="toy.expiring", summary="a format of this test", column_families=("default",), value_layout=_ExpiringValue()
-)
-
-
-@given(key=st.binary(max_size=20), version=st.integers(0, 255), seconds=st.integers(0, (1 << 32) - 1), rest=st.binary())
-def test_a_new_format_converts_both_ways(key: bytes, version: int, seconds: int, rest: bytes) -> None:
-    stored = bytes([version]) + seconds.to_bytes(4, "little") + rest
-    to_raw = Conversion(TOY, get_format(RAW))
-    assert to_raw.convert(key, stored) == (key, rest)
-    assert to_raw.program is not None
-    assert _by_program(to_raw.program, key, stored) == (key, rest)
-    assert Conversion(TOY, get_format(TIMESTAMPED)).convert(key, stored) == (
-        key,
-        (seconds * 1000).to_bytes(8, "big") + rest,
-    )
-    assert to_raw.losses == ("loss:timestamp", "loss:version")
-
-
-def test_a_field_of_another_size_has_no_program() -> None:
-    assert compile_conversion(TOY, get_format(TIMESTAMPED)) is None
-
-
-def test_a_field_without_a_known_default_has_no_program() -> None:
-    assert compile_conversion(get_format(RAW), TOY) is None
-    assert Conversion(get_format(RAW), TOY, default_timestamp_ms=9000).convert(b"k", b"v") == (
-        b"k",
-        b"\x00\x09\x00\x00\x00v",
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _TimestampLast(_ExpiringValue):
-    fields: tuple[Field, ...] = (Field("other", 2), Field("version", 1), Field(PAYLOAD, None))
-
-
-@dataclass(frozen=True, slots=True)
-class _VersionFirst(_ExpiringValue):
-    fields: tuple[Field, ...] = (Field("version", 1), Field("other", 2), Field(PAYLOAD, None))
-
-
-def test_fields_in_another_order_have_no_program() -> None:
-    source = replace(TOY, value_layout=_TimestampLast())
-    assert compile_conversion(source, replace(TOY, value_layout=_VersionFirst())) is None
-
-
-@dataclass(frozen=True, slots=True)
-class _Utf8:
-    name: str = "utf-8"
-
-    def decode(self, payload: bytes) -> str:
-        return payload.decode()
-
-    def encode(self, payload: object) -> bytes:
-        return str(payload).encode()
-
-
-def test_different_serdes_have_no_program() -> None:
-    texts = replace(get_format(RAW), value_serde=_Utf8())
-    assert compile_conversion(get_format(RAW), texts) is None
-    assert compile_conversion(texts, texts) is not None
