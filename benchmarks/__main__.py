@@ -18,6 +18,8 @@ from benchmarks.setting import Setting
 BENCHMARKS: dict[str, Callable[[Setting], list[Result]]] = {
     "engine": comparisons.engine,
     "formats": comparisons.formats,
+    "avro": comparisons.avro,
+    "retention": comparisons.retention,
     "peers": comparisons.peers,
     "shapes": comparisons.shapes,
     "verify": product.verify,

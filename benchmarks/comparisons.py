@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
+from benchmarks.evolving import AVRO_ROUTES, CHANGES, ensure_values
+from benchmarks.evolving import RECORDS as AVRO_RECORDS
 from benchmarks.pairs import PAIR_ROUTES, PAIRS
 from benchmarks.results import ROUTE_COLUMNS, Bar, Result, raw_series, route_row
+from benchmarks.retention import RECORDS as WINDOWS
+from benchmarks.retention import RETENTIONS, ensure_windows
 from benchmarks.rounds import Series, empty_folder, measure, ratio, rotated
 from benchmarks.setting import PER_CORE, SMALL, Setting
 from benchmarks.stores import KILO, MIXED, Store, ensure_store, ensure_store_of
@@ -16,6 +21,8 @@ Job = tuple[str, dict[str, str]]
 
 BARE_BAR = 1.0
 PAIR_BAR = 0.9
+AVRO_BARS = {"splice": 10.0, "rebuild": 3.0}
+RETENTION_BAR = 0.6
 PAIR_RECORDS = 500_000
 PEER_BARS = {"get-put": 3.5, "ldb": 5.0}
 
@@ -48,6 +55,48 @@ def _pair(setting: Setting, name: str) -> Result:
     times = ratio(series["engine"], series["bare"], "cpu")
     result.bars.append(Bar(subject, "times the bare items() loop, per core", PAIR_BAR, times))
     return result
+
+
+def avro(setting: Setting) -> list[Result]:
+    """Values from one schema to the next, against fastavro: the conversion alone."""
+    file = ensure_values(setting.folder)
+    return [_evolve(setting, str(file), change) for change in CHANGES]
+
+
+def _evolve(setting: Setting, file: str, change: str) -> Result:
+    series = {route: Series(route, AVRO_RECORDS) for route in AVRO_ROUTES}
+    for number in range(setting.rounds):
+        for route in rotated(list(series), number):
+            sample = measure("avro", {"change": change, "route": route, "file": file})
+            series[route].samples.append(replace(sample, cpu=sample.facts["seconds"]))
+    digests = {sample.facts["digest"] for each in series.values() for sample in each.samples}
+    if len(digests) != 1:
+        raise AssertionError(f"{change}: the two do not write the same")
+    subject = f"avro, {change}"
+    result = Result(subject, f"{subject}: {AVRO_RECORDS:,} values", ROUTE_COLUMNS)
+    result.rows = [route_row(each, series["program"]) for each in series.values()]
+    result.raw = {name: raw_series(each) for name, each in series.items()}
+    times = ratio(series["program"], series["fastavro"], "cpu")
+    result.bars = [Bar(subject, "times fastavro's resolving and encoding, of CPU", AVRO_BARS[change], times)]
+    return result
+
+
+def retention(setting: Setting) -> list[Result]:
+    """A windowed store under another retention, against the same run without."""
+    source = str(ensure_windows(setting.folder))
+    series = {route: Series(route, WINDOWS) for route in RETENTIONS}
+    for number in range(setting.rounds):
+        for route in rotated(list(series), number):
+            with empty_folder(setting.folder) as folder:
+                arguments = {"route": route, "source": source, "folder": str(folder)}
+                series[route].samples.append(measure("retention", arguments))
+    same, *others = series.values()
+    result = Result("retention", f"{WINDOWS:,} windows in two segments", ROUTE_COLUMNS)
+    result.rows = [route_row(each, same) for each in series.values()]
+    result.raw = {name: raw_series(each) for name, each in series.items()}
+    what = "times the same run with the segments as they are, of CPU"
+    result.bars = [Bar(f"retention, {each.name}", what, RETENTION_BAR, ratio(each, same, "cpu")) for each in others]
+    return [result]
 
 
 def shapes(setting: Setting) -> list[Result]:

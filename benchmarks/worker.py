@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import dual_access, safety, status
+from benchmarks.evolving import convert_values
 from benchmarks.pairs import PAIR_ROUTES
+from benchmarks.retention import move_segments
 from benchmarks.routes import CONVERSION, ROUTES, result_database, rewrite
 from migrate.digest import RecordDigest
 from migrate.events import Event
@@ -149,6 +151,8 @@ JOBS: dict[str, Callable[..., Facts]] = {
     **status.JOBS,
     "route": route,
     "pair": pair,
+    "avro": convert_values,
+    "retention": move_segments,
     "digest": digest,
     "chunks": chunks,
     "prepare": prepare,
