@@ -25,12 +25,15 @@ from formats.program import (
     Span,
     run_operations,
 )
+from formats.serdes.avro_serde import AvroSerde
+from formats.serdes.compiling import compile_serdes
 from formats.varint import pack_varint
 from migrate.digest import RecordDigest
 from migrate.engine.columns import MIN_ROWS, run_program
 from migrate.engine.generated import compile_pairs
 from migrate.engine.unfit import UnfitError
 from migrate.stores.batch import Batch
+from tests.formats.serdes.schemas import NEW, OLD
 
 Operations = tuple[Operation, ...]
 
@@ -231,3 +234,28 @@ def test_a_program_of_one_batch_does_not_outlive_it() -> None:
         values = [bytes.fromhex(heads)] * (2 * MIN_ROWS)
         batch = _batch([b"%02d" % number for number in range(len(values))], values)
         assert run_program(program, batch).values == [run_operations(program.value, value) for value in values]
+
+
+SCHEMAS = {1: OLD, 2: NEW}
+OLD_VALUES = st.builds(lambda a, n: (1, {"a": a, "n": n}), st.text(max_size=9), st.integers(-99, 99))
+NEW_VALUES = st.builds(lambda b, n: (2, {"b": b, "n": n}), st.text(max_size=9), st.integers(-99, 99))
+FRAMED = (OLD_VALUES | NEW_VALUES).map(
+    lambda found: AvroSerde(((found[0], SCHEMAS[found[0]]),), "confluent").encode(found[1])
+)
+
+
+@given(st.lists(FRAMED, min_size=1, max_size=5), st.none() | st.binary(max_size=9), st.sampled_from([1, MIN_ROWS]))
+def test_values_of_several_schemas_are_converted_together(values: list[bytes], bad: bytes | None, times: int) -> None:
+    """Behind headers, as in a store of Kafka Streams, so that the frame is somewhere in the middle."""
+    payload = compile_serdes(AvroSerde(tuple(SCHEMAS.items()), "confluent"), AvroSerde(((7, NEW),), "confluent"))
+    assert payload is not None
+    program: Operations = (Span("copy"), Copy(8), *payload)
+    column = [pack_varint(3) + b"abc" + bytes(8) + value for value in values] * times
+    if bad is not None:
+        column.append(bad)
+    expected = _expected(program, column)
+    if expected is None:
+        with pytest.raises(UnfitError):
+            run_program(ByteProgram(IDENTITY, program), _batch(column, column))
+        return
+    assert run_program(ByteProgram(IDENTITY, program), _batch(column, column)).values == expected
