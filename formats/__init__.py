@@ -1,6 +1,7 @@
 """What the bytes in a state store mean. Pure: bytes to records and back, no I/O."""
 
-from formats.conversion import CONVERSION_REVISION, Conversion, Function, compile_conversion, conversion_problem
+from formats.applying import Function
+from formats.conversion import CONVERSION_REVISION, Conversion, compile_conversion, conversion_problem
 from formats.errors import (
     EntryError,
     FormatError,

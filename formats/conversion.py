@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from formats.errors import EntryError, FunctionError, InvalidEntryError
+from formats.applying import Function, apply_function
+from formats.errors import EntryError, InvalidEntryError
 from formats.format import Format
 from formats.headers import Headers
 from formats.layout import HEADERS, HISTORY, PAYLOAD, TIMESTAMP, Carried, Field, Framing, Layout
 from formats.program import IDENTITY, ByteProgram, Copy, Insert, InsertSize, Operation, Reverse, Skip, SkipSize, Span
 from formats.record import StateRecord
+from formats.serde import HeaderSerde
 from formats.serdes.compiling import compile_serdes
 
 CONVERSION_REVISION = 1
 """Raised when the same two formats would convert to other bytes than before; part of a migration's identity."""
 
-Function = Callable[[StateRecord], StateRecord | None]
 _HOLDS = {
     "key-value": "one value for each key",
     "window": "one value for each key and window",
@@ -41,7 +42,7 @@ class Conversion:
         """The compiled path, or None where only the reference path serves."""
         if self.function is not None:
             return None
-        return compile_conversion(self.source, self.target, default_timestamp_ms=self.default_timestamp_ms)
+        return _compiled(self.source, self.target, self.default_timestamp_ms)
 
     @property
     def losses(self) -> tuple[str, ...]:
@@ -58,19 +59,22 @@ class Conversion:
     @property
     def changes_payloads(self) -> bool:
         """Whether keys or values are written by another serde than they were."""
-        source, target = self.source, self.target
-        return (source.key_serde, source.value_serde) != (target.key_serde, target.value_serde)
+        old = self.source.key_serde, self.source.value_serde
+        is_written_anew = any(serde.name == "json" for serde in old)  # in its shortest form
+        return is_written_anew or old != (self.target.key_serde, self.target.value_serde)
 
     def convert(self, key: bytes, value: bytes) -> tuple[bytes, bytes] | None:
         """The target's (key, value), or None where the function drops the record. Raises EntryError: a reject."""
         found = self.source.decode(key, value)
         if found.history is not None and HISTORY not in self.target.carries:
             return None
-        record = found if self.function is None else self._call(self.function, found)
+        record = found if self.function is None else apply_function(self.function, found)
         if record is None:
             return None
         if record.timestamp_ms is None:
             record = replace(record, timestamp_ms=self.default_timestamp_ms)
+        if self.target.is_segmented and record.window != found.window:
+            raise InvalidEntryError("the function changed the window, which tells the segment that the record lies in")
         converted = self.target.encode(record)
         if self.function is not None and not self._keeps_key(found, record):
             raise InvalidEntryError(
@@ -83,26 +87,12 @@ class Conversion:
         """Or may change it. What a format or a serde makes of a key is not the function's doing."""
         if self.keys_may_change or not self.target.keeps_keys_in_tasks:
             return True
-        if new.window != old.window:
-            return False
         if new.key is old.key:
             return True
         try:
             return self.target.key_serde.encode(new.key) == self.target.key_serde.encode(old.key)
         except EntryError:
             return False  # only the function's own key can be written at all
-
-    @staticmethod
-    def _call(function: Function, record: StateRecord) -> StateRecord | None:
-        try:
-            converted = function(record)
-        except (MemoryError, OSError):
-            raise  # the machine's trouble, not the record's: worth another attempt
-        except (Exception, SystemExit) as error:
-            raise FunctionError(f"the function raised {type(error).__name__}: {error}") from error
-        if converted is not None and not isinstance(converted, StateRecord):
-            raise FunctionError(f"the function returned {type(converted).__name__}, not a StateRecord or None")
-        return converted
 
 
 def conversion_problem(source: Format, target: Format) -> str | None:
@@ -117,7 +107,7 @@ def conversion_problem(source: Format, target: Format) -> str | None:
 
 def compile_conversion(source: Format, target: Format, *, default_timestamp_ms: int = -1) -> ByteProgram | None:
     """The byte program that does what the reference path does, or None where there is none."""
-    if source.kind != target.kind or source.kind == "versioned":
+    if source.kind != target.kind or source.kind == "versioned" or _looks_into_headers(source, target):
         return None
     key_payload = compile_serdes(source.key_serde, target.key_serde)
     value_payload = compile_serdes(source.value_serde, target.value_serde)
@@ -127,6 +117,19 @@ def compile_conversion(source: Format, target: Format, *, default_timestamp_ms: 
     key = compile_layout(source.key_schema, target.key_schema, {}, key_payload)
     value = compile_layout(source.value_layout, target.value_layout, defaults, value_payload)
     return None if key is None or value is None else ByteProgram(key, value)
+
+
+@lru_cache(maxsize=16)
+def _compiled(source: Format, target: Format, default_timestamp_ms: int) -> ByteProgram | None:
+    """Each chunk asks for it, and schemas of hundreds of fields take seconds."""
+    return compile_conversion(source, target, default_timestamp_ms=default_timestamp_ms)
+
+
+def _looks_into_headers(source: Format, target: Format) -> bool:
+    """Whether a serde adds, replaces or removes a header: programs copy headers as they are."""
+    serdes = (source.key_serde, source.value_serde, target.key_serde, target.value_serde)
+    carries = HEADERS in source.carries and HEADERS in target.carries
+    return carries and any(isinstance(serde, HeaderSerde) for serde in serdes)
 
 
 def upgrade_program(older: Layout, source: Format) -> tuple[Operation, ...]:

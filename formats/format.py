@@ -111,6 +111,8 @@ class Format:
         )
 
     def _headers(self, headers: Headers | None) -> Headers | None:
+        if HEADERS not in self.carries:
+            return None
         for serde in (self.key_serde, self.value_serde):
             if isinstance(serde, HeaderSerde):
                 headers = serde.with_headers(headers)

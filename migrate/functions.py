@@ -65,9 +65,10 @@ def _serdes(spec: Spec, part: Literal["key", "value"]) -> PayloadSerdes | None:
     section = spec.conversion.key if part == "key" else spec.conversion.value
     if section is None:
         return None
+    from migrate.kept_answers import load_answers
     from migrate.payload_serdes import load_serdes  # brings the Avro parser and an HTTP client
 
-    return load_serdes(section, part, spec.resolve)
+    return load_serdes(section, part, spec.resolve, load_answers(spec.home))
 
 
 @lru_cache(maxsize=8)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from formats import Conversion
 from formats.layout import HEADERS
 from formats.serde import Serde
+from formats.serdes.numeric import NumberSerde
 from formats.serdes.pairs import is_order_preserving, keeps_bytes, needs_headers, payload_problem, payload_risks
 from migrate.errors import RefusedError
 from migrate.payload_serdes import PayloadSerdes
@@ -46,7 +47,7 @@ def _check_headers(part: str, serde: Serde, format_id: str, carries: bool) -> No
 def _check_key(conversion: Conversion, key: PayloadSerdes) -> None:
     if not is_order_preserving(key.source, key.target):
         raise RefusedError(
-            f"[conversion.key]: keys would change their order from {key.source.name} to {key.target.name}",
+            f"[conversion.key]: keys would change their order from {_in_words(key.source)} to {_in_words(key.target)}",
             hint="a store is rewritten in the order of its keys: only a conversion that keeps it can be done yet",
         )
     may_move = conversion.target.keeps_keys_in_tasks and not keeps_bytes(key.source, key.target)
@@ -55,6 +56,10 @@ def _check_key(conversion: Conversion, key: PayloadSerdes) -> None:
             "[conversion.key]: the new key may belong to another task, which its hash decides",
             hint='allow = ["key-change"] if every new key belongs to the same task as the old one',
         )
+
+
+def _in_words(serde: Serde) -> str:
+    return f"{serde.name} ({serde.endian}-endian)" if isinstance(serde, NumberSerde) else serde.name
 
 
 def _hint(serdes: PayloadSerdes) -> str:

@@ -17,6 +17,7 @@ from formats.serdes.numeric import NumberName, NumberSerde
 from formats.serdes.text import StringSerde
 from formats.serdes.uuid_text import UuidSerde
 from migrate.errors import RegistryError, SpecError
+from migrate.kept_answers import KeptAnswers
 from migrate.schema_registry import RegisteredSchema, SchemaRegistry
 from migrate.serde_section import NewSerdeSection, OldSerdeSection, SerdeChangeSection
 
@@ -35,17 +36,22 @@ class PayloadSerdes:
     target: Serde
     identity: str
     """The schemas that the spec names by file or id, as text: part of a migration's identity."""
+    answers: str = "{}"
+    """What the Schema Registry said, by URL, as JSON: kept with the plan."""
 
 
-def load_serdes(section: SerdeChangeSection, part: Part, resolve: Resolve) -> PayloadSerdes:
-    """Raises SpecError for a file that is no schema, RegistryError."""
+def load_serdes(
+    section: SerdeChangeSection, part: Part, resolve: Resolve, kept: KeptAnswers | None = None
+) -> PayloadSerdes:
+    """`kept`: what a registry answered before. Raises SpecError for a file that is no schema, RegistryError."""
     old, new = section.source, section.target
-    source = _old_avro(old, part, resolve) if old.serde == "avro" else _plain(old.serde, old.endian)
-    target = _new_avro(new, part, resolve) if new.serde == "avro" else _plain(new.serde, new.endian)
+    answers = KeptAnswers() if kept is None else kept
+    source = _old_avro(old, part, resolve, answers) if old.serde == "avro" else _plain(old.serde, old.endian)
+    target = _new_avro(new, part, resolve, answers) if new.serde == "avro" else _plain(new.serde, new.endian)
     # Ids are never given to another schema, and a subject may get a version while a migration runs.
     is_growing = old.subject is not None
     texts = {"from": {} if is_growing else _texts(source), "to": _texts(target)}
-    return PayloadSerdes(source, target, json.dumps(texts))
+    return PayloadSerdes(source, target, json.dumps(texts), answers.text)
 
 
 def _plain(name: str, endian: str | None) -> Serde:
@@ -55,14 +61,14 @@ def _plain(name: str, endian: str | None) -> Serde:
     return next(serde for serde in serdes if serde.name == name)
 
 
-def _old_avro(section: OldSerdeSection, part: Part, resolve: Resolve) -> Serde:
+def _old_avro(section: OldSerdeSection, part: Part, resolve: Resolve, kept: KeptAnswers) -> Serde:
     assert section.frame is not None
     if section.avro_schema is not None:
         return _avro([(None, _of_file(resolve(section.avro_schema)))], section.frame, part)
     if section.registry is None:
         files = ((schema_id, _of_file(resolve(path))) for schema_id, path in section.schemas.items())
         return _avro(files, section.frame, part)
-    registry = SchemaRegistry.at(section.registry)
+    registry = SchemaRegistry.at(section.registry, kept=kept)
     if section.subject is not None:
         found = registry.of_subject(section.subject)
         return _avro(_named_by_frame(found, section.frame, section.subject), section.frame, part)
@@ -70,7 +76,7 @@ def _old_avro(section: OldSerdeSection, part: Part, resolve: Resolve) -> Serde:
     return _avro(named, section.frame, part)
 
 
-def _new_avro(section: NewSerdeSection, part: Part, resolve: Resolve) -> Serde:
+def _new_avro(section: NewSerdeSection, part: Part, resolve: Resolve, kept: KeptAnswers) -> Serde:
     assert section.frame is not None
     name: SchemaId = section.id if section.id is not None else section.guid
     if section.avro_schema is not None:
@@ -78,7 +84,7 @@ def _new_avro(section: NewSerdeSection, part: Part, resolve: Resolve) -> Serde:
     else:
         assert section.registry is not None
         assert name is not None
-        schema = _registered(SchemaRegistry.at(section.registry), name)
+        schema = _registered(SchemaRegistry.at(section.registry, kept=kept), name)
     return _avro([(None if section.frame == "none" else name, schema)], section.frame, part)
 
 

@@ -60,6 +60,7 @@ class _Looked:
 def _plan_partition(
     spec: Spec, partition: StorePartition, directories: dict[str, Path], conversion: Conversion
 ) -> Iterator[DatabasePlan]:
+    new_partition(spec, partition, ())  # a task that the other system cannot name is refused before anything is copied
     looked = {database: _look(directory, conversion) for database, directory in directories.items()}
     for new in new_segments(spec, partition, directories):
         read = [looked[each.database] for each in new.inputs]

@@ -93,6 +93,11 @@ def changelog_note(conversion: Conversion) -> str:
         return "no changelog is involved"
     if conversion.changes_changelog:
         return "the changelog no longer matches the store (allowed by name): a restore brings the old records back"
+    if conversion.source.kind == "versioned" and conversion.target.kind == "key-value":
+        return (
+            "the changelog holds a record for each version and stays right; a restore takes the last one that was "
+            "written, which is an older value where records came late"
+        )
     if "timestamp" in conversion.target.carries - conversion.source.carries:
         return (
             "the changelog holds the bare values and stays right; a store that is restored from it has the changelog's "

@@ -86,7 +86,7 @@ class RegistryHttp:
             content = response.read(MAX_BYTES)
         try:
             return json.loads(content)  # an answer that was cut off at MAX_BYTES is no JSON
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             message = f"{self.url}{path} does not answer as a Schema Registry does"
             raise RegistryError(message, hint=BASE_HINT) from error
 
@@ -108,9 +108,11 @@ class RegistryHttp:
 
 def authorization(environment: Mapping[str, str] = os.environ) -> str | None:
     """The value of the Authorization header; None: nothing is set. Raises RegistryError for two ways at once."""
-    user_info, token = environment.get(USER_INFO), environment.get(TOKEN)
+    user_info, token = (environment.get(name, "").strip() for name in (USER_INFO, TOKEN))  # files end with a newline
     if user_info and token:
         raise RegistryError(f"{USER_INFO} and {TOKEN} are both set", hint="unset the one that it does not want")
+    if not (token.isascii() and token.isprintable()):
+        raise RegistryError(f"{TOKEN} holds what no header can", hint="set it to the token alone, on one line")
     if token:
         return f"Bearer {token}"
     if user_info and ":" not in user_info:

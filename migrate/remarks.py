@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from migrate.functions import ConversionRef
+from migrate.new_layout import is_another_system
 from migrate.spec import Spec
+from migrate.systems.discovery import store_names
+from migrate.systems.task_tree import TREES
 
 
 def spec_warnings(spec: Spec, ref: ConversionRef) -> list[str]:
@@ -25,8 +28,20 @@ def spec_warnings(spec: Spec, ref: ConversionRef) -> list[str]:
             "every segment keeps its records: the application must open the new store with the retention that the old "
             "one has; give retention_ms in [source] and [target] to change it"
         )
+    if is_another_system(spec) and (left := _left_behind(spec)):
+        found.append(
+            f"stores that the spec does not name stay behind: {', '.join(left)}; the application finds the new "
+            "directory without them, and without their changelog positions"
+        )
     if ref.key is not None or ref.value is not None:
         from migrate.payload_checks import payload_warnings  # brings the Avro parser
 
         found += payload_warnings(ref.key, ref.value)
     return found
+
+
+def _left_behind(spec: Spec) -> list[str]:
+    """Another system's directory is made of the stores that are converted, and of nothing else."""
+    tree = next(tree for tree in TREES if tree.system == spec.source_format.system)
+    tasks = list(tree.task_directories(spec.source_path)) if spec.source_path.is_dir() else []
+    return sorted({name for names in store_names(tree, tasks).values() for name in names} - {*spec.source.store_names})

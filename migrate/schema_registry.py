@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
 from migrate.avro_references import inline_references
 from migrate.errors import RegistryError
+from migrate.kept_answers import KeptAnswers
 from migrate.registry_http import BASE_HINT, PATIENT, NotFoundAnswer, RegistryHttp, Tries, authorization
 
 
@@ -39,11 +40,12 @@ class SchemaRegistry:
     """One registry. It is asked, never written to."""
 
     http: RegistryHttp
+    kept: KeptAnswers = field(default_factory=KeptAnswers)
 
     @classmethod
-    def at(cls, url: str, tries: Tries = PATIENT) -> SchemaRegistry:
+    def at(cls, url: str, tries: Tries = PATIENT, kept: KeptAnswers | None = None) -> SchemaRegistry:
         """The registry at this URL, with the credentials that the environment holds."""
-        return cls(RegistryHttp(url.rstrip("/"), authorization(), tries))
+        return cls(RegistryHttp(url.rstrip("/"), authorization(), tries), kept or KeptAnswers())
 
     def by_id(self, schema_id: int) -> RegisteredSchema:
         """Raises RegistryError."""
@@ -80,7 +82,8 @@ class SchemaRegistry:
     def _referenced(self, answer: dict[str, Any], what: str, seen: set[tuple[str, int]]) -> list[Any]:
         """What it refers to, directly or not, each once."""
         found: list[Any] = []
-        for reference in answer.get("references") or ():
+        references = answer.get("references") or ()
+        for reference in references if isinstance(references, list | tuple) else [references]:
             try:
                 subject, version = str(reference["subject"]), int(reference["version"])
             except (KeyError, TypeError, ValueError) as error:
@@ -100,11 +103,11 @@ class SchemaRegistry:
             raise RegistryError(f"{what} in {self.http.url} is {kind}, not Avro", hint="name an Avro schema")
         try:
             return json.loads(answer["schema"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise RegistryError(f"{what} in {self.http.url} is no Avro schema: {error!r}", hint=BASE_HINT) from error
 
     def _get(self, path: str, what: str, hint: str, wanted: Callable[..., Any] = dict) -> Any:  # noqa: ANN401
-        answer = self.http.get(path)
+        answer = self.kept.get(self.http, path)
         if isinstance(answer, NotFoundAnswer):
             if answer.code is None:
                 raise RegistryError(f"{self.http.url}{path} is not there (HTTP 404)", hint=BASE_HINT)

@@ -11,6 +11,7 @@ import re
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, model_validator
@@ -53,7 +54,9 @@ _Id = Annotated[NamedId, BeforeValidator(_named_id)]
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, validate_by_name=False)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, defer_build=True, hide_input_in_errors=True, validate_by_name=False
+    )
 
 
 class _SerdeSection(_Section):
@@ -84,10 +87,13 @@ class _SerdeSection(_Section):
     def _check_registry(self) -> None:
         if self.registry is None:
             return
-        if _REGISTRY.fullmatch(self.registry) is None:
+        if any(mark in self.registry for mark in "@?#"):  # anything may be meant as a secret: never shown
+            raise ValueError(
+                "`registry` holds a password or more than a URL's base, and specs are printed: docs/serdes.md says "
+                "where it belongs"
+            )
+        if not _is_base_url(self.registry):
             raise ValueError(f"`registry` is a URL, like http://localhost:8081, not {self.registry!r}")
-        if "@" in self.registry.split("/")[2]:
-            raise ValueError("`registry` holds a password, and specs are printed: docs/serdes.md says where it belongs")
 
     def _check_avro(self) -> None:
         raise NotImplementedError
@@ -141,6 +147,14 @@ class SerdeChangeSection(_Section):
 
     source: Annotated[OldSerdeSection, Field(alias="from")]
     target: Annotated[NewSerdeSection, Field(alias="to")]
+
+
+def _is_base_url(text: str) -> bool:
+    try:
+        port = urlsplit(text).port
+    except ValueError:
+        return False
+    return port != 0 and _REGISTRY.fullmatch(text) is not None
 
 
 def _listed(names: tuple[str, ...]) -> str:

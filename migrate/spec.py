@@ -64,7 +64,7 @@ Milliseconds = Annotated[int, Field(gt=0, lt=1 << 53)]
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, hide_input_in_errors=True)
 
 
 class SourceSection(_Section):
@@ -111,18 +111,7 @@ class ConversionSection(_Section):
     default_timestamp_ms: Annotated[int, Field(ge=-1, lt=1 << 63)] = -1
     function: Annotated[str, Field(pattern=_FUNCTION)] | None = None
     py_files: tuple[Path, ...] = ()
-    allow: tuple[
-        Literal[
-            "changelog",
-            "key-change",
-            "loss:headers",
-            "loss:history",
-            "loss:timestamp",
-            "looks-converted",
-            "unclean-source",
-        ],
-        ...,
-    ] = ()
+    allow: tuple[Allowance, ...] = ()
     """Losses and risks that would be refused otherwise."""
     key: SerdeChangeSection | None = None
     value: SerdeChangeSection | None = None

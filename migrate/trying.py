@@ -50,10 +50,12 @@ class TargetLikeness:
 
     @property
     def _is_told_apart(self) -> bool:
-        """By another system's directories; and what a function does nobody knows."""
+        """By another system's directories, or by records that hold no more than before; what a function does nobody
+        knows."""
         source, target = self.conversion.source, self.conversion.target
         is_same = source.id == target.id and self.conversion.changes_payloads
-        return not is_same or self.conversion.function is not None
+        holds_more = source.system == target.system and bool(target.carries - source.carries)
+        return not (is_same or holds_more) or self.conversion.function is not None
 
     def check(self, where: str) -> None:
         """Raises RefusedError where every record fits, and would be changed."""

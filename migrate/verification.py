@@ -9,13 +9,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-from formats import EntryError, Format
+from migrate.differences import first_difference
 from migrate.digest import RecordDigest
 from migrate.engine.portable import Converter, convert_all
 from migrate.functions import ConversionRef, load_conversion
 from migrate.inputs import Inputs, Records, open_inputs
 from migrate.interruption import go_on
-from migrate.keyrange import KeyRange, Stored, show_key
+from migrate.keyrange import KeyRange, Stored
 from migrate.mismatch import Mismatch
 from migrate.plan_model import Lane
 from migrate.receipt import Receipt
@@ -161,7 +161,7 @@ class _Comparison:
         elif expected is None:
             kind = "extra"
         else:
-            field, wanted, got = _first_difference(self._conversion.target, key, expected, actual)
+            field, wanted, got = first_difference(self._conversion.target, key, expected, actual)
         return Mismatch(
             kind=kind,
             store_partition=self._task.receipt.store_partition,
@@ -223,19 +223,3 @@ def _side_by_side(
         else:
             yield left[0], left[1], right[1]
             left, right = next(expected, None), next(actual, None)
-
-
-def _first_difference(target: Format, key: bytes, expected: bytes, actual: bytes) -> tuple[str, str, str]:
-    try:
-        wanted, got = target.decode(key, expected), target.decode(key, actual)
-    except EntryError as error:
-        return "value", show_key(expected), f"{show_key(actual)} ({error})"
-    for field in ("timestamp_ms", "value"):
-        left, right = getattr(wanted, field), getattr(got, field)
-        if left != right:
-            return field, _show(left), _show(right)
-    return "value", show_key(expected), show_key(actual)
-
-
-def _show(field: object) -> str:
-    return show_key(field) if isinstance(field, bytes) else repr(field)

@@ -17,6 +17,7 @@ from migrate.words import duration, moment, plural, size
 
 _MOST_PARTITIONS = 8
 _LABEL = 16
+_LONGEST = 600
 Rows = dict[str, str]
 
 
@@ -122,6 +123,11 @@ def _partitions(console: Console, found: Found, *, is_whole: bool) -> None:
         console.print(Text(f"  and {left} more: --verbose lists them", style="dim"))
 
 
+def _cut(program: str | None) -> str | None:
+    """A program over wide schemas has hundreds of thousands of characters; `--json` has them all."""
+    return program if program is None or len(program) <= _LONGEST else f"{program[:_LONGEST]}... (--json has all of it)"
+
+
 def _tried(tried: Tried) -> Rows:
     what = "all records" if tried.is_full else f"a sample of {tried.records:,} records"
     counts = [f"{tried.converted:,} converted"]
@@ -131,7 +137,7 @@ def _tried(tried: Tried) -> Rows:
     return {
         "tried": f"{what}: {', '.join(counts)}",
         "decode": f"{tried.decoded:,} of {tried.sampled:,} sampled records are what [source] format says",
-        "conversion": tried.program or "record by record, by the function or the reference path",
+        "conversion": _cut(tried.program) or "record by record, by the function or the reference path",
         "two paths": paths if tried.both_paths else "",
         "lost": "\n".join(tried.losses_in_words) or "nothing",
         "looks like": "\n".join(each.sentence for each in tried.look_alikes),

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from formats import EntryError
 from formats.serde import Serde
-from migrate.errors import ConversionError
+from migrate.errors import ConversionError, SpecError
 from migrate.keyrange import show_key
 from migrate.stores.records import Records
 from migrate.stores.state_store import StateStore
@@ -42,7 +42,15 @@ class TypedStore(Generic[K, V]):
     """A store whose keys and values are objects; order is still that of the keys' bytes."""
 
     def __init__(self, store: StateStore, *, key: Serde, value: Serde) -> None:
-        """`store`: everything that is not a record is asked of it directly: `flush`, `close`, `converge`."""
+        """`store`: everything that is not a record is asked of it directly: `flush`, `close`, `converge`.
+
+        Raises SpecError for a serde that names its schema in headers, which are no part of a key or a value.
+        """
+        if any(getattr(serde, "frame", None) == "header" for serde in (key, value)):
+            raise SpecError(
+                "the frame 'header' names the schema in the record's headers, which no typed store sees",
+                hint='open it with another frame (frame = "confluent"), or read its bytes',
+            )
         self.store = store
         self._key = key
         self._value = value

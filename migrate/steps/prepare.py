@@ -44,6 +44,10 @@ def prepare(context: Context, ground: Ground, ledger: Ledger) -> Plan:
         ref=context.ref,
         revision=1 + (stored.revision if stored else 0),
     )
+    if context.ref.key is not None or context.ref.value is not None:
+        from migrate.kept_answers import store_answers  # brings an HTTP client
+
+        store_answers(context.home, [each.answers for each in (context.ref.key, context.ref.value) if each is not None])
     store_plan(context.home, plan)
     context.notify("plan.stored", plan=plan)
     return plan

@@ -71,11 +71,16 @@ def _holds_tasks(tree: TaskTree, folder: Path) -> bool:
         return False
 
 
-def _not_there(tree: TaskTree, path: Path, store: str, tasks: list[Path], *, is_segmented: bool) -> RefusedError:
-    stores = {
+def store_names(tree: TaskTree, tasks: Sequence[Path]) -> dict[bool, list[str]]:
+    """The stores of these tasks: the key-value ones (False), and those of segments (True)."""
+    return {
         False: sorted({f.name for task in tasks for f in (task / KEY_VALUE_STORES).glob("*") if is_rocksdb(f)}),
         True: sorted({f.name for task in tasks for f in task.iterdir() if f.is_dir() and tree.segments(f)}),
     }
+
+
+def _not_there(tree: TaskTree, path: Path, store: str, tasks: list[Path], *, is_segmented: bool) -> RefusedError:
+    stores = store_names(tree, tasks)
     if store in stores[not is_segmented]:
         return RefusedError(
             f"{store!r} is a {_KINDS[not is_segmented]} store", hint="name its format in [source] format"

@@ -6,11 +6,14 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from formats.avro.schema import AvroSchema
 from formats.errors import InvalidEntryError
-from migrate import ConversionError, MemoryStore, StateStore, StoreClosedError, TypedStore, open_store
+from formats.serdes.avro_serde import AvroSerde
+from migrate import ConversionError, MemoryStore, SpecError, StateStore, StoreClosedError, TypedStore, open_store
 from tests.support import RAW, make_store
 
 
@@ -86,3 +89,13 @@ def test_its_iterators_are_closed_like_those_below() -> None:
         assert next(records) == ("a", 1)
     with pytest.raises(StoreClosedError):
         next(records)
+
+
+def test_a_serde_that_looks_into_headers_is_refused(tmp_path: Path) -> None:
+    """It would write what it cannot read: the schema's name would be nowhere."""
+    serde = AvroSerde(((UUID(int=1), AvroSchema('"int"')),), "header")
+    with (
+        open_store(tmp_path / "new", format=RAW, read_only=False, create=True) as store,
+        pytest.raises(SpecError, match="the frame 'header'"),
+    ):
+        TypedStore(store, key=Text(), value=serde)

@@ -159,15 +159,16 @@ def test_a_key_that_only_the_function_can_write_is_another_key() -> None:
 
 
 @pytest.mark.parametrize("window", [Window(5), Window(5, sequence=1), Window(6, sequence=1)])
-def test_a_changed_window_is_a_changed_key(window: Window) -> None:
+def test_a_changed_window_is_a_reject_whatever_is_allowed(window: Window) -> None:
     known = get_format(WINDOW)
     function: Callable[[StateRecord], StateRecord] = lambda record: replace(record, window=window)  # noqa: E731
     key, value = known.encode(StateRecord(b"k", b"v", window=Window(6, sequence=1)))
     if window == Window(6, sequence=1):
         assert Conversion(known, known, function=function).convert(key, value) == (key, value)
         return
-    with pytest.raises(InvalidEntryError, match="changed the key"):
-        Conversion(known, known, function=function).convert(key, value)
+    for may_change in (False, True):
+        with pytest.raises(InvalidEntryError, match="changed the window"):
+            Conversion(known, known, function=function, keys_may_change=may_change).convert(key, value)
 
 
 def test_a_key_in_another_layout_is_still_the_same_key() -> None:

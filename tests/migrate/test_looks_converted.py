@@ -49,3 +49,40 @@ def test_so_does_one_record_that_cannot_be_of_the_new_form(tmp_path: Path) -> No
     run(_spec(tmp_path / "other", value=widened))
     wide = {key: value.rjust(8, b"\0") for key, value in numbers.items()}
     assert read_families(tmp_path / "other" / "new")["default"] == wide
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "converted"),
+    [
+        (
+            "streamiz.key-value",
+            "streamiz.timestamped-key-value",
+            {key: (61_000).to_bytes(8, "little") + (8).to_bytes(4, "little") + value for key, value in NUMBERS.items()},
+        ),
+        (
+            KEY_VALUE,
+            "kafka-streams.versioned",
+            {b"\xff" * 8 + key: (61_000).to_bytes(8, "big") + value for key, value in NUMBERS.items()},
+        ),
+    ],
+)
+def test_a_store_that_has_the_layout_already_is_not_given_it_twice(
+    source: str, target: str, converted: dict[bytes, bytes], tmp_path: Path
+) -> None:
+    """One column family holds both layouts: only the records tell them apart."""
+    for folder, records in (("once", NUMBERS), ("twice", converted)):
+        make_store(tmp_path / folder / "old", records)
+    specs = [
+        make_spec(
+            tmp_path / folder,
+            tmp_path / folder / "old",
+            source_format=source,
+            target_format=target,
+            conversion={"default_timestamp_ms": 61_000},
+        )
+        for folder in ("once", "twice")
+    ]
+    run(specs[0])
+    assert read_families(tmp_path / "once/new")["default"] == converted
+    with pytest.raises(RefusedError, match="migrated before"):
+        run(specs[1])

@@ -268,3 +268,30 @@ def test_a_schema_that_is_not_avro(registry: Registry) -> None:
     registry.subjects["orders-value"] = [Version(4, 'syntax = "proto3";', kind="PROTOBUF")]
     assert "schema 4 in http://127.0.0.1" in (message := _failure(registry).message)
     assert "is PROTOBUF, not Avro" in message
+
+
+@pytest.mark.parametrize(
+    "body", ["[" * 100_000, json.dumps({"schema": "[" * 100_000}), json.dumps({"schema": '"int"', "references": 5})]
+)
+def test_rubbish_is_no_crash(body: str, registry: Registry) -> None:
+    registry.troubles = [(200, body)]
+    _failure(registry)
+
+
+def test_a_line_end_behind_a_credential_is_no_part_of_it(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TOKEN, "secret-token\n")
+    _client(registry).by_id(4)
+    assert registry.sent[-1]["Authorization"] == "Bearer secret-token"
+    monkeypatch.delenv(TOKEN)
+    monkeypatch.setenv(USER_INFO, "user:password\n")
+    _client(registry).by_id(4)
+    assert registry.sent[-1]["Authorization"] == "Basic " + b64encode(b"user:password").decode()
+
+
+@pytest.mark.parametrize("token", ["secret\ntoken", "secret-t\u00f6ken"])
+def test_a_token_that_no_header_holds_is_not_shown(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TOKEN, token)
+    with pytest.raises(RegistryError) as caught:
+        SchemaRegistry.at("http://localhost:8081")
+    assert TOKEN in str(caught.value)
+    assert "secret" not in str(caught.value)

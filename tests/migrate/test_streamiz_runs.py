@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from migrate import RefusedError, Spec, cutover, rollback, run, snapshot
+from migrate import RefusedError, Spec, cutover, plan, rollback, run, snapshot
 from migrate.errors import SpecError
 from tests.migrate.test_streamiz import HOUR, as_streamiz_writes, write_version
 from tests.support import make_families, make_spec, make_store, read_families, read_family
@@ -165,3 +165,26 @@ def test_another_system_s_store_does_not_take_the_old_one_s_place(tmp_path: Path
     app = streamiz(tmp_path, SIZED)
     with pytest.raises((RefusedError, SpecError), match=r"\[target\] path"):
         run(spec_of(tmp_path, app, (STREAMIZ, KAFKA), "totals", target={"path": None}))
+
+
+def test_stores_that_stay_behind_are_named(tmp_path: Path) -> None:
+    app = streamiz(tmp_path, SIZED)
+    make_store(app / f"0-1/hourly/hourly.{HOUR}", windows(range(HOUR, HOUR + 1), "<qi"))
+    spec = spec_of(tmp_path, app, (STREAMIZ, KAFKA), "totals")
+    said = "stores that the spec does not name stay behind: hourly, other;"
+    assert [said in warning for warning in plan(spec).warnings] == [True]
+    assert [said in warning for warning in run(spec).warnings] == [True]
+    inside = spec_of(
+        tmp_path, app, (STREAMIZ, "streamiz.key-value"), "totals", conversion={"allow": ["loss:timestamp"]}, name="in"
+    )
+    assert not any("stay behind" in warning for warning in plan(inside).warnings)
+
+
+@pytest.mark.parametrize("task", ["global", "__prices__/0_0"])
+def test_a_dry_run_knows_which_tasks_stay_with_kafka_streams(task: str, tmp_path: Path) -> None:
+    app = tmp_path / "billing"
+    make_families(app / task / "rocksdb/totals", {"keyValueWithTimestamp": BIG_ENDIAN})
+    spec = spec_of(tmp_path, app, (KAFKA, STREAMIZ), "totals")
+    assert plan(spec).verdict.exit_code == 6
+    with pytest.raises(RefusedError, match="no name of two numbers"):
+        run(spec)

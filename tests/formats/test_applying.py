@@ -1,0 +1,105 @@
+"""What a user's function leaves out stays as it was, and former values are given to it one by one."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from formats import Conversion, EntryError, FunctionError, Headers, InvalidEntryError, StateRecord, get_format
+
+VERSIONED = get_format("kafka-streams.versioned")
+TIMESTAMPED = get_format("kafka-streams.timestamped-key-value")
+WITH_HEADERS = get_format("kafka-streams.headers-key-value")
+WINDOWED = get_format("kafka-streams.timestamped-window")
+LATEST = (struct.pack(">q", -1) + b"k", struct.pack(">q", 900) + b"new")
+FORMER = (
+    struct.pack(">q", 3) + b"k",
+    struct.pack(">qqqiqiqi", 900, 100, 500, 3, 300, -1, 100, 3) + b"old" + b"mid",
+)
+"""`mid` since 500, deleted at 300, `old` since 100."""
+IN_A_WINDOW = (b"k" + struct.pack(">qi", 60_000, 2), struct.pack(">q", 61_000) + b"v")
+
+Apply = Callable[[StateRecord], StateRecord | None]
+
+
+def _shout(record: StateRecord) -> StateRecord:
+    return StateRecord(record.key, record.value.upper())
+
+
+def test_timestamp_and_headers_stay_where_a_function_leaves_them_out() -> None:
+    value = bytes.fromhex("0a0202680278") + struct.pack(">q", 61_000)
+    conversion = Conversion(WITH_HEADERS, WITH_HEADERS, function=_shout)
+    assert conversion.convert(b"k", value + b"v") == (b"k", value + b"V")
+
+
+def test_a_function_may_say_that_there_are_none() -> None:
+    value = bytes.fromhex("0a0202680278") + struct.pack(">q", 61_000) + b"v"
+    conversion = Conversion(
+        WITH_HEADERS, WITH_HEADERS, function=lambda record: replace(record, timestamp_ms=-1, headers=Headers())
+    )
+    assert conversion.convert(b"k", value) == (b"k", b"\0" + b"\xff" * 8 + b"v")
+
+
+def test_the_window_stays_where_a_function_leaves_it_out() -> None:
+    key, value = IN_A_WINDOW
+    assert Conversion(WINDOWED, WINDOWED, function=_shout).convert(key, value) == (key, value.upper())
+
+
+def _versioned(function: Apply, entry: tuple[bytes, bytes]) -> tuple[bytes, bytes] | None:
+    return Conversion(VERSIONED, VERSIONED, function=function).convert(*entry)
+
+
+def test_each_former_value_is_a_record_of_its_own_time() -> None:
+    seen: list[StateRecord] = []
+
+    def look(record: StateRecord) -> StateRecord:
+        seen.append(record)
+        return _shout(record)
+
+    assert _versioned(look, FORMER) == (FORMER[0], FORMER[1][:-6] + b"OLD" + b"MID")
+    assert seen == [StateRecord(b"k", b"mid", 500), StateRecord(b"k", b"old", 100)]
+    assert _versioned(look, LATEST) == (LATEST[0], LATEST[1][:8] + b"NEW")
+
+
+def test_a_former_value_that_is_dropped_was_deleted_then() -> None:
+    found = _versioned(lambda record: None if record.value == b"mid" else record, FORMER)
+    assert found == (FORMER[0], struct.pack(">qqqiqiqi", 900, 100, 500, -1, 300, -1, 100, 3) + b"old")
+    assert _versioned(lambda record: None, FORMER) is None
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda record: replace(record, timestamp_ms=7), "since when a former value held"),
+        (lambda record: replace(record, key=record.value), "several keys"),
+        (lambda record: record.value, "not a StateRecord"),
+    ],
+)
+def test_what_would_put_a_history_into_disorder_is_a_reject(function: Apply, words: str) -> None:
+    with pytest.raises(FunctionError, match=words):
+        _versioned(function, FORMER)
+
+
+def test_a_key_that_is_changed_is_changed_in_the_history_too() -> None:
+    conversion = Conversion(
+        VERSIONED, VERSIONED, function=lambda record: replace(record, key=b"other"), keys_may_change=True
+    )
+    for entry in (LATEST, FORMER):
+        assert conversion.convert(*entry) == (entry[0][:8] + b"other", entry[1])
+
+
+def test_the_segment_in_a_versioned_key_is_no_part_of_the_users_key() -> None:
+    there = Conversion(TIMESTAMPED, VERSIONED).convert(b"k", LATEST[1])
+    assert there == LATEST
+    assert Conversion(VERSIONED, TIMESTAMPED).convert(*LATEST) == (b"k", LATEST[1])
+    conversion = Conversion(TIMESTAMPED, VERSIONED, function=lambda record: replace(record, key=b"other"))
+    with pytest.raises(InvalidEntryError, match="key-change"):
+        conversion.convert(b"k", LATEST[1])
+
+
+def test_a_time_that_nobody_knows_has_no_place_in_a_history() -> None:
+    with pytest.raises(EntryError, match="default_timestamp_ms"):
+        Conversion(get_format("kafka-streams.key-value"), VERSIONED).convert(b"k", b"v")
