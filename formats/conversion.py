@@ -133,11 +133,16 @@ def _looks_into_headers(source: Format, target: Format) -> bool:
 
 
 def upgrade_program(older: Layout, source: Format) -> tuple[Operation, ...]:
-    """What makes a value of an older family one of `source`, as its owner reads it: what it lacks is unknown."""
+    """What makes a value of an older family one of `source`, as its owner reads it: what it lacks is unknown.
+
+    It takes any bytes, as the owner does: a malformed value stays one, for the conversion to reject.
+    """
     unknown: Carried = {TIMESTAMP: -1, HEADERS: Headers()}
     program = compile_layout(older, source.value_layout, unknown)
-    assert program is not None, "an owner's own upgrade only puts something before a value"
-    return program
+    before = [] if program is None else [operation for operation in program if isinstance(operation, Insert)]
+    is_prefix = program is not None and all(isinstance(operation, Copy) for operation in program[len(before) :])
+    assert is_prefix, "an owner's own upgrade only puts something before a value"
+    return (*before, *IDENTITY)
 
 
 def compile_layout(

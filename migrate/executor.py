@@ -16,6 +16,7 @@ from migrate.errors import ChunkFailedError, ExitCode, InterruptedMigrationError
 from migrate.interruption import RERUN, Stop
 from migrate.keyrange import show_key
 from migrate.rewriting import RewriteTask
+from migrate.store_partition import place_name
 from migrate.tasks import Task, TaskFailure, TaskResult, run_task
 
 ATTEMPTS = 3
@@ -162,7 +163,8 @@ def _with_breadcrumb(task: Task) -> Task:
     if not isinstance(task, RewriteTask) or task.conversion.function is None:
         return task
     chunk = task.chunk
-    name = f"{task.run_id}-{chunk.store_partition.replace('/', '.')}-{chunk.number}.breadcrumb"
+    place = place_name(chunk.store_partition, chunk.database).replace("/", ".")
+    name = f"{task.run_id}-{place}-{chunk.number}.breadcrumb"
     return replace(task, breadcrumb=str(Path(task.home) / "chunks" / name))
 
 

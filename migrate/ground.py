@@ -265,9 +265,8 @@ class Ground:
             )
 
     def _clock(self) -> None:
-        newest = max(
-            path.stat().st_mtime for directory in self._directories() for path in database_files(directory).every
-        )
+        files = (path for directory in self._directories() for path in database_files(directory).every)
+        newest = max((path.stat().st_mtime for path in files), default=0.0)
         if newest > time.time() + _CLOCK_SLACK_SECONDS:
             raise RefusedError(
                 f"a file of the old store was written {newest - time.time():,.0f} s from now: this clock is behind",

@@ -111,9 +111,9 @@ def migration_id(identity: dict[str, str]) -> str:
 def check_identity(plan: Plan, identity: dict[str, str]) -> None:
     """Raises SourceChangedError naming what is not as it was when the plan was stored.
 
-    Of an identity in part, that part is compared.
+    Of an identity in part, that part is compared; an empty one is of stores that have no RocksDB directory left.
     """
-    are_compared = {name.startswith(_STORE) for name in identity}
+    are_compared = {name.startswith(_STORE) for name in identity} or {True}
     names = {name for name in (*plan.identity, *identity) if name.startswith(_STORE) in are_compared}
     changed = sorted(name for name in names if plan.identity.get(name) != identity.get(name))
     if not changed:

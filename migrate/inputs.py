@@ -22,6 +22,11 @@ from migrate.stores.batch import Batch
 from migrate.stores.rocksdb import Database, open_read_only
 
 _INT64 = np.dtype(">i8")
+MISPLACED = (
+    "[source] retention_ms must be the one that the segments were made with; where it was changed since, the "
+    "application itself finds only some of these records"
+)
+"""What to do about a record in a segment of another time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,7 @@ def _within(
     scan: Iterator[Batch], place: slice, wanted: TimeSlice, own: TimeSlice | None, database: Database
 ) -> Iterator[Batch]:
     for batch in scan:
-        times = _times(batch, place)
+        times = _times(batch, place, database)
         if own is not None and (times.min() < own.start_ms or times.max() >= own.end_ms):
             stray = int(np.flatnonzero((times < own.start_ms) | (times >= own.end_ms))[0])
             raise _misplaced(database, batch.keys[stray], int(times[stray]), own)
@@ -116,13 +121,13 @@ def _within(
             yield Batch(keys, list(compress(batch.values, mask)), batch.sizes)
 
 
-def _times(batch: Batch, place: slice) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _times(batch: Batch, place: slice, database: Database) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """The time by which each record belongs to a segment. Raises ChunkFailedError for a key that tells none."""
     shortest = batch.sizes[0] if batch.sizes is not None else min(map(len, batch.keys))
     if shortest < -place.start:
         key = min(batch.keys, key=len)
         raise ChunkFailedError(
-            f"the key {show_key(key)} is too short to tell its time",
+            f"{database.directory} has the key {show_key(key)}, which is too short to tell its time",
             hint="is [source] format the format that the store has? without retention_ms each segment stays as it is",
         )
     if batch.sizes is not None:
@@ -133,13 +138,12 @@ def _times(batch: Batch, place: slice) -> np.ndarray[tuple[int], np.dtype[np.int
 
 def newest_time(database: Database, family: str, place: slice) -> int | None:
     """The greatest of them all; None: there is no record."""
-    return max((int(_times(batch, place).max()) for batch in database.batches(family)), default=None)
+    return max((int(_times(batch, place, database).max()) for batch in database.batches(family)), default=None)
 
 
 def _misplaced(database: Database, key: bytes, time_ms: int, own: TimeSlice) -> ChunkFailedError:
     return ChunkFailedError(
         f"{database.directory} is the segment of {own}, and its key {show_key(key)} is of {time_ms}: the retention was "
         "another one when it was written",
-        hint="[source] retention_ms must be the one that the segments were made with; where it was changed since, the "
-        "application itself finds only some of these records",
+        hint=MISPLACED,
     )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from migrate.errors import RefusedError
-from migrate.inputs import newest_time
-from migrate.plan_model import DatabasePlan, Input
-from migrate.segments import NewSegment, Retention, Segment, as_they_are, re_segmented
+from migrate.inputs import MISPLACED, newest_time
+from migrate.plan_model import DatabasePlan, Input, TimeSlice
+from migrate.segments import NewSegment, Retention, Segment, as_they_are, emptied, re_segmented
 from migrate.spec import SourceSection, Spec, TargetSection
 from migrate.store_partition import StorePartition
 from migrate.stores.rocksdb import open_read_only
@@ -27,9 +28,9 @@ def new_segments(spec: Spec, partition: StorePartition, directories: dict[str, P
     old, new = _retentions(spec)
     if old is None or new is None or old == new or not segments:
         return as_they_are(partition.store, segments)
-    reached_ms = _reached(spec, segments, directories)
+    reached_ms = _reached(spec, segments, directories, old)
     if reached_ms is None:
-        return as_they_are(partition.store, segments[-1:])
+        return [emptied(partition.store, segments, new)]
     return re_segmented(partition.store, segments, old, new, reached_ms=reached_ms)
 
 
@@ -45,7 +46,14 @@ def segments_of(spec: Spec, partition: StorePartition) -> list[Segment]:
                 hint="the application would lose sight of every segment beside it: move it away",
             )
         found.append(Segment(name, start_ms))
-    return sorted(found, key=lambda segment: segment.start_ms)
+    found.sort(key=lambda segment: segment.start_ms)
+    for one, other in pairwise(found):
+        if one.start_ms == other.start_ms:
+            raise RefusedError(
+                f"{partition.path / one.name} and {partition.path / other.name} are the same segment by their names",
+                hint="the application finds one of the two only: move away the one that it does not write to",
+            )
+    return found
 
 
 def new_partition(spec: Spec, partition: StorePartition, databases: Sequence[DatabasePlan]) -> StorePartition:
@@ -89,8 +97,9 @@ def _retention(system: System, section: SourceSection | TargetSection) -> Retent
     return Retention(section.retention_ms, system.segment_size(section.retention_ms, section.segment_ms))
 
 
-def _reached(spec: Spec, segments: Sequence[Segment], directories: dict[str, Path]) -> int | None:
-    """The time of the newest record: nothing but the records tells it."""
+def _reached(spec: Spec, segments: Sequence[Segment], directories: dict[str, Path], old: Retention) -> int | None:
+    """The time of the newest record: nothing but the records tells it. Raises RefusedError where it lies elsewhere
+    than its time says."""
     source = spec.source_format
     for segment in reversed(segments):
         with open_read_only(directories[segment.name]) as database:
@@ -99,5 +108,12 @@ def _reached(spec: Spec, segments: Sequence[Segment], directories: dict[str, Pat
                 newest_time(database, family, source.segment_time) for family in families if family in database.families
             ]
         if times := [time for time in found if time is not None]:
+            own = TimeSlice(start_ms=segment.start_ms, end_ms=segment.start_ms + old.segment_ms)
+            if not own.start_ms <= max(times) < own.end_ms:
+                raise RefusedError(
+                    f"{directories[segment.name]} is the segment of {own}, and its newest record is of {max(times)}: "
+                    "the retention was another one when it was written",
+                    hint=MISPLACED,
+                )
             return max(times)
     return None

@@ -51,7 +51,8 @@ def write_new_positions(spec: Spec, plan: Plan, application: Path) -> None:
         new = plan.new_partition(partition)
         if positions == stated and new.task == partition.task:
             continue  # carried over with everything else
-        for relative, text in target.with_positions(application, new, positions).items():
+        named = spec.source_path.name
+        for relative, text in target.with_positions(application, new, positions, application=named).items():
             if text is None:
                 (application / relative).unlink(missing_ok=True)
             else:

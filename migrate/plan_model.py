@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from migrate.errors import RefusedError
 from migrate.keyrange import KeyRange, Stored
-from migrate.store_partition import StorePartition
+from migrate.store_partition import StorePartition, place_name
 from migrate.stores.files import write_durably
 
 PLAN_SCHEMA: Final = 1
@@ -26,7 +26,7 @@ class Chunk(Stored):
     estimated_bytes: int
 
     def __str__(self) -> str:
-        return f"{self.store_partition} chunk {self.number} {self.keys}"
+        return f"{place_name(self.store_partition, self.database)} chunk {self.number} {self.keys}"
 
 
 class Lane(Stored):

@@ -19,6 +19,7 @@ from migrate.new_layout import new_partition, new_segments, segments_of
 from migrate.plan_model import Chunk, DatabasePlan, Input, Lane, Plan
 from migrate.remarks import spec_warnings
 from migrate.sampling import SampleSize, read_sample
+from migrate.segments import NewSegment, share
 from migrate.snapshots import snapshot_directories
 from migrate.source import Source, lanes
 from migrate.spec import Spec
@@ -73,12 +74,17 @@ def _plan_partition(
             database=new.name,
             lanes=_united([each.lanes for each in read]),
             carried_families=families_to_carry(conversion.target, spec.target.version, families),
-            data_bytes=sum(each.data_bytes for each in read),
+            data_bytes=_bytes_of(new, read),
             inputs=() if is_itself else new.inputs,
             times=new.times,
             carried_from=tuple(carried_from),
             is_kept=new.is_kept,
         )
+
+
+def _bytes_of(new: NewSegment, read: list[_Looked]) -> int:
+    """Its part of what it is made of, as if records came evenly over time: all parts together are the whole."""
+    return sum(int(each.data_bytes * share(source, new.times)) for source, each in zip(new.inputs, read, strict=True))
 
 
 def _look(directory: Path, conversion: Conversion) -> _Looked:

@@ -195,7 +195,7 @@ def check_can_be_exchanged(spec: Spec, source: Source) -> None:
                 hint="put work_dir on the file system of the state directory, or name a [target] path",
             )
         for directory in partition.directories(source.path).values():
-            if foreign := foreign_entries(directory):
+            if directory.is_dir() and (foreign := foreign_entries(directory)):  # a segment may have expired since
                 raise RefusedError(
                     f"{directory} holds {foreign[0]}, which is not RocksDB's: it would leave with the old store",
                     hint="move it elsewhere, or name a [target] path: the old directory then stays as it is",
@@ -204,7 +204,7 @@ def check_can_be_exchanged(spec: Spec, source: Source) -> None:
 
 def space_needed(databases: tuple[DatabasePlan, ...], *, copied_bytes: int) -> int:
     """Bytes that must be free for the new stores and the copied part of a snapshot."""
-    return int(SPACE_MARGIN * sum(database.data_bytes for database in databases)) + copied_bytes
+    return int(SPACE_MARGIN * sum(database.data_bytes for database in databases if database.is_kept)) + copied_bytes
 
 
 def bytes_to_copy(spec: Spec, source: Source) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from migrate.keyrange import KeyRange, Stored
+from migrate.store_partition import place_name
 
 RECEIPT_SCHEMA: Final = 1
 
@@ -101,4 +102,4 @@ class Receipt(Stored):
         return sum(written.size for written in self.written)
 
     def __str__(self) -> str:
-        return f"{self.store_partition} chunk {self.number} {self.keys}"
+        return f"{place_name(self.store_partition, self.database)} chunk {self.number} {self.keys}"

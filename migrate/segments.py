@@ -47,6 +47,13 @@ def as_they_are(store: str, segments: Sequence[Segment]) -> list[NewSegment]:
     return [NewSegment(segment_name(store, each.start_ms), (Input(database=each.name),)) for each in segments]
 
 
+def emptied(store: str, segments: Sequence[Segment], new: Retention) -> NewSegment:
+    """The one in place of segments that hold no record: since 4.3 a store without any forgets its changelog's
+    position."""
+    name = segment_name(store, _floor(segments[-1].start_ms, new.segment_ms))
+    return NewSegment(name, tuple(Input(database=each.name) for each in reversed(segments)))
+
+
 def re_segmented(
     store: str, segments: Sequence[Segment], old: Retention, new: Retention, *, reached_ms: int
 ) -> list[NewSegment]:
@@ -61,10 +68,28 @@ def re_segmented(
     found = []
     if first < oldest:
         found.append(_new_segment(EXPIRED, segments, old, TimeSlice(start_ms=first, end_ms=oldest)))
-    for start in range(oldest, reached_ms + 1, new.segment_ms):
+    starts = {
+        start
+        for each in segments
+        for start in range(
+            max(oldest, _floor(each.start_ms, new.segment_ms)),
+            min(each.start_ms + old.segment_ms, reached_ms + 1),
+            new.segment_ms,
+        )
+    }
+    for start in sorted(starts):
         times = TimeSlice(start_ms=start, end_ms=start + new.segment_ms)
         found.append(_new_segment(segment_name(store, start), segments, old, times))
-    return [each for each in found if each.inputs]
+    return found
+
+
+def share(source: Input, times: TimeSlice | None) -> float:
+    """How much of an input's time these times are."""
+    own = source.times
+    if own is None or times is None:
+        return 1.0
+    common = min(own.end_ms, times.end_ms) - max(own.start_ms, times.start_ms)
+    return max(0, common) / (own.end_ms - own.start_ms)
 
 
 def _new_segment(name: str, segments: Sequence[Segment], old: Retention, times: TimeSlice) -> NewSegment:

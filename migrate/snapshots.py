@@ -124,6 +124,7 @@ def take_snapshot(
     for partition in source.partitions:
         for database, directory in source.directories(partition).items():
             _snapshot_database(directory, temporary / partition.id / database, mode=mode)
+    make_directories(temporary)  # a windowed store may have no segment yet
     write_durably(temporary / _RECORD, _record(source, is_for_later=is_for_later).model_dump_json(indent=1).encode())
     source.check_stopped()
     check(temporary)

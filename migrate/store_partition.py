@@ -19,6 +19,10 @@ class StorePartition(Stored):
     databases: tuple[str, ...] = (".",)
     """Its RocksDB directories, relative to `path`."""
 
+    def is_all_of(self, folder: Path) -> bool:
+        """Whether nothing but its RocksDB directories is in a folder: no segment more, and none less."""
+        return self.databases == (".",) or {entry.name for entry in folder.iterdir()} == set(self.databases)
+
     def directories(self, root: Path) -> dict[str, Path]:
         """Each RocksDB directory of the partition below the application's directory `root`, by database."""
         return self.below(root / self.path)
@@ -26,3 +30,8 @@ class StorePartition(Stored):
     def below(self, folder: Path) -> dict[str, Path]:
         """Each RocksDB directory, by database, where the partition lies in a folder of its own."""
         return {database: folder / database for database in self.databases}
+
+
+def place_name(partition: str, database: str) -> str:
+    """One RocksDB directory of a store partition, for an operator."""
+    return partition if database == "." else f"{partition}/{database}"

@@ -49,7 +49,7 @@ def _start(migration: Migration) -> Journal:
 
 def _resume(migration: Migration) -> Journal:
     journal, every = migration.journal, migration.places(migration.journal)
-    partitions = [places.entry.partition for places in every]
+    partitions = [partition for places in every for partition in places.entry.partitions]
     with migration.keeping_out(partitions, _stores(every)) as check_nobody_came:
         for places in every:
             if not is_as_it_was(places, places.old_store, places.entry.old_state):

@@ -69,28 +69,43 @@ def new_stores(migration: Migration) -> NewStores:
 
 def begin(migration: Migration, stores: NewStores) -> Journal:
     """Raises RefusedError where old or new stores are not what they were."""
-    source = _checked_source(migration, stores)
-    check_can_be_exchanged(migration.spec, source)
+    live = find_source(migration.spec)
+    source = _checked_source(migration, stores, live)
+    check_can_be_exchanged(migration.spec, live)
     return Journal(
         source=as_begun(migration.spec.source),
         changelog=changelog_note(stores.context.conversion),
         warnings=stores.plan.warnings,
-        exchanges=tuple(_exchange(migration, stores, source, each) for each in stores.plan.store_partitions),
+        exchanges=tuple(
+            _exchange(migration, stores, source, each)
+            for each in live.partitions
+            if each.databases or stores.plan.new_partition(each).databases  # or there is nothing to be exchanged
+        ),
     )
 
 
-def _checked_source(migration: Migration, stores: NewStores) -> Source:
+def _checked_source(migration: Migration, stores: NewStores, live: Source) -> Source:
+    planned = {partition.id: partition for partition in stores.plan.store_partitions}
+    if moved := ", ".join(sorted({partition.id for partition in live.partitions} ^ planned.keys())):
+        raise SourceChangedError(f"the application's tasks have come or gone since: {moved}", hint=_ANEW)
     source = open_source(migration.spec)
     if isinstance(source, SnapshotSource):
         check_identity(stores.plan, store_identity(source))
-    there = {partition.id for partition in find_source(migration.spec).partitions}
-    if moved := ", ".join(sorted(there ^ {partition.id for partition in stores.plan.store_partitions})):
-        raise SourceChangedError(f"the application's tasks have come or gone since: {moved}", hint=_ANEW)
+        return source
+    for partition in live.partitions:
+        if moved := ", ".join(sorted({*partition.databases} ^ {*planned[partition.id].databases})):
+            raise SourceChangedError(f"segments of {partition.id} have come or gone since: {moved}", hint=_ANEW)
     return source
 
 
 def _exchange(migration: Migration, stores: NewStores, source: Source, partition: StorePartition) -> Exchange:
+    """`partition`: as it is now."""
     live, slot = migration.application / partition.path, stores.slots[partition.id]
+    new_partition = stores.plan.new_partition(partition)
+    if not new_partition.databases:
+        raise SourceChangedError(
+            f"{partition.id} had no segment when its snapshot was taken, and has some now", hint=_ANEW
+        )
     old_names = rocksdb_identities(live)
     if not old_names:
         raise RefusedError(
@@ -102,22 +117,28 @@ def _exchange(migration: Migration, stores: NewStores, source: Source, partition
     before = source.system.positions(migration.application, partition)
     return Exchange(
         partition=partition,
-        new_partition=stores.plan.new_partition(partition),
+        new_partition=new_partition,
         slot=slot.relative_to(migration.home),
         old=Path("old", partition.id),
         old_names=tuple(sorted(old_names)),
         new_names=tuple(sorted(rocksdb_identities(slot))),
         old_state=_old_state(migration, stores.plan, source, partition),
-        new_state=_new_state(migration, slot, stores.plan.new_partition(partition)),
+        new_state=_new_state(migration, slot, new_partition),
         before=before,
-        after=_position_of_new(migration.spec, source, partition, before),
+        after=_position_of_new(migration.spec, source, _planned(stores.plan, partition), before),
     )
 
 
+def _planned(plan: Plan, partition: StorePartition) -> StorePartition:
+    """As it was: an application that went on since its snapshot has other segments now."""
+    return next(each for each in plan.store_partitions if each.id == partition.id)
+
+
 def _old_state(migration: Migration, plan: Plan, source: Source, partition: StorePartition) -> StoreState:
-    then = planned_state(plan, partition, migration.home)
+    is_same = _planned(plan, partition).databases == partition.databases
+    then = planned_state(plan, partition, migration.home) if is_same else None
     state = store_state(partition.directories(migration.application), then)
-    if state.content != then.content and not isinstance(source, SnapshotSource):
+    if then is not None and state.content != then.content and not isinstance(source, SnapshotSource):
         raise SourceChangedError(f"{partition.id} was written to since it was converted", hint=_ANEW)
     return state
 

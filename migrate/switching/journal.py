@@ -47,6 +47,11 @@ class Exchange(Stored):
     after: Positions
     """The new store's own."""
 
+    @property
+    def partitions(self) -> tuple[StorePartition, ...]:
+        """As it may lie where the application looks."""
+        return (self.partition,) if self.new_partition is None else (self.partition, self.new_partition)
+
 
 class Journal(Stored):
     """Every store partition of a migration: all of them are switched, or none."""

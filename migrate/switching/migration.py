@@ -91,7 +91,8 @@ class Migration:
         Yields a check for somebody who came all the same. Raises StoreLockedError where somebody is there already.
         """
         locks = self.system.lock_files(self.application, list(partitions))
-        return holding_locks([*locks, *(lock for folder in stores for lock in sorted(folder.rglob("LOCK")))])
+        ours = (lock for folder in stores for lock in sorted(folder.rglob("LOCK")))
+        return holding_locks(dict.fromkeys([*locks, *ours]))
 
     def write_positions(self, positions: Iterable[tuple[Places, Positions]]) -> None:
         """In the side files of these store partitions, durably; what they say of others stays as it is."""
@@ -119,7 +120,7 @@ def is_as_it_was(places: Places, root: Path, then: StoreState) -> bool:
     entry = places.entry
     partition = entry.partition if then == entry.old_state else entry.new_partition or entry.partition
     try:
-        return store_state(partition.below(root), then).content == then.content
+        return partition.is_all_of(root) and store_state(partition.below(root), then).content == then.content
     except (RefusedError, FileNotFoundError, NotADirectoryError):
         return False
 

@@ -43,7 +43,8 @@ def rollback(spec: Spec, *, discard_new_writes: bool = False, on_event: Listener
             raise RefusedError("this migration was finalized: the old stores are gone", hint="restore from a backup")
         every = migration.places(journal)
         stores = [folder for places in every for folder in (places.slot, places.old)]
-        with migration.keeping_out([each.entry.partition for each in every], stores) as check_nobody_came:
+        partitions = [partition for each in every for partition in each.entry.partitions]
+        with migration.keeping_out(partitions, stores) as check_nobody_came:
             _check_old_unwritten(every)
             if not discard_new_writes:
                 _check_new_unwritten(every)

@@ -67,9 +67,11 @@ class System(Protocol):
         """What these files, below `path`, say of it. Raises RefusedError for damaged ones."""
         ...
 
-    def with_positions(self, path: Path, partition: StorePartition, positions: Positions) -> dict[Path, str | None]:
+    def with_positions(
+        self, path: Path, partition: StorePartition, positions: Positions, *, application: str | None = None
+    ) -> dict[Path, str | None]:
         """The text of each side file, relative to `path`, that says `positions` of this one and as much as it does of
-        all others. None: no such file."""
+        all others. None: no such file. `application`: its name, where `path` has another one for now."""
         ...
 
     def unsure_position(self, path: Path, partition: StorePartition) -> str | None:

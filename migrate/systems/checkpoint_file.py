@@ -50,12 +50,15 @@ def owners_of(topics: Sequence[str], *, application: str, stores: Iterable[str])
     return [usual.get(topic) or _by_ending(topic, [name for name in names if name not in named]) for topic in topics]
 
 
-def are_of(path: Path, partition: StorePartition, lines: Sequence[Line]) -> list[bool]:
-    """Which lines of a task's `.checkpoint`, in the application's directory `path`, are this store's."""
+def are_of(path: Path, partition: StorePartition, lines: Sequence[Line], application: str | None = None) -> list[bool]:
+    """Which lines of a task's `.checkpoint`, in the application's directory `path`, are this store's.
+
+    `application`: its name, where the directory has another one for now.
+    """
     task = path / partition.task
     folders = [*task.glob("rocksdb/*"), *(folder for folder in task.glob("*") if folder.name != "rocksdb")]
     stores = {folder.name for folder in folders if folder.is_dir()} | {partition.store}
-    owners = owners_of([topic for topic, _, _ in lines], application=path.name, stores=stores)
+    owners = owners_of([topic for topic, _, _ in lines], application=application or path.name, stores=stores)
     return [owner == partition.store for owner in owners]
 
 

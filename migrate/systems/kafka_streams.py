@@ -137,13 +137,14 @@ class KafkaStreams:
             own_file=own.read_text(encoding="utf-8") if own.is_file() else None,
         )
 
-    def with_positions(self, path: Path, partition: StorePartition, positions: Positions) -> dict[Path, str | None]:
-        """Lines of other stores stay as they are, and where they are."""
+    def with_positions(
+        self, path: Path, partition: StorePartition, positions: Positions, *, application: str | None = None
+    ) -> dict[Path, str | None]:
+        """Lines of other stores stay as they are, and where they are. No lines: no file, as Kafka Streams leaves it."""
         shared, own = self.side_files(partition)
-        is_there = (path / shared).is_file()
-        lines = read_checkpoint(path / shared) if is_there else []
-        merged = replace_lines(lines, positions.lines, are_of(path, partition, lines))
-        return {shared: format_checkpoint(merged) if merged or is_there else None, own: positions.own_file}
+        lines = read_checkpoint(path / shared) if (path / shared).is_file() else []
+        merged = replace_lines(lines, positions.lines, are_of(path, partition, lines, application))
+        return {shared: format_checkpoint(merged) if merged else None, own: positions.own_file}
 
     def unsure_position(self, path: Path, partition: StorePartition) -> str | None:
         """Unless the application stopped cleanly: each store then has its position, here or (since 4.3) inside."""

@@ -73,7 +73,9 @@ class LoneRocksDB:
         """None."""
         return Positions()
 
-    def with_positions(self, path: Path, partition: StorePartition, positions: Positions) -> dict[Path, str | None]:
+    def with_positions(
+        self, path: Path, partition: StorePartition, positions: Positions, *, application: str | None = None
+    ) -> dict[Path, str | None]:
         """Nothing to say, and nowhere to say it."""
         return {}
 

@@ -13,10 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from struct import Struct
+from struct import error as StructError
 
 from migrate.positions import Line
 from migrate.systems.checkpoint_file import format_checkpoint
 
+_POSITION = Struct(">BI")
+_SIZE = Struct(">I")
 _PARTITION = Struct(">iq")
 STATUS_KEY = b"status"
 POSITION_KEY = b"position"
@@ -51,19 +54,29 @@ def position_file(value: bytes) -> str | None:
 
     Source: org.apache.kafka.streams.state.internals.PositionSerde.
     """
+    try:
+        lines = _position(value)
+    except (StructError, UnicodeDecodeError):  # of a version that nobody knows, or damaged: it says nothing then
+        return None
+    return format_checkpoint(lines) if lines else None
+
+
+def _position(value: bytes) -> list[Line]:
     lines: list[Line] = []
-    topics, at = int.from_bytes(value[1:5], "big"), 5
+    _, topics = _POSITION.unpack_from(value)
+    at = _POSITION.size
     for _ in range(topics):
-        size = int.from_bytes(value[at : at + 4], "big")
-        topic = value[at + 4 : at + 4 + size].decode("utf-8", "replace")
-        at += 4 + size
-        count = int.from_bytes(value[at : at + 4], "big")
-        at += 4
+        (size,) = _SIZE.unpack_from(value, at)
+        at += _SIZE.size
+        topic = value[at : at + size].decode()
+        at += size
+        (count,) = _SIZE.unpack_from(value, at)
+        at += _SIZE.size
         for _ in range(count):
             number, offset = _PARTITION.unpack_from(value, at)
             lines.append((topic, number, offset))
             at += _PARTITION.size
-    return format_checkpoint(lines) if lines else None
+    return lines
 
 
 def _line(key: bytes, value: bytes) -> Line | None:

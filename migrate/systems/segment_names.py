@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-_NUMBER = re.compile(r"\d{1,18}")
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_MINUTE = re.compile(r"[0-9]{12}")
 
 
 def segment_start(store: str, name: str) -> int | None:
@@ -20,9 +21,9 @@ def segment_start(store: str, name: str) -> int | None:
     separator, told = name[len(store) : len(store) + 1], name[len(store) + 1 :]
     if not name.startswith(store) or separator not in (".", ":", "-"):
         return None
-    if separator == "-":
+    if separator == "-" and _MINUTE.fullmatch(told):  # strptime is content with fewer digits
         try:
             return int(datetime.strptime(told, "%Y%m%d%H%M").replace(tzinfo=UTC).timestamp()) * 1000
         except ValueError:
             return None
-    return int(told) if _NUMBER.fullmatch(told) else None
+    return int(told) if separator != "-" and _NUMBER.fullmatch(told) else None

@@ -109,12 +109,14 @@ class Streamiz:
         own = are_of(path, partition, lines)
         return Positions(lines=tuple(line for line, mine in zip(lines, own, strict=True) if mine))
 
-    def with_positions(self, path: Path, partition: StorePartition, positions: Positions) -> dict[Path, str | None]:
+    def with_positions(
+        self, path: Path, partition: StorePartition, positions: Positions, *, application: str | None = None
+    ) -> dict[Path, str | None]:
         """Lines of other stores stay as they are, and where they are. The recovery copy would tell of the old store,
         and goes."""
         shared, recovery = self.side_files(partition)
         lines = _lines(path / partition.task)
-        merged = replace_lines(lines or [], positions.lines, are_of(path, partition, lines or []))
+        merged = replace_lines(lines or [], positions.lines, are_of(path, partition, lines or [], application))
         return {shared: format_checkpoint(merged) if merged or lines is not None else None, recovery: None}
 
     def positions_within(self, directories: Iterable[Path]) -> Positions:

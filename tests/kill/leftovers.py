@@ -49,7 +49,7 @@ def _of_steps(rows: Iterable[Row], *, is_switched: bool) -> set[str]:
         if row.step is Step.CHUNK:
             receipt = Receipt.model_validate_json(row.detail)
             place = Path(receipt.store_partition, receipt.database).as_posix()
-            found.add(rf"snapshot/{re.escape(place)}/{_ROCKSDB}")
+            found.add(rf"snapshot/{re.escape(receipt.store_partition)}/(.+/)?{_ROCKSDB}")
             attempt = rf"chunks/{re.escape(place)}/{re.escape(receipt.attempt)}"
             found.add(rf"{attempt}\.(\d+\.sst|receipt\.json|rejects\.parquet)")
         elif row.step is Step.ASSEMBLED:

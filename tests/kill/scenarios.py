@@ -10,6 +10,7 @@ from pathlib import Path
 import migrate
 from migrate.events import EVENTS
 from tests.kill.victim import COMMANDS
+from tests.migrate.windowed import MINUTE, checkpoint, make_segments, windows
 from tests.support import copy_fixture, make_families, numbered, open_store
 
 SKIP_MISSING_COMMANDS = True
@@ -32,7 +33,7 @@ class Kind:
     name: str
     directory: str
     stores: tuple[str, ...]
-    """The RocksDB directories to migrate, within the source's directory."""
+    """The RocksDB directories to migrate, or directories of segments, within the source's directory."""
     spec: str
     make: Callable[[Path], Path]
     goes_on: Callable[[Path], None] | None = None
@@ -61,6 +62,15 @@ def _make_raw_store(base: Path) -> Path:
     """Two column families, several chunks."""
     families = {"default": numbered(300), "more": numbered(200, prefix=b"key-0000", seed=1)}
     return make_families(base / "store", families)
+
+
+def _make_windows(base: Path) -> Path:
+    """Two tasks with segments of 15 minutes."""
+    for task, seed in (("0_0", 1), ("0_1", 2)):
+        make_segments(base / "app" / task / "win", windows(150, until=60 * MINUTE, seed=seed), 15 * MINUTE)
+        line = f"app-win-changelog {task[-1]} 99"
+        (base / "app" / task / ".checkpoint").write_text(checkpoint(line), encoding="ascii")
+    return base / "app"
 
 
 APPLICATION = Kind(
@@ -116,6 +126,24 @@ format = "kafka-streams.timestamped-key-value"
     make=_make_application,
     goes_on=_go_on,
 )
+WINDOWS = Kind(
+    name="windows",
+    directory="app",
+    stores=("0_0/win", "0_1/win"),
+    spec="""
+[source]
+format = "kafka-streams.window"
+path = "app"
+store = "win"
+retention_ms = 1800000
+[run]
+chunk_size = "2 KiB"
+[target]
+format = "kafka-streams.timestamped-window"
+retention_ms = 1200000
+""",
+    make=_make_windows,
+)
 KINDS = (APPLICATION, RAW_STORE)
 PUBLISHED_CHAINS = (("run",), ("run", "finalize"))
 CHAINS = (
@@ -124,6 +152,8 @@ CHAINS = (
     ("run", "cutover", "rollback", "cutover"),
     ("run", "cutover", "rollback", "abandon"),
 )
+WINDOWS_CHAIN = ("run", "cutover", "rollback", "cutover", "finalize")
+"""Segments of another retention take the old ones' places."""
 SNAPSHOT_CHAIN = ("snapshot", "run", "cutover", "rollback", "cutover")
 SENDERS = ("cutover", "rollback", "finalize", "abandon")
 """Commands whose events bear their name; all others are sent by `run`."""
@@ -168,7 +198,8 @@ def scenarios() -> list[Scenario]:
     missing = set(missing_commands())
     published = [Scenario(kind, commands, publishes=True) for commands in PUBLISHED_CHAINS for kind in KINDS]
     in_place = [Scenario(kind, commands) for commands in CHAINS for kind in KINDS]
-    every = [*published, *in_place, Scenario(SNAPSHOT, SNAPSHOT_CHAIN)]
+    windows_ = [Scenario(WINDOWS, ("run",), publishes=True), Scenario(WINDOWS, WINDOWS_CHAIN)]
+    every = [*published, *in_place, Scenario(SNAPSHOT, SNAPSHOT_CHAIN), *windows_]
     return [scenario for scenario in every if not missing & set(scenario.commands)]
 
 

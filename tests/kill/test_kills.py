@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.kill.harness import Goal, kill_all
-from tests.kill.scenarios import scenarios
+from tests.kill.scenarios import WINDOWS, scenarios
 
 
 def test_migrations_survive_whatever_kills_them(tmp_path: Path) -> None:
@@ -14,3 +16,11 @@ def test_migrations_survive_whatever_kills_them(tmp_path: Path) -> None:
     tally = kill_all(Goal(kills=15, hits=0, seed=7, scenarios=some), tmp_path)
     assert tally.failures == []
     assert tally.kills >= 15
+
+
+@pytest.mark.slow
+def test_segments_that_move_survive_it_too(tmp_path: Path) -> None:
+    mine = tuple(scenario for scenario in scenarios() if scenario.kind is WINDOWS)
+    tally = kill_all(Goal(kills=12, hits=0, seed=3, scenarios=mine), tmp_path)
+    assert tally.failures == []
+    assert tally.kills >= 12

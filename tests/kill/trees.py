@@ -56,8 +56,15 @@ def differences(expected: Tree, found: Tree) -> list[str]:
 
 
 def read_stores(root: Path, stores: Iterable[str]) -> dict[str, Families]:
-    """The records of these RocksDB directories."""
-    return {store: read_families(root / store) for store in stores}
+    """The records of these RocksDB directories, or of the segments in them."""
+    return {store: _families(root / store) for store in stores}
+
+
+def _families(store: Path) -> Families:
+    if (store / "CURRENT").is_file():
+        return read_families(store)
+    segments = sorted(store.iterdir())
+    return {f"{each.name}/{name}": records for each in segments for name, records in read_families(each).items()}
 
 
 def _entry(path: Path) -> Entry:

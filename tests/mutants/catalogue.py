@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.dry_run import DRY_RUN
 from tests.mutants.lazy import LAZY
 from tests.mutants.mutant import Mutant
+from tests.mutants.segments import SEGMENTS
 from tests.mutants.switching import SWITCHING
 
 _EARLY_ROW = """\
@@ -321,4 +322,4 @@ _RUN: tuple[Mutant, ...] = (
     ),
 )
 
-MUTANTS = (*_RUN, *SWITCHING, *LAZY, *DRY_RUN)
+MUTANTS = (*_RUN, *SEGMENTS, *SWITCHING, *LAZY, *DRY_RUN)

@@ -58,8 +58,8 @@ SWITCHING: tuple[Mutant, ...] = (
         name="locks-not-held-meanwhile",
         claim="I6",
         file="migrate/switching/migration.py",
-        old="        return holding_locks([*locks,",
-        new="        return holding_locks([] and [*locks,",
+        old="        return holding_locks(dict.fromkeys([*locks, *ours]))\n",
+        new="        return holding_locks([])\n",
         tests=("tests/switching/test_claims.py::test_nobody_can_open_the_stores_meanwhile[cutover.exchanged]",),
     ),
     Mutant(
@@ -77,8 +77,8 @@ SWITCHING: tuple[Mutant, ...] = (
         name="changed-source-cut-over",
         claim="I6",
         file="migrate/switching/intent.py",
-        old="    if state.content != then.content and not isinstance(source, SnapshotSource):\n",
-        new="    if state.content != then.content and isinstance(source, SnapshotSource):\n",
+        old="state.content != then.content and not isinstance(source, SnapshotSource):\n",
+        new="state.content != then.content and isinstance(source, SnapshotSource):\n",
         tests=("tests/switching/test_claims.py::test_an_old_store_that_was_written_to_since_is_not_replaced",),
     ),
     Mutant(
