@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from formats.errors import EntryError
 from formats.format import Format
+from formats.layout import TIMESTAMP, WINDOW_START
 from formats.record import StateRecord
 
 _OLDEST_MS = 1_000_000_000_000
 """2001-09-09: no stream processor is older."""
 _AHEAD_MS = 366 * 86_400_000
+_LONGEST_SESSION_MS = 366 * 86_400_000
+_TIME = slice(1, 9)
+_TIMES_AT_THE_END = (-12, -16)
+"""Of a window and its sequence number, of a session's end and start."""
 
 
 def leaves_marks(known: Format) -> bool:
     """Whether its records have anything to be known by; without it, any bytes look like it."""
-    return "timestamp" in known.carries
+    return not known.carries.isdisjoint((TIMESTAMP, WINDOW_START))
 
 
 def looks_like(known: Format, key: bytes, value: bytes, *, now_ms: int, is_named: bool = False) -> bool:
-    """Whether it decodes, and what it carries makes sense: a timestamp that is unknown, or not long ago or ahead.
+    """Whether it decodes, and what it carries makes sense: times that are unknown, or not long ago or ahead.
 
     A value that is nothing but a time is a number, a counter or a moment, unless the format `is_named` by the user.
     """
@@ -25,9 +30,32 @@ def looks_like(known: Format, key: bytes, value: bytes, *, now_ms: int, is_named
         record = known.decode(key, value)
     except EntryError:
         return False
-    return (is_named or bool(record.value)) and _is_plausible(record, now_ms)
+    is_a_number = record.timestamp_ms is not None and not record.value
+    return (is_named or not is_a_number) and _is_plausible(record, now_ms)
+
+
+def looks_closed_first(key: bytes, *, now_ms: int) -> bool:
+    """Whether a key may be one of a store that emits when windows or sessions close: see
+    formats.kafka_streams.unsupported."""
+    if key[:1] == b"\0":
+        return len(key) > _TIME.stop and _is_moment(int.from_bytes(key[_TIME], "big", signed=True), now_ms)
+    if key[:1] == b"\1":
+        times = (int.from_bytes(key[at : at + 8], "big", signed=True) for at in _TIMES_AT_THE_END if len(key) > -at)
+        return any(_is_moment(time, now_ms) for time in times)
+    return False
 
 
 def _is_plausible(record: StateRecord, now_ms: int) -> bool:
-    timestamp = record.timestamp_ms
-    return timestamp is None or timestamp == -1 or _OLDEST_MS <= timestamp <= now_ms + _AHEAD_MS
+    timestamp, window, history = record.timestamp_ms, record.window, record.history
+    if window is not None:
+        if not _is_moment(window.start_ms, now_ms) or window.sequence < 0:
+            return False
+        if window.end_ms is not None and not 0 <= window.end_ms - window.start_ms <= _LONGEST_SESSION_MS:
+            return False
+    if history is not None:
+        return _is_moment(history.valid_to_ms, now_ms)
+    return timestamp is None or timestamp == -1 or _is_moment(timestamp, now_ms)
+
+
+def _is_moment(milliseconds: int, now_ms: int) -> bool:
+    return _OLDEST_MS <= milliseconds <= now_ms + _AHEAD_MS

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from formats import Format, UnknownFormatError, get_format
+from formats import Format, UnknownFormatError, conversion_problem, get_format
+from formats.kafka_streams.unsupported import perhaps_unsupported, unsupported_kind
 from migrate.errors import RefusedError, SpecError
 from migrate.inspection import inspect
 from migrate.preflight import check_target
@@ -18,6 +19,7 @@ from migrate.spec import Spec, parse_spec
 from migrate.stores.options_file import read_options
 from migrate.survey.fitting import could_be, formats_that_fit
 from migrate.survey.locating import Located
+from migrate.survey.looks import hint, summed
 from migrate.survey.report import DatabaseReport, StoreReport
 from migrate.survey.task_trees import parts_of
 
@@ -80,8 +82,10 @@ def _in_words(store: StoreReport) -> str:
     return f"{store.name}: {size} in {count} store partition{'s' if count > 1 else ''}, {formats}"
 
 
-def choose_format(located: Located, store: str | None, databases: Mapping[Path, DatabaseReport]) -> Format:
-    """The one format whose column families the store has, and that a record of it could be of.
+def choose_format(
+    located: Located, store: str | None, databases: Mapping[Path, DatabaseReport], target: Format
+) -> Format:
+    """The one format whose column families the store has, that a record of it could be of and that becomes `target`.
 
     Raises SpecError where there are more, or none.
     """
@@ -90,7 +94,8 @@ def choose_format(located: Located, store: str | None, databases: Mapping[Path, 
     fitting = [formats_that_fit(names, system=located.system, is_segmented=by_place) for names in families]
     common = [format_id for format_id in fitting[0] if all(format_id in others for others in fitting)]
     if len(common) > 1:
-        common = could_be(common, databases)
+        possible = [each for each in common if conversion_problem(get_format(each), target) is None]
+        common = could_be(possible or common, databases)
     if len(common) == 1:
         return get_format(common[0])
     what = f"the store {store!r}" if store is not None else str(located.path)
@@ -98,12 +103,22 @@ def choose_format(located: Located, store: str | None, databases: Mapping[Path, 
     if common:
         raise SpecError(
             f"the column families of {what} ({there}) fit more than one format: {', '.join(common)}",
-            hint=f"say which it is: {' or '.join(f'--from {format_id}' for format_id in common)}",
+            hint=f"say which it is: {' or '.join(f'--from {format_id}' for format_id in common)}"
+            + _likely(databases.values(), common),
         )
+    if (kind := unsupported_kind(store, there.split(", "))) is not None:
+        raise RefusedError(f"{what} is {kind.name}, which cannot be converted: {kind.reason}", hint=kind.instead)
     raise SpecError(
         f"the column families of {what} ({there}) are those of no known format of {located.system}",
         hint="stateferry formats lists what is known; stateferry inspect shows what is there",
     )
+
+
+def _likely(databases: Iterable[DatabaseReport], format_ids: Sequence[str]) -> str:
+    """What the records look like, for a person who knows what they are."""
+    found = [each for database in databases for family in database.families for each in family.likeness]
+    told = hint(summed(each for each in found if each.format in format_ids))
+    return f" ({told})" if told else ""
 
 
 def others_of_format(located: Located, store: str | None, source: Format) -> tuple[str, ...]:
@@ -112,7 +127,8 @@ def others_of_format(located: Located, store: str | None, source: Format) -> tup
         return ()
     found: dict[str, bool] = {}
     for part in parts_of(located.application):
-        if part.store != store and part.is_segment == source.is_segmented:
+        is_its_own = unsupported_kind(part.store) is not None or perhaps_unsupported(part.store) is not None
+        if part.store != store and part.is_segment == source.is_segmented and not is_its_own:
             fitting = formats_that_fit(read_options(part.directory), system=source.system, is_segmented=part.is_segment)
             fits = could_be(fitting, [part.directory]) == [source.id]
             found[part.store] = found.get(part.store, True) and fits

@@ -22,12 +22,16 @@ class Findings:
     """What an alternative would be."""
     must_be_allowed: tuple[str, ...]
     gains_timestamp: bool
+    is_moved: bool
+    """To another system's directories."""
     is_same_format: bool
     warnings: tuple[str, ...]
 
 
 _MEANING = {
     "loss:timestamp": "the old store's timestamps have no place in the new one",
+    "loss:headers": "the old store's headers have no place in the new one",
+    "loss:history": "the latest value of each key stays, former ones have no place in the new store",
     "changelog": "the changelog topic would still hold records of the old form: rewrite it, or rename the store",
 }
 
@@ -44,7 +48,7 @@ def spec_text(spec: Spec, found: Findings) -> str:
         f"work_dir = {_path(spec.work_dir)}",
         *_source(spec, found),
         *_target(spec, found),
-        *_conversion(found),
+        *_conversion(spec, found),
         *_run(spec),
     ]
     return "\n".join(lines) + "\n"
@@ -65,6 +69,13 @@ def _source(spec: Spec, found: Findings) -> list[str]:
     ]
     if spec.source.store is not None:
         lines.append(f"store = {toml_string(spec.source.store)}")
+    if _has_segments(spec) and spec.source.retention_ms is None:
+        lines += [
+            "# Segments stay as they are. To change the retention, say here which one they were made with, in [target]",
+            "# the new one: records go to the segments where the application looks for them then, and what is older is",
+            "# left behind. segment_ms besides, where the application sets it.",
+            "# retention_ms = 86400000",
+        ]
     if found.other_stores:
         together = toml_strings([*spec.source.store_names, *found.other_stores])
         lines.append(f"# Other stores of this format could go with it, in place of `store`: stores = {together}")
@@ -73,13 +84,24 @@ def _source(spec: Spec, found: Findings) -> list[str]:
 
 def _target(spec: Spec, found: Findings) -> list[str]:
     lines = ["", "[target]", f"format = {toml_string(spec.target.format)}"]
-    if spec.target_format.has_changelog:
+    if _has_segments(spec) and spec.target.retention_ms is None:
+        lines.append("# retention_ms = 172800000")
+    since = spec.target_format.since
+    if since is not None:
+        lines.append(f'# version = "{since}"  # of the system that will open the new store: it has this since {since}')
+    elif spec.target_format.has_changelog and spec.target_format.system == "kafka-streams":
         lines.append('# version = "4.1"  # of the system that will open the new store, where it matters: checked first')
     if spec.target.path is not None:
         return [
             *lines,
             "# A complete new state directory appears here once it is verified; the old one stays as it is.",
             f"path = {_path(spec.target.path)}",
+        ]
+    if found.is_moved:
+        return [
+            *lines,
+            "# Needed: the state directories of the two systems differ, so a new one is made. It must not exist yet.",
+            f"# path = {toml_string(found.target_path)}",
         ]
     return [
         *lines,
@@ -89,9 +111,18 @@ def _target(spec: Spec, found: Findings) -> list[str]:
     ]
 
 
-def _conversion(found: Findings) -> list[str]:
+def _has_segments(spec: Spec) -> bool:
+    return spec.source_format.is_segmented and bool(spec.source.store_names)
+
+
+def _conversion(spec: Spec, found: Findings) -> list[str]:
     lines = ["", "[conversion]"]
-    if found.gains_timestamp:
+    if found.gains_timestamp and spec.target_format.kind == "versioned":
+        lines += [
+            "# Needed: a versioned store says since when each value holds, and the old one does not. In milliseconds:",
+            "# default_timestamp_ms = 1767225600000",
+        ]
+    elif found.gains_timestamp:
         lines += [
             "# Written where the old store has no timestamp; -1: unknown, as Kafka Streams' own upgrade writes.",
             "default_timestamp_ms = -1",
@@ -109,7 +140,14 @@ def _conversion(found: Findings) -> list[str]:
             *(f"#   {name}: {_MEANING.get(name, 'the new store cannot hold it')}" for name in found.must_be_allowed),
             f"# allow = {toml_strings(found.must_be_allowed)}",
         ]
-    return lines
+    return [
+        *lines,
+        "# What keys and values become, where they change: docs/serdes.md has all serdes and options. The changelog",
+        '# would still hold the old ones: allow = ["changelog"].',
+        "# [conversion.value]",
+        '# from = {serde = "avro", frame = "confluent", schemas = {1 = "v1.avsc"}}',
+        '# to = {serde = "avro", frame = "confluent", id = 2, schema = "v2.avsc"}',
+    ]
 
 
 def _run(spec: Spec) -> list[str]:

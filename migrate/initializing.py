@@ -20,6 +20,8 @@ from migrate.init_choices import (
     others_of_format,
 )
 from migrate.init_template import Findings, spec_text
+from migrate.new_layout import is_another_system
+from migrate.preflight import check_possible
 from migrate.report_model import Report
 from migrate.source import Source, find_source, lanes
 from migrate.spec import Spec, parse_spec
@@ -82,12 +84,15 @@ def init_spec(
     _check_outside(file, located)
     wanted = choose_store(located, store, target)
     databases = _databases(located, wanted)
-    source = named or choose_format(located, wanted, databases)
+    source = named or choose_format(located, wanted, databases, target)
     for directory, report in databases.items():
         lanes(tuple(family.name for family in report.families), source, target, directory)
     content: dict[str, Any] = {} if name is None else {"name": name}
     content["source"] = {"format": source.id, "path": paths.text(located.path)} | ({"store": wanted} if wanted else {})
     content["target"] = {"format": target.id} | ({} if target_path is None else {"path": paths.given(target_path)})
+    check_possible(
+        parse_spec({"name": "x", "work_dir": "x", **content}, base_dir=paths.folder), Conversion(source, target)
+    )
     spec, objection = choose_work_dir(content, paths, None if work_dir is None else paths.given(work_dir), located)
     found = _findings(spec, located, databases, objection, paths)
     text = spec_text(spec, found)
@@ -165,6 +170,7 @@ def _findings(
         target_path=paths.text(located.path.with_name(f"{located.path.name}-migrated")),
         must_be_allowed=must_be_allowed(Conversion(source, target)),
         gains_timestamp="timestamp" in target.carries - source.carries,
+        is_moved=is_another_system(spec),
         is_same_format=source == target,
         warnings=tuple(filter(None, (*ground.warnings(), _in_use(ground), objection))),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -66,6 +67,8 @@ class Records:
     databases: list[Database]
     shadowed: int = field(default=0, init=False)
     """Records of an unfinished upgrade that a newer one of the same key stands for, as far as was read."""
+    read: Counter[tuple[int, str]] = field(default_factory=Counter, init=False)
+    """Records by RocksDB directory (its number among the inputs) and column family, as far as was read."""
 
     def batches(self, lane: Lane, keys: KeyRange | None = None) -> Iterator[Batch]:
         """Every record of a lane in the range, in key order, in the layout of the source's format.
@@ -87,31 +90,46 @@ class Records:
         for family in there:
             scan = database.batches(family, keys)
             if family != lane.source:
-                scan = _upgraded(scan, self.source, family)
-            yield self._in_time(scan, number)
+                scan = upgraded(scan, self.source, family)
+            yield self._counted(self._in_time(scan, number), number, family)
+
+    def _counted(self, scan: Iterator[Batch], number: int, family: str) -> Iterator[Batch]:
+        for batch in scan:
+            self.read[number, family] += len(batch)
+            yield batch
+            del batch  # or a large value would live on while the next one is read
 
     def _in_time(self, scan: Iterator[Batch], number: int) -> Iterator[Batch]:
         wanted = self.inputs.times
         if wanted is None:
             return scan
-        return _within(scan, self.source.segment_time, wanted, self.inputs.times_of[number], self.databases[number])
+        return _within(scan, self.source, wanted, self.inputs.times_of[number], self.databases[number])
 
 
-def _upgraded(scan: Iterator[Batch], source: Format, family: str) -> Iterator[Batch]:
+def upgraded(scan: Iterator[Batch], source: Format, family: str) -> Iterator[Batch]:
+    """What an unfinished upgrade left in `family`, in the layout of `source`."""
     older = next(each for each in source.older_families if each.name == family)
     convert = compile_program(ByteProgram(IDENTITY, upgrade_program(older.value_layout, source)))
     for batch in scan:
         yield convert(batch)
 
 
+def segment_times(
+    batch: Batch, source: Format, own: TimeSlice | None, database: Database
+) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """The time by which each record of a segment belongs to it. Raises ChunkFailedError for one of another time."""
+    times = _times(batch, source.segment_time, database)
+    if own is not None and (times.min() < own.start_ms or times.max() >= own.end_ms):
+        stray = int(np.flatnonzero((times < own.start_ms) | (times >= own.end_ms))[0])
+        raise _misplaced(database, batch.keys[stray], int(times[stray]), own)
+    return times
+
+
 def _within(
-    scan: Iterator[Batch], place: slice, wanted: TimeSlice, own: TimeSlice | None, database: Database
+    scan: Iterator[Batch], source: Format, wanted: TimeSlice, own: TimeSlice | None, database: Database
 ) -> Iterator[Batch]:
     for batch in scan:
-        times = _times(batch, place, database)
-        if own is not None and (times.min() < own.start_ms or times.max() >= own.end_ms):
-            stray = int(np.flatnonzero((times < own.start_ms) | (times >= own.end_ms))[0])
-            raise _misplaced(database, batch.keys[stray], int(times[stray]), own)
+        times = segment_times(batch, source, own, database)
         if times.min() >= wanted.start_ms and times.max() < wanted.end_ms:
             yield batch
             continue

@@ -41,7 +41,7 @@ def inspect(path: str | Path, *, digest: bool = False) -> InspectReport:
         raise RefusedError(f"no RocksDB directory at or below {root}", hint="name a state directory")
     holders = _holders(found, applications)
     databases = tuple(
-        _database(directory, root, _role(directory, parts, migrations), holders, digest=digest)
+        _database(_at(directory, root, parts, migrations, holders), root, digest=digest)
         for directory in found.databases
     )
     by_directory = dict(zip(found.databases, databases, strict=True))
@@ -70,14 +70,23 @@ def _holders(found: Found, applications: Iterable[Application]) -> dict[Path, in
         return {}
 
 
-def _role(directory: Path, parts: Mapping[Path, Part], migrations: Iterable[MigrationReport]) -> str:
-    if directory in parts:
-        return parts[directory].role
-    return next((role_in(each.path, directory) for each in migrations if directory.is_relative_to(each.path)), "")
+def _at(
+    directory: Path,
+    root: Path,
+    parts: Mapping[Path, Part],
+    migrations: Iterable[MigrationReport],
+    holders: Mapping[Path, int],
+) -> Place:
+    path, held_by = str(directory.relative_to(root)), holders.get(directory / "LOCK")
+    part = parts.get(directory)
+    if part is not None:
+        return Place(directory, path, part.role, held_by, part.store_partition, part.segment_start_ms)
+    own = (role_in(each.path, directory) for each in migrations if directory.is_relative_to(each.path))
+    return Place(directory, path, next(own, ""), held_by)
 
 
-def _database(directory: Path, root: Path, role: str, holders: Mapping[Path, int], *, digest: bool) -> DatabaseReport:
-    place = Place(directory, str(directory.relative_to(root)), role, holders.get(directory / "LOCK"))
+def _database(place: Place, root: Path, *, digest: bool) -> DatabaseReport:
+    directory = place.directory
     try:
         return database_report(place, digest=digest, strict=digest and directory == root)
     except Exception as error:

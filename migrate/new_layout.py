@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 
 from migrate.errors import RefusedError
 from migrate.inputs import MISPLACED, newest_time
 from migrate.plan_model import DatabasePlan, Input, TimeSlice
 from migrate.segments import NewSegment, Retention, Segment, as_they_are, emptied, re_segmented
+from migrate.source import find_segments
 from migrate.spec import SourceSection, Spec, TargetSection
 from migrate.store_partition import StorePartition
 from migrate.stores.rocksdb import open_read_only
@@ -36,24 +36,7 @@ def new_segments(spec: Spec, partition: StorePartition, directories: dict[str, P
 
 def segments_of(spec: Spec, partition: StorePartition) -> list[Segment]:
     """The segments of a store partition, the oldest first. Raises RefusedError for names that are no segment's."""
-    system = source_system(spec)
-    found = []
-    for name in partition.databases:
-        start_ms = system.segment_start(partition.store, name)
-        if start_ms is None:
-            raise RefusedError(
-                f"{partition.path / name} is no segment of {partition.store!r}",
-                hint="the application would lose sight of every segment beside it: move it away",
-            )
-        found.append(Segment(name, start_ms))
-    found.sort(key=lambda segment: segment.start_ms)
-    for one, other in pairwise(found):
-        if one.start_ms == other.start_ms:
-            raise RefusedError(
-                f"{partition.path / one.name} and {partition.path / other.name} are the same segment by their names",
-                hint="the application finds one of the two only: move away the one that it does not write to",
-            )
-    return found
+    return find_segments(source_system(spec), spec.source_path, partition)
 
 
 def new_partition(spec: Spec, partition: StorePartition, databases: Sequence[DatabasePlan]) -> StorePartition:

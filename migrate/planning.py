@@ -91,12 +91,12 @@ def _look(directory: Path, conversion: Conversion) -> _Looked:
     with open_read_only(directory) as opened:
         found = lanes(opened.families, conversion.source, conversion.target, directory)
         older = unfinished_upgrade(opened, conversion.source)
-        data_bytes = sum(_data_bytes(directory / file.name, file.size) for file in opened.live_files())
+        data_bytes = record_bytes(opened)
         families = opened.families
     if conversion.target.column_families is None:
         found = _compressed_as_before(found, read_options(directory))
     found = tuple(lane.model_copy(update={"older": older}) for lane in found)
-    return _Looked(families, found, data_bytes + log_bytes(directory))
+    return _Looked(families, found, data_bytes)
 
 
 def _united(lanes_: list[tuple[Lane, ...]]) -> tuple[Lane, ...]:
@@ -136,6 +136,12 @@ def _compressed_as_before(lanes_: tuple[Lane, ...], options: dict[str, FamilyOpt
         lane.model_copy(update={"compression": options[lane.source].compression}) if lane.source in options else lane
         for lane in lanes_
     )
+
+
+def record_bytes(opened: Database) -> int:
+    """Keys and values before compression, from the files' own properties."""
+    directory = opened.directory
+    return sum(_data_bytes(directory / file.name, file.size) for file in opened.live_files()) + log_bytes(directory)
 
 
 def _data_bytes(path: Path, size: int) -> int:

@@ -6,8 +6,11 @@ import os
 import shutil
 from pathlib import Path
 
-from formats import FORMATS, Conversion, Format, conversion_problem
+from formats import Conversion, conversion_problem
+from formats.kafka_streams.unsupported import unsupported_kind
+from formats.layout import TIMESTAMP
 from migrate.errors import RefusedError
+from migrate.format_list import possible_targets
 from migrate.functions import ConversionRef
 from migrate.new_layout import is_another_system
 from migrate.plan_model import DatabasePlan
@@ -24,16 +27,17 @@ SPACE_MARGIN = 1.2
 
 def check_conversion(spec: Spec, conversion: Conversion, ref: ConversionRef) -> None:
     """Raises RefusedError for a loss or a risk that the spec does not allow by name."""
-    if (problem := conversion_problem(conversion.source, conversion.target)) is not None:
-        raise RefusedError(problem, hint=_nearest(conversion.source))
+    check_possible(spec, conversion)
+    _check_times(conversion)
     if ref.key is not None or ref.value is not None:
         from migrate.payload_checks import check_payloads  # brings the Avro parser
 
         check_payloads(conversion, ref.key, ref.value)
     if is_another_system(spec) and spec.target_path is None:
         raise RefusedError(
-            f"{spec.source.format} and {spec.target.format} are of two systems, whose directories differ",
-            hint="let a new state directory be made: [target] path",
+            f"{spec.source.format} and {spec.target.format} are of two systems, whose state directories differ: the "
+            "new store cannot take the old one's place",
+            hint="name a path that does not exist yet in [target] path: a complete new state directory is made there",
         )
     allowed = spec.conversion.allow
     for loss in conversion.losses:
@@ -56,10 +60,41 @@ def check_conversion(spec: Spec, conversion: Conversion, ref: ConversionRef) -> 
         )
 
 
-def _nearest(source: Format) -> str:
-    near = [known.id for known in FORMATS if known.id != source.id and conversion_problem(source, known) is None]
-    same = [known for known in near if known.startswith(f"{source.system}.")]
-    return f"what it can become: {', '.join(same or near)}"
+def check_possible(spec: Spec, conversion: Conversion) -> None:
+    """Raises RefusedError where there is no such conversion, whatever is allowed; it says what there is instead."""
+    if (problem := conversion_problem(conversion.source, conversion.target)) is not None:
+        raise RefusedError(problem, hint=_what_it_can_become(conversion))
+    _check_kind(spec, conversion)
+
+
+def _check_times(conversion: Conversion) -> None:
+    """Raises RefusedError where no record could tell since when its value holds."""
+    source, target = conversion.source, conversion.target
+    is_told = TIMESTAMP in source.carries or conversion.default_timestamp_ms >= 0 or conversion.function is not None
+    if target.kind == "versioned" and not is_told:
+        raise RefusedError(
+            f"{target.id} says since when each value holds, and {source.id} does not tell",
+            hint="say it for all of them: [conversion] default_timestamp_ms, in milliseconds since 1970; or give a "
+            "function that knows",
+        )
+
+
+def _what_it_can_become(conversion: Conversion) -> str:
+    possible = " or ".join(possible_targets(conversion.source, conversion.target))
+    if not possible:
+        return "name another format in [target] format: `stateferry formats` lists what becomes what"
+    return f"name what it can become in [target] format: {possible}"
+
+
+def _check_kind(spec: Spec, conversion: Conversion) -> None:
+    """Raises RefusedError for stores that Kafka Streams keeps for itself: a copy of their bytes is all that is safe."""
+    if spec.source_format.system != "kafka-streams":
+        return
+    is_copy = spec.source.format == spec.target.format and conversion.function is None
+    for store in spec.source.store_names:
+        kind = unsupported_kind(store)
+        if kind is not None and not (is_copy and not conversion.changes_payloads):
+            raise RefusedError(f"{store!r} is {kind.name}, which cannot be converted: {kind.reason}", hint=kind.instead)
 
 
 def _share_a_changelog(conversion: Conversion) -> bool:

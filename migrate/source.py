@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from formats import Format
+from formats.kafka_streams.unsupported import unsupported_kind
 from migrate.dual.mark import check_not_half_converged
 from migrate.errors import RefusedError
 from migrate.plan_model import Lane
+from migrate.segments import Segment
 from migrate.spec import Spec
 from migrate.store_partition import StorePartition
 from migrate.stores.layout import check_readable, database_files
@@ -56,7 +58,50 @@ def find_source(spec: Spec) -> Source:
     source_format = spec.source_format
     system = get_system(source_format.system, has_stores=bool(spec.source.store_names))
     partitions = system.find(spec.source_path, spec.source.store_names, is_segmented=source_format.is_segmented)
+    if source_format.is_segmented and spec.source.store_names:
+        _check_segments(system, spec.source_path, partitions)
     return Source(spec.source_path, source_format, system, tuple(partitions))
+
+
+def _check_segments(system: System, path: Path, partitions: list[StorePartition]) -> None:
+    for partition in partitions:
+        find_segments(system, path, partition)
+        for name, directory in partition.directories(path).items():
+            if not directory.is_dir():
+                raise _no_segment(path, partition, name)
+    for store in {partition.store: None for partition in partitions}:
+        if not any(partition.databases for partition in partitions if partition.store == store):
+            raise RefusedError(
+                f"the store {store!r} in {path} has no segments: there is nothing to migrate",
+                hint="let the application begin with an empty store of the new format: it makes segments as it writes",
+            )
+
+
+def find_segments(system: System, path: Path, partition: StorePartition) -> list[Segment]:
+    """The segments of a store partition below `path`, the oldest first.
+
+    Raises RefusedError for names that are no segment's, and for two segments of one time.
+    """
+    found: dict[int, Segment] = {}
+    for name in partition.databases:
+        start_ms = system.segment_start(partition.store, name)
+        if start_ms is None:
+            raise _no_segment(path, partition, name)
+        if start_ms in found:
+            raise RefusedError(
+                f"{path / partition.path} has two segments of one time: {found[start_ms].name} and {name}",
+                hint="an older version of the application named one of them: let it start and stop once, or restore "
+                "the store from its changelog",
+            )
+        found[start_ms] = Segment(name, start_ms)
+    return [found[start_ms] for start_ms in sorted(found)]
+
+
+def _no_segment(path: Path, partition: StorePartition, name: str) -> RefusedError:
+    return RefusedError(
+        f"{path / partition.path / name} is no segment of the store {partition.store!r}",
+        hint="move it away: beside a foreign name the application finds none of the segments, or does not start",
+    )
 
 
 def lanes(families: tuple[str, ...], source: Format, target: Format, directory: Path) -> tuple[Lane, ...]:
@@ -84,6 +129,11 @@ def lanes(families: tuple[str, ...], source: Format, target: Format, directory: 
 
 
 def _other_format(directory: Path, source: Format, what: str, families: tuple[str, ...]) -> RefusedError:
+    kind = unsupported_kind(families=families) if source.system == "kafka-streams" else None
+    if kind is not None:
+        return RefusedError(
+            f"{directory} is of {kind.name}, which cannot be converted: {kind.reason}", hint=kind.instead
+        )
     return RefusedError(
         f"{directory} is not {source.id}: it {what} (it has: {', '.join(families)})",
         hint="name the format that the store has in [source] format; `stateferry inspect` shows what is there",

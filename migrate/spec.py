@@ -37,6 +37,13 @@ _WORDS = {
 """What an operator reads instead of pydantic's own words, by pattern or by its name for the mistake."""
 
 
+_NO_SEGMENTS = "only windowed and session stores, by name, have segments by time"
+_NOT_SEGMENTED = {
+    "versioned": "a versioned store's history stays in the segments that it lies in: how long it is kept, the "
+    "application alone says, and the time that a segment covers cannot be changed yet"
+}
+
+
 def _duration(text: object) -> object:
     match = _DURATION.fullmatch(text) if isinstance(text, str) else None
     if match is None:
@@ -175,9 +182,8 @@ class Spec(_Section):
         for name, section in (("source", self.source), ("target", self.target)):
             told = [key for key in ("retention_ms", "segment_ms") if getattr(section, key) is not None]
             if told and not (self.source_format.is_segmented and self.source.store_names):
-                raise ValueError(
-                    f"[{name}] {told[0]}: only windowed and session stores, by name, have segments by time"
-                )
+                why = _NOT_SEGMENTED.get(self.source_format.kind, _NO_SEGMENTS)
+                raise ValueError(f"[{name}] {told[0]}: {why}")
             if told == ["segment_ms"]:
                 raise ValueError(f"[{name}] segment_ms says nothing without retention_ms")
         if self.target.retention_ms is not None and self.source.retention_ms is None:
@@ -186,7 +192,7 @@ class Spec(_Section):
                 "they tell how the old store's segments were made"
             )
         source, target = self.source_format, self.target_format
-        if source.system != target.system and source.is_segmented and self.source.store_names:
+        if source.system != target.system and source.is_segmented and target.is_segmented and self.source.store_names:
             for name, section in (("source", self.source), ("target", self.target)):
                 if section.retention_ms is None:
                     raise ValueError(

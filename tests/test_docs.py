@@ -24,8 +24,34 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 
 def test_every_key_of_the_spec_is_documented() -> None:
-    from migrate.spec import ConversionSection, RunSection
+    from migrate.serde_section import NewSerdeSection, OldSerdeSection
+    from migrate.spec import ConversionSection, RunSection, SourceSection, TargetSection
 
     page = (ROOT / "docs/operations.md").read_text()
-    keys = [*ConversionSection.model_fields, *RunSection.model_fields]
-    assert [key for key in keys if key not in page] == []
+    sections = (SourceSection, TargetSection, ConversionSection, RunSection, OldSerdeSection, NewSerdeSection)
+    keys = [field.alias or name for section in sections for name, field in section.model_fields.items()]
+    assert [key for key in keys if not re.search(rf"[`.]{re.escape(key)}`|\[conversion\.{key}\]| {key}`", page)] == []
+
+
+def test_every_allowance_is_documented() -> None:
+    from typing import get_args
+
+    from migrate.spec import ConversionSection
+
+    allowances = get_args(get_args(ConversionSection.model_fields["allow"].annotation)[0])
+    page = (ROOT / "docs/operations.md").read_text()
+    assert len(allowances) > 6
+    assert [name for name in allowances if f"`{name}`" not in page] == []
+
+
+def test_every_format_and_every_kind_that_is_refused_is_documented() -> None:
+    from formats import FORMATS
+    from formats.kafka_streams.unsupported import UNSUPPORTED
+
+    page = (ROOT / "docs/formats.md").read_text()
+    assert [known.id for known in FORMATS if f"| `{known.id}`" not in page] == []
+    families = {family for known in FORMATS for family in (*(known.column_families or ()), *known.metadata_families)}
+    assert [family for family in families if f"`{family}`" not in page] == []
+    assert page.count("\n| ", page.index("### Stores that are refused"), page.index("What only keys tell")) == (
+        len(UNSUPPORTED) + 1
+    )

@@ -8,7 +8,15 @@ from rich.table import Table
 
 from migrate.cli.options import Output
 from migrate.dry_run.report import Shown
-from migrate.survey.report import DatabaseReport, FamilyReport, InspectReport, MigrationReport, RecordShown
+from migrate.survey.report import (
+    DatabaseReport,
+    FamilyReport,
+    InspectReport,
+    MigrationReport,
+    RecordShown,
+    StoreReport,
+)
+from migrate.words import moment, plural, size
 
 _MIB = 2**20
 _WIDTH_OF_TABLES = 100
@@ -29,9 +37,10 @@ def show_inspect(report: InspectReport, output: Output) -> None:
     if report.stores:
         console.print()
         console.print(_stores(report))
+        _lines(console, *(line for store in report.stores for line in _remarks(store)))
     if report.databases:
         console.print()
-        _show_databases(report, console)
+        _show_databases(report, console, is_whole=bool(output.verbosity))
         _lines(console, "", *_options(report))
         _show_records(report, console)
 
@@ -56,26 +65,43 @@ def _migration(migration: MigrationReport) -> list[str]:
 def _stores(report: InspectReport) -> Table:
     table = _table("store", "kind", "partitions", "records", "may be", right=("partitions", "records"))
     for store in report.stores:
-        segmented = f" ({store.segments} segments)" if store.segments else ""
+        segmented = f" ({plural(store.segments, 'segment')})" if store.segments else ""
+        is_known_not_to_be = store.unsupported is not None and store.unsupported.is_certain
         table.add_row(
             escape(store.name),
             store.kind + segmented,
             str(len(store.store_partitions)),
             f"{store.records:,}" if store.exact else f"~{store.records:,}",
-            "\n".join(store.formats) or _no_format(is_segmented=store.segments > 0),
+            "cannot be converted" if is_known_not_to_be else "\n".join(store.formats) or "of no known format",
         )
     return table
 
 
-def _no_format(*, is_segmented: bool) -> str:
-    return "cannot be migrated yet" if is_segmented else "of no known format"
+def _remarks(store: StoreReport) -> list[str]:
+    """What the table has no room for."""
+    told = []
+    if store.segments and store.first_segment_ms is not None and store.last_segment_ms is not None:
+        times = _times(store.first_segment_ms, store.last_segment_ms)
+        told.append(f"{plural(store.segments, 'segment')}, {times}; {size(store.size)}")
+    if store.hint:
+        told.append(f"a hint, not to be relied on: {store.hint}")
+    if store.unfinished:
+        told.append(f"an upgrade is not finished: it has left about {store.unfinished:,} records in the older family")
+    if store.unsupported is not None:
+        what = store.unsupported
+        told.append(f"{'it is' if what.is_certain else 'perhaps it is'} {what.name}, which cannot be converted:")
+        told.append(f"  {what.reason}; next: {what.instead}")
+    return [f"{store.name}: {told[0]}", *(f"  {line}" for line in told[1:])] if told else []
 
 
-def _show_databases(report: InspectReport, console: Console) -> None:
-    if console.width < _WIDTH_OF_TABLES:
-        _list_databases(report, console)
-    else:
-        console.print(_databases(report))
+def _show_databases(report: InspectReport, console: Console, *, is_whole: bool) -> None:
+    folded, listed = _folded(report, is_whole=is_whole)
+    if listed:
+        if console.width < _WIDTH_OF_TABLES:
+            _list_databases(listed, console)
+        else:
+            console.print(_databases(report, listed))
+    _lines(console, *folded, *(["  --verbose lists every segment"] if folded else []))
     for database in report.databases:
         if database.half_converged is not None:
             _lines(console, f"{database.path} is {database.half_converged}: open it with DualReadStore")
@@ -83,31 +109,61 @@ def _show_databases(report: InspectReport, console: Console) -> None:
             _lines(console, f"{database.path} cannot be read: {database.error}", f"  next: {database.hint}")
 
 
-def _databases(report: InspectReport) -> Table:
+def _folded(report: InspectReport, *, is_whole: bool) -> tuple[list[str], list[DatabaseReport]]:
+    """(a line for the segments of each store partition, the RocksDB directories that are listed one by one)."""
+    by_partition: dict[tuple[str, str], list[DatabaseReport]] = {}
+    listed = []
+    for database in report.databases:
+        is_digested = any(family.digest for family in database.families)
+        if database.segment_start_ms is None or is_whole or is_digested:
+            listed.append(database)
+        else:
+            above = database.path.rpartition("/")[0]
+            by_partition.setdefault((above, database.store_partition), []).append(database)
+    return [_segments(above or name, segments) for (above, name), segments in by_partition.items()], listed
+
+
+def _segments(where: str, segments: list[DatabaseReport]) -> str:
+    families = [family for each in segments for family in each.families if not family.entries]
+    starts = [each.segment_start_ms for each in segments if each.segment_start_ms is not None]
+    names = ", ".join(dict.fromkeys(family.name for family in families))
+    mib, records = sum(each.size for each in segments) / _MIB, sum(family.records for family in families)
+    return (
+        f"{where}  {plural(len(segments), 'segment')}, {_times(min(starts), max(starts))}, {mib:,.1f} MiB, "
+        f"~{records:,} records in {names or 'no column family'}"
+    )
+
+
+def _times(first_ms: int, last_ms: int) -> str:
+    """When segments begin."""
+    return moment(first_ms) if first_ms == last_ms else f"{moment(first_ms)} to {moment(last_ms)}"
+
+
+def _databases(report: InspectReport, listed: list[DatabaseReport]) -> Table:
     is_told = bool(report.stores)  # which formats they may be, by the table of stores
     columns = ("RocksDB directory", "column family", "records", "MiB", *(() if is_told else ("may be",)))
-    is_digested = any(family.digest for database in report.databases for family in database.families)
+    is_digested = any(family.digest for database in listed for family in database.families)
     table = _table(*columns, *(("digest",) if is_digested else ()), right=("records", "MiB"))
-    for database in report.databases:
-        size = f"{database.size / _MIB:,.1f}"
+    for database in listed:
+        mib = f"{database.size / _MIB:,.1f}"
         if not database.families:
-            table.add_row(escape(database.path), "damaged", "", size)
+            table.add_row(escape(database.path), "damaged", "", mib)
         for number, family in enumerate(database.families):
             first = number == 0
             table.add_row(
                 escape(database.path) if first else "",
                 escape(family.name),
                 _records(family),
-                size if first else "",
+                mib if first else "",
                 *(() if is_told else ("\n".join(database.formats) if first else "",)),
                 *((family.digest or "",) if is_digested else ()),
             )
     return table
 
 
-def _list_databases(report: InspectReport, console: Console) -> None:
+def _list_databases(listed: list[DatabaseReport], console: Console) -> None:
     """One below the other: a narrow terminal would fold a table into slivers."""
-    for database in report.databases:
+    for database in listed:
         _lines(console, f"{database.path}  {database.size / _MIB:,.1f} MiB")
         if database.families:
             _lines(console, f"  may be {' or '.join(database.formats) or 'of no known format'}")

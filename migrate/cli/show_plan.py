@@ -11,6 +11,7 @@ from rich.text import Text
 
 from migrate.cli.options import Output
 from migrate.cli.show_checks import print_checks
+from migrate.cli.show_segments import segments
 from migrate.dry_run.report import BeforeAfter, Cost, DatabaseFound, DryRunReport, Found, RejectReason, Sizes, Tried
 from migrate.events import Event, Listener, ignore
 from migrate.words import duration, moment, plural, size
@@ -36,6 +37,8 @@ def show_plan(report: DryRunReport, output: Output) -> None:
     if report.tried is not None:
         _section(console, "What would happen", _tried(report.tried) | {"changelog": report.changelog})
         _examples(console, report.tried)
+    if report.segments and report.found is not None:
+        _section(console, "Segments", segments(report.segments, report.found, is_whole=bool(output.verbosity)))
     if report.cost is not None:
         _section(console, "What it costs (estimates)", _cost(report.cost))
     _section(console, "Warnings", {"": "\n".join(report.warnings)})
@@ -77,6 +80,7 @@ def _found(found: Found) -> Rows:
     newest = max((database.newest_file_ms or 0 for database in found.databases), default=0)
     return {
         "records": f"{_records(found)} in {plural(found.store_partitions, 'store partition')}",
+        "older family": _unfinished(found),
         "size": f"{size(found.size)} on disk, {size(found.record_bytes)} of keys and values",
         "keys": _sizes(found.key_sizes),
         "values": _sizes(found.value_sizes),
@@ -86,6 +90,16 @@ def _found(found: Found) -> Rows:
         else "none: all in logs",
         "newest file": moment(newest) if newest else "",
     }
+
+
+def _unfinished(found: Found) -> str:
+    if not found.unfinished:
+        return ""
+    about = "" if found.exact else "about "
+    twice = f", {about}{found.shadowed:,} of them under keys that were written since" if found.shadowed else ""
+    return (
+        f"{about}{found.unfinished:,} records left by an unfinished upgrade{twice}: they are converted with the others"
+    )
 
 
 def _rocksdb(database: DatabaseFound) -> str:
@@ -105,27 +119,35 @@ def _sizes(sizes: Sizes | None) -> str:
 
 
 def _partitions(console: Console, found: Found, *, is_whole: bool) -> None:
-    shown = found.databases if is_whole else found.databases[:_MOST_PARTITIONS]
-    for database in shown:
-        data = [family for family in database.families if family.role == "records"]
-        records = sum(family.records for family in data)
-        exact = "" if all(family.exact for family in data) else "~"
-        positions = [f"{each.topic}-{each.partition} at {each.offset}" for each in database.positions]
-        name = (
-            database.store_partition if database.database == "." else f"{database.store_partition} {database.database}"
-        )
-        line = f"  {name:<{_LABEL}}{exact}{records:,} records, {size(database.size)}"
-        console.print(Text("; ".join([line, *positions])), soft_wrap=True)
-        for family in database.families:
-            for entry in family.entries if is_whole else ():
+    """Segments together, unless all is asked for."""
+    groups: dict[tuple[str, str], list[DatabaseFound]] = {}
+    for database in found.databases:
+        name = database.database if is_whole else ""
+        groups.setdefault((database.store_partition, "" if name == "." else name), []).append(database)
+    shown = dict(list(groups.items())[: None if is_whole else _MOST_PARTITIONS])
+    for (partition, name), databases in shown.items():
+        line = f"  {f'{partition} {name}'.rstrip():<{_LABEL - 1}} {_content(databases)}"
+        console.print(Text(line), soft_wrap=True)
+        for family in databases[0].families if is_whole else ():
+            for entry in family.entries:
                 console.print(Text(f"    {family.name}: {entry}", style="dim"), soft_wrap=True)
-    if left := len(found.databases) - len(shown):
+    if left := len(groups) - len(shown):
         console.print(Text(f"  and {left} more: --verbose lists them", style="dim"))
 
 
 def _cut(program: str | None) -> str | None:
     """A program over wide schemas has hundreds of thousands of characters; `--json` has them all."""
     return program if program is None or len(program) <= _LONGEST else f"{program[:_LONGEST]}... (--json has all of it)"
+
+
+def _content(databases: list[DatabaseFound]) -> str:
+    data = [each for database in databases for each in database.families if each.role in ("records", "older")]
+    exact = "" if all(family.exact for family in data) else "~"
+    told = [f"{exact}{sum(family.records for family in data):,} records, {size(sum(each.size for each in databases))}"]
+    if len(databases) > 1:
+        told[0] += f" in {len(databases):,} segments"
+    positions = {(each.topic, each.partition): each.offset for database in databases for each in database.positions}
+    return "; ".join([*told, *(f"{topic}-{number} at {offset}" for (topic, number), offset in positions.items())])
 
 
 def _tried(tried: Tried) -> Rows:
@@ -151,7 +173,8 @@ def _tried(tried: Tried) -> Rows:
 def _leftovers(tried: Tried) -> tuple[tuple[int, str], ...]:
     return (
         (tried.rejected, "cannot be converted"),
-        (tried.dropped, "dropped by the function"),
+        (tried.dropped, "dropped: by the function, or former values that the new store has no room for"),
+        (tried.expired, "older than the new retention"),
         (tried.unchanged, "unchanged"),
         (tried.colliding_keys, "with a key that another one gets too"),
     )
@@ -168,15 +191,17 @@ def _examples(console: Console, tried: Tried) -> None:
 
 
 def _example(console: Console, example: BeforeAfter) -> None:
-    fields = ", ".join(f"{name} {value}" for name, value in example.fields)
+    fields = ", ".join(f"{name} {value}" for name, value in example.fields if name != "value")
     console.print(
         Text(f"  {example.store_partition}  {example.key.text}" + (f"  ({fields})" if fields else "")), soft_wrap=True
     )
     if example.new_key != example.key:
         console.print(Text(f"    new key {example.new_key.text}"), soft_wrap=True)
     width = max(20, console.width - 12)
-    for label, value in (("before", example.value), ("after", example.new_value)):
-        for number, text in enumerate((value.text, f"0x{value.hex}")):
+    old = dict(example.old_fields).get("value")
+    new = dict(example.fields).get("value")
+    for label, value, decoded in (("before", example.value, old), ("after", example.new_value, new)):
+        for number, text in enumerate((decoded or value.text, f"0x{value.hex}")):
             cut = text if len(text) <= width else f"{text[: width - 3]}..."
             console.print(Text.assemble((f"    {label if number == 0 else '':<8}", "dim"), cut), soft_wrap=True)
 

@@ -32,6 +32,8 @@ class Bill:
     chunks: Sequence[Chunk]
     chunks_done: int
     found: Found
+    is_moved: bool
+    """The records go to other segments: each chunk reads all of the old ones that it takes some from."""
     measured: Measured | None
     slots: int
     copied_bytes: int
@@ -107,6 +109,8 @@ def _new_bytes(bill: Bill, left: int) -> int:
     """Counted, or by what a piece of it became; with the work of earlier runs not counted again."""
     if bill.measured is None or not bill.measured.record_bytes:
         return 0
+    if bill.is_moved and not bill.chunks_done:
+        left = (bill.found.records - bill.found.expired) * bill.measured.record_bytes // max(1, bill.measured.records)
     return int(left * bill.measured.file_bytes / bill.measured.record_bytes)
 
 

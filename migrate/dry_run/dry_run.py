@@ -13,6 +13,7 @@ from migrate.checks import CheckReport, failed
 from migrate.dry_run.costing import Bill, cost_of
 from migrate.dry_run.reading import Reading, Request, read
 from migrate.dry_run.report import Cost, DryRunReport, Found, Tried
+from migrate.dry_run.segmenting import segmentations
 from migrate.dry_run.summing_up import found_of, tried_of
 from migrate.dry_run.verdict import checks_of_the_trial, verdict_of
 from migrate.errors import MigrationError, SpecError
@@ -116,6 +117,7 @@ class _DryRun:
             state=self._state(),
             found=found,
             tried=tried,
+            segments=() if found is None else tuple(segmentations(spec, self._ground.source, self._databases())),
             cost=cost,
             changelog=self._changelog(),
             warnings=self._warnings(),
@@ -186,6 +188,7 @@ class _DryRun:
                 chunks=chunks,
                 chunks_done=done,
                 found=found,
+                is_moved=any(plan.times is not None for plan in self._databases()),
                 measured=reading.measured,
                 slots=self._options.slots or os.cpu_count() or 1,
                 copied_bytes=copied,

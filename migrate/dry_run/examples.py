@@ -2,34 +2,113 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
 
-from formats import EntryError, Format
+from formats import EntryError, Format, Headers, History, StateRecord, Window
+from formats.serde import BytesSerde, Serde
 from migrate.dry_run.report import BeforeAfter
 from migrate.showing import shown
+from migrate.words import visible
 
 Entry = tuple[bytes, bytes]
 """A key and its value, as they lie in a store."""
+Fields = tuple[tuple[str, str], ...]
+
+_LONGEST = 200
+"""Characters of a decoded key or value."""
+_MOST_HEADERS = 8
 
 
-def before_after(store_partition: str, old: Entry, new: Entry, target: Format) -> BeforeAfter:
-    """Both, and what the new one carries beside its payloads."""
+def before_after(store_partition: str, old: Entry, new: Entry, *, source: Format, target: Format) -> BeforeAfter:
+    """Both, and what they hold in words."""
     return BeforeAfter(
         store_partition=store_partition,
         key=shown(old[0]),
         value=shown(old[1]),
         new_key=shown(new[0]),
         new_value=shown(new[1]),
-        fields=_carried(*new, target),
+        old_fields=in_words(*old, source),
+        fields=in_words(*new, target),
     )
 
 
-def _carried(key: bytes, value: bytes, target: Format) -> tuple[tuple[str, str], ...]:
+def in_words(key: bytes, value: bytes, known: Format) -> Fields:
+    """What a record carries, and its payloads where a serde is named; nothing where it is not what the format says."""
+    known = replace(known, key_serde=_as_written(known.key_serde), value_serde=_as_written(known.value_serde))
     try:
-        record = target.decode(key, value)
+        record = known.decode(key, value)
+        return (*_carried(record), *_payloads(record, known))
     except EntryError:
         return ()
-    return () if record.timestamp_ms is None else (("timestamp", timestamp_in_words(record.timestamp_ms)),)
+
+
+def _as_written(serde: Serde) -> Serde:
+    """Avro that goes straight to a new schema makes no objects."""
+    if serde.name != "avro":
+        return serde
+    from formats.serdes.avro_serde import AvroSerde  # brings the Avro parser
+
+    return replace(serde, reader=None) if isinstance(serde, AvroSerde) else serde
+
+
+def _carried(record: StateRecord) -> Iterator[tuple[str, str]]:
+    if record.window is not None:
+        yield from _window(record.window)
+    if record.timestamp_ms is not None:
+        yield "timestamp", timestamp_in_words(record.timestamp_ms)
+    if record.headers is not None:
+        yield "headers", _headers(record.headers)
+    if record.history is not None:
+        yield "former values", _history(record.history)
+
+
+def _window(window: Window) -> Iterator[tuple[str, str]]:
+    if window.end_ms is None:
+        yield "window", f"from {timestamp_in_words(window.start_ms)}"
+    else:
+        yield "session", f"from {timestamp_in_words(window.start_ms)} to {timestamp_in_words(window.end_ms)}"
+    if window.sequence:
+        yield "sequence number", str(window.sequence)
+
+
+def _headers(headers: Headers) -> str:
+    found = [f"{visible(name)} = {_header(value)}" for name, value in islice(headers, _MOST_HEADERS + 1)]
+    if len(found) > _MOST_HEADERS:
+        found[-1] = "..."
+    return ", ".join(found) or "none"
+
+
+def _header(value: bytes | None) -> str:
+    if value is None:
+        return "null"
+    as_shown = shown(value[: _LONGEST // 2])
+    dots = "..." if len(value) > _LONGEST // 2 else ""
+    return (f'"{as_shown.text}"' if as_shown.text.encode() == value else f"0x{as_shown.hex}") + dots
+
+
+def _history(history: History) -> str:
+    count = len(history.versions)
+    oldest = timestamp_in_words(history.versions[-1].valid_from_ms)
+    return f"{count}, from {oldest} to {timestamp_in_words(history.valid_to_ms)}"
+
+
+def _payloads(record: StateRecord, known: Format) -> Iterator[tuple[str, str]]:
+    for name, serde, payload in (("key", known.key_serde, record.key), ("value", known.value_serde, record.value)):
+        if not isinstance(serde, BytesSerde) and not (name == "value" and record.history is not None):
+            yield name, _cut(json.dumps(payload, ensure_ascii=False, default=_plain))
+
+
+def _plain(payload: Any) -> str:  # noqa: ANN401 - whatever a serde makes that JSON has no word for
+    return f"0x{payload.hex()}" if isinstance(payload, bytes) else str(payload)
+
+
+def _cut(text: str) -> str:
+    return visible(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
 
 
 def timestamp_in_words(milliseconds: int) -> str:

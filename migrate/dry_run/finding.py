@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from migrate.dry_run.report import ChangelogPosition, DatabaseFound, FamilyFound
+from migrate.dry_run.report import ChangelogPosition, DatabaseFound, FamilyFound, Role
 from migrate.plan_model import DatabasePlan
+from migrate.planning import record_bytes
 from migrate.source import Source
 from migrate.store_partition import StorePartition
 from migrate.stores.layout import database_files
@@ -42,8 +43,10 @@ def read_tables(directory: Path, files: Iterable[LiveFile]) -> list[Table]:
     return tables
 
 
-def find_database(source: Source, partition: StorePartition, database: Database, plan: DatabasePlan) -> DatabaseFound:
-    """Everything that can be told without reading the records."""
+def find_database(
+    source: Source, partition: StorePartition, name: str, database: Database, plan: DatabasePlan
+) -> DatabaseFound:
+    """Everything that can be told of a RocksDB directory without reading its records; `plan`: what becomes of it."""
     directory = database.directory
     files = database_files(directory)
     tables = {family: read_tables(directory, database.files_of(family)) for family in database.families}
@@ -52,11 +55,11 @@ def find_database(source: Source, partition: StorePartition, database: Database,
     statuses = sizes.values()
     return DatabaseFound(
         store_partition=plan.store_partition,
-        database=plan.database,
+        database=name,
         path=directory,
-        families=tuple(_find_family(source.system, database, family, tables[family], plan) for family in tables),
+        families=tuple(_find_family(source, database, family, tables[family], plan) for family in tables),
         size=sum(status.st_size for status in statuses),
-        record_bytes=plan.data_bytes,
+        record_bytes=record_bytes(database),
         sst_files=len(database.live_files()),
         wal_bytes=sum(status.st_size for path, status in sizes.items() if path.suffix == ".log"),
         table_formats=tuple(sorted({each.format_version for each in properties})),
@@ -64,26 +67,33 @@ def find_database(source: Source, partition: StorePartition, database: Database,
         rocksdb_version=rocksdb_version(directory),
         owner=source.system.owner_version(directory),
         newest_file_ms=max((status.st_mtime_ns // 1_000_000 for status in statuses), default=None),
-        positions=_positions(source, partition, database, plan),
+        positions=_positions(source, partition, database),
     )
 
 
 def _find_family(
-    system: System, database: Database, family: str, tables: list[Table], plan: DatabasePlan
+    source: Source, database: Database, family: str, tables: list[Table], plan: DatabasePlan
 ) -> FamilyFound:
     at_least, at_most = _bounds(database, family, tables)
     estimate = min(max(database.estimated_records(family), at_least), at_most)
-    is_metadata = family in plan.carried_families
-    is_data = family in {name for lane in plan.lanes for name in (lane.source, *lane.older)}
+    is_metadata = family in source.format.metadata_families
     return FamilyFound(
         name=family,
-        role="records" if is_data else "metadata" if is_metadata else "other",
+        role=_role(family, plan, is_metadata=is_metadata),
         records=estimate,
         exact=at_most == 0,
         at_least=at_least,
         at_most=at_most,
-        entries=_entries(system, database, family) if is_metadata else (),
+        entries=_entries(source.system, database, family) if is_metadata else (),
     )
+
+
+def _role(family: str, plan: DatabasePlan, *, is_metadata: bool) -> Role:
+    if is_metadata:
+        return "metadata"
+    if any(family in lane.older for lane in plan.lanes):
+        return "older"
+    return "records" if any(family == lane.source for lane in plan.lanes) else "other"
 
 
 def _entries(system: System, database: Database, family: str) -> tuple[str, ...]:
@@ -120,10 +130,10 @@ def _status(path: Path) -> os.stat_result | None:
         return None
 
 
-def _positions(source: Source, partition: StorePartition, database: Database, plan: DatabasePlan) -> _Positions:
+def _positions(source: Source, partition: StorePartition, database: Database) -> _Positions:
     side_file = next(iter(source.system.side_files(partition)), None)
     found = [(line, str(side_file)) for line in source.system.positions(source.path, partition).lines]
-    for family in plan.carried_families:
+    for family in [name for name in source.format.metadata_families if name in database.families]:
         batch = database.sample(family, None, _MOST_METADATA)
         entries = zip(batch.keys, batch.values, strict=True)
         found += [(line, f"column family {family!r}") for line in source.system.inner_positions(entries)]

@@ -11,11 +11,10 @@ from migrate.dry_run.collisions import KeyOrder
 from migrate.dry_run.rejected import RejectsByReason
 from migrate.dry_run.sizes import RecordSizes
 from migrate.engine.portable import Converter
-from migrate.inputs import Inputs, Records
-from migrate.plan_model import Lane
+from migrate.inputs import Records
+from migrate.plan_model import DatabasePlan, Lane
 from migrate.pumping import pump
 from migrate.stores.batch import Batch
-from migrate.stores.rocksdb import Database
 
 
 class FullLook:
@@ -29,30 +28,35 @@ class FullLook:
         self.records = 0
         self.converted = 0
         self.dropped = 0
+        self.expired = 0
+        """Older than the new store's retention; no part of `records`."""
         self.unchanged = 0
         self.rejects = RejectsByReason()
         self.order = KeyOrder()
         self.old_sizes = RecordSizes()
         self.new_sizes = RecordSizes()
 
-    def take(self, database: Database, store_partition: str, lane: Lane, on_progress: Callable[[int], None]) -> int:
-        """How many records a column family has, each of them converted. Raises CorruptionError, as a run would."""
-        self.rejects.begin(store_partition)
-        self.order.begin(store_partition)
-        converter = Converter(self._conversion, self._program, self.rejects, lane.source)
+    def take(self, records: Records, plan: DatabasePlan, lane: Lane, on_progress: Callable[[int], None]) -> None:
+        """Every record that a new RocksDB directory is made of, converted. Raises CorruptionError, as a run would."""
+        self.rejects.begin(plan.store_partition)
+        self.order.begin(plan.store_partition)
 
         def see(batch: Batch) -> None:
             self._source_batch = batch
             self.old_sizes.add(batch)
             on_progress(len(batch))
 
-        records = Records(Inputs((str(database.directory),)), self._conversion.source, [database])
-        pumped = pump(records.batches(lane), converter, lambda: self, see)
+        if not plan.is_kept:
+            for batch in records.batches(lane):
+                see(batch)
+                self.expired += len(batch)
+        else:
+            converter = Converter(self._conversion, self._program, self.rejects, lane.source)
+            pumped = pump(records.batches(lane), converter, lambda: self, see)
+            self.records += pumped.scanned.records
+            self.converted += pumped.written.records
+            self.dropped += converter.dropped
         self._source_batch = None
-        self.records += pumped.scanned.records
-        self.converted += pumped.written.records
-        self.dropped += converter.dropped
-        return pumped.scanned.records
 
     def write(self, batch: Batch) -> None:
         """As a sink: nothing is written."""

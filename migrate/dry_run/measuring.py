@@ -11,11 +11,11 @@ from pathlib import Path
 from formats import Conversion
 from migrate.dry_run.rejected import RejectsByReason
 from migrate.engine.portable import Converter
+from migrate.inputs import Records
 from migrate.keyrange import KeyRange
 from migrate.plan_model import Lane
 from migrate.pumping import pump
 from migrate.stores.batch import Batch
-from migrate.stores.rocksdb import Database
 from migrate.stores.rocksdb_writing import KeyOrderError, SstWriter, TableOptions
 
 _MOST_BYTES = 16 << 20
@@ -61,7 +61,7 @@ class Measured:
         return self.record_bytes / max(self.rewrite_seconds + self.scan_seconds, 1e-9)
 
 
-def measure(database: Database, lane: Lane, start: bytes | None, conversion: Conversion) -> Measured | None:
+def measure(records: Records, lane: Lane, start: bytes | None, conversion: Conversion) -> Measured | None:
     """Rewrite from `start` on for a third of a second, as a run would; None: there is no record, or none converts."""
     with tempfile.TemporaryDirectory(prefix="stateferry-") as folder:
         file = Path(folder, "piece.sst")
@@ -71,7 +71,7 @@ def measure(database: Database, lane: Lane, start: bytes | None, conversion: Con
             writers.append(SstWriter(file, TableOptions(compression=lane.compression)))
             return writers[0]
 
-        piece = _Piece(database.batches(lane.source, KeyRange(start=start)))
+        piece = _Piece(records.batches(lane, KeyRange(start=start)))
         converter = Converter(conversion, conversion.program, RejectsByReason(), lane.source)
         started = time.perf_counter()
         try:
@@ -82,7 +82,7 @@ def measure(database: Database, lane: Lane, start: bytes | None, conversion: Con
             return None
         writers[0].finish()
         rewritten = time.perf_counter()
-        _scan(database, lane, start, pumped.scanned.records)
+        _scan(records, lane, start, pumped.scanned.records)
         return Measured(
             records=pumped.scanned.records,
             record_bytes=pumped.scanned.size,
@@ -92,10 +92,10 @@ def measure(database: Database, lane: Lane, start: bytes | None, conversion: Con
         )
 
 
-def _scan(database: Database, lane: Lane, start: bytes | None, records: int) -> None:
-    for batch in database.batches(lane.source, KeyRange(start=start)):
-        records -= len(batch)
-        if records <= 0:
+def _scan(records: Records, lane: Lane, start: bytes | None, left: int) -> None:
+    for batch in records.batches(lane, KeyRange(start=start)):
+        left -= len(batch)
+        if left <= 0:
             return
 
 

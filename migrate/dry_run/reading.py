@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,19 +14,19 @@ from migrate.dry_run.finding import find_database
 from migrate.dry_run.looking import FullLook
 from migrate.dry_run.measuring import Measured, measure
 from migrate.dry_run.report import DatabaseFound
+from migrate.dry_run.sampled import FamilyPlace, Sampled, Sampler
 from migrate.dry_run.trial import Trial
 from migrate.errors import ChunkFailedError, CorruptionError, MigrationError, RefusedError
+from migrate.inputs import Records, inputs_of
 from migrate.looking_again import LOOKS, explained
 from migrate.plan_model import Chunk, DatabasePlan, Lane
 from migrate.planning import check_sample, cut_database
-from migrate.sampling import RUN_LENGTH, SampleSize, read_sample
 from migrate.source import Source
-from migrate.store_partition import StorePartition
 from migrate.stores.rocksdb import Database, open_read_only
 from migrate.system_errors import system_errors_explained
 
-MOST_SAMPLE_BYTES = 64 << 20
-"""Of one store partition: huge values are sampled more thinly."""
+_Place = tuple[str, str]
+"""A RocksDB directory of the source: its store partition and its name there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,121 +59,166 @@ class Reading:
     failures: list[CheckReport] = field(default_factory=list)
     unread: int = 0
     """RocksDB directories of which nothing is known."""
+    shadowed: float = 0.0
+    """Records of an unfinished upgrade that a newer one of the same key stands for."""
+    expired: float = 0.0
+    """Records older than the new store's retention."""
     rejects: float = 0.0
-    """To be expected of all records: each column family's share counts by how many records it has."""
+    """To be expected of all records: each column family's share counts by how many records it has; as the two above."""
     measured: Measured | None = None
 
 
 def read(request: Request) -> Reading:
-    """Every RocksDB directory, one after the other; what is wrong with one does not hide the others."""
+    """What each new RocksDB directory is made of, one after the other; what is wrong with one does not hide the others.
+
+    An old directory that several new ones are made of is looked at once, and with `is_full` read for each of them.
+    """
     reading = Reading(Trial(request.conversion), FullLook(request.conversion) if request.is_full else None)
-    places = list(_places(request))
-    largest = max(places, key=lambda place: place.plan.data_bytes, default=None)
-    for place in places:
-        _read_place(request, reading, place, is_timed=place is largest)
+    look = _Look(request, reading)
+    kept = [plan for plan in request.databases if plan.is_kept]
+    largest = max(kept, key=lambda plan: plan.data_bytes, default=None)
+    for plan in request.databases:
+        look.take(plan, is_timed=plan is largest)
+    look.finish()
     return reading
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """One RocksDB directory."""
+class _Look:
+    """One pass over all of them."""
 
-    plan: DatabasePlan
-    partition: StorePartition
-    directory: Path
-    share: int
-    """So many column families share the sample of their store partition."""
+    def __init__(self, request: Request, reading: Reading) -> None:
+        self._request = request
+        self._reading = reading
+        self._partitions = {partition.id: partition for partition in request.source.partitions}
+        self._sampler = Sampler(reading.trial, request.databases, request.sample, request.seed)
+        self._found: dict[_Place, DatabaseFound] = {}
+        self._counted: Counter[tuple[_Place, str]] = Counter()
+        self._not_whole: set[_Place] = set()
+        self._begun = 0
 
+    def take(self, plan: DatabasePlan, *, is_timed: bool) -> None:
+        """Once more where its owner has changed its files before any record was read."""
+        is_running = self._request.is_running
+        known = self._begun
+        for left in reversed(range(LOOKS if is_running else 1)):
+            try:
+                with system_errors_explained(), ExitStack() as stack:
+                    directories = self._directories(plan)
+                    opened = [stack.enter_context(open_read_only(each, all_files=is_running)) for each in directories]
+                    self._read(plan, opened, is_timed=is_timed)
+                    return
+            except (MigrationError, FileNotFoundError) as error:
+                if not left or self._begun > known:
+                    self._not_whole |= set(_places(plan))
+                    self._fail(explained(error))
+                    return
 
-def _places(request: Request) -> Iterator[_Place]:
-    partitions = {partition.id: partition for partition in request.source.partitions}
-    families: Counter[str] = Counter()
-    for plan in request.databases:
-        families[plan.store_partition] += len(plan.lanes)
-    seen: set[Path] = set()
-    for plan in request.databases:
-        partition = partitions[plan.store_partition]
-        for each in plan.sources:
-            directory = request.source.directories(partition)[each.database]
-            if directory not in seen:  # new segments may share an old one
-                seen.add(directory)
-                as_it_is = plan.model_copy(update={"database": each.database, "inputs": (), "times": None})
-                yield _Place(as_it_is, partition, directory, families[plan.store_partition])
+    def finish(self) -> None:
+        """What is known in the end of each RocksDB directory."""
+        in_order = [
+            (partition.id, database) for partition in self._partitions.values() for database in partition.databases
+        ]
+        self._reading.found = [
+            self._with_counts(place, self._found[place]) for place in in_order if place in self._found
+        ]
+        everywhere = {place for plan in self._request.databases for place in _places(plan)}
+        self._reading.unread = len(everywhere - {*self._found})
 
+    def _directories(self, plan: DatabasePlan) -> list[Path]:
+        directories = self._request.source.directories(self._partitions[plan.store_partition])
+        return [directories[each.database] for each in plan.sources]
 
-def _read_place(request: Request, reading: Reading, place: _Place, *, is_timed: bool) -> None:
-    """Once more where its owner has changed its files before any record was read."""
-    known = len(reading.found)
-    for left in reversed(range(LOOKS if request.is_running else 1)):
+    def _fail(self, error: MigrationError) -> None:
+        name = "source.records" if isinstance(error, RefusedError) else "source.read"
+        check = failed(name, "records of every store partition can be read and converted", error)
+        if check not in self._reading.failures:  # several new segments may be made of one old one
+            self._reading.failures.append(check)
+
+    def _read(self, plan: DatabasePlan, opened: list[Database], *, is_timed: bool) -> None:
+        request, partition = self._request, self._partitions[plan.store_partition]
+        new = [(place, each) for place, each in zip(_places(plan), opened, strict=True) if place not in self._found]
+        found = {place: find_database(request.source, partition, place[1], each, plan) for place, each in new}
+        chunks = cut_database(plan, opened, request.chunk_size)
+        self._begun += 1
+        self._found |= found
+        self._reading.chunks += chunks
+        for place, database in new:
+            self._sample(plan, place, database)
+        if self._reading.full is not None:
+            self._read_all(self._reading.full, plan, opened)
+        if is_timed:
+            middle = chunks[len(chunks) // 2].keys.start
+            self._reading.measured = self._time(plan, opened, middle)
+        check_sample(opened, plan, request.conversion, request.allowed)
+
+    def _sample(self, plan: DatabasePlan, place: _Place, database: Database) -> None:
+        for lane in plan.lanes:
+            for family in [name for name in (lane.source, *lane.older) if name in database.families]:
+                sampled = self._sampler.take(
+                    FamilyPlace(*place, database, lane, family), self._found[place].record_bytes
+                )
+                if self._reading.full is None:
+                    self._count(place, family, sampled)
+
+    def _count(self, place: _Place, family: str, sampled: Sampled) -> None:
+        """A family's sample stands for all of its records."""
+        self._counted[place, family] += sampled.read
+        if not sampled.is_whole:
+            self._not_whole.add(place)
+        if not sampled.read:
+            return
+        known = next(each for each in self._found[place].families if each.name == family)
+        times = 1.0 if sampled.is_whole else max(sampled.read, known.records) / sampled.read
+        self._reading.rejects += sampled.rejected * times
+        self._reading.shadowed += sampled.shadowed * times
+        self._reading.expired += sampled.expired * times
+
+    def _read_all(self, full: FullLook, plan: DatabasePlan, opened: list[Database]) -> None:
+        records = self._records(plan, opened)
+        rejected, expired = full.rejects.count, full.expired
+        for lane in plan.lanes:
+            full.take(records, plan, lane, self._request.on_progress)
+        self._reading.rejects += full.rejects.count - rejected
+        self._reading.expired += full.expired - expired
+        self._reading.shadowed += records.shadowed
+        places = _places(plan)
+        for (number, family), count in records.read.items():
+            self._counted[places[number], family] += count
+
+    def _with_counts(self, place: _Place, found: DatabaseFound) -> DatabaseFound:
+        is_all = place not in self._not_whole
+        families = tuple(
+            family.read(self._counted[place, family.name], is_all=is_all)
+            if family.role in ("records", "older")
+            else family
+            for family in found.families
+        )
+        return found.model_copy(update={"families": families})
+
+    def _records(self, plan: DatabasePlan, opened: list[Database]) -> Records:
+        directories = dict(zip((each.database for each in plan.sources), self._directories(plan), strict=True))
+        return Records(inputs_of(plan, directories), self._request.conversion.source, opened)
+
+    def _time(self, plan: DatabasePlan, opened: list[Database], start: bytes | None) -> Measured | None:
+        """Of the column family with the most records."""
+
+        def records_of(lane: Lane) -> int:
+            there = [(each, family) for each in opened for family in (lane.source, *lane.older)]
+            return sum(each.estimated_records(family) for each, family in there if family in each.families)
+
+        lane = max(plan.lanes, key=records_of)
         try:
-            with system_errors_explained(), open_read_only(place.directory, all_files=request.is_running) as database:
-                _read_database(request, reading, place, database, is_timed=is_timed)
-                return
-        except (MigrationError, FileNotFoundError) as error:
-            if not left or len(reading.found) > known:
-                reading.unread += len(reading.found) == known
-                reading.failures.append(_unread(explained(error)))
-                return
-
-
-def _read_database(request: Request, reading: Reading, place: _Place, database: Database, *, is_timed: bool) -> None:
-    plan = place.plan
-    found = find_database(request.source, place.partition, database, plan)
-    chunks = cut_database(plan, [database], request.chunk_size)
-    reading.chunks += chunks
-    reading.found.append(found)
-    for lane in plan.lanes:
-        reading.found[-1] = _read_family(request, reading, place, lane, database)
-    if is_timed:
-        middle = chunks[len(chunks) // 2].keys.start
-        reading.measured = _time(database, plan.lanes, middle, request.conversion)
-    check_sample([database], plan, request.conversion, request.allowed)
-
-
-def _read_family(request: Request, reading: Reading, place: _Place, lane: Lane, database: Database) -> DatabaseFound:
-    """What is known of the RocksDB directory by now."""
-    found = reading.found[-1]
-    records, is_all = _try_sample(request, reading, place, lane, database)
-    if reading.full is not None:
-        rejected = reading.full.rejects.count
-        records, is_all = reading.full.take(database, place.plan.store_partition, lane, request.on_progress), True
-        reading.rejects += reading.full.rejects.count - rejected
-    families = tuple(
-        family.read(records, is_all=is_all) if family.name == lane.source else family for family in found.families
-    )
-    return found.model_copy(update={"families": families})
-
-
-def _time(database: Database, lanes: tuple[Lane, ...], start: bytes | None, conversion: Conversion) -> Measured | None:
-    """Of the column family with the most records."""
-    lane = max(lanes, key=lambda lane: database.estimated_records(lane.source))
-    try:
-        with system_errors_explained():
-            return measure(database, lane, start, conversion) or measure(database, lane, None, conversion)
-    except CorruptionError:
-        raise
-    except (RefusedError, ChunkFailedError):  # the temporary directory's trouble is none of a run's
+            with system_errors_explained():
+                for begin in (start, None):
+                    measured = measure(self._records(plan, opened), lane, begin, self._request.conversion)
+                    if measured is not None:
+                        return measured
+        except CorruptionError:
+            raise
+        except (RefusedError, ChunkFailedError):  # the temporary directory's trouble is none of a run's
+            return None
         return None
 
 
-def _try_sample(request: Request, reading: Reading, place: _Place, lane: Lane, database: Database) -> tuple[int, bool]:
-    """How many records were tried, and whether these were all of them."""
-    size = SampleSize(max(1, request.sample // place.share), MOST_SAMPLE_BYTES // place.share, request.seed)
-    trial = reading.trial
-    before, rejected = trial.records, trial.rejects.count
-    sample = read_sample(database, lane.source, size)
-    stands_for = max(1.0, place.plan.data_bytes / place.share / max(1, size.records // RUN_LENGTH))
-    trial.begin(place.plan.store_partition)
-    for batch in sample.batches:
-        trial.take(batch, lane, weight=1.0 if sample.is_whole else stands_for / max(1, batch.size))
-    tried = trial.records - before
-    if reading.full is None and tried:
-        family = next(family for family in reading.found[-1].families if family.name == lane.source)
-        records = tried if sample.is_whole else max(tried, family.records)
-        reading.rejects += (trial.rejects.count - rejected) * records / tried
-    return tried, sample.is_whole
-
-
-def _unread(error: MigrationError) -> CheckReport:
-    name = "source.records" if isinstance(error, RefusedError) else "source.read"
-    return failed(name, "records of every store partition can be read and converted", error)
+def _places(plan: DatabasePlan) -> list[_Place]:
+    return [(plan.store_partition, each.database) for each in plan.sources]

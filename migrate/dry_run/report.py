@@ -31,12 +31,15 @@ class ChangelogPosition(Value):
     """The file or the column family that says so."""
 
 
+Role = Literal["records", "older", "metadata", "other"]
+
+
 class FamilyFound(Value):
     """One column family of one RocksDB directory."""
 
     name: str
-    role: Literal["records", "metadata", "other"]
-    """Converted; the owning system's own (carried as it is); neither."""
+    role: Role
+    """Converted; left by an unfinished upgrade, and converted too; the owning system's own; none of these."""
     records: int
     exact: bool
     """Counted one by one; else an estimate of what lies between `at_least` and `at_most`."""
@@ -88,6 +91,12 @@ class Found(Value):
     exact: bool
     at_least: int
     at_most: int
+    unfinished: int = 0
+    """Of them, in column families of an upgrade that is not finished."""
+    shadowed: int = 0
+    """Left there under keys that were written since; no part of `records`."""
+    expired: int = 0
+    """Of them, older than the new store's retention: left behind."""
     size: int
     record_bytes: int
     key_sizes: Sizes | None
@@ -143,7 +152,10 @@ class BeforeAfter(Value):
     new_key: Shown
     new_value: Shown
     fields: tuple[tuple[str, str], ...]
-    """What the new record holds beside its payloads: ("timestamp", "1768478400000 = 2026-01-15 12:00:00 UTC")."""
+    """What the new record holds in words: ("timestamp", "1768478400000 = 2026-01-15 12:00:00 UTC"); "key" and "value"
+    where a serde is named that decodes them."""
+    old_fields: tuple[tuple[str, str], ...] = ()
+    """The same of the old one."""
 
 
 class Collision(Value):
@@ -170,7 +182,9 @@ class Tried(Value):
     converted: int
     rejected: int
     dropped: int
-    """By the function."""
+    """By the function; and former values where the new store holds the latest one."""
+    expired: int = 0
+    """Older than the new store's retention; no part of `records`."""
     unchanged: int
     """Converted to the very same key and value."""
     rejects: tuple[RejectReason, ...]
@@ -195,6 +209,27 @@ class Tried(Value):
     key_sizes: Sizes | None
     """Of the new keys."""
     value_sizes: Sizes | None
+
+
+class SegmentPlanned(Value):
+    """A segment of the new store."""
+
+    name: str
+    start_ms: int | None
+    """Milliseconds since the epoch; None: its name does not tell."""
+    made_of: tuple[str, ...]
+    """Segments of the old store whose records it takes, the newest first."""
+
+
+class Segmentation(Value):
+    """The segments of one windowed or session store partition, before and after."""
+
+    store_partition: str
+    old: tuple[str, ...]
+    """By name, the oldest first."""
+    new: tuple[SegmentPlanned, ...]
+    expired_before_ms: int | None
+    """The new store's retention keeps nothing older; None: nothing is left behind."""
 
 
 class ChunkPlanned(Value):
@@ -278,6 +313,8 @@ class DryRunReport(Report):
     """Of a migration that was begun by this spec: see `status`."""
     found: Found | None
     tried: Tried | None
+    segments: tuple[Segmentation, ...] = ()
+    """Of windowed and session stores."""
     cost: Cost | None
     changelog: str
     """What the migration means for the changelog, in a sentence."""

@@ -11,14 +11,20 @@ def found_of(reading: Reading) -> Found:
     """Totals over all store partitions."""
     databases = tuple(reading.found)
     data = [family for database in databases for family in database.families if family.role == "records"]
+    older = [family for database in databases for family in database.families if family.role == "older"]
+    exact = not reading.unread and all(family.exact for family in (*data, *older))
+    shadowed, unfinished = round(reading.shadowed), sum(family.records for family in older)
     sizes = reading.trial.old_sizes if reading.full is None else reading.full.old_sizes
     return Found(
         databases=databases,
         store_partitions=len({database.store_partition for database in databases}),
-        records=sum(family.records for family in data),
-        exact=not reading.unread and all(family.exact for family in data),
-        at_least=sum(family.at_least for family in data),
-        at_most=sum(family.at_most for family in data),
+        records=sum(family.records for family in data) + unfinished - shadowed,
+        exact=exact,
+        at_least=sum(family.at_least for family in data) + (unfinished - shadowed if exact else 0),
+        at_most=sum(family.at_most for family in (*data, *older)) - (shadowed if exact else 0),
+        unfinished=unfinished,
+        shadowed=shadowed,
+        expired=round(reading.expired),
         size=sum(database.size for database in databases),
         record_bytes=sum(database.record_bytes for database in databases),
         key_sizes=sizes.keys.sizes(),
@@ -32,7 +38,7 @@ def tried_of(reading: Reading, found: Found, conversion: Conversion, seed: int) 
     counted = trial if full is None else full
     return Tried(
         records=counted.records,
-        is_full=found.exact and counted.records == found.records,
+        is_full=found.exact and counted.records + counted.expired == found.records,
         seed=seed,
         store_partitions_read=trial.partitions,
         decoded=trial.decoded,
@@ -40,6 +46,7 @@ def tried_of(reading: Reading, found: Found, conversion: Conversion, seed: int) 
         converted=counted.converted,
         rejected=counted.rejects.count,
         dropped=counted.dropped,
+        expired=counted.expired,
         unchanged=counted.unchanged,
         rejects=counted.rejects.reasons(),
         look_alikes=trial.look_alikes(),

@@ -26,7 +26,6 @@ from migrate.trying import convert_twice
 _MOST_DIFFERENCES = 3
 _RUNS_PER_EXAMPLE = 16
 _SURE = 0.95
-_MARKED = tuple(known for known in FORMATS if leaves_marks(known))
 _UNLIKE = 0.5
 
 
@@ -39,6 +38,8 @@ class Trial:
     decoded: int = 0
     converted: int = 0
     dropped: int = 0
+    expired: int = 0
+    """Older than the new store's retention; no part of `records`."""
     unchanged: int = 0
     both_paths: int = 0
     partitions: int = 0
@@ -52,10 +53,18 @@ class Trial:
     _store_partition: str = ""
     _runs: int = 0
     _program: ByteProgram | None = field(init=False)
+    _marked: tuple[Format, ...] = field(init=False)
+    """Formats that the records may turn out to be of."""
     _candidates: list[BeforeAfter] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._program = self.conversion.program
+        source = self.conversion.source
+        self._marked = tuple(
+            known
+            for known in FORMATS
+            if leaves_marks(known) and (source.column_families is None or known.is_segmented == source.is_segmented)
+        )
 
     def begin(self, store_partition: str) -> None:
         """The next records are of another column family or RocksDB directory."""
@@ -125,7 +134,8 @@ class Trial:
         if self._runs % _RUNS_PER_EXAMPLE == 0:
             old_key, old_value, new_key, new_value = pairs[len(pairs) // 2]
             old, new = (old_key, old_value), (new_key, new_value)
-            self._candidates.append(before_after(self._store_partition, old, new, self.conversion.target))
+            source, target = self.conversion.source, self.conversion.target
+            self._candidates.append(before_after(self._store_partition, old, new, source=source, target=target))
         self._runs += 1
 
     @property
@@ -136,7 +146,7 @@ class Trial:
         return tuple(found[place] for place in places)
 
     def _look(self, key: bytes, value: bytes) -> None:
-        for known in _MARKED:
+        for known in self._marked:
             is_named = known.id == self.conversion.source.id
             self._looks[known.id] += looks_like(known, key, value, now_ms=self._now_ms, is_named=is_named)
 
@@ -145,34 +155,50 @@ class Trial:
         if not self.records:
             return ()
         source = self.conversion.source
-        found = [self._alike(known) for known in FORMATS if known.id != source.id and leaves_marks(known)]
+        found = [self._alike(known) for known in self._marked if known.id != source.id]
         named = self._share(source)
         if leaves_marks(source) and named < _UNLIKE:
             found.append(self._unlike(source, named))
         return tuple(each for each in found if each is not None)
 
     def _share(self, known: Format) -> float:
-        return self._looks[known.id] / self.records if leaves_marks(known) else self.decoded / self.records
+        if leaves_marks(known):
+            return self._looks[known.id] / self.records
+        return self.decoded / self.records if known.id == self.conversion.source.id else 1.0
 
     def _alike(self, known: Format) -> LookAlike | None:
         share, named = self._share(known), self._share(self.conversion.source)
         marks_of_source = self.conversion.source.carries
         if share < _SURE or (known.carries <= marks_of_source and share <= named):
             return None
+        what = f"each ends with a {known.kind} of times that make sense" if known.is_segmented else _BEGINS
         return LookAlike(
             format=known.id,
             share=share,
             named_share=named,
-            sentence=f"{share:.1%} of the sampled records look like {known.id} too: each begins with a timestamp that "
-            f"makes sense; is {self.conversion.source.id} what the old store has?",
+            sentence=f"{share:.1%} of the sampled records look like {known.id} too: {what}; is "
+            f"{self.conversion.source.id} what the old store has?",
         )
 
     def _unlike(self, source: Format, share: float) -> LookAlike:
-        plain = next(known for known in FORMATS if known.system == source.system and not known.carries)
+        marks = "times that make sense" if source.is_segmented else "a timestamp that makes sense"
+        other = self._other(source)
+        unless = "" if other.carries else ", without one"
         return LookAlike(
-            format=plain.id,
-            share=1.0,
+            format=other.id,
+            share=self._share(other),
             named_share=share,
-            sentence=f"only {share:.1%} of the sampled records carry a timestamp that makes sense: are they "
-            f"{plain.id}, without one?",
+            sentence=f"only {share:.1%} of the sampled records carry {marks}: are they {other.id}{unless}?",
         )
+
+    def _other(self, source: Format) -> Format:
+        """What the records may be instead: what most of them look like, or the format that leaves no marks."""
+        mine = [known for known in FORMATS if known.system == source.system and known.id != source.id]
+        alike = [known for known in mine if known in self._marked and known.column_families == source.column_families]
+        best = max(alike, key=self._share, default=None)
+        if best is not None and (source.is_segmented or self._share(best) > _UNLIKE):
+            return best
+        return next(known for known in mine if not known.carries)
+
+
+_BEGINS = "each begins with a timestamp that makes sense"

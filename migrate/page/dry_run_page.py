@@ -18,6 +18,7 @@ from migrate.page.rendering import render
 from migrate.words import duration, moment, plural, size
 
 _ORDER: tuple[Outcome, ...] = ("failed", "warning", "waiting", "not run", "ok")
+_OLDER = "older than the new retention"
 _FIRST_WORD = re.compile(r"(go|no go|nothing to do)\b\s*[,:.]?\s*", re.IGNORECASE)
 
 
@@ -58,6 +59,7 @@ def _rows(report: DryRunReport) -> dict[str, tables.Rows]:
             "databases": tables.databases(report.found),
             "families": tables.families(report.found),
             "positions": tables.positions(report.found),
+            "segments": tables.segments(report.segments),
         }
     return rows | {"chunks": tables.chunks(report.cost)} if report.cost else rows
 
@@ -127,11 +129,14 @@ def _outcome_parts(tried: Tried) -> list[Part]:
         ("are what the spec says", tried.decoded, tried.sampled, "accent"),
         ("converted", tried.converted, tried.records, "accent"),
         ("not changed by it", tried.unchanged, tried.records, "accent-2"),
-        ("dropped by the function", tried.dropped, tried.records, "warn"),
+        ("dropped", tried.dropped, tried.records, "warn"),
+        (_OLDER, tried.expired, tried.records + tried.expired, "warn"),
         ("rejected", tried.rejected, tried.records, "bad"),
     )
     return [
-        Part(label, f"{records:,} of {whole:,}", records / max(whole, 1), tone) for label, records, whole, tone in parts
+        Part(label, f"{records:,} of {whole:,}", records / max(whole, 1), tone)
+        for label, records, whole, tone in parts
+        if records or label != _OLDER
     ]
 
 

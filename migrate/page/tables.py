@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from migrate.dry_run.report import Cost, FamilyFound, Found
+from collections.abc import Iterable
+
+from migrate.dry_run.report import Cost, FamilyFound, Found, Segmentation
 from migrate.page.key_map import band_name
 from migrate.words import moment, number, size
 
 Rows = list[tuple[str, ...]]
 
-_ROLES = {"records": "records: converted", "metadata": "metadata: carried as it is", "other": "other: left alone"}
+_ROLES = {
+    "records": "records: converted",
+    "older": "records of an unfinished upgrade: converted",
+    "metadata": "the system's own: never converted",
+    "other": "other: left alone",
+}
 
 
 def databases(found: Found) -> Rows:
@@ -59,6 +66,20 @@ def positions(found: Found) -> Rows:
         )
         for database in found.databases
         for position in database.positions
+    ]
+
+
+def segments(found: Iterable[Segmentation]) -> Rows:
+    """One row for each segment of a new store."""
+    return [
+        (
+            each.store_partition,
+            segment.name,
+            "unknown" if segment.start_ms is None else moment(segment.start_ms),
+            ", ".join(segment.made_of),
+        )
+        for each in found
+        for segment in each.new
     ]
 
 

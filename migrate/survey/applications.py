@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Literal
 
+from formats import get_format
+from formats.kafka_streams.families import SESSION_HEADERS_FAMILY
+from formats.kafka_streams.unsupported import (
+    EMIT_ON_CLOSE_SESSIONS,
+    EMIT_ON_CLOSE_WINDOWS,
+    perhaps_unsupported,
+    unsupported_kind,
+)
 from migrate.survey.fitting import formats_that_fit
-from migrate.survey.report import DatabaseReport, PlaceReport, StoreReport
+from migrate.survey.looks import hint, summed
+from migrate.survey.report import DatabaseReport, FamilyReport, PlaceReport, StoreReport, UnsupportedStore
 from migrate.survey.task_trees import Application, Part, application_sentence, part_sentence
-from migrate.systems.task_tree import TREES, TaskTree
+from migrate.systems.task_tree import KAFKA_STREAMS, TREES, TaskTree
 
 
 def application_places(root: Path, applications: list[Application], parts: Iterable[Part]) -> Iterator[PlaceReport]:
@@ -51,22 +61,76 @@ def _store(looked_at: list[tuple[Part, DatabaseReport]]) -> StoreReport:
     reports = [report for _, report in looked_at]
     families = {family.name: None for report in reports for family in report.families}
     system = first.application.tree.system
-    fitting = [
-        set(formats_that_fit([f.name for f in r.families], system=system, is_segmented=first.is_segment))
-        for r in reports
-        if r.families
-    ]
-    common = set.intersection(*fitting) if fitting else set()
+    formats = _formats(reports, system, is_segmented=first.is_segment)
     data = [family for report in reports for family in report.families if not family.entries]
+    starts = [report.segment_start_ms for report in reports if report.segment_start_ms is not None]
+    likeness = summed(each for family in data for each in family.likeness if each.format in formats)
+    unsupported = None
+    if system == KAFKA_STREAMS.system:
+        unsupported = _unsupported(first.store, families, data, is_segmented=first.is_segment)
     return StoreReport(
         name=first.store,
         system=system,
         application=first.application.path,
-        kind="windowed or session" if first.is_segment else "key-value",
+        kind=_kind(formats, is_segmented=first.is_segment),
         store_partitions=tuple(dict.fromkeys(part.store_partition for part, _ in looked_at)),
         segments=len(looked_at) if first.is_segment else 0,
+        first_segment_ms=min(starts, default=None),
+        last_segment_ms=max(starts, default=None),
+        size=sum(report.size for report in reports),
         records=sum(family.records for family in data),
         exact=all(family.exact for family in data) and all(report.error is None for report in reports),
+        unfinished=sum(family.records for family in data if family.name in _older_families(formats)),
         column_families=tuple(families),
-        formats=tuple(sorted(common)),
+        formats=formats,
+        likeness=likeness,
+        hint="" if unsupported is not None and unsupported.is_certain else hint(likeness),
+        unsupported=unsupported,
     )
+
+
+def _formats(reports: list[DatabaseReport], system: str, *, is_segmented: bool) -> tuple[str, ...]:
+    """Those that fit every RocksDB directory; segments of an unfinished upgrade differ in what they have."""
+    fitting = [
+        set(formats_that_fit([f.name for f in r.families], system=system, is_segmented=is_segmented))
+        for r in reports
+        if r.families
+    ]
+    return tuple(sorted(set.intersection(*fitting))) if fitting else ()
+
+
+def _kind(
+    formats: Iterable[str], *, is_segmented: bool
+) -> Literal["key-value", "window", "session", "windowed or session"]:
+    if not is_segmented:
+        return "key-value"
+    kinds = {get_format(format_id).kind for format_id in formats}
+    if kinds == {"window"}:
+        return "window"
+    return "session" if kinds == {"session"} else "windowed or session"
+
+
+def _older_families(formats: tuple[str, ...]) -> set[str]:
+    """Where there is one format alone: of several, one's older family is another's own."""
+    known = get_format(formats[0]) if len(formats) == 1 else None
+    return set() if known is None else {family.name for family in known.older_families}
+
+
+def _unsupported(
+    store: str, families: Iterable[str], data: list[FamilyReport], *, is_segmented: bool
+) -> UnsupportedStore | None:
+    kind = unsupported_kind(store, families)
+    is_certain = kind is not None
+    if kind is None:
+        kind = perhaps_unsupported(store)
+    if kind is None and is_segmented and _all_closed_first(data):
+        # Windows and sessions that emit on close are told apart by nothing but what their application does.
+        kind = EMIT_ON_CLOSE_SESSIONS if SESSION_HEADERS_FAMILY in families else EMIT_ON_CLOSE_WINDOWS
+    if kind is None:
+        return None
+    return UnsupportedStore(name=kind.name, is_certain=is_certain, reason=kind.reason, instead=kind.instead)
+
+
+def _all_closed_first(data: list[FamilyReport]) -> bool:
+    shares = [family.closed_first for family in data if family.likeness and family.likeness[0].sampled]
+    return bool(shares) and min(shares) == 1.0

@@ -16,9 +16,9 @@ from migrate.stores.layout import database_files
 from migrate.stores.options_file import FamilyOptions, read_options, rocksdb_version
 from migrate.stores.rocksdb import Database, open_read_only
 from migrate.survey.fitting import formats_that_fit, system_of_metadata
+from migrate.survey.looks import Looks, look
 from migrate.survey.report import DatabaseReport, FamilyReport, RecordShown
 from migrate.system_errors import explain_system_error
-from migrate.systems import System
 
 SAMPLES = 3
 _MAX_ENTRIES = 100
@@ -38,6 +38,13 @@ class Place:
     """As it is reported."""
     role: str = ""
     held_by: int | None = None
+    store_partition: str = ""
+    segment_start_ms: int | None = None
+
+    @property
+    def is_segmented(self) -> bool | None:
+        """Whether it is one of several segments; None: its place does not tell."""
+        return self.segment_start_ms is not None if self.store_partition else None
 
 
 def database_report(place: Place, *, digest: bool, strict: bool = False) -> DatabaseReport:
@@ -60,6 +67,8 @@ def damaged_database(place: Place, error: MigrationError) -> DatabaseReport:
     return DatabaseReport(
         path=place.path,
         role=place.role,
+        store_partition=place.store_partition,
+        segment_start_ms=place.segment_start_ms,
         families=(),
         formats=(),
         sst_files=0,
@@ -89,9 +98,9 @@ def _read(place: Place, *, digest: bool, strict: bool) -> DatabaseReport:
     files = database_files(directory)
     options = read_options(directory)
     with open_read_only(directory, all_files=place.held_by is not None) as database:
-        fitting = formats_that_fit(database.families)
+        fitting = formats_that_fit(database.families, is_segmented=place.is_segmented)
         families = tuple(
-            _family_report(database, name, options.get(name), digest=digest, system=system_of_metadata(name, fitting))
+            _family_report(database, name, options.get(name), digest=digest, fitting=fitting)
             for name in database.families
         )
         damaged = next((family for family in families if family.error is not None), None)
@@ -100,6 +109,8 @@ def _read(place: Place, *, digest: bool, strict: bool) -> DatabaseReport:
         return DatabaseReport(
             path=place.path,
             role=place.role,
+            store_partition=place.store_partition,
+            segment_start_ms=place.segment_start_ms,
             families=families,
             formats=fitting,
             sst_files=len(database.live_files()),
@@ -114,15 +125,18 @@ def _read(place: Place, *, digest: bool, strict: bool) -> DatabaseReport:
 
 
 def _family_report(
-    database: Database, family: str, options: FamilyOptions | None, *, digest: bool, system: System | None
+    database: Database, family: str, options: FamilyOptions | None, *, digest: bool, fitting: tuple[str, ...]
 ) -> FamilyReport:
-    read = RecordDigest()
+    read, looks = RecordDigest(), Looks()
+    system = system_of_metadata(family, fitting)
     samples: tuple[RecordShown, ...] = ()
     entries: tuple[str, ...] = ()
     error = None
     try:
         samples = tuple(_show(*record) for record in _first(database, family, SAMPLES))
-        if system is not None:
+        if system is None:
+            looks = look(database, family, fitting)
+        else:
             entries = tuple(system.metadata_in_words(*record) for record in _first(database, family, _MAX_ENTRIES))
         for batch in database.batches(family) if digest else ():
             read.update(batch)
@@ -141,6 +155,8 @@ def _family_report(
         format_version=None if options is None else options.format_version,
         samples=samples,
         entries=entries,
+        likeness=looks.likeness,
+        closed_first=looks.closed_first,
         error=error,
     )
 

@@ -15,7 +15,7 @@ _SAMPLE = 100
 def formats_that_fit(
     families: Iterable[str], *, system: str | None = None, is_segmented: bool | None = None
 ) -> tuple[str, ...]:
-    """Ids of the formats that keep their records in exactly these families.
+    """Ids of the formats that keep their records in exactly these families, an unfinished upgrade's among them.
 
     `system`: those of one system only; `is_segmented`: those that lie so, where the directory's place tells.
     """
@@ -30,7 +30,9 @@ def formats_that_fit(
 def _fits(known: Format, families: set[str]) -> bool:
     if known.column_families is None:
         return True
-    return {*known.column_families, DEFAULT_FAMILY} == {*families - {*known.metadata_families}, DEFAULT_FAMILY}
+    older = {family.name for family in known.older_families}
+    own = families - {*known.metadata_families}
+    return own >= {*known.column_families} and own <= {*known.column_families, *older, DEFAULT_FAMILY}
 
 
 def could_be(format_ids: Iterable[str], directories: Iterable[Path]) -> list[str]:
@@ -50,6 +52,8 @@ def _first_records(directory: Path) -> list[tuple[str, bytes, bytes]]:
 
 
 def _decodes(known: Format, family: str, key: bytes, value: bytes) -> bool:
+    if family in {older.name for older in known.older_families}:
+        return True  # whatever it holds: an upgrade would put something before it
     if known.column_families is not None and family not in known.column_families:
         return False
     try:

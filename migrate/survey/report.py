@@ -16,6 +16,17 @@ class RecordShown(Value):
     value: Shown
 
 
+class Likeness(Value):
+    """How many of some records look like a format that fits: a hint, never a reason to choose it."""
+
+    format: str
+    sampled: int
+    decoded: int
+    """These are what the format says."""
+    alike: int
+    """These make sense besides: their times are neither long ago nor far ahead."""
+
+
 class FamilyReport(Value):
     """One column family."""
 
@@ -34,6 +45,10 @@ class FamilyReport(Value):
     """The first records in key order, at most three."""
     entries: tuple[str, ...] = ()
     """Of the owning system's own family: what it holds, in words."""
+    likeness: tuple[Likeness, ...] = ()
+    """Of some of its records, for each format that may be theirs."""
+    closed_first: float = 0.0
+    """Share of these records whose keys look like those of a store that emits when windows or sessions close."""
     error: str | None = None
     """Why its records cannot be read, or not to their end."""
 
@@ -45,6 +60,10 @@ class DatabaseReport(Value):
     """Relative to the inspected path."""
     role: str = ""
     """What it is where it lies, in words; empty: its place does not tell."""
+    store_partition: str = ""
+    """Of a system's store: "0_0/orders"."""
+    segment_start_ms: int | None = None
+    """Of a segment, by its name: milliseconds since the epoch."""
     families: tuple[FamilyReport, ...]
     formats: tuple[str, ...]
     """Ids of the known formats whose column families these are; bytes are never guessed at."""
@@ -64,24 +83,50 @@ class DatabaseReport(Value):
     """What to do about that."""
 
 
+class UnsupportedStore(Value):
+    """Why a store cannot be converted."""
+
+    name: str
+    """What it is, in words."""
+    is_certain: bool
+    """Its name or a column family says so; else it only looks so."""
+    reason: str
+    instead: str
+    """What can be done."""
+
+
 class StoreReport(Value):
     """A store of a system, over all the tasks that were looked at."""
 
     name: str
     system: str
     application: Path
-    kind: Literal["key-value", "windowed or session"]
-    """From directory names: they do not tell windows from sessions."""
+    kind: Literal["key-value", "window", "session", "windowed or session"]
+    """From the names of directories and column families, which do not always tell windows from sessions."""
     store_partitions: tuple[str, ...]
     """Task and store: "0_0/orders"."""
     segments: int
     """RocksDB directories of a windowed or session store."""
+    first_segment_ms: int | None = None
+    """When the oldest segment begins: milliseconds since the epoch."""
+    last_segment_ms: int | None = None
+    """The same of the newest."""
+    size: int = 0
+    """Bytes on disk."""
     records: int
     exact: bool
     """Counted; else RocksDB's estimate, of what could be read."""
+    unfinished: int = 0
+    """Of them, in column families that an upgrade which is not finished has left behind."""
     column_families: tuple[str, ...]
     formats: tuple[str, ...]
     """Those of its system that fit all its RocksDB directories, by column families."""
+    likeness: tuple[Likeness, ...] = ()
+    """Of some of its records, for each of these formats."""
+    hint: str = ""
+    """What that comes to, in words: to be checked by somebody who knows the application."""
+    unsupported: UnsupportedStore | None = None
+    """None: nothing tells that it cannot be converted."""
 
 
 class PlaceReport(Value):

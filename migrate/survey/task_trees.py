@@ -44,9 +44,15 @@ class Part:
     @property
     def role(self) -> str:
         """What it is, in words."""
-        if not self.is_segment:
+        start_ms = self.segment_start_ms
+        if start_ms is None:
             return f"store {self.store}, task {self.task}"
-        return f"store {self.store}, task {self.task}, segment {_segment_start(self.directory.name, self.store)}"
+        return f"store {self.store}, task {self.task}, segment {_in_utc(start_ms)}"
+
+    @property
+    def segment_start_ms(self) -> int | None:
+        """Of a segment, by its name."""
+        return self.application.tree.segment_start(self.store, self.directory.name) if self.is_segment else None
 
 
 def application_at(folder: Folder) -> Application | None:
@@ -114,15 +120,12 @@ def parts_of(application: Application) -> Iterator[Part]:
                 yield from (Part(application, name, store, path, is_segment=True) for store, path in found)
 
 
-def _segment_start(name: str, store: str) -> str:
-    """In UTC; as it is written where that is no time that there is."""
-    written = name.removeprefix(store)[1:]
+def _in_utc(milliseconds: int) -> str:
+    """As a number where that is no time that there is."""
     try:
-        if name.removeprefix(store)[0] == "-":
-            return f"{datetime.strptime(written, '%Y%m%d%H%M').replace(tzinfo=UTC):%Y-%m-%d %H:%M:%S} UTC"
-        return f"{datetime.fromtimestamp(int(written) / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (ValueError, OverflowError, OSError):
-        return written
+        return str(milliseconds)
 
 
 def lock_file(application: Application) -> Path | None:

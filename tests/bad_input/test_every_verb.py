@@ -159,13 +159,33 @@ def test_a_target_that_is_there_already(app: Migration, verb: str) -> None:
 
 
 @every_verb
-def test_the_version_of_an_owner_that_could_not_open_it(app: Migration, verb: str) -> None:
-    for task in TASKS:
-        shutil.rmtree(app.source / task / "rocksdb/orders")
-        make_families(app.source / task / "rocksdb/orders", {"default": {}, "offsets": {b"status": bytes(8)}})
-    app.set("target", version="4.2")
-    has = "has the column family 'offsets', which Kafka Streams before 4.3 cannot open, and [target] version is 4.2"
+def test_the_version_of_an_owner_that_has_no_such_format(app: Migration, verb: str) -> None:
+    app.set("target", format="kafka-streams.headers-key-value", version="4.2")
+    has = "Kafka Streams has kafka-streams.headers-key-value since 4.3, and [target] version is 4.2"
     says(app, verb, ExitCode.REFUSED, has, 'let 4.3 or newer open the new store: [target] version = "4.3"')
+
+
+@every_verb
+def test_a_foreign_name_among_segments(app: Migration, verb: str) -> None:
+    make_store(app.source / "0_0/visits/visits.1763812800000", {})
+    (app.source / "0_0/visits/visits.bak").mkdir()
+    app.set("source", store="visits", format="kafka-streams.window")
+    app.set("target", format="kafka-streams.timestamped-window")
+    foreign = f"{app.source}/0_0/visits/visits.bak is no segment of the store 'visits'"
+    says(app, verb, ExitCode.REFUSED, foreign, "move it away: beside a foreign name the application finds none")
+
+
+@every_verb
+def test_a_conversion_that_there_is_not(app: Migration, verb: str) -> None:
+    app.set("target", format="kafka-streams.window")
+    says(
+        app,
+        verb,
+        ExitCode.REFUSED,
+        "kafka-streams.key-value holds one value for each key, kafka-streams.window holds one value for each key and "
+        "window: nothing says how one would become the other",
+        "name what it can become in [target] format: kafka-streams.timestamped-key-value",
+    )
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "run"])

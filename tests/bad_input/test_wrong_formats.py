@@ -11,6 +11,7 @@ from tests.bad_input.support import TASKS, Migration, expected_orders
 from tests.support import KEY_VALUE, RAW, TIMESTAMPED, UNKNOWN_TIMESTAMP, make_families, numbered
 
 FAMILY = "keyValueWithTimestamp"
+NOON = (1_763_812_800_000).to_bytes(8, "big")
 
 
 def test_a_plain_store_named_as_timestamped_is_refused_with_its_families(app: Migration) -> None:
@@ -30,23 +31,33 @@ def test_a_timestamped_store_named_as_plain_is_refused_with_its_families(app: Mi
     assert not app.home.exists()
 
 
-@pytest.mark.parametrize("named", [KEY_VALUE, TIMESTAMPED])
-def test_a_half_upgraded_store_is_refused_under_either_name(app: Migration, named: str) -> None:
-    """Kafka Streams upgrades a store key by key, as the application reads them."""
+def half_upgraded(app: Migration) -> dict[bytes, bytes]:
+    """One store partition as Kafka Streams upgrades it, key by key, as the application reads them; what it reads."""
     database = app.source / "0_1/rocksdb/orders"
     shutil.rmtree(database)
-    upgraded = {key: UNKNOWN_TIMESTAMP + value for key, value in numbered(40, prefix=b"new-").items()}
-    make_families(database, {"default": numbered(60, prefix=b"old-"), FAMILY: upgraded})
-    app.set("source", format=named)
-    app.set("target", format=RAW if named == TIMESTAMPED else TIMESTAMPED)
-    app.set("conversion", allow=["loss:timestamp"])
-    if named == TIMESTAMPED:  # so that the half-upgraded store partition is the first that is not as named
-        for task in ("0_0", "0_2"):
-            shutil.rmtree(app.source / task)
+    old, new = numbered(60, prefix=b"old-"), numbered(40, prefix=b"new-", seed=1)
+    upgraded = {key: NOON + value for key, value in new.items()}
+    make_families(database, {"default": {**old, min(new): b"written since"}, FAMILY: upgraded})
+    return {**{key: UNKNOWN_TIMESTAMP + value for key, value in old.items()}, **upgraded}
 
-    said = "its upgrade is not finished" if named == TIMESTAMPED else f"it has: default, {FAMILY}"
-    app.refused("0_1/rocksdb/orders", "default", FAMILY, said)
+
+def test_a_half_upgraded_store_named_as_what_it_was_is_refused(app: Migration) -> None:
+    half_upgraded(app)
+
+    app.refused("0_1/rocksdb/orders", f"is not {KEY_VALUE}", f"it has: default, {FAMILY}", "stateferry inspect")
     assert not app.home.exists()
+
+
+def test_a_half_upgraded_store_is_read_as_its_owner_reads_it(app: Migration) -> None:
+    expected = half_upgraded(app)
+    for task in ("0_0", "0_2"):
+        shutil.rmtree(app.source / task)
+    app.set("source", format=TIMESTAMPED)
+    app.set("target", format=TIMESTAMPED)
+
+    report = app.completes({"0_1/rocksdb/orders": dict(sorted(expected.items()))})
+
+    assert (report["totals"]["records_in"], report["totals"]["shadowed"]) == (100, 1)
 
 
 @pytest.mark.parametrize("named", [KEY_VALUE, TIMESTAMPED])

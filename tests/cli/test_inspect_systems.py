@@ -49,7 +49,7 @@ def test_a_store_of_streamiz_may_be_any_of_its_formats_of_that_kind(tmp_path: Pa
         make_store(app / task / "rocksdb/totals", numbered(4))
         make_store(app / task / "hourly/hourly.3600000", numbered(5))
     hourly, totals = inspect(tmp_path, digest=True).stores
-    assert (hourly.kind, hourly.segments, hourly.records) == ("windowed or session", 2, 10)
+    assert (hourly.kind, hourly.segments, hourly.records) == ("window", 2, 10)
     assert hourly.formats == ("streamiz.timestamped-window", "streamiz.window")
     assert (totals.kind, totals.store_partitions, totals.records) == ("key-value", ("0-0/totals", "0-1/totals"), 8)
     assert totals.formats == ("streamiz.key-value", "streamiz.timestamped-key-value")

@@ -20,16 +20,18 @@ from migrate.spec import Spec
 from migrate.stores.lock import one_run_at_a_time
 from tests.bad_input.test_locks import OPEN_STORE, another_process
 from tests.dry_run.scenes import SCENES, Arrange, raw, stopped_at
+from tests.dry_run.segmented import SEGMENT_SCENES
 from tests.dry_run.support import checks, failed, nothing_changes
 from tests.support import small_disk
 from tests.switching.support import in_place_spec, make_application
 
+ALL_SCENES = [*SCENES, *SEGMENT_SCENES]
 SAYS_ITS_OWN = {"conversion.rejects", "conversion.keys"}
 """What a run meets record by record, and says of the first one."""
 
 
 @pytest.mark.parametrize("full", [False, True], ids=["sample", "full"])
-@pytest.mark.parametrize("arrange", SCENES, ids=[scene.__name__ for scene in SCENES])
+@pytest.mark.parametrize("arrange", ALL_SCENES, ids=[scene.__name__ for scene in ALL_SCENES])
 def test_a_dry_run_ends_as_a_run_does(arrange: Arrange, tmp_path: Path, full: bool) -> None:
     scene = arrange(tmp_path)
     with scene.around:
@@ -80,6 +82,10 @@ def check_predictions(report: DryRunReport, done: RunReport, spec: Spec) -> None
         assert len(planned) == done.totals.chunks - done.chunks_done_before
     assert done.totals.records_in == report.found.records
     assert (done.totals.rejected, done.totals.dropped) == (report.tried.rejected, report.tried.dropped)
+    assert done.totals.expired == report.tried.expired == report.found.expired
+    assert done.totals.shadowed == report.found.shadowed
+    if report.cost.chunks_done == 0:
+        assert done.totals.records_out == report.tried.converted
     if report.cost.chunks_done == 0 and done.totals.records_out:
         written = sum(path.stat().st_size for path in (spec.home / "chunks").rglob("*.sst"))
         written = written or sum(path.stat().st_size for store in done.new_stores for path in store.rglob("*.sst"))

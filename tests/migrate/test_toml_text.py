@@ -27,6 +27,7 @@ FOUND = Findings(
     target_path="new",
     must_be_allowed=("changelog",),
     gains_timestamp=True,
+    is_moved=False,
     is_same_format=False,
     warnings=(),
 )
