@@ -19,6 +19,7 @@ from migrate.new_layout import new_partition, new_segments, segments_of
 from migrate.plan_model import Chunk, DatabasePlan, Input, Lane, Plan
 from migrate.remarks import spec_warnings
 from migrate.sampling import SampleSize, read_sample
+from migrate.segment_keys import check_segments
 from migrate.segments import NewSegment, share
 from migrate.snapshots import snapshot_directories
 from migrate.source import Source, lanes
@@ -169,6 +170,7 @@ def make_plan(
         directories = snapshot_directories(spec.home, partitions[database.store_partition])
         with open_inputs(inputs_of(database, directories), conversion.source) as opened:
             chunks += cut_database(database, opened.databases, spec.run.chunk_size)
+            check_segments(opened.databases, database, source)
             check_sample(opened.databases, database, conversion, spec.conversion.allow)
     program = conversion.program
     return Plan(

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import pairwise, product
 
 from formats import Format
 from migrate.errors import RefusedError
-from migrate.plan_model import TimeSlice
+from migrate.plan_model import DatabasePlan, TimeSlice
+from migrate.sampling import SampleSize, read_sample
 from migrate.segments import Segment
+from migrate.source import Source, find_segments
+from migrate.store_partition import WHOLE
+from migrate.stores.rocksdb import Database
 
+_SAMPLE = 100
+_SAMPLE_BYTES = 1 << 18
 _YEAR_MS = 366 * 86_400_000
 _ON_CLOSE = b"\0"
 _INDEX = b"\1"
@@ -52,10 +58,16 @@ def _is_within(time: bytes, span: TimeSlice) -> bool:
     return len(time) == 8 and span.start_ms <= int.from_bytes(time, "big", signed=True) < span.end_ms
 
 
-def check_sampled_keys(
-    keys: Mapping[str, Sequence[bytes]], source: Format, spans: Mapping[str, TimeSlice], where: str
-) -> None:
-    """Of each segment, by name. Raises RefusedError."""
-    for name, sampled in keys.items():
-        if name in spans:
-            check_keys(sampled, source, spans[name], f"{where}/{name}")
+def check_segments(opened: Sequence[Database], plan: DatabasePlan, source: Source) -> None:
+    """A sample of each segment among the RocksDB directories that are `opened`. Raises RefusedError."""
+    partition = next(each for each in source.partitions if each.id == plan.store_partition)
+    if not source.format.is_segmented or partition.databases == (WHOLE,):
+        return
+    spans = spans_of(find_segments(source.system, source.path, partition))
+    for each, lane in product(opened, plan.lanes):
+        if lane.source not in each.families:
+            continue
+        name = each.directory.name
+        batches = read_sample(each, lane.source, SampleSize(_SAMPLE, _SAMPLE_BYTES)).batches
+        keys = [key for batch in batches for key in batch.keys]
+        check_keys(keys, source.format, spans[name], f"{plan.store_partition}/{name}")

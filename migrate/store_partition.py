@@ -6,6 +6,9 @@ from pathlib import Path
 
 from migrate.keyrange import Stored
 
+WHOLE = "."
+"""In place of a RocksDB directory's name: the store partition is one."""
+
 
 class StorePartition(Stored):
     """One task's part of one store."""
@@ -16,7 +19,7 @@ class StorePartition(Stored):
     task: str
     path: Path
     """Relative to the source's path."""
-    databases: tuple[str, ...] = (".",)
+    databases: tuple[str, ...] = (WHOLE,)
     """Its RocksDB directories, relative to `path`."""
 
     def is_all_of(self, folder: Path) -> bool:

@@ -21,6 +21,7 @@ from migrate.inputs import Records, inputs_of
 from migrate.looking_again import LOOKS, explained
 from migrate.plan_model import Chunk, DatabasePlan, Lane
 from migrate.planning import check_sample, cut_database
+from migrate.segment_keys import check_segments
 from migrate.source import Source
 from migrate.stores.rocksdb import Database, open_read_only
 from migrate.system_errors import system_errors_explained
@@ -149,6 +150,7 @@ class _Look:
         if is_timed:
             middle = chunks[len(chunks) // 2].keys.start
             self._reading.measured = self._time(plan, opened, middle)
+        check_segments(opened, plan, request.source)
         check_sample(opened, plan, request.conversion, request.allowed)
 
     def _sample(self, plan: DatabasePlan, place: _Place, database: Database) -> None:
