@@ -29,8 +29,8 @@ SEGMENTS: tuple[Mutant, ...] = (
         name="misplaced-records-left-out",
         claim="I3",
         file="migrate/inputs.py",
-        old="        if own is not None and (times.min()",
-        new="        if own is None and (times.min()",
+        old="    if own is not None and (times.min()",
+        new="    if own is None and (times.min()",
         tests=("tests/migrate/test_inputs.py::test_a_record_in_a_segment_of_another_time_is_never_left_out[200]",),
     ),
     Mutant(
@@ -60,9 +60,9 @@ SEGMENTS: tuple[Mutant, ...] = (
     Mutant(
         name="segments-under-one-name",
         claim="I3",
-        file="migrate/new_layout.py",
-        old="        if one.start_ms == other.start_ms:",
-        new="        if one.start_ms == -other.start_ms:",
+        file="migrate/source.py",
+        old="        if start_ms in found:\n",
+        new="        if -start_ms in found:\n",
         tests=(f"{_STORES}::test_two_names_of_one_segment_are_refused[moved]",),
     ),
     Mutant(
