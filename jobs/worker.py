@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from migrate.tasks import Task, TaskResult
 
-NEEDED = ("rocksdict", "numpy", "pyarrow", "pydantic", "xxhash")
+NEEDED = ("rocksdict", "fastavro", "numpy", "pyarrow", "pydantic", "xxhash")
 
 
 @dataclass(frozen=True, slots=True)

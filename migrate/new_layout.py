@@ -15,6 +15,9 @@ from migrate.store_partition import StorePartition
 from migrate.stores.rocksdb import open_read_only
 from migrate.systems import System, get_system
 
+MOST_SEGMENTS = 1000
+"""Of a store partition: each is a RocksDB directory that its owner keeps open."""
+
 
 def new_segments(spec: Spec, partition: StorePartition, directories: dict[str, Path]) -> list[NewSegment]:
     """The RocksDB directories of a new store partition; one that has no segments is one of them.
@@ -77,7 +80,14 @@ def _retentions(spec: Spec) -> tuple[Retention | None, Retention | None]:
 def _retention(system: System, section: SourceSection | TargetSection) -> Retention | None:
     if section.retention_ms is None:
         return None
-    return Retention(section.retention_ms, system.segment_size(section.retention_ms, section.segment_ms))
+    retention = Retention(section.retention_ms, system.segment_size(section.retention_ms, section.segment_ms))
+    if section.retention_ms > MOST_SEGMENTS * retention.segment_ms:
+        raise RefusedError(
+            f"a retention of {section.retention_ms:,} ms in segments of {retention.segment_ms:,} ms is "
+            f"{section.retention_ms // retention.segment_ms:,} RocksDB directories for each task",
+            hint=f"check retention_ms and segment_ms: more than {MOST_SEGMENTS:,} segments are not made",
+        )
+    return retention
 
 
 def _reached(spec: Spec, segments: Sequence[Segment], directories: dict[str, Path], old: Retention) -> int | None:

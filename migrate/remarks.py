@@ -7,6 +7,7 @@ from migrate.new_layout import is_another_system
 from migrate.spec import Spec
 from migrate.systems.discovery import store_names
 from migrate.systems.task_tree import TREES
+from migrate.target_version import families_to_carry
 
 
 def spec_warnings(spec: Spec, ref: ConversionRef) -> list[str]:
@@ -23,6 +24,12 @@ def spec_warnings(spec: Spec, ref: ConversionRef) -> list[str]:
                 "the changelog topic of a versioned store needs min.compaction.lag.ms of its history retention: set it "
                 "before the application starts"
             )
+    carried = families_to_carry(target, spec.target.version, target.metadata_families)
+    if source.system == target.system and len(carried) < len(target.metadata_families):
+        found.append(
+            f"version {spec.target.version} opens a task only where none of its stores has the column family "
+            f"{target.metadata_families[0]!r}: migrate every store that the application has opened with a newer one"
+        )
     if source.is_segmented and spec.source.store_names and spec.source.retention_ms is None:
         found.append(
             "every segment keeps its records: the application must open the new store with the retention that the old "

@@ -225,3 +225,14 @@ def test_values_without_a_time_need_one_to_become_versions(app: Migration) -> No
 
     app.set("conversion", default_timestamp_ms=NOON - 5 * MINUTE)
     app.completes({})
+
+
+def test_more_segments_than_anyone_wants_are_refused(visits: Migration) -> None:
+    visits.set("source", retention_ms=2 * HOUR)
+    visits.set("target", retention_ms=24 * HOUR, segment_ms=1000)
+
+    visits.refused(
+        "a retention of 86,400,000 ms in segments of 1,000 ms is 86,400 RocksDB directories for each task",
+        "next: check retention_ms and segment_ms",
+    )
+    assert not visits.home.exists()
