@@ -99,7 +99,7 @@ def test_the_retention_of_the_old_store_must_be_the_one_that_it_was_made_with(vi
 
     outcome = visits.run()
 
-    assert outcome.code == 3
+    assert outcome.code == 6
     assert "the retention was another one when it was written" in outcome.message
     assert "[source] retention_ms must be the one that the segments were made with" in outcome.message
     assert not visits.target.exists()
@@ -148,15 +148,17 @@ def test_a_segment_of_an_older_name_is_read_and_renamed(visits: Migration) -> No
     assert not (visits.target / "0_1/visits/visits-202511221200").exists()
 
 
-def test_sessions_named_as_windows_are_told_of_by_a_dry_run(visits: Migration) -> None:
-    """Nothing but the bytes tells them apart, and bytes decide nothing."""
+def test_sessions_named_as_windows_are_refused(visits: Migration) -> None:
+    """What a window's key would have for its time is no time of the segment that it lies in."""
     make_segments(visits.source, "calls", {NOON: {"default": sessions(NOON)}})
     visits.set("source", store="calls")
 
-    text = " ".join(visits.run(verb="plan").out.split())
-
-    assert "are they kafka-streams.session?" in text
-    assert "go: nothing stands in the way" in text
+    visits.refused(
+        "sampled keys of 0_0/calls/calls.",
+        "are not of the time of their segment",
+        f"next: is {WINDOW} the format that the store has?",
+    )
+    assert visits.run(verb="plan").code == 6
 
 
 def test_a_store_that_emits_on_close_is_called_by_its_name(visits: Migration) -> None:
