@@ -20,7 +20,7 @@ from formats.layout import (
     Layout,
 )
 from formats.record import StateRecord, Window
-from formats.serde import BYTES, HeaderSerde, Serde
+from formats.serde import BYTES, Serde, tells_by_headers
 
 Kind = Literal["key-value", "window", "session", "versioned"]
 
@@ -114,7 +114,7 @@ class Format:
         if HEADERS not in self.carries:
             return None
         for serde in (self.key_serde, self.value_serde):
-            if isinstance(serde, HeaderSerde):
+            if tells_by_headers(serde):
                 headers = serde.with_headers(headers)
         return headers
 
@@ -128,7 +128,7 @@ class Format:
 
 
 def _decoded(serde: Serde, payload: bytes, headers: Headers | None) -> Any:  # noqa: ANN401 - the serde's own type
-    return serde.decode_with(payload, headers) if isinstance(serde, HeaderSerde) else serde.decode(payload)
+    return serde.decode_with(payload, headers) if tells_by_headers(serde) else serde.decode(payload)
 
 
 def _window(place: Carried) -> Window | None:

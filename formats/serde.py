@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from formats.errors import InvalidEntryError
 from formats.headers import Headers
@@ -37,6 +37,11 @@ class HeaderSerde(Serde, Protocol):
     def with_headers(self, headers: Headers | None) -> Headers | None:
         """Those that a record must have whose payload this serde wrote."""
         ...
+
+
+def tells_by_headers(serde: Serde) -> TypeGuard[HeaderSerde]:
+    """Asked for each record: a protocol that is checked at run time takes as long as the rest of a conversion."""
+    return hasattr(serde, "decode_with")
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,13 +94,19 @@ class _Look:
         self._sampler = Sampler(reading.trial, request.databases, request.sample, request.seed)
         self._found: dict[_Place, DatabaseFound] = {}
         self._counted: Counter[tuple[_Place, str]] = Counter()
-        self._not_whole: set[_Place] = set()
+        self._not_whole: set[tuple[_Place, str]] = set()
+        """Column families of which a sample was read."""
+        self._broken: set[_Place] = set()
+        """What could not be read to its end."""
         self._begun = 0
+        self._is_read = False
+        """The last one, to its end."""
 
     def take(self, plan: DatabasePlan, *, is_timed: bool) -> None:
         """Once more where its owner has changed its files before any record was read."""
         is_running = self._request.is_running
         known = self._begun
+        self._is_read = False
         for left in reversed(range(LOOKS if is_running else 1)):
             try:
                 with system_errors_explained(), ExitStack() as stack:
@@ -110,7 +116,8 @@ class _Look:
                     return
             except (MigrationError, FileNotFoundError) as error:
                 if not left or self._begun > known:
-                    self._not_whole |= set(_places(plan))
+                    if not self._is_read:
+                        self._broken |= set(_places(plan))
                     self._fail(explained(error))
                     return
 
@@ -147,6 +154,7 @@ class _Look:
             self._sample(plan, place, database)
         if self._reading.full is not None:
             self._read_all(self._reading.full, plan, opened)
+        self._is_read = True
         if is_timed:
             middle = chunks[len(chunks) // 2].keys.start
             self._reading.measured = self._time(plan, opened, middle)
@@ -166,7 +174,7 @@ class _Look:
         """A family's sample stands for all of its records."""
         self._counted[place, family] += sampled.read
         if not sampled.is_whole:
-            self._not_whole.add(place)
+            self._not_whole.add((place, family))
         if not sampled.read:
             return
         known = next(each for each in self._found[place].families if each.name == family)
@@ -188,14 +196,16 @@ class _Look:
             self._counted[places[number], family] += count
 
     def _with_counts(self, place: _Place, found: DatabaseFound) -> DatabaseFound:
-        is_all = place not in self._not_whole
         families = tuple(
-            family.read(self._counted[place, family.name], is_all=is_all)
+            family.read(self._counted[place, family.name], is_all=self._is_counted(place, family.name))
             if family.role in ("records", "older")
             else family
             for family in found.families
         )
         return found.model_copy(update={"families": families})
+
+    def _is_counted(self, place: _Place, family: str) -> bool:
+        return place not in self._broken and (place, family) not in self._not_whole
 
     def _records(self, plan: DatabasePlan, opened: list[Database]) -> Records:
         directories = dict(zip((each.database for each in plan.sources), self._directories(plan), strict=True))

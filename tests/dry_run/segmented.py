@@ -125,7 +125,7 @@ def the_retention_was_another_one(folder: Path) -> Scene:
     """What the spec says of the old store is wrong: its segments are of an hour."""
     scene = moved(folder, 4 * HOUR)
     source = scene.spec.source.model_copy(update={"retention_ms": HOUR})
-    return Scene(scene.spec.model_copy(update={"source": source}), code=3)
+    return Scene(scene.spec.model_copy(update={"source": source}), code=6)
 
 
 def segments_without_records(folder: Path) -> Scene:
