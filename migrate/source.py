@@ -69,12 +69,6 @@ def _check_segments(system: System, path: Path, partitions: list[StorePartition]
         for name, directory in partition.directories(path).items():
             if not directory.is_dir():
                 raise _no_segment(path, partition, name)
-    for store in {partition.store: None for partition in partitions}:
-        if not any(partition.databases for partition in partitions if partition.store == store):
-            raise RefusedError(
-                f"the store {store!r} in {path} has no segments: there is nothing to migrate",
-                hint="let the application begin with an empty store of the new format: it makes segments as it writes",
-            )
 
 
 def find_segments(system: System, path: Path, partition: StorePartition) -> list[Segment]:

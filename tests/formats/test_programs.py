@@ -102,10 +102,10 @@ def test_the_owners_own_upgrades_only_put_something_before_a_value() -> None:
     texts = {(known.id, older.name): _show(upgrade_program(older.value_layout, known)) for known, older in UPGRADES}
     assert texts == {
         (TIMESTAMPED, "default"): "insert ffffffffffffffff, copy the rest",
-        (HEADERS, "keyValueWithTimestamp"): "insert 00, copy 8, copy the rest",
+        (HEADERS, "keyValueWithTimestamp"): "insert 00, copy the rest",
         (HEADERS, "default"): "insert 00, insert ffffffffffffffff, copy the rest",
         ("kafka-streams.timestamped-window", "default"): "insert ffffffffffffffff, copy the rest",
-        ("kafka-streams.headers-window", "keyValueWithTimestamp"): "insert 00, copy 8, copy the rest",
+        ("kafka-streams.headers-window", "keyValueWithTimestamp"): "insert 00, copy the rest",
         ("kafka-streams.headers-window", "default"): "insert 00, insert ffffffffffffffff, copy the rest",
         ("kafka-streams.headers-session", "default"): "insert 00, copy the rest",
     }

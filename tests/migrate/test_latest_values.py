@@ -90,7 +90,7 @@ def test_a_value_of_unknown_time_cannot_be_a_version(tmp_path: Path) -> None:
 
 def test_plain_values_need_a_time_to_become_versions(tmp_path: Path) -> None:
     _make(tmp_path, {key: b"v" + key for key in KEYS})
-    with pytest.raises(RefusedError, match=r"give \[conversion\] default_timestamp_ms"):
+    with pytest.raises(RefusedError, match=r"\[conversion\] default_timestamp_ms"):
         run(windowed_spec(tmp_path, KEY_VALUE, VERSIONED, **ALLOW, **PUBLISHED))
     timed = {"conversion": {**ALLOW["conversion"], "default_timestamp_ms": TIME}}
     run(windowed_spec(tmp_path, KEY_VALUE, VERSIONED, name="timed", **timed, **PUBLISHED))
