@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from formats.kafka_streams.unsupported import perhaps_unsupported
 from migrate.functions import ConversionRef
 from migrate.new_layout import is_another_system
 from migrate.spec import Spec
@@ -13,7 +14,11 @@ from migrate.target_version import families_to_carry
 def spec_warnings(spec: Spec, ref: ConversionRef) -> list[str]:
     """Each a sentence; none of it keeps a run from starting."""
     source, target = spec.source_format, spec.target_format
-    found = []
+    found = [
+        f"{store!r} has a name like {kind.name}, which is not to be converted: {kind.reason}"
+        for store in spec.source.store_names
+        if source.system == "kafka-streams" and (kind := perhaps_unsupported(store)) is not None
+    ]
     if target.kind == "versioned":
         found.append(
             "Kafka Streams 3.9 to 4.3 finds former values only in segments of time that were written to since its "
