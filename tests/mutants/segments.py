@@ -34,6 +34,22 @@ SEGMENTS: tuple[Mutant, ...] = (
         tests=("tests/migrate/test_inputs.py::test_a_record_in_a_segment_of_another_time_is_never_left_out[200]",),
     ),
     Mutant(
+        name="stores-that-emit-on-close-converted",
+        claim="I10",
+        file="migrate/segment_keys.py",
+        old="    if all(emitting) and any(",
+        new="    if not emitting and any(",
+        tests=("tests/migrate/test_segment_keys.py::test_sessions_that_are_emitted_on_close_are_named",),
+    ),
+    Mutant(
+        name="converted-twice-by-a-serde",
+        claim="I10",
+        file="migrate/trying.py",
+        old="        if self.changed and self.fitting == self.seen:",
+        new="        if self.changed and self.fitting > self.seen:",
+        tests=("tests/migrate/test_looks_converted.py::test_numbers_that_may_have_been_swapped_before_are_refused",),
+    ),
+    Mutant(
         name="misplaced-newest-records-left-out",
         claim="I3",
         file="migrate/new_layout.py",
