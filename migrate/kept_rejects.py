@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from migrate.dead_letters import dead_letter_folder
-from migrate.dry_run.rejected import EXAMPLES, MOST_REASONS
+from migrate.dry_run.rejected import EXAMPLES, MOST_COUNTED, MOST_REASONS, OTHER
 from migrate.dry_run.report import RejectExample, RejectReason
 from migrate.receipt import Receipt
 from migrate.showing import shown
 
 MOST_LOOKED_AT = 2_000_000
 """Rejects whose reason is read; a migration with more of them has other worries."""
-_MOST_COUNTED = 1000
-_OTHER = "other reasons"
 _MOST_READ = 64 << 20
 """Bytes of a file's row group that are read for one example."""
 
@@ -40,7 +38,7 @@ def reject_reasons(home: Path, receipts: Iterable[Receipt]) -> tuple[RejectReaso
     counts: Counter[str] = Counter()
     places: dict[str, list[_Place]] = defaultdict(list)
     for place, told in _reasons(files):
-        reason = told if told in counts or len(counts) < _MOST_COUNTED else _OTHER
+        reason = told if told in counts or len(counts) < MOST_COUNTED else OTHER
         counts[reason] += 1
         if len(places[reason]) < EXAMPLES:
             places[reason].append(place)

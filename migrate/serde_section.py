@@ -17,6 +17,7 @@ from uuid import UUID
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, model_validator
 from pydantic_core import PydanticCustomError
 
+from formats.serdes.avro_frame import Frame
 from formats.serdes.registry import SERDE_NAMES
 
 LARGEST_ID = (1 << 31) - 1
@@ -27,7 +28,6 @@ _OPTIONS = {
     "avro": frozenset({"frame", "schemas", "schema", "registry", "subject", "ids", "id", "guid"}),
 }
 
-Frame = Literal["none", "confluent", "header"]
 NamedId = int | UUID
 """What a frame calls a schema: a number, or in headers a GUID."""
 

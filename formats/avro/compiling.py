@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from formats.avro.binary import encode_long
 from formats.avro.checking import compare
 from formats.avro.defaults import default_tree
-from formats.avro.marking import codec
+from formats.avro.marking import SIZES, codec
 from formats.avro.operations import (
     Arrange,
     Call,
@@ -27,7 +27,6 @@ from formats.avro.schema import AvroSchema, types_of
 from formats.avro.types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Types, Union
 from formats.errors import UnresolvableSchemasError
 
-SIZES = {"float": 4, "double": 8}
 SHARED = 24
 """A record of more operations than this is written down once, however often it occurs."""
 

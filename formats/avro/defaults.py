@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 from formats.avro.marking import KEY, VALUE, Tree, slot, tagged
+from formats.avro.parsing import Json
 from formats.avro.program import PACK
 from formats.avro.types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Types, Union
 from formats.errors import SchemaError
-
-Json = Any
 
 
 def default_tree(types: Types, field: Field) -> Tree:

@@ -10,8 +10,8 @@ from migrate.showing import shown
 
 MOST_REASONS = 10
 EXAMPLES = 3
-_MOST_COUNTED = 1000
-_OTHER = "other reasons"
+MOST_COUNTED = 1000
+OTHER = "other reasons"
 
 
 class RejectsByReason:
@@ -34,8 +34,8 @@ class RejectsByReason:
         """Count it, and keep it while it is one of the first for its reason."""
         self.count += 1
         self.first_of_partition = self.first_of_partition or f"{show_key(key)}: {reason}"
-        if reason not in self._counts and len(self._counts) >= _MOST_COUNTED:
-            reason = _OTHER
+        if reason not in self._counts and len(self._counts) >= MOST_COUNTED:
+            reason = OTHER
         self._counts[reason] += 1
         examples = self._examples.setdefault(reason, [])
         if len(examples) < EXAMPLES:

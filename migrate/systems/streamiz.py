@@ -20,6 +20,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from migrate.errors import RefusedError
+from migrate.owner_versions import in_order
 from migrate.positions import Line, Positions
 from migrate.store_partition import StorePartition
 from migrate.stores.layout import is_rocksdb
@@ -126,7 +127,7 @@ class Streamiz:
     def unsure_position(self, path: Path, partition: StorePartition) -> str | None:
         """Since 1.7, each start and stop without a write in between puts the position one further."""
         versions = [rocksdb_version(directory) for directory in partition.directories(path).values()]
-        if any(version is None or _as_numbers(version) >= (9,) for version in versions):
+        if any(version is None or in_order(version) >= (9,) for version in versions):
             return (
                 f"Streamiz 1.7 and newer may write a position into {Path(partition.task, CHECKPOINT)} that is past the "
                 "last record of the changelog, and would leave out what came after the snapshot"
@@ -157,7 +158,3 @@ def _lines(task: Path) -> list[Line] | None:
     """As Streamiz finds them; None: there is no such file."""
     file = next((task / name for name in (CHECKPOINT, RECOVERY) if (task / name).is_file()), None)
     return None if file is None else read_checkpoint(file, owner=STREAMIZ.title)
-
-
-def _as_numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
