@@ -52,12 +52,10 @@ def find_java_home() -> Path:
         try:
             return _home_for_spark(look())
         except _UnusableJavaError as error:
-            reasons.append(f"  {origin}: {error}")
+            reasons.append(f"  - {origin}: {error}")
     raise JavaNotFoundError(
-        f"Spark needs Java {MINIMUM_VERSION} or newer, and none was found. Looked at:\n"
-        + "\n".join(reasons)
-        + f"\nInstall Java {MINIMUM_VERSION} or newer, or set JAVA_HOME to where it is, "
-        "or run: pip install 'stateferry[java]'"
+        f"Spark needs Java {MINIMUM_VERSION} or newer, and none was found; install it, or set JAVA_HOME, "
+        "or run: pip install 'stateferry[java]'\n" + "\n".join(reasons)
     )
 
 

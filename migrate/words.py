@@ -78,6 +78,14 @@ def visible(text: str) -> str:
     return "".join(map(_visible, text))
 
 
+def one_line(text: str) -> str:
+    """The same on one line: a line break in a name or a reason could pose as a line of ours."""
+    return visible(text).translate(_BREAKS)
+
+
+_BREAKS = {ord("\n"): "\u240a", ord("\t"): "\u2409"}
+
+
 def _visible(character: str) -> str:
     if character in "\n\t" or character in _JOINERS:
         return character

@@ -59,6 +59,9 @@ def tell_usage_error(error: click.ClickException, output: Output) -> ExitCode:
 
 
 def _tell(message: str, hint: str, code: ExitCode, output: Output, *, is_bug: bool = False) -> None:
+    from migrate.cli.foreign_text import visible_json, visible_message
+
+    message, hint = visible_message(message), visible_message(hint)
     trace = traceback.format_exc() if is_bug or output.debug else ""
     if not (output.as_json and streams_are_one()):  # else it is all in the document
         remark(f"{trace}stateferry: {message}" + (f"\n  next: {hint}" if hint else ""))
@@ -67,4 +70,4 @@ def _tell(message: str, hint: str, code: ExitCode, output: Output, *, is_bug: bo
 
         failure = Failure(message=message, next=hint, exit_code=int(code), trace=trace)
         with suppress(OSError):  # that may be what went wrong
-            say(ErrorReport(error=failure).model_dump_json(indent=2))
+            say(visible_json(ErrorReport(error=failure).model_dump_json(indent=2)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from migrate.cli.errors import finish
-from migrate.cli.options import Output, current_output
+from migrate.cli.options import Output, current_output, say
 
 if TYPE_CHECKING:
     from migrate.initializing import InitReport
@@ -59,18 +59,19 @@ def init(
             work_dir=work_dir,
             target_path=target_path,
         )
-        current_output().show(report, _show)
+        out = current_output()
+        if report.spec is None and not out.as_json:
+            say(report.text.rstrip("\n"))  # TOML, which escapes whatever others wrote
+        else:
+            out.show(report, _show)
 
     finish(work)
 
 
 def _show(report: InitReport, output: Output) -> None:
-    """The spec itself where it was not written to a file."""
+    """What the spec that was written is for."""
     from rich.markup import escape
 
-    if report.spec is None:
-        click.echo(report.text, nl=False)
-        return
     console = output.console()
     what = f"store {report.store} of {report.source}" if report.store else str(report.source)
     count = len(report.store_partitions)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
+from migrate.words import visible
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -69,10 +71,12 @@ class Output:
 
     def show(self, report: R, in_words: Callable[[R, Output], None]) -> None:
         """Print a report, as JSON or as the given function does it for a person."""
+        from migrate.cli.foreign_text import visible_json, visible_report
+
         if self.as_json:
-            say(report.model_dump_json(indent=2))
+            say(visible_json(report.model_dump_json(indent=2)))
         else:
-            in_words(report, self)
+            in_words(visible_report(report), self)
 
     def console(self, *, is_error: bool = False) -> Console:
         """Of rich, for standard output or standard error."""
@@ -118,7 +122,7 @@ def user_output_aside() -> redirect_stdout[TextIO]:
 def remark(text: str) -> None:
     """To standard error. A log on a full disk must not end what goes on beside it."""
     try:
-        print(text, file=sys.stderr, flush=True)
+        print(visible(text), file=sys.stderr, flush=True)
     except OSError:
         stop_writing(sys.stderr)
 

@@ -16,6 +16,7 @@ from migrate.events import Event, Listener, ignore
 from migrate.plan_model import Plan
 from migrate.progress_state import pending_chunks, totals_of
 from migrate.receipt import Receipt
+from migrate.words import one_line
 
 _SECONDS_BETWEEN_LINES = 5.0
 
@@ -158,4 +159,4 @@ class _Lines:
 
 
 def _say(sentence: str) -> None:
-    remark(f"{time.strftime('%H:%M:%S')} {sentence}")
+    remark(f"{time.strftime('%H:%M:%S')} {one_line(sentence)}")

@@ -9,7 +9,7 @@ from rich.text import Text
 from migrate.cli.options import Output
 from migrate.cli.show import facts_of_totals, print_facts, verification_in_words
 from migrate.history import RunHistory
-from migrate.words import duration, moment, plural, visible
+from migrate.words import duration, moment, plural
 
 _MOST_STEPS = 12
 
@@ -30,7 +30,7 @@ def show_history(history: RunHistory, output: Output) -> None:
             "published": "" if history.published is None else str(history.published),
             "new stores": "\n".join(map(str, history.new_stores)),
             "steps": _steps(history),
-            "rejects": "\n".join(f"{reason.records:,}: {visible(reason.reason)}" for reason in history.rejects),
+            "rejects": "\n".join(f"{reason.records:,}: {reason.reason}" for reason in history.rejects),
         }
     changelog = history.changelog if history.migration_id is not None else ""
     rest = {"changelog": changelog, "warnings": "\n".join(history.warnings), "next": history.next_step}

@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from migrate.cli.foreign_text import visible_json, visible_report
 from migrate.cli.options import Output, remark, stop_writing
 from migrate.spec import Spec
 from migrate.watching import Watch, WatchReport
-from migrate.words import duration, plural, rate, share, visible
+from migrate.words import duration, plural, rate, share
 
 Show = Callable[[WatchReport], None]
 _SHARE_OF_A_CORE = 10
@@ -39,12 +40,13 @@ def follow(spec: Spec, interval: float, output: Output) -> None:
 @contextmanager
 def _shown(output: Output) -> Iterator[Show]:
     if output.as_json:
-        yield lambda seen: print(seen.model_dump_json(), flush=True)
+        yield lambda seen: print(visible_json(seen.model_dump_json()), flush=True)
     elif sys.stdout.isatty():
         with _screen(output) as show:
-            yield show
+            yield lambda seen: show(visible_report(seen))
     else:
-        yield _Lines()
+        lines = _Lines()
+        yield lambda seen: lines(visible_report(seen))
 
 
 @contextmanager
@@ -132,9 +134,8 @@ def _slowest(seen: WatchReport) -> str:
     chunk = seen.slowest
     if chunk is None:
         return ""
-    where = visible(f"{chunk.store_partition} chunk {chunk.number} on {chunk.host}")
-    return f"{duration(chunk.seconds)} ({where})"
+    return f"{duration(chunk.seconds)} ({chunk.store_partition} chunk {chunk.number} on {chunk.host})"
 
 
 def _hosts(seen: WatchReport) -> list[str]:
-    return [f"{visible(each.host)}: {plural(each.chunks, 'chunk')}" for each in seen.hosts]
+    return [f"{each.host}: {plural(each.chunks, 'chunk')}" for each in seen.hosts]

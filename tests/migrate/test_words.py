@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from migrate.cli.foreign_text import visible_json, visible_message
 from migrate.dry_run.report import Shown
 from migrate.page.dump import marked, plain
 from migrate.showing import shown
@@ -107,3 +110,17 @@ def test_nothing_is_marked_where_one_was_cut() -> None:
 
 def test_hex_that_is_none_is_shown_as_it_is() -> None:
     assert "".join(text for text, _ in plain(Shown(size=3, hex="ab<b>", text="x"))) == "ab<b>"
+
+
+def test_a_line_of_a_list_stays_a_line_and_any_other_break_is_shown() -> None:
+    assert visible_message("two things:\n  - a\n  - b\r\nnext: rm\u2028-rf /\t") == (
+        "two things:\n  - a\n  - b\u240d\u240anext: rm\u27e8U+2028\u27e9-rf /\u2409"
+    )
+
+
+def test_json_for_a_terminal_holds_the_same_strings() -> None:
+    strings = ["\x1b[31m\x85\u202e\n", "\u0645\u200c\u062e", "\U000e0041 \U0001f600", "plain"]
+    document = json.dumps(strings, ensure_ascii=False, indent=1)
+    shown = visible_json(document)
+    assert json.loads(shown) == strings
+    assert visible(shown) == shown
