@@ -9,11 +9,11 @@ from functools import lru_cache, partial
 from typing import NoReturn
 
 from formats.avro.checking import compare
-from formats.avro.compiling import compile_types
+from formats.avro.compiling import compile_pairing
 from formats.avro.defaults import default_tree
 from formats.avro.marking import KEY, SIZES, VALUE, Codec, Tree, branch_of, codec, slot, tagged
 from formats.avro.objects import to_object, to_tree
-from formats.avro.pairing import Pairing
+from formats.avro.pairing import Pairing, pair
 from formats.avro.program import PACK, AvroProgram, run_avro
 from formats.avro.schema import AvroSchema, types_of
 from formats.avro.types import Array, Enum, Map, Named, Primitive, Record, Type, Union
@@ -79,7 +79,7 @@ def _findings(writer: AvroSchema, reader: AvroSchema) -> tuple[tuple[str, ...], 
 
 @lru_cache(maxsize=256)
 def _pairing(writer: AvroSchema, reader: AvroSchema) -> Pairing:
-    return Pairing(types_of(writer), types_of(reader))
+    return pair(types_of(writer), types_of(reader))
 
 
 @lru_cache(maxsize=256)
@@ -92,7 +92,7 @@ def _codec(schema: AvroSchema) -> Codec:
 def _checks(schema: AvroSchema) -> AvroProgram:
     """Reads every part of a value, and changes none."""
     types = types_of(schema)
-    return compile_types(types, types)
+    return compile_pairing(Pairing(types, types))
 
 
 def _resolved(pairing: Pairing, old: Type, new: Type, tree: Tree) -> Tree:
