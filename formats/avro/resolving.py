@@ -14,7 +14,7 @@ from formats.avro.defaults import default_tree
 from formats.avro.marking import KEY, SIZES, VALUE, Codec, Tree, branch_of, codec, slot, tagged
 from formats.avro.objects import to_object, to_tree
 from formats.avro.pairing import Pairing, pair
-from formats.avro.program import PACK, AvroProgram, run_avro
+from formats.avro.program import PACK, AvroProgram, pack_number, run_avro
 from formats.avro.schema import AvroSchema, types_of
 from formats.avro.types import Array, Enum, Map, Named, Primitive, Record, Type, Union
 from formats.errors import InvalidEntryError, UnresolvableSchemasError
@@ -129,7 +129,7 @@ def _promoted(old: str, new: str, tree: Tree) -> Tree:
         return tree
     if new in SIZES:
         number = PACK[old].unpack(tree)[0] if old in SIZES else tree
-        return PACK[new].pack(number)
+        return pack_number(new, number)
     if new == "bytes":
         return tree.encode()
     if new == "string":

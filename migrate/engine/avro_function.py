@@ -19,6 +19,7 @@ from formats.avro.operations import (
     Promote,
     Repeat,
 )
+from formats.avro.program import EXACT
 from migrate.engine.avro_reading import Reading, table_of
 from migrate.engine.avro_source import END, Constant, Piece, Source, Span, Variable
 
@@ -105,7 +106,10 @@ class Function(Reading):
             self._advance(4)
         else:
             self._number(operation.kind)
-            self.line(f"{name} = pack_{operation.to}(n >> 1 ^ -(n & 1))")
+            value = "n >> 1 ^ -(n & 1)"
+            if (operation.kind, operation.to) == ("long", "float"):
+                value = f"{value} if n < {2 << EXACT} else shortened({value})"
+            self.line(f"{name} = pack_{operation.to}({value})")
         return [Variable(name)]
 
     def _emitted(self, operation: Emit) -> list[Piece]:

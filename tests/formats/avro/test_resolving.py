@@ -11,6 +11,7 @@ from typing import Any
 import fastavro
 import pytest
 
+from formats.avro.binary import encode_long
 from formats.avro.resolving import check_resolvable, find_risks, read, resolve, write
 from formats.avro.schema import AvroSchema
 from formats.errors import EntryError, FormatError, InvalidEntryError, UnresolvableSchemasError
@@ -158,6 +159,25 @@ def test_floats_keep_every_bit() -> None:
     assert Paths(*_pair(_in("float"), _record(_field("b", "int", default=0), _field("a", "float"))))(signalling) == (
         b"\0" + signalling
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (2**62 + 2**38 + 1, "0100805e"),  # Java's Avro; by way of a double it is 0000805e
+        (-(2**62) - 2**38 - 1, "010080de"),
+        (2**62 + 2**38, "0000805e"),
+        (2**62 + 3 * 2**38 - 1, "0100805e"),
+        (2**24 + 1, "0000804b"),
+        (2**53 + 2**29, "0000005a"),
+        (2**53 + 2**29 + 1, "0100005a"),
+        (2**63 - 1, "0000005f"),
+        (-(2**63), "000000df"),
+    ],
+)
+def test_a_long_is_rounded_to_a_float_once(value: int, expected: str) -> None:
+    assert Paths(*_pair("long", "float"))(encode_long(value)).hex() == expected
+    assert write(value, AvroSchema('"float"')).hex() == expected
 
 
 def test_a_map_keeps_its_order_and_a_key_that_it_holds_twice() -> None:
