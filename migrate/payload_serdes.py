@@ -136,6 +136,8 @@ def _parsed(text: str, what: str) -> AvroSchema:
 
 
 def _texts(serde: Serde) -> dict[str, str]:
-    """Spaces say nothing, and are not in them."""
+    """Spaces and comments say nothing, and are not in them."""
+    from formats.avro.parsing import load_json
+
     schemas = getattr(serde, "schemas", ())
-    return {str(schema_id): json.dumps(json.loads(schema.text)) for schema_id, schema in schemas}
+    return {str(schema_id): json.dumps(load_json(schema.text)) for schema_id, schema in schemas}

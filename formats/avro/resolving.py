@@ -45,7 +45,7 @@ def write(obj: object, schema: AvroSchema) -> bytes:
     """The inverse of `read` with this schema as the reader's. Raises InvalidEntryError."""
     types = types_of(schema)
     try:
-        return _codec(schema).encode(to_tree(types, types.root, obj, ""))
+        return _codec(schema).encode(to_tree(types, types.root, obj))
     except RecursionError:
         raise InvalidEntryError("the object is nested too deeply") from None
 

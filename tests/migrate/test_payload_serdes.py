@@ -82,6 +82,15 @@ def test_a_file_without_a_frame(folder: Path) -> None:
     assert (_schemas(loaded.source), _schemas(loaded.target)) == ({None: OLD}, {None: NEW})
 
 
+def test_comments_in_a_schema_say_nothing(folder: Path) -> None:
+    text = f'from = {{serde = "avro", frame = "confluent", schemas = {{1 = "old.avsc"}}}}\n{TO_FILE}'
+    plain = _load(text, folder)
+    (folder / "old.avsc").write_text(f"// the first one\n{OLD} /* and no more */")
+    commented = _load(text, folder)
+    assert commented.identity == plain.identity
+    assert commented.source.decode(b"\0\0\0\0\1\2") == {"a": 1}
+
+
 def test_a_subject_becomes_every_schema_of_it(registry: Registry, folder: Path) -> None:
     registry.subjects["orders-value"].append(Version(1, OLD))
     loaded = _load(f"{_from_registry(registry, ORDERS)}\n{TO_FILE}", folder)
