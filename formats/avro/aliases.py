@@ -33,7 +33,7 @@ class Renaming:
 
 
 def find_renaming(writer: Types, reader: Types) -> Renaming:
-    """What the aliases of `reader` rename. Raises UnresolvableSchemasError for two parts that would get one name."""
+    """What the aliases of `reader` rename. Raises UnresolvableSchemasError where it is not clear what they mean."""
     aliases = _Aliases(reader)
     aliases.collect(reader.root)
     if not (aliases.names or aliases.fields) or _without_aliases(writer) == _without_aliases(reader):
@@ -41,7 +41,9 @@ def find_renaming(writer: Types, reader: Types) -> Renaming:
     names = {name: aliases.names[name] for name in writer.named if name in aliases.names}
     fields = {name: aliases.fields.get(names.get(name, name), {}) for name in writer.named}
     renaming = Renaming(names, fields)
-    if problems := [*_fields_with_one_name(writer, renaming), *_branches_with_one_name(writer, renaming)]:
+    problems = [*_renamed_twice(aliases, writer, renaming), *_fields_with_one_name(writer, renaming)]
+    problems += _branches_with_one_name(writer, renaming)
+    if problems:
         raise UnresolvableSchemasError(tuple(problems))
     return renaming
 
@@ -72,8 +74,6 @@ class _Aliases:
             if each.aliases:
                 self.fields.setdefault(record.name, {}).update(dict.fromkeys(each.aliases, each.name))
             self.collect(each.type)
-        if record.name in self.fields:  # matters only to a type that has such an alias as its name; so does Java
-            self.fields.update(dict.fromkeys(record.aliases, self.fields[record.name]))
 
 
 def _without_aliases(types: Types) -> Types:
@@ -84,6 +84,19 @@ def _without(known: Definition) -> Definition:
     if isinstance(known, Record):
         return replace(known, aliases=(), fields=tuple(replace(each, aliases=()) for each in known.fields))
     return replace(known, aliases=())
+
+
+def _renamed_twice(aliases: _Aliases, writer: Types, renaming: Renaming) -> Iterator[str]:
+    """Java's reader applies all aliases twice, so that an alias of what an alias renames would count too."""
+    twice = "is an alias too: by the specification it stays {}, and in Java it becomes {}"
+    for old, new in renaming.types.items():
+        if (last := aliases.names.get(new, new)) != new:
+            yield f"{old} becomes {new} by an alias, which {twice.format(new, last)}"
+    for record in writer.named.values():
+        for each in record.fields if isinstance(record, Record) else ():
+            new = renaming.field(record.name, each.name)
+            if (last := renaming.field(record.name, new)) != new:
+                yield f"{record.name}.{each.name} becomes {new} by an alias, which {twice.format(new, last)}"
 
 
 def _fields_with_one_name(writer: Types, renaming: Renaming) -> Iterator[str]:

@@ -113,6 +113,11 @@ def test_a_default_may_be_a_record_that_leaves_fields_to_their_own_defaults() ->
     assert _becomes(_in("int"), {"a": 3}, new) == {"a": 3, "at": {"k": {"x": 1, "y": "why"}}}
 
 
+def test_a_default_may_be_of_a_recursive_type() -> None:
+    new = _record(_field("a", "int"), _field("next", ["null", "Order"], default=None))
+    assert _becomes(_in("int"), {"a": 3}, new) == {"a": 3, "next": None}
+
+
 def test_a_named_type_is_found_by_its_short_name_or_an_alias() -> None:
     old = _record(_field("a", "int"), name="Old", namespace="one")
     assert _becomes(old, {"a": 1}, _record(_field("a", "int"), name="Old", namespace="two")) == {"a": 1}
