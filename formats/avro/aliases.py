@@ -41,7 +41,8 @@ def find_renaming(writer: Types, reader: Types) -> Renaming:
     names = {name: aliases.names[name] for name in writer.named if name in aliases.names}
     fields = {name: aliases.fields.get(names.get(name, name), {}) for name in writer.named}
     renaming = Renaming(names, fields)
-    problems = [*_renamed_twice(aliases, writer, renaming), *_fields_with_one_name(writer, renaming)]
+    problems = [*_mixed(aliases, writer, renaming), *_renamed_twice(aliases, writer, renaming)]
+    problems += _fields_with_one_name(writer, renaming)
     problems += _branches_with_one_name(writer, renaming)
     if problems:
         raise UnresolvableSchemasError(tuple(problems))
@@ -54,6 +55,8 @@ class _Aliases:
     names: dict[str, str] = field(default_factory=dict)
     fields: dict[str, dict[str, str]] = field(default_factory=dict)
     """New names of fields by old ones, by the new name of their record."""
+    in_java: dict[str, dict[str, str]] = field(default_factory=dict)
+    """The same in Java's reader, which mixes two records where an alias of one is the name of the other."""
     seen: set[str] = field(default_factory=set)
 
     def collect(self, of: Type) -> None:
@@ -71,9 +74,11 @@ class _Aliases:
             return
         self.seen.add(record.name)
         for each in record.fields:
-            if each.aliases:
-                self.fields.setdefault(record.name, {}).update(dict.fromkeys(each.aliases, each.name))
+            for found in (self.fields, self.in_java) if each.aliases else ():
+                found.setdefault(record.name, {}).update(dict.fromkeys(each.aliases, each.name))
             self.collect(each.type)
+        if record.name in self.in_java:
+            self.in_java.update(dict.fromkeys(record.aliases, self.in_java[record.name]))
 
 
 def _without_aliases(types: Types) -> Types:
@@ -84,6 +89,15 @@ def _without(known: Definition) -> Definition:
     if isinstance(known, Record):
         return replace(known, aliases=(), fields=tuple(replace(each, aliases=()) for each in known.fields))
     return replace(known, aliases=())
+
+
+def _mixed(aliases: _Aliases, writer: Types, renaming: Renaming) -> Iterator[str]:
+    for name in sorted({renaming.type(name) for name in writer.named}):
+        if aliases.fields.get(name) != aliases.in_java.get(name):
+            yield (
+                f"{name} and another record of the new schema have one's name among the other's aliases: Java's Avro "
+                "mixes up the aliases of their fields, so give those none"
+            )
 
 
 def _renamed_twice(aliases: _Aliases, writer: Types, renaming: Renaming) -> Iterator[str]:

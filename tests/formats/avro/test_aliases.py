@@ -139,6 +139,10 @@ def test_an_alias_says_which_branch_is_written() -> None:
          _record(_field("a", _enum("A", name="E", aliases=["Suit"])),
                  _field("b", _enum("A", name="F", aliases=["E"]), default="A")),
          "Suit becomes E by an alias, which is an alias too"),
+        (_in(_named(_field("n", "int"))),
+         _record(_field("a", _record(_field("n", "int", aliases=["q"]), name="Human", aliases=["Person"])),
+                 _field("b", ["null", _named(_field("m", "int", aliases=["n"]))], default=None)),
+         "Human and another record of the new schema have one's name among the other's aliases"),
         (_named(_field("name", "string"), namespace="one"), _named(FULL, namespace="two"),
          "Person.full: the old field name would be lost"),
         (_named(_field("name", "string"), _field("more", "int")),
@@ -147,6 +151,9 @@ def test_an_alias_says_which_branch_is_written() -> None:
          _record(_field("a", _record(_field("m", "int", aliases=["n"]), name="Human", aliases=["Person"])),
                  _field("b", _named(_field("n", "int", default=0)))),
          "Order.b.n: the old field n would be lost"),
+        (_record(_field("a", _named(_field("n", "int"), namespace="one"))),
+         _record(_field("a", _named(_field("m", "int", aliases=["n"], default=0)))),
+         "Order.a.m: the old field n would be lost"),
     ],
 )  # fmt: skip
 def test_an_alias_that_is_not_clear_or_would_lose_a_value_is_refused(old: Json, new: Json, problem: str) -> None:
