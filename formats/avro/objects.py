@@ -6,8 +6,6 @@ A union's value stands for itself wherever `write` would find its branch by it, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from formats.avro.marking import KEY, VALUE, Tree, branch_of, slot, tagged
 from formats.avro.parsing import branch_name
 from formats.avro.program import PACK, pack_number
@@ -28,7 +26,7 @@ CLASSES = {
 
 def to_object(types: Types, of: Type, tree: Tree) -> object:
     """Raises InvalidEntryError for a map that holds a key twice, which no dict can."""
-    return _Objects(_Trees(types), types).of(of, tree)
+    return _Objects(types).of(of, tree)
 
 
 def to_tree(types: Types, of: Type, found: object) -> Tree:
@@ -36,12 +34,14 @@ def to_tree(types: Types, of: Type, found: object) -> Tree:
     return _Trees(types).of(of, found, "")
 
 
-@dataclass(frozen=True, slots=True)
 class _Objects:
     """Makes one object of its tree."""
 
-    trees: _Trees
-    types: Types
+    __slots__ = ("_trees", "types")
+
+    def __init__(self, types: Types) -> None:
+        self.types = types
+        self._trees = _Trees(types)
 
     def of(self, of: Type, tree: Tree) -> object:
         """Raises InvalidEntryError."""
@@ -73,17 +73,19 @@ class _Objects:
         classes = [_class(self.types, branch) for branch in of.branches]
         if classes.count(classes[number]) == 1:
             return value
-        chosen, _ = branch_of(self.trees.of(of, value, ""))
+        chosen, _ = branch_of(self._trees.of(of, value, ""))
         return value if chosen == number else (branch_name(of.branches[number]), value)
 
 
-@dataclass(frozen=True, slots=True)
 class _Trees:
     """Makes the tree of one object."""
 
-    types: Types
-    _chosen: dict[tuple[int, int], tuple[object, Tree | InvalidEntryError]] = field(default_factory=dict)
-    """What a union's value was found to be, by union and value: to try again at each level takes exponential time."""
+    __slots__ = ("_chosen", "types")
+
+    def __init__(self, types: Types) -> None:
+        self.types = types
+        self._chosen: dict[tuple[int, int], tuple[object, Tree | InvalidEntryError]] = {}
+        """What a union's value was found to be, by both: to try again at each level would take exponential time."""
 
     def of(self, of: Type, found: object, path: str) -> Tree:
         """Raises InvalidEntryError, which begins with the path."""
@@ -136,15 +138,16 @@ class _Trees:
         if not isinstance(found, dict | list):
             return self._first_branch(of, found, path)
         key = of.number, id(found)
-        if key not in self._chosen:
+        known = self._chosen.get(key)
+        if known is None:
             try:
-                self._chosen[key] = found, self._first_branch(of, found, path)
+                known = found, self._first_branch(of, found, path)
             except InvalidEntryError as error:
-                self._chosen[key] = found, error
-        _, tree = self._chosen[key]
-        if isinstance(tree, InvalidEntryError):
-            raise tree
-        return tree
+                known = found, error
+            self._chosen[key] = known
+        if isinstance(known[1], InvalidEntryError):
+            raise known[1]
+        return known[1]
 
     def _first_branch(self, of: Union, found: object, path: str) -> Tree:
         """The first branch that it fits exactly, else the first that it fits: an int may become a double."""

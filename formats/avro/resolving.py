@@ -73,7 +73,10 @@ def _read_tree(data: bytes, writer: AvroSchema, reader: AvroSchema) -> Tree:
 
 @lru_cache(maxsize=256)
 def _findings(writer: AvroSchema, reader: AvroSchema) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    findings = compare(_pairing(writer, reader))
+    try:
+        findings = compare(_pairing(writer, reader))
+    except UnresolvableSchemasError as error:
+        return error.problems, ()
     return tuple(findings.problems), tuple(findings.risks)
 
 

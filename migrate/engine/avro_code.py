@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
-from formats.avro.program import PACK, AvroProgram, run_avro, shortened
+from formats.avro.program import PACK, AvroProgram, run_avro
 from migrate.engine.avro_function import render
 from migrate.engine.avro_source import Source
 
@@ -63,7 +63,6 @@ def _bound(program: AvroProgram) -> tuple[Callable[[bytes], bytes], Column]:
         "slow": slow,
         "pack_float": PACK["float"].pack,
         "pack_double": PACK["double"].pack,
-        "shortened": shortened,
         "float_at": PACK["float"].unpack_from,
     }
     text = render(source)

@@ -234,7 +234,21 @@ def schema_pair(random: Random, *, plain: bool = False) -> tuple[AvroSchema, Avr
     if growing.space:
         old = {**old, "namespace": "one"}
         new = {**new, "namespace": growing.one_of(["one", "one", "two"])}
+        _name_leaves(new)
     return AvroSchema(json.dumps(old)), AvroSchema(json.dumps(new))
+
+
+def _name_leaves(new: Json) -> None:
+    """Enums and fixed get their old full names: by short names Java finds them in no union, and may take any record."""
+    if isinstance(new, list):
+        for branch in new:
+            _name_leaves(branch)
+    elif isinstance(new, dict):
+        if new.get("type") in ("enum", "fixed"):
+            name = new.get("aliases", [new["name"]])[0].rpartition(".")[2]
+            new["aliases"] = [f"one.{name}"]
+        for key in ("type", "items", "values", "fields"):
+            _name_leaves(new.get(key))
 
 
 def tree_of(random: Random, types: Types, of: Type, depth: int = 4) -> Tree:  # noqa: PLR0911 - one for each kind of type

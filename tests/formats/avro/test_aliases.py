@@ -9,7 +9,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from formats.avro.resolving import check_resolvable
+from formats.avro.resolving import check_resolvable, find_risks
 from formats.avro.schema import AvroSchema
 from formats.errors import UnresolvableSchemasError
 from tests.formats.avro.agreement import Paths
@@ -160,5 +160,6 @@ def test_an_alias_that_is_not_clear_or_would_lose_a_value_is_refused(old: Json, 
     with pytest.raises(UnresolvableSchemasError) as raised:
         check_resolvable(*_pair(old, new))
     assert problem in str(raised.value)
+    assert find_risks(*_pair(old, new)) == ()
     with pytest.raises(UnresolvableSchemasError):
         Paths(*_pair(old, new))
