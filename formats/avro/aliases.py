@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from formats.avro.parsing import branch_name
-from formats.avro.types import Definition, Named, Record, Type, Types, Union
+from formats.avro.types import Definition, Named, Record, Type, Types
 from formats.errors import UnresolvableSchemasError
 
 
@@ -123,12 +123,7 @@ def _fields_with_one_name(writer: Types, renaming: Renaming) -> Iterator[str]:
 
 
 def _branches_with_one_name(writer: Types, renaming: Renaming) -> Iterator[str]:
-    left: list[Type] = [writer.root, *(part for name in writer.named for part in writer.parts(Named(name)))]
-    while left:
-        current = left.pop()
-        if isinstance(current, Union):
-            names = [renaming.type(branch_name(each)) for each in current.branches]
-            if twice := [name for name in names if names.count(name) > 1]:
-                yield f"two branches of the old {current} both become {twice[0]}, by an alias"
-        if not isinstance(current, Named):
-            left.extend(writer.parts(current))
+    for union in writer.unions():
+        names = [renaming.type(branch_name(each)) for each in union.branches]
+        if twice := [name for name in names if names.count(name) > 1]:
+            yield f"two branches of the old {union} both become {twice[0]}, by an alias"

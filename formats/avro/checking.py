@@ -18,6 +18,8 @@ class Findings:
     """No value can be read."""
     risks: list[str] = field(default_factory=list)
     """Some values cannot."""
+    rounds_longs: bool = False
+    """A long becomes a float."""
 
 
 def compare(pairing: Pairing) -> Findings:
@@ -47,7 +49,12 @@ class _Comparison:
             self._unlike(old, new, path)
         elif isinstance(old, Named) and isinstance(new, Named):
             self._named(old, new, path)
-        elif isinstance(old, Primitive) and isinstance(new, Primitive) and meanings_differ(old.logical, new.logical):
+        elif isinstance(old, Primitive) and isinstance(new, Primitive):
+            self._primitives(old, new, path)
+
+    def _primitives(self, old: Primitive, new: Primitive, path: str) -> None:
+        self.findings.rounds_longs |= (old.kind, new.kind) == ("long", "float")
+        if meanings_differ(old.logical, new.logical):
             self._mean_other(old.logical, new.logical, path)
 
     def _old_union(self, old: Union, new: Type, path: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from formats.avro.marking import KEY, VALUE, Tree, branch_of, slot, tagged
 from formats.avro.parsing import branch_name
-from formats.avro.program import PACK, pack_number
+from formats.avro.program import PACK
 from formats.avro.types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Types, Union
 from formats.errors import InvalidEntryError
 
@@ -176,7 +176,7 @@ def _class(types: Types, branch: Type) -> str:
 def _primitive(kind: str, found: object, path: str) -> Tree:
     if kind in PACK and isinstance(found, float | int) and not isinstance(found, bool):
         try:
-            return pack_number(kind, found)
+            return PACK[kind].pack(found)
         except OverflowError:
             raise _wrong(path, found, kind) from None
     if not _is(kind, found):

@@ -38,20 +38,18 @@ TOO_DEEP = f"{WHAT} holds more than {MAX_DEPTH} values of a recursive type withi
 
 
 def pack_number(kind: str, value: float) -> bytes:
-    """The bytes of a float or a double, rounded once. Raises OverflowError."""
+    """The bytes of a float or a double, rounded once."""
     if kind == "float" and isinstance(value, int) and value.bit_length() > EXACT:
         value = shortened(value)
     return PACK[kind].pack(value)
 
 
 def shortened(value: int) -> int:
-    """An integer of few enough bits for a double, which a float rounds as it rounds this one.
+    """A long of few enough bits for a double, which a float rounds as it rounds this one.
 
     `struct` turns an integer into a double before it makes a float of it, and so rounds twice.
     """
-    dropped = max(value.bit_length() - EXACT, 0)
-    rest = value & (1 << dropped) - 1
-    return (value >> dropped | bool(rest)) << dropped
+    return (value >> 10 | (value & 1023 > 0)) << 10
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import NoReturn
 
-from formats.avro.checking import compare
+from formats.avro.checking import Findings, compare
 from formats.avro.compiling import compile_pairing
 from formats.avro.defaults import default_tree
 from formats.avro.marking import KEY, SIZES, VALUE, Codec, Tree, branch_of, codec, slot, tagged
@@ -26,13 +26,22 @@ def check_resolvable(writer: AvroSchema, reader: AvroSchema) -> None:
     What only some values meet, such as a branch or a symbol that the reader lacks, is for those values to be rejected:
     see `find_risks`.
     """
-    if problems := _findings(writer, reader)[0]:
-        raise UnresolvableSchemasError(problems)
+    if problems := findings_of(writer, reader).problems:
+        raise UnresolvableSchemasError(tuple(problems))
 
 
 def find_risks(writer: AvroSchema, reader: AvroSchema) -> tuple[str, ...]:
     """What may occur in an old value and cannot be read with the new schema, each by its path."""
-    return _findings(writer, reader)[1]
+    return tuple(findings_of(writer, reader).risks)
+
+
+@lru_cache(maxsize=256)
+def findings_of(writer: AvroSchema, reader: AvroSchema) -> Findings:
+    """All that keeps values from being read."""
+    try:
+        return compare(_pairing(writer, reader))
+    except UnresolvableSchemasError as error:
+        return Findings(problems=[*error.problems])
 
 
 def read(data: bytes, writer: AvroSchema, reader: AvroSchema) -> object:
@@ -69,15 +78,6 @@ def _read_tree(data: bytes, writer: AvroSchema, reader: AvroSchema) -> Tree:
         return _resolved(pairing, pairing.writer.root, pairing.reader.root, tree)
     except RecursionError:
         raise InvalidEntryError("the Avro value is nested too deeply") from None
-
-
-@lru_cache(maxsize=256)
-def _findings(writer: AvroSchema, reader: AvroSchema) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    try:
-        findings = compare(_pairing(writer, reader))
-    except UnresolvableSchemasError as error:
-        return error.problems, ()
-    return tuple(findings.problems), tuple(findings.risks)
 
 
 @lru_cache(maxsize=256)
