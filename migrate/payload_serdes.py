@@ -50,7 +50,9 @@ def load_serdes(
     target = _new_avro(new, part, resolve, answers) if new.serde == "avro" else _plain(new.serde, new.endian)
     # Ids are never given to another schema, and a subject may get a version while a migration runs.
     is_growing = old.subject is not None
-    texts = {"from": {} if is_growing else _texts(source), "to": _texts(target)}
+    texts: dict[str, object] = {"from": {} if is_growing else _texts(source), "to": _texts(target)}
+    if (revision := _revision(source, target)) > 1:
+        texts["revision"] = revision
     return PayloadSerdes(source, target, json.dumps(texts), answers.text)
 
 
@@ -135,7 +137,19 @@ def _parsed(text: str, what: str) -> AvroSchema:
         raise SpecError(f"{what} is not an Avro schema: {error}", hint="mend it, or name another") from error
 
 
+def _revision(source: Serde, target: Serde) -> int:
+    """Of Avro's rules; 1 is no part of the identity, as it was before there was another one."""
+    old, new = getattr(source, "schemas", ()), getattr(target, "schemas", ())
+    if not (old and new):
+        return 1
+    from formats.avro.revision import revision_of
+
+    return max(revision_of(writer, new[0][1]) for _, writer in old)
+
+
 def _texts(serde: Serde) -> dict[str, str]:
-    """Spaces say nothing, and are not in them."""
+    """Spaces and comments say nothing, and are not in them."""
+    from formats.avro.parsing import load_json
+
     schemas = getattr(serde, "schemas", ())
-    return {str(schema_id): json.dumps(json.loads(schema.text)) for schema_id, schema in schemas}
+    return {str(schema_id): json.dumps(load_json(schema.text)) for schema_id, schema in schemas}

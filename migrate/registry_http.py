@@ -6,11 +6,14 @@ import base64
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from email.message import Message
+from functools import partial
 from http.client import HTTPException
-from typing import IO, Any
+from threading import Thread
+from typing import IO, Any, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
 
@@ -24,6 +27,8 @@ TOKEN = "STATEFERRY_REGISTRY_TOKEN"
 ACCEPT = "application/vnd.schemaregistry.v1+json, application/vnd.schemaregistry+json, application/json"
 MAX_BYTES = 16 << 20
 BASE_HINT = "check the URL: it is the API's base, without /subjects or /schemas"
+T = TypeVar("T")
+
 _WORTH_ANOTHER_TRY = frozenset({408, 429, 500, 502, 503, 504})
 
 
@@ -33,6 +38,9 @@ class Tries:
 
     count: int = 4
     timeout_s: float = 10
+    """Without a byte."""
+    total_s: float = 60
+    """For the answer to one question, with all tries."""
     pause_s: float = 0.5
     """Before the second try; then doubled each time."""
 
@@ -49,6 +57,13 @@ class NotFoundAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class _Trouble:
+    """Why there is no answer, in words."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class RegistryHttp:
     """Reads below one base URL. Nothing that it prints or raises holds a credential."""
 
@@ -58,24 +73,40 @@ class RegistryHttp:
 
     def get(self, path: str) -> Any:  # noqa: ANN401 - JSON
         """The answer's JSON, or NotFoundAnswer for 404. Raises RegistryError."""
-        for number in range(self.tries.count):
-            if number:
-                time.sleep(self.tries.pause_s * 2 ** (number - 1))
-            try:
-                return self._answer(path)
-            except HTTPError as error:
-                with error:
-                    if error.code == 404:
-                        return _not_found(error)
-                    if error.code not in _WORTH_ANOTHER_TRY:
-                        raise self._refusal(path, error) from None
-                    trouble = f"HTTP {error.code}"
-            except (URLError, HTTPException, OSError) as error:
-                trouble = _in_words(error)
+        end = time.monotonic() + self.tries.total_s
+        number = 0
+        while True:
+            number += 1
+            found = self._try(path, end)
+            if not isinstance(found, _Trouble):
+                return found
+            pause = self.tries.pause_s * 2 ** (number - 1)
+            if number == self.tries.count or time.monotonic() + pause >= end:
+                break
+            time.sleep(pause)
         raise RegistryError(
-            f"the Schema Registry {self.url} does not answer {path}: {trouble}, {self.tries.count} times",
+            f"the Schema Registry {self.url} does not answer {path}: {found.reason}, "
+            f"{'once' if number == 1 else f'{number} times'}",
             hint="check that it runs and can be reached from here, then run the command again",
         )
+
+    def _try(self, path: str, end: float) -> Any:  # noqa: ANN401
+        """The answer's JSON, NotFoundAnswer, or _Trouble where another try may help."""
+        try:
+            return _before(end, partial(self._answer_or_refusal, path))
+        except (URLError, HTTPException, OSError) as error:
+            return _Trouble(_in_words(error))
+
+    def _answer_or_refusal(self, path: str) -> Any:  # noqa: ANN401
+        try:
+            return self._answer(path)
+        except HTTPError as error:
+            with error:
+                if error.code == 404:
+                    return _not_found(error)
+                if error.code not in _WORTH_ANOTHER_TRY:
+                    raise self._refusal(path, error) from None
+                return _Trouble(f"HTTP {error.code}")
 
     def _answer(self, path: str) -> Any:  # noqa: ANN401
         # Confluent Cloud leaves out guid and schemaType unless the client says that it does not mind new keys.
@@ -127,6 +158,20 @@ class _NoRedirects(HTTPRedirectHandler):
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
     ) -> Request | None:
         return None
+
+
+def _before(end: float, call: Callable[[], T]) -> T:
+    """What `call` returns or raises. Raises TimeoutError at `end`: urllib's own limit is for each read."""
+    answer: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - raised again by `result`
+            answer.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    return answer.result(max(end - time.monotonic(), 0))
 
 
 def _opener() -> OpenerDirector:

@@ -101,8 +101,10 @@ class SchemaRegistry:
         kind = answer.get("schemaType") or "AVRO"
         if kind != "AVRO":
             raise RegistryError(f"{what} in {self.http.url} is {kind}, not Avro", hint="name an Avro schema")
+        from formats.avro.parsing import load_json
+
         try:
-            return json.loads(answer["schema"])
+            return load_json(answer["schema"])
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise RegistryError(f"{what} in {self.http.url} is no Avro schema: {error!r}", hint=BASE_HINT) from error
 

@@ -27,11 +27,13 @@ def encode_long(value: int) -> bytes:
 class Cursor:
     """Reads a value, part by part, and checks it. Raises EntryError."""
 
-    __slots__ = ("at", "data")
+    __slots__ = ("at", "data", "empty")
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
+        self.empty = 0
+        """Items so far that take no bytes."""
 
     def invalid(self, reason: str) -> InvalidEntryError:
         """The error that says where."""
@@ -114,7 +116,9 @@ class Cursor:
                 raise self.invalid("a block whose size is wrong")
         if count * least > len(self.data) - self.at:
             raise TruncatedEntryError(WHAT, len(self.data), self.at + count * least)
-        if not least and count > MAX_EMPTY:
-            self.at = begin
-            raise self.invalid(f"more than {MAX_EMPTY} items that take no bytes")
+        if not least:
+            self.empty += count
+            if self.empty > MAX_EMPTY:
+                self.at = begin
+                raise self.invalid(f"more than {MAX_EMPTY} items that take no bytes")
         return count, end

@@ -18,6 +18,8 @@ class Findings:
     """No value can be read."""
     risks: list[str] = field(default_factory=list)
     """Some values cannot."""
+    rounds_longs: bool = False
+    """A long becomes a float."""
 
 
 def compare(pairing: Pairing) -> Findings:
@@ -47,7 +49,12 @@ class _Comparison:
             self._unlike(old, new, path)
         elif isinstance(old, Named) and isinstance(new, Named):
             self._named(old, new, path)
-        elif isinstance(old, Primitive) and isinstance(new, Primitive) and meanings_differ(old.logical, new.logical):
+        elif isinstance(old, Primitive) and isinstance(new, Primitive):
+            self._primitives(old, new, path)
+
+    def _primitives(self, old: Primitive, new: Primitive, path: str) -> None:
+        self.findings.rounds_longs |= (old.kind, new.kind) == ("long", "float")
+        if meanings_differ(old.logical, new.logical):
             self._mean_other(old.logical, new.logical, path)
 
     def _old_union(self, old: Union, new: Type, path: str) -> None:
@@ -101,10 +108,21 @@ class _Comparison:
             where = f"{path}.{wanted.name}"
             if number is not None:
                 self.types(old.fields[number].type, wanted.type, where)
+            elif lost := self._lost(wanted, old, new):
+                self.findings.problems.append(
+                    f"{where}: the old field {lost} would be lost, for aliases count by full names, and the old record "
+                    f"is {self.pairing.renaming.type(old.name)}, the new one {new.name}: give the new record that alias"
+                )
             elif wanted.default is None:
                 self.findings.problems.append(f"{where}: the old schema has no such field, and there is no default")
             else:
                 self._default(wanted, where)
+
+    def _lost(self, wanted: Field, old: Record, new: Record) -> str | None:
+        """The old field that is meant, where Java's Avro would take the default."""
+        if self.pairing.renaming.type(old.name) == new.name:
+            return None
+        return next((each.name for each in old.fields if each.name in (wanted.name, *wanted.aliases)), None)
 
     def _default(self, wanted: Field, where: str) -> None:
         try:

@@ -21,7 +21,7 @@ from formats.avro.operations import (
     Refuse,
     Repeat,
 )
-from formats.avro.pairing import Pairing
+from formats.avro.pairing import Pairing, pair
 from formats.avro.program import AvroProgram
 from formats.avro.schema import AvroSchema, types_of
 from formats.avro.types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Types, Union
@@ -36,16 +36,16 @@ def compile_schemas(writer: AvroSchema, reader: AvroSchema) -> AvroProgram | Non
 
     Raises UnresolvableSchemasError.
     """
-    old, new = types_of(writer), types_of(reader)
-    if problems := compare(Pairing(old, new)).problems:
+    pairing = pair(types_of(writer), types_of(reader))
+    if problems := compare(pairing).problems:
         raise UnresolvableSchemasError(tuple(problems))
-    return compile_types(old, new)
+    return compile_pairing(pairing)
 
 
-def compile_types(old: Types, new: Types) -> AvroProgram:
+def compile_pairing(pairing: Pairing) -> AvroProgram:
     """The same for schemas known to be resolvable."""
-    compiler = _Compiler(Pairing(old, new), old.recursive())
-    main = compiler.types(old.root, new.root)
+    compiler = _Compiler(pairing, pairing.writer.recursive())
+    main = compiler.types(pairing.writer.root, pairing.reader.root)
     return AvroProgram(_tidied(main), tuple(sorted(compiler.named.items())))
 
 

@@ -82,11 +82,14 @@ class _Marking:
             fields = [_field(KEY, "string"), _field(VALUE, self.mark(found.values))]
             return {"type": "array", "items": _record(f"entry{len(self.defined)}", fields, self.defined)}
         if isinstance(found, Union):
-            return [
-                _record(tag(found, number), [_field(VALUE, self.mark(branch))], self.defined)
-                for number, branch in enumerate(found.branches)
-            ]
+            return [self._branch(tag(found, number), branch) for number, branch in enumerate(found.branches)]
         return self._named(found, self.types.named[found.name])
+
+    def _branch(self, name: str, branch: Type) -> Marked:
+        if name in self.defined:
+            return name
+        self.defined.add(name)
+        return _record(name, [_field(VALUE, self.mark(branch))], self.defined)
 
     def _named(self, found: Named, known: Definition) -> Marked:
         if isinstance(known, Enum):

@@ -26,38 +26,140 @@ CLASSES = {
 
 def to_object(types: Types, of: Type, tree: Tree) -> object:
     """Raises InvalidEntryError for a map that holds a key twice, which no dict can."""
-    if isinstance(of, Primitive):
-        return PACK[of.kind].unpack(tree)[0] if of.kind in PACK else tree
-    if isinstance(of, Array):
-        return [to_object(types, of.items, item) for item in tree]
-    if isinstance(of, Map):
-        return _to_dict(types, of, tree)
-    if isinstance(of, Union):
-        return _to_branch(types, of, tree)
-    known = types.named[of.name]
-    if isinstance(known, Record):
-        fields = enumerate(known.fields)
-        return {field.name: to_object(types, field.type, tree[slot(number)]) for number, field in fields}
-    return known.symbols[tree] if isinstance(known, Enum) else tree
+    return _Objects(types).of(of, tree)
 
 
-def _to_dict(types: Types, of: Map, tree: Tree) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for entry in tree:
-        if entry[KEY] in found:
-            raise InvalidEntryError(f"a map holds the key {entry[KEY]!r} twice")
-        found[entry[KEY]] = to_object(types, of.values, entry[VALUE])
-    return found
+def to_tree(types: Types, of: Type, found: object) -> Tree:
+    """Raises InvalidEntryError, which names the path, for an object that is not of this type."""
+    return _Trees(types).of(of, found, "")
 
 
-def _to_branch(types: Types, of: Union, tree: Tree) -> object:
-    number, content = branch_of(tree)
-    value = to_object(types, of.branches[number], content)
-    classes = [_class(types, branch) for branch in of.branches]
-    if classes.count(classes[number]) == 1:
-        return value
-    chosen, _ = branch_of(to_tree(types, of, value, ""))
-    return value if chosen == number else (branch_name(of.branches[number]), value)
+class _Objects:
+    """Makes one object of its tree."""
+
+    __slots__ = ("_trees", "types")
+
+    def __init__(self, types: Types) -> None:
+        self.types = types
+        self._trees = _Trees(types)
+
+    def of(self, of: Type, tree: Tree) -> object:
+        """Raises InvalidEntryError."""
+        if isinstance(of, Primitive):
+            return PACK[of.kind].unpack(tree)[0] if of.kind in PACK else tree
+        if isinstance(of, Array):
+            return [self.of(of.items, item) for item in tree]
+        if isinstance(of, Map):
+            return self._dict(of, tree)
+        if isinstance(of, Union):
+            return self._branch(of, tree)
+        known = self.types.named[of.name]
+        if isinstance(known, Record):
+            fields = enumerate(known.fields)
+            return {field.name: self.of(field.type, tree[slot(number)]) for number, field in fields}
+        return known.symbols[tree] if isinstance(known, Enum) else tree
+
+    def _dict(self, of: Map, tree: Tree) -> dict[str, object]:
+        found: dict[str, object] = {}
+        for entry in tree:
+            if entry[KEY] in found:
+                raise InvalidEntryError(f"a map holds the key {entry[KEY]!r} twice")
+            found[entry[KEY]] = self.of(of.values, entry[VALUE])
+        return found
+
+    def _branch(self, of: Union, tree: Tree) -> object:
+        number, content = branch_of(tree)
+        value = self.of(of.branches[number], content)
+        classes = [_class(self.types, branch) for branch in of.branches]
+        if classes.count(classes[number]) == 1:
+            return value
+        chosen, _ = branch_of(self._trees.of(of, value, ""))
+        return value if chosen == number else (branch_name(of.branches[number]), value)
+
+
+class _Trees:
+    """Makes the tree of one object."""
+
+    __slots__ = ("_chosen", "types")
+
+    def __init__(self, types: Types) -> None:
+        self.types = types
+        self._chosen: dict[tuple[int, int], tuple[object, Tree | InvalidEntryError]] = {}
+        """What a union's value was found to be, by both: to try again at each level would take exponential time."""
+
+    def of(self, of: Type, found: object, path: str) -> Tree:
+        """Raises InvalidEntryError, which begins with the path."""
+        if isinstance(of, Primitive):
+            return _primitive(of.kind, found, path)
+        if isinstance(of, Union):
+            return self._union(of, found, path)
+        if isinstance(of, Named):
+            return self._named(of, found, path)
+        if isinstance(of, Array) and isinstance(found, list):
+            return [self.of(of.items, item, f"{path}[{at}]") for at, item in enumerate(found)]
+        if isinstance(of, Map) and isinstance(found, dict):
+            return [
+                {KEY: _primitive("string", key, path), VALUE: self.of(of.values, value, f"{path}.{key}")}
+                for key, value in found.items()
+            ]
+        raise _wrong(path, found, of)
+
+    def _named(self, of: Named, found: object, path: str) -> Tree:
+        known = self.types.named[of.name]
+        if isinstance(known, Record) and isinstance(found, dict):
+            return self._record(known, found, path)
+        if isinstance(known, Enum) and isinstance(found, str) and found in known.symbols:
+            return known.symbols.index(found)
+        if isinstance(known, Fixed) and isinstance(found, bytes) and len(found) == known.size:
+            return found
+        raise _wrong(path, found, known)
+
+    def _record(self, of: Record, found: dict[str, object], path: str) -> Tree:
+        path = path or of.name.rpartition(".")[2]
+        for each in of.fields:
+            if each.name not in found:
+                raise InvalidEntryError(f"{path}.{each.name} is missing")
+        if len(found) > len(of.fields):
+            extra = next(iter(set(found) - {each.name for each in of.fields}))
+            raise InvalidEntryError(f"{path}: {of} has no field {extra!r}")
+
+        def tree(each: Field) -> Tree:
+            return self.of(each.type, found[each.name], f"{path}.{each.name}")
+
+        return {slot(number): tree(each) for number, each in enumerate(of.fields)}
+
+    def _union(self, of: Union, found: object, path: str) -> Tree:
+        if isinstance(found, tuple) and len(found) == 2:
+            names = [branch_name(branch) for branch in of.branches]
+            if found[0] not in names:
+                raise InvalidEntryError(f"{path}: the union has no branch {found[0]!r}")
+            number = names.index(found[0])
+            return tagged(of, number, self.of(of.branches[number], found[1], path))
+        if not isinstance(found, dict | list):
+            return self._first_branch(of, found, path)
+        key = of.number, id(found)
+        known = self._chosen.get(key)
+        if known is None:
+            try:
+                known = found, self._first_branch(of, found, path)
+            except InvalidEntryError as error:
+                known = found, error
+            self._chosen[key] = known
+        if isinstance(known[1], InvalidEntryError):
+            raise known[1]
+        return known[1]
+
+    def _first_branch(self, of: Union, found: object, path: str) -> Tree:
+        """The first branch that it fits exactly, else the first that it fits: an int may become a double."""
+        for exactly in (True, False):
+            for number, branch in enumerate(of.branches):
+                if exactly and _rounds(branch, found):
+                    continue
+                try:
+                    return tagged(of, number, self.of(branch, found, path))
+                except InvalidEntryError:
+                    continue
+        raise _wrong(path, found, of)
 
 
 def _class(types: Types, branch: Type) -> str:
@@ -69,24 +171,6 @@ def _class(types: Types, branch: Type) -> str:
     if isinstance(known, Array):
         return "list"
     return "str" if isinstance(known, Enum) else "bytes"
-
-
-def to_tree(types: Types, of: Type, found: object, path: str) -> Tree:
-    """Raises InvalidEntryError, which names the path, for an object that is not of this type."""
-    if isinstance(of, Primitive):
-        return _primitive(of.kind, found, path)
-    if isinstance(of, Union):
-        return _union(types, of, found, path)
-    if isinstance(of, Named):
-        return _named(types, of, found, path)
-    if isinstance(of, Array) and isinstance(found, list):
-        return [to_tree(types, of.items, item, f"{path}[{at}]") for at, item in enumerate(found)]
-    if isinstance(of, Map) and isinstance(found, dict):
-        return [
-            {KEY: _primitive("string", key, path), VALUE: to_tree(types, of.values, value, f"{path}.{key}")}
-            for key, value in found.items()
-        ]
-    raise _wrong(path, found, of)
 
 
 def _primitive(kind: str, found: object, path: str) -> Tree:
@@ -107,51 +191,6 @@ def _is(kind: str, found: object) -> bool:
     if kind == "string":
         return isinstance(found, str) and (found.isascii() or not any("\ud800" <= one <= "\udfff" for one in found))
     return isinstance(found, {"null": type(None), "boolean": bool, "bytes": bytes}.get(kind, ()))
-
-
-def _named(types: Types, of: Named, found: object, path: str) -> Tree:
-    known = types.named[of.name]
-    if isinstance(known, Record) and isinstance(found, dict):
-        return _record(types, known, found, path)
-    if isinstance(known, Enum) and isinstance(found, str) and found in known.symbols:
-        return known.symbols.index(found)
-    if isinstance(known, Fixed) and isinstance(found, bytes) and len(found) == known.size:
-        return found
-    raise _wrong(path, found, known)
-
-
-def _record(types: Types, of: Record, found: dict[str, object], path: str) -> Tree:
-    path = path or of.name.rpartition(".")[2]
-    for field in of.fields:
-        if field.name not in found:
-            raise InvalidEntryError(f"{path}.{field.name} is missing")
-    if len(found) > len(of.fields):
-        extra = next(iter(set(found) - {field.name for field in of.fields}))
-        raise InvalidEntryError(f"{path}: {of} has no field {extra!r}")
-
-    def tree(field: Field) -> Tree:
-        return to_tree(types, field.type, found[field.name], f"{path}.{field.name}")
-
-    return {slot(number): tree(field) for number, field in enumerate(of.fields)}
-
-
-def _union(types: Types, of: Union, found: object, path: str) -> Tree:
-    """The first branch that it fits exactly, else the first that it fits: an int may become a double."""
-    if isinstance(found, tuple) and len(found) == 2:
-        names = [branch_name(branch) for branch in of.branches]
-        if found[0] not in names:
-            raise InvalidEntryError(f"{path}: the union has no branch {found[0]!r}")
-        number = names.index(found[0])
-        return tagged(of, number, to_tree(types, of.branches[number], found[1], path))
-    for exactly in (True, False):
-        for number, branch in enumerate(of.branches):
-            if exactly and _rounds(branch, found):
-                continue
-            try:
-                return tagged(of, number, to_tree(types, branch, found, path))
-            except InvalidEntryError:
-                continue
-    raise _wrong(path, found, of)
 
 
 def _rounds(branch: Type, found: object) -> bool:

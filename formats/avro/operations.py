@@ -7,7 +7,7 @@ from dataclasses import dataclass
 MAX_DEPTH = 100
 """How deep a value of a recursive type may hold values of its own type; protobuf's limit too."""
 MAX_EMPTY = 65536
-"""How many items that take no bytes one block may claim: nothing else bounds the count."""
+"""How many items that take no bytes one value may claim: nothing else bounds their count."""
 
 
 @dataclass(frozen=True, slots=True)

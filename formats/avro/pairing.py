@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from formats.avro.aliases import Renaming, find_renaming
 from formats.avro.parsing import branch_name
 from formats.avro.types import Array, Enum, Fixed, Logical, Map, Named, Primitive, Record, Type, Types, Union
 
@@ -29,6 +30,7 @@ class Pairing:
 
     writer: Types
     reader: Types
+    renaming: Renaming = field(default_factory=Renaming)
     _made: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """What was worked out once, for the reference path asks for it with every value."""
 
@@ -45,13 +47,13 @@ class Pairing:
         return isinstance(old, Named) and isinstance(new, Named) and self._names_match(old, new)
 
     def _names_match(self, old: Named, new: Named) -> bool:
-        """Short names are compared, as the specification says; an alias is a full name."""
+        """Short names are compared, as the specification says: that which an alias gives, and its own."""
         before, after = self.writer.named[old.name], self.reader.named[new.name]
         if type(before) is not type(after):
             return False
         if isinstance(before, Fixed) and isinstance(after, Fixed) and before.size != after.size:
             return False
-        return short(old.name) == short(new.name) or old.name in after.aliases or short(old.name) in after.aliases
+        return short(new.name) in (short(self.renaming.type(old.name)), short(old.name))
 
     def branch(self, old: Type, new: Union) -> int | None:
         """The branch that reads the old type: the same type if there is one, else the first that matches.
@@ -62,18 +64,27 @@ class Pairing:
         return self.recall((old, new.number), lambda: self._branch(old, new))
 
     def _branch(self, old: Type, new: Union) -> int | None:
-        name = branch_name(old)
-        for number, branch in enumerate(new.branches):
-            if branch_name(branch) == name and self.matches(old, branch):
-                return number
-        return next((number for number, branch in enumerate(new.branches) if self.matches(old, branch)), None)
+        found = [number for number, branch in enumerate(new.branches) if self.matches(old, branch)]
+        if isinstance(old, Named):
+            return self._named_branch(old, new, found)
+        same = (number for number in found if branch_name(new.branches[number]) == branch_name(old))
+        return next(same, found[0] if found else None)
+
+    def _named_branch(self, old: Named, new: Union, found: list[int]) -> int | None:
+        """The branch of the full name that aliases give, else, as Java has it, the last one of the short name."""
+        name = self.renaming.type(old.name)
+        names = {number: branch_name(new.branches[number]) for number in found}
+        full = [number for number in found if names[number] == name]
+        alike = [number for number in found if short(names[number]) == short(name)]
+        return next(reversed(full or alike or (found if len(found) == 1 else [])), None)
 
     def fields(self, old: Record, new: Record) -> tuple[int | None, ...]:
-        """For each new field the number of the old one that it reads; each old field is read once.
+        """For each new field the number of the old one that it reads."""
+        return self.recall((old.name, new.name), lambda: self._fields(old, new))
 
-        Names go before aliases.
-        """
-        return self.recall((old.name, new.name), lambda: _fields(old, new))
+    def _fields(self, old: Record, new: Record) -> tuple[int | None, ...]:
+        numbers = {self.renaming.field(old.name, each.name): number for number, each in enumerate(old.fields)}
+        return tuple(numbers.get(each.name) for each in new.fields)
 
     def symbols(self, old: Enum, new: Enum) -> tuple[int | None, ...]:
         """For each old symbol the number of the new one; None: the new enum has neither it nor a default."""
@@ -88,14 +99,9 @@ class Pairing:
         return found
 
 
-def _fields(old: Record, new: Record) -> tuple[int | None, ...]:
-    numbers = {each.name: number for number, each in enumerate(old.fields)}
-    found = {each.name: numbers.pop(each.name) for each in new.fields if each.name in numbers}
-    for wanted in new.fields:
-        alias = next((alias for alias in wanted.aliases if alias in numbers), None)
-        if wanted.name not in found and alias is not None:
-            found[wanted.name] = numbers.pop(alias)
-    return tuple(found.get(each.name) for each in new.fields)
+def pair(writer: Types, reader: Types) -> Pairing:
+    """The two, with the aliases of the new schema. Raises UnresolvableSchemasError."""
+    return Pairing(writer, reader, find_renaming(writer, reader))
 
 
 def _symbols(old: Enum, new: Enum) -> tuple[int | None, ...]:

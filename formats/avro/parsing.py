@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,11 +43,24 @@ TOO_DEEP = f"the schema's types are nested more than {MAX_NESTING} deep"
 
 Json = Any
 
+_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*+")|/\*.*?\*/|//[^\r\n]*', re.DOTALL)
+_NUMBER = re.compile(r"NaN|[+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
+
+
+def load_json(text: str) -> Json:
+    """A schema's JSON, which may hold comments as Java's parser allows them. Raises ValueError; RecursionError."""
+    return json.loads(_COMMENT.sub(lambda found: found[1] or _blank(found[0]), text))
+
+
+def _blank(comment: str) -> str:
+    """As long, so that a mistake is found where it stands."""
+    return re.sub(r"[^\r\n]", " ", comment)
+
 
 def parse(text: str) -> Types:
     """Raises SchemaError."""
     try:
-        found = json.loads(text)
+        found = load_json(text)
     except ValueError as error:
         raise SchemaError(f"the schema is not JSON: {error}") from None
     except RecursionError:
@@ -149,9 +163,15 @@ class _Parser:
     def _field(self, found: dict[str, Json], space: str, where: str) -> Field:
         name = _name(found, f"{where}: a field")
         where = f"{where}.{name}"
-        default = json.dumps(found["default"]) if "default" in found else None
         of = self.type_of(_needed(found, "type", where), space, where)
+        default = json.dumps(_default(of, found["default"])) if "default" in found else None
         return Field(name, of, _names(found, "aliases", where), default)
+
+
+def _default(of: Type, found: Json) -> Json:
+    """Java writes, and reads, numbers that JSON lacks as strings, but only those of a field's own type."""
+    is_number = isinstance(of, Primitive) and of.kind in ("float", "double")
+    return float(found) if is_number and isinstance(found, str) and _NUMBER.fullmatch(found.strip()) else found
 
 
 def branch_name(branch: Type) -> str:

@@ -31,7 +31,25 @@ from formats.errors import InvalidEntryError
 
 PACK = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 
+EXACT = 53
+"""The bits of an integer that a double holds."""
+
 TOO_DEEP = f"{WHAT} holds more than {MAX_DEPTH} values of a recursive type within one another"
+
+
+def pack_number(kind: str, value: float) -> bytes:
+    """The bytes of a float or a double, rounded once."""
+    if kind == "float" and isinstance(value, int) and value.bit_length() > EXACT:
+        value = shortened(value)
+    return PACK[kind].pack(value)
+
+
+def shortened(value: int) -> int:
+    """A long of few enough bits for a double, which a float rounds as it rounds this one.
+
+    `struct` turns an integer into a double before it makes a float of it, and so rounds twice.
+    """
+    return (value >> 10 | (value & 1023 > 0)) << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +104,7 @@ class _Run(Cursor):
             (value,) = PACK["float"].unpack_from(self.data, self.skip(4))
         else:
             value = self.number(operation.kind)
-        out.append(PACK[operation.to].pack(value))
+        out.append(pack_number(operation.to, value))
 
     def emit(self, operation: Emit, out: list[bytes]) -> None:
         out.append(operation.data)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import NoReturn
 
-from formats.avro.checking import compare
-from formats.avro.compiling import compile_types
+from formats.avro.checking import Findings, compare
+from formats.avro.compiling import compile_pairing
 from formats.avro.defaults import default_tree
 from formats.avro.marking import KEY, SIZES, VALUE, Codec, Tree, branch_of, codec, slot, tagged
 from formats.avro.objects import to_object, to_tree
-from formats.avro.pairing import Pairing
-from formats.avro.program import PACK, AvroProgram, run_avro
+from formats.avro.pairing import Pairing, pair
+from formats.avro.program import PACK, AvroProgram, pack_number, run_avro
 from formats.avro.schema import AvroSchema, types_of
 from formats.avro.types import Array, Enum, Map, Named, Primitive, Record, Type, Union
 from formats.errors import InvalidEntryError, UnresolvableSchemasError
@@ -26,13 +26,22 @@ def check_resolvable(writer: AvroSchema, reader: AvroSchema) -> None:
     What only some values meet, such as a branch or a symbol that the reader lacks, is for those values to be rejected:
     see `find_risks`.
     """
-    if problems := _findings(writer, reader)[0]:
-        raise UnresolvableSchemasError(problems)
+    if problems := findings_of(writer, reader).problems:
+        raise UnresolvableSchemasError(tuple(problems))
 
 
 def find_risks(writer: AvroSchema, reader: AvroSchema) -> tuple[str, ...]:
     """What may occur in an old value and cannot be read with the new schema, each by its path."""
-    return _findings(writer, reader)[1]
+    return tuple(findings_of(writer, reader).risks)
+
+
+@lru_cache(maxsize=256)
+def findings_of(writer: AvroSchema, reader: AvroSchema) -> Findings:
+    """All that keeps values from being read."""
+    try:
+        return compare(_pairing(writer, reader))
+    except UnresolvableSchemasError as error:
+        return Findings(problems=[*error.problems])
 
 
 def read(data: bytes, writer: AvroSchema, reader: AvroSchema) -> object:
@@ -45,7 +54,7 @@ def write(obj: object, schema: AvroSchema) -> bytes:
     """The inverse of `read` with this schema as the reader's. Raises InvalidEntryError."""
     types = types_of(schema)
     try:
-        return _codec(schema).encode(to_tree(types, types.root, obj, ""))
+        return _codec(schema).encode(to_tree(types, types.root, obj))
     except RecursionError:
         raise InvalidEntryError("the object is nested too deeply") from None
 
@@ -72,14 +81,8 @@ def _read_tree(data: bytes, writer: AvroSchema, reader: AvroSchema) -> Tree:
 
 
 @lru_cache(maxsize=256)
-def _findings(writer: AvroSchema, reader: AvroSchema) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    findings = compare(_pairing(writer, reader))
-    return tuple(findings.problems), tuple(findings.risks)
-
-
-@lru_cache(maxsize=256)
 def _pairing(writer: AvroSchema, reader: AvroSchema) -> Pairing:
-    return Pairing(types_of(writer), types_of(reader))
+    return pair(types_of(writer), types_of(reader))
 
 
 @lru_cache(maxsize=256)
@@ -92,7 +95,7 @@ def _codec(schema: AvroSchema) -> Codec:
 def _checks(schema: AvroSchema) -> AvroProgram:
     """Reads every part of a value, and changes none."""
     types = types_of(schema)
-    return compile_types(types, types)
+    return compile_pairing(Pairing(types, types))
 
 
 def _resolved(pairing: Pairing, old: Type, new: Type, tree: Tree) -> Tree:
@@ -129,7 +132,7 @@ def _promoted(old: str, new: str, tree: Tree) -> Tree:
         return tree
     if new in SIZES:
         number = PACK[old].unpack(tree)[0] if old in SIZES else tree
-        return PACK[new].pack(number)
+        return pack_number(new, number)
     if new == "bytes":
         return tree.encode()
     if new == "string":

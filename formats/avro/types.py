@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 
@@ -160,6 +160,16 @@ class Types:
         if isinstance(known, Array):
             return (known.items,)
         return (known.values,) if isinstance(known, Map) else ()
+
+    def unions(self) -> Iterator[Union]:
+        """All of them, wherever they stand."""
+        left: list[Type] = [self.root, *(part for name in self.named for part in self.parts(Named(name)))]
+        while left:
+            current = left.pop()
+            if isinstance(current, Union):
+                yield current
+            if not isinstance(current, Named):
+                left.extend(self.parts(current))
 
     def recursive(self) -> frozenset[str]:
         """The names of the types whose values may hold values of the same type."""

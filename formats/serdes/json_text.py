@@ -62,9 +62,11 @@ def _finite(text: str) -> float:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidEntryError(f"the key {twice!r} is in one object twice")
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise InvalidEntryError(f"the key {name!r} is in one object twice")
+            seen.add(name)
     return found
 
 

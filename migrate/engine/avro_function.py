@@ -19,6 +19,7 @@ from formats.avro.operations import (
     Promote,
     Repeat,
 )
+from formats.avro.program import EXACT
 from migrate.engine.avro_reading import Reading, table_of
 from migrate.engine.avro_source import END, Constant, Piece, Source, Span, Variable
 
@@ -105,8 +106,20 @@ class Function(Reading):
             self._advance(4)
         else:
             self._number(operation.kind)
-            self.line(f"{name} = pack_{operation.to}(n >> 1 ^ -(n & 1))")
+            self._pack_number(name, operation)
         return [Variable(name)]
+
+    def _pack_number(self, name: str, operation: Promote) -> None:
+        """A long of more bits than a double has is shortened, as by `shortened`, so that a float rounds it once."""
+        number, pack = "n >> 1 ^ -(n & 1)", f"{name} = pack_{operation.to}"
+        if (operation.kind, operation.to) != ("long", "float"):
+            self.line(f"{pack}({number})")
+            return
+        self.line(f"if n >> {EXACT + 1}:")
+        self.line(f"    n = {number}")
+        self.line(f"    {pack}((n >> 10 | (n & 1023 > 0)) << 10)")
+        self.line("else:")
+        self.line(f"    {pack}({number})")
 
     def _emitted(self, operation: Emit) -> list[Piece]:
         return [Constant(operation.data)]

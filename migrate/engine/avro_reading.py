@@ -204,14 +204,17 @@ class Reading:
     def _count(self, operation: Repeat) -> None:
         """How many items the block has, times two, into `n`.
 
-        A loop that reads nothing, or only skips, would else run as often as a damaged count says.
+        A loop that reads nothing, or only skips, would else run as often as a damaged count says. A value has fewer
+        arrays than bytes: none of these may have more items without bytes than its share of what a value may have.
         """
-        limit = 2 * MAX_EMPTY if operation.least == 0 else "2 * len(d)"
         self._small_number()
         self.line("if n & 129:")
         self.line("    n, i = long_number(d, i - 1)")
-        self.line(f"    if n & 1 or n > {limit}:")
+        self.line("    if n & 1 or n > 2 * len(d):" if operation.least else "    if n & 1:")
         self.line("        raise Odd")
+        if not operation.least:
+            self.line(f"if n * len(d) > {2 * MAX_EMPTY}:")
+            self.line("    raise Odd")
 
     def _end_of_items(self) -> None:
         self.line("if d[i]:")

@@ -6,7 +6,7 @@ import json
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -37,7 +37,10 @@ class Registry:
     authorization: str | None = None
     """What a client must send."""
     troubles: list[tuple[int, str]] = field(default_factory=list)
-    """Answered first: a status and a body; status 0 closes the connection, -1 keeps silent until the end."""
+    """Answered first: a status and a body; status 0 closes the connection, -1 keeps silent until the end.
+
+    With -2 the body is the begin of an answer, after which a byte comes now and then until the end.
+    """
     location: str = ""
     url: str = ""
     asked: list[str] = field(default_factory=list)
@@ -103,8 +106,16 @@ class _Handler(BaseHTTPRequestHandler):
     def _misbehave(self, status: int, body: str) -> None:
         if status == -1:
             self.registry.is_over.wait()
+        elif status == -2:
+            self._trickle(body.encode())
         elif status:
             self._send(status, body)
+
+    def _trickle(self, begin: bytes) -> None:
+        with suppress(ConnectionError):
+            self.wfile.write(begin)
+            while not self.registry.is_over.wait(0.01):
+                self.wfile.write(b" ")
 
     def _send(self, status: int, body: str) -> None:
         self.send_response(status)

@@ -82,6 +82,15 @@ def test_a_file_without_a_frame(folder: Path) -> None:
     assert (_schemas(loaded.source), _schemas(loaded.target)) == ({None: OLD}, {None: NEW})
 
 
+def test_comments_in_a_schema_say_nothing(folder: Path) -> None:
+    text = f'from = {{serde = "avro", frame = "confluent", schemas = {{1 = "old.avsc"}}}}\n{TO_FILE}'
+    plain = _load(text, folder)
+    (folder / "old.avsc").write_text(f"// the first one\n{OLD} /* and no more */")
+    commented = _load(text, folder)
+    assert commented.identity == plain.identity
+    assert commented.source.decode(b"\0\0\0\0\1\2") == {"a": 1}
+
+
 def test_a_subject_becomes_every_schema_of_it(registry: Registry, folder: Path) -> None:
     registry.subjects["orders-value"].append(Version(1, OLD))
     loaded = _load(f"{_from_registry(registry, ORDERS)}\n{TO_FILE}", folder)
@@ -193,3 +202,39 @@ def test_a_version_that_a_subject_gets_meanwhile_changes_no_identity(registry: R
     after = _load(text, folder)
     assert after.source != before.source
     assert after.identity == before.identity
+
+
+def _record(*fields: str, more: str = "") -> str:
+    return f'{{"type":"record","name":"Order"{more},"fields":[{",".join(fields)}]}}'
+
+
+_A = '{"name":"a","type":"int"}'
+_U = '{"type":"record","name":"%s.U","fields":[]}'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_revised"),
+    [
+        (_record(_A), _record('{"name":"b","type":"long","aliases":["a","c","b"]}', more=',"aliases":["Old"]'), False),
+        (
+            _record(_A),
+            _record('{"name":"b","type":"int","aliases":["a"]}', '{"name":"a","type":"int","default":0}'),
+            True,
+        ),
+        (_record(_A), _record('{"name":"a","type":"float"}'), False),
+        (_record('{"name":"a","type":["null","long"]}'), _record('{"name":"a","type":["null","float"]}'), True),
+        (_record(_A), _record(f'{{"name":"b","type":["null",{_U % "x"},{_U % "y"}],"default":null}}', _A), True),
+        (_record(_A), _record(f'{{"name":"b","type":["null",{_U % "x"}],"default":null}}', _A), False),
+        (_record(_A), f'["null",{_record(_A)},{_U % "x"}]'.replace('"x.U"', '"U","aliases":["Order"]'), True),
+    ],
+)
+def test_a_migration_does_not_go_on_by_other_rules_than_it_was_begun_with(
+    folder: Path, old: str, new: str, is_revised: bool
+) -> None:
+    """Of most pairs the identity is what it was before there was a second revision."""
+    (folder / "old.avsc").write_text(old)
+    (folder / "new.avsc").write_text(new)
+    text = 'from = {serde = "avro", frame = "none", schema = "old.avsc"}\n'
+    identity = json.loads(_load(text + 'to = {serde = "avro", frame = "none", schema = "new.avsc"}', folder).identity)
+    texts = {"from": {"None": json.dumps(json.loads(old))}, "to": {"None": json.dumps(json.loads(new))}}
+    assert identity == texts | ({"revision": 2} if is_revised else {})

@@ -44,6 +44,8 @@ DEFAULTS: dict[str, list[Json]] = {
     "bytes": ["", "\u00ff\u0000"],
     "string": ["", "basic", "\u00e4\u00f6\ud83d\ude80"],
 }
+TEXT_NUMBERS = ("NaN", "Infinity", "-Infinity", "-1.5e3")
+"""What Java's Avro writes, and reads, as the default of a float or a double."""
 SYMBOLS = ("RED", "GREEN", "BLUE", "BLACK", "WHITE")
 
 
@@ -56,6 +58,8 @@ class Growing:
     """Only what fastavro resolves and encodes without having to guess."""
     numbers: Any = field(default_factory=count)
     renamed: dict[str, str] = field(default_factory=dict)
+    space: str = ""
+    """The namespace of all that is old."""
 
     def chance(self, one_in: int) -> bool:
         return self.random.randint(1, one_in) == one_in
@@ -151,7 +155,8 @@ class Growing:
         if not self.chance(5):
             return dict(old)
         self.renamed[old["name"]] = self.name("Renamed")
-        return {**old, "name": self.renamed[old["name"]], "aliases": [old["name"]]}
+        alias = f"{self.space}.{old['name']}" if self.space and not self.chance(4) else old["name"]
+        return {**old, "name": self.renamed[old["name"]], "aliases": [alias]}
 
     def changed_union(self, old: list[Json]) -> Json:
         branches = {self.key(new): new for new in (self.changed(branch) for branch in old)}
@@ -182,12 +187,29 @@ class Growing:
             fields.append(changed)
         for _ in range(self.random.choice([0, 0, 1, 2])):
             fields.insert(self.random.randint(0, len(fields)), self.added_field())
+        if fields and not self.plain and self.chance(3):
+            self.clash(fields)
         new["fields"] = self.mixed(fields) if self.chance(3) else fields
         return new
+
+    def clash(self, fields: list[Json]) -> None:
+        """A field gets the name that another one had, the alias of another one, or a name for an alias."""
+        each, other = self.one_of(fields), self.added_field()
+        if "aliases" not in each:
+            if isinstance(each["type"], str) and each["type"] in DEFAULTS:
+                each["default"] = self.one_of(DEFAULTS[each["type"]])
+                other = {**each, "name": other["name"], "aliases": [each["name"]]}
+        elif self.chance(2):
+            other["name"] = each["aliases"][0]
+        else:
+            other["aliases"] = [*each["aliases"], each["name"]][: self.random.randint(1, 2)]
+        fields.insert(self.random.randint(0, len(fields)), other)
 
     def added_field(self) -> Json:
         kind = self.one_of(PRIMITIVES[:6] if self.plain else PRIMITIVES)
         name, default = self.name("added"), self.one_of(DEFAULTS[kind])
+        if kind in ("float", "double") and not self.plain and self.chance(3):
+            return {"name": name, "type": kind, "default": self.one_of(TEXT_NUMBERS)}
         wrapped = self.one_of(["as it is"] if self.plain else ["as it is", "union", "array", "record", "map"])
         if wrapped == "union":
             return {"name": name, "type": [kind, "null"] if kind != "null" else ["null", "int"], "default": default}
@@ -206,7 +228,27 @@ def schema_pair(random: Random, *, plain: bool = False) -> tuple[AvroSchema, Avr
     """A record and what it evolved to: not always a pair that can be resolved."""
     growing = Growing(random, plain)
     old = growing.record(3)
-    return AvroSchema(json.dumps(old)), AvroSchema(json.dumps(growing.changed(old)))
+    if not plain and growing.chance(4):
+        growing.space = "one"
+    new = growing.changed(old)
+    if growing.space:
+        old = {**old, "namespace": "one"}
+        new = {**new, "namespace": growing.one_of(["one", "one", "two"])}
+        _name_leaves(new)
+    return AvroSchema(json.dumps(old)), AvroSchema(json.dumps(new))
+
+
+def _name_leaves(new: Json) -> None:
+    """Enums and fixed get their old full names: by short names Java finds them in no union, and may take any record."""
+    if isinstance(new, list):
+        for branch in new:
+            _name_leaves(branch)
+    elif isinstance(new, dict):
+        if new.get("type") in ("enum", "fixed"):
+            name = new.get("aliases", [new["name"]])[0].rpartition(".")[2]
+            new["aliases"] = [f"one.{name}"]
+        for key in ("type", "items", "values", "fields"):
+            _name_leaves(new.get(key))
 
 
 def tree_of(random: Random, types: Types, of: Type, depth: int = 4) -> Tree:  # noqa: PLR0911 - one for each kind of type
@@ -235,7 +277,12 @@ def tree_of(random: Random, types: Types, of: Type, depth: int = 4) -> Tree:  # 
 def _leaf_of(random: Random, kind: str) -> Tree:
     if kind in ("int", "long"):
         bits = random.randint(1, 31 if kind == "int" else 63)
-        return random.randint(-(1 << bits), (1 << bits) - 1)
+        if random.randint(0, 3):
+            return random.randint(-(1 << bits), (1 << bits) - 1)
+        half = 1 << bits - 1  # near to where floats and doubles are rounded
+        return random.choice((1, -1)) * (
+            half + (half >> random.choice((1, 23, 24, 52, 53))) + random.randint(-1, 1) - 1
+        )
     if kind == "string":
         return random.choice(("a", "\u00e9", "\u20ac", "\U0001f680", "\0")) * random.choice(
             (0, 1, 2, 5, 16, 63, 64, 70)

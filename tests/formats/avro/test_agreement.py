@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from collections.abc import Callable
 from random import Random
 
 import fastavro
@@ -13,8 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from formats.avro.resolving import check_resolvable, read, write
+from formats.avro.schema import AvroSchema
 from formats.errors import InvalidEntryError, UnresolvableSchemasError
 from tests.formats.avro.agreement import REJECTED, Paths
+from tests.formats.avro.clashing import clashing_pair
 from tests.formats.avro.evolving import blocks, encoded, root_of, schema_pair, tree_of
 
 SHORT = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
@@ -22,9 +25,9 @@ PAIRS = 20_000
 RANDOMS = st.randoms(use_true_random=False)
 
 
-def _agree(random: Random) -> bool:
+def _agree(random: Random, draw: Callable[[Random], tuple[AvroSchema, AvroSchema]] = schema_pair) -> bool:
     """Whether the pair that came up can be resolved."""
-    writer, reader = schema_pair(random)
+    writer, reader = draw(random)
     types, root = root_of(writer)
     try:
         paths = Paths(writer, reader)
@@ -49,6 +52,12 @@ def _agree(random: Random) -> bool:
 @SHORT
 def test_three_paths_agree(random: Random) -> None:
     _agree(random)
+
+
+@given(RANDOMS)
+@SHORT
+def test_three_paths_agree_where_aliases_meet_names(random: Random) -> None:
+    _agree(random, clashing_pair)
 
 
 @pytest.mark.slow

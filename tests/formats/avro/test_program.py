@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import time
 from typing import Any
 
 import pytest
@@ -126,6 +127,40 @@ def test_damaged_bytes_are_rejected_with_the_place(of: Json, data: str, reason: 
         with pytest.raises(EntryError) as raised:
             generate(paths.program)(bytes.fromhex(data))
         assert reason in str(raised.value)
+
+
+NULLS = {"type": "array", "items": "null"}
+EMPTY_RECORD = {"type": "record", "name": "E", "fields": []}
+EMPTY_FIXED = {"type": "fixed", "name": "E", "size": 0}
+
+
+@pytest.mark.parametrize("items", ["null", EMPTY_RECORD, EMPTY_FIXED], ids=["null", "record", "fixed"])
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_items_that_take_no_bytes_are_bounded_in_the_whole_value(is_nested: bool, items: Json) -> None:
+    """30 KB that claim 655 million items would else take minutes, or gigabytes."""
+    old: Json = {"type": "array", "items": items}
+    changed: Json = {"type": "array", "items": [items, "string"]}
+    block = encode_long(MAX_EMPTY)
+    data = block * 10_000 + b"\0"
+    if is_nested:
+        old, changed = {"type": "array", "items": old}, {"type": "array", "items": changed}
+        data = encode_long(7_500) + (block + b"\0") * 7_500 + b"\0"
+    for paths in (Paths(_schema(old), _schema(old)), Paths(_schema(old), _schema(changed))):
+        started = time.process_time()
+        assert paths(data) == REJECTED
+        assert time.process_time() - started < 10
+        with pytest.raises(InvalidEntryError, match=f"more than {MAX_EMPTY} items that take no bytes"):
+            generate(paths.program)(data)
+
+
+@pytest.mark.parametrize("arrays", [1, 3, 100])
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_every_path_has_the_same_bound_of_items_without_bytes(arrays: int, beyond: int) -> None:
+    counts = [MAX_EMPTY // arrays] * arrays
+    counts[-1] += MAX_EMPTY - sum(counts) + beyond
+    data = encode_long(arrays) + b"".join(encode_long(count) + b"\0" for count in counts) + b"\0"
+    schema = _schema({"type": "array", "items": NULLS})
+    assert Paths(schema, schema)(data) == (REJECTED if beyond else data)
 
 
 def test_a_value_that_ends_early_is_told_from_a_damaged_one() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import fastavro
 import pytest
 
+from formats.avro.binary import encode_long
 from formats.avro.resolving import check_resolvable, find_risks, read, resolve, write
 from formats.avro.schema import AvroSchema
 from formats.errors import EntryError, FormatError, InvalidEntryError, UnresolvableSchemasError
@@ -91,13 +92,13 @@ def test_a_value_is_resolved(old: Json, value: object, new: Json, expected: obje
     assert inside == (REJECTED if expected == REJECTED else {"a": expected})
 
 
-def test_a_record_gets_its_fields_by_name_then_by_alias_then_by_default() -> None:
+def test_a_record_gets_its_fields_by_alias_by_name_or_by_default() -> None:
     old = _record(_field("a", "int"), _field("b", "string"), _field("gone", "double"), _field("c", "boolean"))
     new = _record(
         _field("extra", {"type": "array", "items": "int"}, default=[1, 2]),
         _field("c", "boolean"),
         _field("renamed", "string", aliases=["nothing", "b"]),
-        _field("a", "long", aliases=["c"]),
+        _field("a", "long", aliases=["before"]),
         _field("note", ["null", "string"], default=None),
         _field("octets", "bytes", default="\u00ff"),
     )
@@ -110,6 +111,11 @@ def test_a_default_may_be_a_record_that_leaves_fields_to_their_own_defaults() ->
     inner = _record(_field("x", "int"), _field("y", ["int", "string"], default="why"), name="Point")
     new = _record(_field("a", "int"), _field("at", {"type": "map", "values": inner}, default={"k": {"x": 1}}))
     assert _becomes(_in("int"), {"a": 3}, new) == {"a": 3, "at": {"k": {"x": 1, "y": "why"}}}
+
+
+def test_a_default_may_be_of_a_recursive_type() -> None:
+    new = _record(_field("a", "int"), _field("next", ["null", "Order"], default=None))
+    assert _becomes(_in("int"), {"a": 3}, new) == {"a": 3, "next": None}
 
 
 def test_a_named_type_is_found_by_its_short_name_or_an_alias() -> None:
@@ -158,6 +164,24 @@ def test_floats_keep_every_bit() -> None:
     assert Paths(*_pair(_in("float"), _record(_field("b", "int", default=0), _field("a", "float"))))(signalling) == (
         b"\0" + signalling
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (2**62 + 2**38 + 1, "0100805e"),  # Java's Avro; by way of a double it is 0000805e
+        (-(2**62) - 2**38 - 1, "010080de"),
+        (2**62 + 2**38, "0000805e"),
+        (2**62 + 3 * 2**38 - 1, "0100805e"),
+        (2**24 + 1, "0000804b"),
+        (2**53 + 2**29, "0000005a"),
+        (2**53 + 2**29 + 1, "0100005a"),
+        (2**63 - 1, "0000005f"),
+        (-(2**63), "000000df"),
+    ],
+)
+def test_a_long_is_rounded_to_a_float_once(value: int, expected: str) -> None:
+    assert Paths(*_pair("long", "float"))(encode_long(value)) == bytes.fromhex(expected)
 
 
 def test_a_map_keeps_its_order_and_a_key_that_it_holds_twice() -> None:
@@ -271,3 +295,12 @@ def test_a_record_is_written_whole_and_with_nothing_else() -> None:
         write({}, schema)
     with pytest.raises(InvalidEntryError, match="has no field 'b'"):
         write({"a": 1, "b": 2}, schema)
+
+
+def test_an_object_of_many_unions_within_one_another_is_judged_in_no_time() -> None:
+    """Each value fits the first branch until its last field is seen: 2 to the 90th tries, if each level tried again."""
+    inner = _record(_field("next", ["null", "A", "B"]), _field("x", "string"), name="B")
+    schema = _record(_field("next", ["null", "A", inner]), _field("x", "int"), name="A")
+    data = b"\x04" * 90 + b"\0" + b"\x02x" * 90 + b"\x02"
+    pair = _pair(schema, schema)
+    assert write(read(data, *pair), pair[0]) == data

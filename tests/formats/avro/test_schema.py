@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import pickle
+import struct
 
 import pytest
 
+from formats.avro.resolving import resolve
 from formats.avro.schema import AvroSchema, types_of
 from formats.avro.types import Fixed, Logical, Named, Primitive, Record
-from formats.errors import FormatError, SchemaError
+from formats.errors import FormatError, SchemaError, UnresolvableSchemasError
 
 
 def _record(*fields: object) -> str:
@@ -37,6 +39,9 @@ def _record(*fields: object) -> str:
         (_record({"name": "a", "type": "int"}, {"name": "a", "type": "int"}), "Order: two fields with the name a"),
         (_record({"name": "a", "type": {"type": "array", "items": "Nothing"}}), "Order.a[]: unknown type 'Nothing'"),
         (_record({"name": "a", "type": {"type": "fixed", "name": "Order", "size": 2}}), "shop.Order is defined twice"),
+        ('{"type": /* a comment "int"}', "the schema is not JSON"),
+        ('{"type": // "int"}', "the schema is not JSON"),
+        ("/* one\n two */ nothing", "line 2 column 9"),
         ("[" * 10_000 + "]" * 10_000, "nested more than 64 deep"),
     ],
 )
@@ -86,3 +91,37 @@ def test_what_other_writers_of_schemas_add_is_passed_over() -> None:
     order = types.named["shop.Order"]
     assert isinstance(order, Record)
     assert order.fields[0].type == Primitive("string")
+
+
+COMMENTED = """// who made it
+/* an "Order" */ {"type": "record", "name": "Order", // not "Line"
+  "doc": "see http://example.com/* and \\"//\\"",
+  "fields": [{"name": "a", "type": /**/ "int"}/* , {"name": "b", "type": "int"} */] }"""
+
+
+def test_a_schema_may_hold_comments() -> None:
+    order = types_of(AvroSchema(COMMENTED)).named["Order"]
+    assert isinstance(order, Record)
+    assert [field.name for field in order.fields] == ["a"]
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "+Infinity", "1.5", " -2e3 ", ".5"])
+def test_a_number_that_json_lacks_is_a_string(kind: str, text: str) -> None:
+    schema = AvroSchema(_record({"name": "a", "type": kind, "default": text}))
+    value = struct.pack("<f" if kind == "float" else "<d", float(text))
+    assert resolve(b"", AvroSchema(_record()), schema) == value
+
+
+@pytest.mark.parametrize("text", ["nan", "-NaN", "inf", "1_0", "0x1p3", "1e", ""])
+@pytest.mark.parametrize("of", ["double", ["double", "null"], {"type": "array", "items": "double"}])
+def test_no_other_string_is_a_number(text: str, of: object) -> None:
+    schema = AvroSchema(_record({"name": "a", "type": of, "default": [text] if isinstance(of, dict) else text}))
+    with pytest.raises(UnresolvableSchemasError, match="is not of the type"):
+        resolve(b"", AvroSchema(_record()), schema)
+
+
+def test_a_number_within_a_default_is_never_a_string() -> None:
+    schema = AvroSchema(_record({"name": "a", "type": ["double", "null"], "default": "NaN"}))
+    with pytest.raises(UnresolvableSchemasError, match='"NaN" is not of the type'):
+        resolve(b"", AvroSchema(_record()), schema)

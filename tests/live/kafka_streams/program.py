@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +30,7 @@ from tests.live.kafka_streams.kinds import (
     VERSIONS,
 )
 from tests.live.kafka_streams.model import rows_after, rows_as
+from tests.live.maven import ProgramError, cache_locked, run_maven
 
 __all__ = [
     "KEY_VALUE",
@@ -57,12 +56,7 @@ _JVM_FLAGS = (
     "-Xmx512m",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 )
-_BUILD_TIMEOUT_SECONDS = 900
 _RUN_TIMEOUT_SECONDS = 600
-
-
-class ProgramError(Exception):
-    """The Java program could not be built, or failed itself (a difference it finds is a Verdict)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,35 +222,24 @@ def open_state(
 
 def classpath(version: str) -> str:
     """Build the program against a release of Kafka Streams, unless built already; return its classpath."""
-    cache = _cache_directory()
-    built = cache / "kafka-streams-program" / f"{version}-{_sources_digest()}"
-    with _locked(cache / "kafka-streams-program.lock"):
+    with cache_locked("kafka-streams-program") as cache:
+        built = cache / "kafka-streams-program" / f"{version}-{_sources_digest()}"
         if not built.exists():
-            _build(version, built, repository=cache / "maven")
+            _build(version, built)
     return f"{built / 'classes'}{os.pathsep}{(built / 'classpath').read_text(encoding='utf-8')}"
 
 
-def _build(version: str, built: Path, *, repository: Path) -> None:
+def _build(version: str, built: Path) -> None:
     """Build beside the final directory and rename, so that a build cut short is never taken for one."""
     built.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=built.parent) as scratch:
         target = Path(scratch) / "target"
-        command = ["mvn", "--quiet", "--batch-mode", "--file", str(_HERE / "pom.xml")]
-        command += [f"-Dmaven.repo.local={repository}", f"-Dbuild.dir={target}"]
-        command += [f"-Dkafka.version={version}", f"-Djackson.version={VERSIONS[version]}"]
+        properties = {"build.dir": str(target), "kafka.version": version, "jackson.version": VERSIONS[version]}
         if version not in HEADERS_VERSIONS:
-            command.append("-Dexcluded.sources=**/Headers*.java")
-        command += ["compile", "dependency:build-classpath", f"-Dmdep.outputFile={target / 'classpath'}"]
-        # What Maven has fetched before is enough without a network; ask for it only if it is not.
-        attempts = [[*command, "--offline"], command] if repository.exists() else [command]
-        for attempt in attempts:
-            result = subprocess.run(
-                attempt, capture_output=True, text=True, timeout=_BUILD_TIMEOUT_SECONDS, check=False
-            )
-            if result.returncode == 0:
-                target.rename(built)
-                return
-        raise ProgramError(f"build against Kafka Streams {version} failed:\n{result.stdout}{result.stderr}")
+            properties["excluded.sources"] = "**/Headers*.java"
+        properties["mdep.outputFile"] = str(target / "classpath")
+        run_maven(_HERE / "pom.xml", ["compile", "dependency:build-classpath"], properties)
+        target.rename(built)
 
 
 def run_program(version: str, command: str, options: Mapping[str, str]) -> str:
@@ -312,23 +295,8 @@ def _verdict(output: str) -> Verdict:
     return Verdict(ok=document["ok"], difference=document["difference"], version=document["version"], tasks=tasks)
 
 
-def _cache_directory() -> Path:
-    """Return the cache of built programs and of Maven's downloads, which tells git to ignore it."""
-    cache = Path(os.environ.get("STATEFERRY_TEST_CACHE") or _HERE.parents[2] / ".cache").resolve()
-    cache.mkdir(parents=True, exist_ok=True)
-    (cache / ".gitignore").write_text("*\n", encoding="utf-8")
-    return cache
-
-
 def _sources_digest() -> str:
     digest = hashlib.sha256()
     for source in [_HERE / "pom.xml", *sorted(_HERE.glob("src/main/java/**/*.java"))]:
         digest.update(source.read_bytes())
     return digest.hexdigest()[:12]
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

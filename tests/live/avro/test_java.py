@@ -1,0 +1,108 @@
+"""What the real Avro of Java makes of values: the same as this, but for what docs/avro.md names.
+
+`python -m tests.live.avro` compares thousands of pairs.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from formats.avro.binary import encode_long
+from formats.avro.schema import AvroSchema
+from tests.live.avro.comparing import Expected, compare, expected, generate
+from tests.live.avro.java import VERSIONS
+from tests.live.kafka_streams.program import require_live
+
+pytestmark = pytest.mark.live
+
+Json = Any
+
+PAIRS = 400
+FLOATS = [2**62 + 2**38 + 1, -(2**62) - 2**38 - 1, 2**24 + 1, 2**53 + 2**29 + 1, 2**63 - 1, -(2**63), 0, -1]
+DEFAULTS: list[tuple[Json, Json]] = [
+    ("null", None),
+    ("boolean", True),
+    ("int", -(2**31)),
+    ("long", 2**63 - 1),
+    ("float", 2**62 + 2**38 + 1),
+    ("float", 0.1),
+    ("double", 2**63 - 1),
+    *((kind, text) for kind in ("float", "double") for text in ("NaN", "Infinity", "-Infinity", " +1.5e3 ", ".5")),
+    ("bytes", "\u00ff\0"),
+    ("string", "\u00e4\U0001f680"),
+    ({"type": "fixed", "name": "F", "size": 2}, "\u00ff\0"),
+    ({"type": "enum", "name": "E", "symbols": ["A", "B"]}, "B"),
+    ({"type": "array", "items": "float"}, [1, 2.5]),
+    ({"type": "map", "values": "long"}, {"k": 7}),
+    (["string", "null"], "x"),
+    (["null", "Order"], None),
+    ({"type": "record", "name": "In", "fields": [{"name": "x", "type": "int", "default": 3}]}, {}),
+]
+COMMENTED = """// who made it
+/* an "Order" */ {"type": "record", "name": "Order", // not "Line"
+  "doc": "see http://example.com/* and \\"//\\"",
+  "fields": [{"name": "a", "type": /**/ "int"}/* , {"name": "b", "type": "int"} */] }"""
+
+
+def _order(*fields: Json, **more: object) -> Json:
+    return {"type": "record", "name": "Order", "fields": list(fields), **more}
+
+
+def _aliased(name: str, *aliases: str, of: Json = "int", default: Json = 7) -> Json:
+    return {"name": name, "type": of, "default": default, "aliases": list(aliases)}
+
+
+A: Json = {"name": "a", "type": "int"}
+ALIASES: list[tuple[Json, Json, bytes]] = [
+    (_order(A), _order(_aliased("full", "a"), _aliased("a", default=8)), b"\2\x10"),
+    (_order(A), _order(_aliased("x", "a"), _aliased("y", "a", default=8)), b"\x0e\2"),
+    (_order(A), _order({"name": "b", "type": ["null", "long"], "aliases": ["x", "a"]}), b"\2\2"),
+    (_order(A, name="Old"), _order(_aliased("b", "a"), aliases=["Old"]), b"\2"),
+    (_order(A, namespace="x"), _order(_aliased("b", "a"), namespace="y", aliases=["x.Order"]), b"\2"),
+    ([_order(A, name="Old"), "null"], ["null", _order(_aliased("b", "a"), aliases=["Old"])], b"\2\2"),
+    (_order(A), [_order(A, namespace="x"), _order(A, namespace="y")], b"\2\2"),
+]
+
+
+def _cases() -> Iterator[Expected]:
+    def case(old: Json, new: Json, *values: bytes) -> Expected:
+        texts = (each if isinstance(each, str) and each.startswith("/") else json.dumps(each) for each in (old, new))
+        writer, reader = map(AvroSchema, texts)
+        return expected(writer, reader, values)
+
+    yield case("long", "float", *map(encode_long, FLOATS))
+    yield case("long", "double", *map(encode_long, FLOATS))
+    yield case("float", "double", *(struct.pack("<f", each) for each in (0.1, -0.0, float("inf"))))
+    for of, default in DEFAULTS:
+        yield case(_order(A), _order(A, {"name": "b", "type": of, "default": default}), b"\2")
+    yield case(COMMENTED, _order(A), b"\2")
+    for old, new, _ in ALIASES:
+        yield case(old, new, b"\0\2" if isinstance(old, list) else b"\2")
+
+
+@pytest.fixture(autouse=True)
+def _live() -> None:
+    require_live()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_java_reads_the_same(version: str) -> None:
+    cases = list(_cases())
+    found = compare(version, cases)
+    assert found.differences == []
+    assert found.equal == sum(len(each.answers) for each in cases)
+    assert all(isinstance(answer, bytes) for each in cases for answer in each.answers)
+    assert [each.answers[0] for each in cases[-len(ALIASES) :]] == [known for _, _, known in ALIASES]
+    assert cases[0].answers[0] == bytes.fromhex("0100805e")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_java_reads_the_same_of_generated_pairs(version: str) -> None:
+    found = compare(version, list(generate(0, PAIRS)))
+    assert found.differences == []
+    assert found.equal > 2 * PAIRS

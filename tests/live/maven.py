@@ -1,0 +1,48 @@
+"""Maven, for the Java programs of the live tests: a cache of its own, and no network where it has all."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+_ROOT = Path(__file__).parents[2]
+_TIMEOUT_SECONDS = 900
+
+
+class ProgramError(Exception):
+    """The Java program could not be built, or failed itself (a difference it finds is a verdict)."""
+
+
+def cache_directory() -> Path:
+    """The cache of built programs and of Maven's downloads, which tells git to ignore it."""
+    cache = Path(os.environ.get("STATEFERRY_TEST_CACHE") or _ROOT / ".cache").resolve()
+    cache.mkdir(parents=True, exist_ok=True)
+    (cache / ".gitignore").write_text("*\n", encoding="utf-8")
+    return cache
+
+
+@contextmanager
+def cache_locked(name: str) -> Iterator[Path]:
+    """The cache, while no other process builds what has this name."""
+    cache = cache_directory()
+    with (cache / f"{name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield cache
+
+
+def run_maven(pom: Path, goals: Sequence[str], properties: Mapping[str, str]) -> None:
+    """Raises ProgramError."""
+    repository = cache_directory() / "maven"
+    command = ["mvn", "--quiet", "--batch-mode", "--file", str(pom), f"-Dmaven.repo.local={repository}"]
+    command += [f"-D{name}={value}" for name, value in properties.items()] + list(goals)
+    # What Maven has fetched before is enough without a network; ask for it only if it is not.
+    attempts = [[*command, "--offline"], command] if repository.exists() else [command]
+    for attempt in attempts:
+        result = subprocess.run(attempt, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False)
+        if result.returncode == 0:
+            return
+    raise ProgramError(f"{' '.join(command)} failed:\n{result.stdout}{result.stderr}")
