@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from jobs.java import JavaNotFoundError, find_java_home
 from migrate.errors import RefusedError
-from migrate.functions import OUR_PACKAGES
+from migrate.module_roots import OUR_PACKAGES
 
 ROOT = Path(__file__).resolve().parent.parent
 

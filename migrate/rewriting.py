@@ -15,6 +15,7 @@ from migrate.breadcrumb import leaving_breadcrumbs
 from migrate.engine import portable
 from migrate.engine.portable import Converter
 from migrate.errors import ChunkFailedError, CorruptionError
+from migrate.function_code import checked_code
 from migrate.functions import ConversionRef, load_conversion
 from migrate.inputs import Inputs, Records, open_inputs
 from migrate.interruption import go_on
@@ -117,6 +118,7 @@ class _Attempt:
             seconds=round(time.perf_counter() - self._started, 6),
             engine=portable.NAME,
             host=socket.gethostname(),
+            code=checked_code(task.conversion),
         )
         write_receipt(Path(task.home), receipt)
         return receipt
