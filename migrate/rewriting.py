@@ -177,12 +177,14 @@ class _Attempt:
             file.unlink(missing_ok=True)
 
     def _policy(self) -> Rejects:
-        where = str(self._task.chunk)
+        where, limit = str(self._task.chunk), self._task.max_rejects
+        has_function = self._task.conversion.function is not None
         if self._task.on_reject == "fail":
-            return FailOnReject(where)
+            return FailOnReject(where, has_function=has_function)
         if self._task.on_reject == "skip":
-            return CountRejects(where, self._task.max_rejects)
-        return KeepRejects(where, self._task.chunk.store_partition, self.rejects_file, self._task.max_rejects)
+            return CountRejects(where, limit, has_function=has_function)
+        partition = self._task.chunk.store_partition
+        return KeepRejects(where, partition, self.rejects_file, limit, has_function=has_function)
 
 
 def attempt_name(run_id: str, number: int) -> str:
