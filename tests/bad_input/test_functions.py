@@ -164,7 +164,7 @@ def fail(error):
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        ("GeneratorExit('over')", "GeneratorExit: over"),
+        pytest.param("GeneratorExit('over')", "GeneratorExit: over", id="generator-exit"),
         ("asyncio.CancelledError()", "CancelledError"),
         ("Own('mine')", "Own: mine"),
         ("MemoryError()", "MemoryError"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutants.dry_run import DRY_RUN
+from tests.mutants.functions import FUNCTIONS
 from tests.mutants.lazy import LAZY
 from tests.mutants.mutant import Mutant
 from tests.mutants.segments import SEGMENTS
@@ -322,4 +323,4 @@ _RUN: tuple[Mutant, ...] = (
     ),
 )
 
-MUTANTS = (*_RUN, *SEGMENTS, *SWITCHING, *LAZY, *DRY_RUN)
+MUTANTS = (*_RUN, *SEGMENTS, *SWITCHING, *LAZY, *DRY_RUN, *FUNCTIONS)
