@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import sysconfig
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -79,14 +79,13 @@ def real_name(module: str) -> str:
 
 def find_module(roots: Roots, name: str) -> ModuleSpec | None:
     """Without running anything; None: it is not the user's."""
-    locations: Sequence[str] | None = [root.place for root in roots if root.may_hold(name)]
+    locations = [root.place for root in roots if root.may_hold(name)]
     found = None
-    parts = name.split(".")
-    for depth in range(len(parts)):
-        if not locations:
+    for part in name.split("."):  # by its last part: a namespace package asks for its parents, which are not imported
+        found = PathFinder.find_spec(part, locations) if part and locations else None
+        if found is None:
             return None
-        found = PathFinder.find_spec(".".join(parts[: depth + 1]), locations)
-        locations = None if found is None else found.submodule_search_locations
+        locations = list(found.submodule_search_locations or ())
     return found
 
 

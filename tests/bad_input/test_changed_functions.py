@@ -51,7 +51,7 @@ CONVERTED = {key: value + b"K" for key, value in raw_records().items()}
 
 
 def write(file: Path, text: str) -> None:
-    file.parent.mkdir(exist_ok=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(textwrap.dedent(text), encoding="utf-8")
 
 
@@ -83,18 +83,23 @@ def test_an_imported_module_that_changes_between_two_runs_is_named(raw: Migratio
 def test_a_module_far_away_counts_and_one_that_nobody_imports_does_not(raw: Migration) -> None:
     write(raw.folder / "tables/__init__.py", "")
     write(raw.folder / "tables/codes.py", "from .inner import CODES\n")
-    write(raw.folder / "tables/inner.py", MAPPING)
+    write(
+        raw.folder / "tables/inner.py",
+        "def load():\n    from far.away.last import CODES\n    return CODES\nCODES = load()\n",
+    )
+    write(raw.folder / "far/away/last.py", MAPPING)
     raw.module(OF_A_PACKAGE)
     begin(raw)
 
-    write(raw.folder / "tables/inner.py", "CODES = {b'k': b'X'}\n")
-    raw.refused("changed since: function: tables/inner.py")
+    write(raw.folder / "far/away/last.py", "CODES = {b'k': b'X'}\n")
+    raw.refused("changed since: function: far/away/last.py")
 
-    write(raw.folder / "tables/inner.py", MAPPING)
+    write(raw.folder / "far/away/last.py", MAPPING)
     write(raw.folder / "tables/other.py", "this is no Python")
     raw.completes({".": CONVERTED})
     named = {path for receipt in receipts(raw) for path in receipt["code"]}
-    assert named == {"conversion.py", "tables/__init__.py", "tables/codes.py", "tables/inner.py"}
+    tables = {f"tables/{name}.py" for name in ("__init__", "codes", "inner")}
+    assert named == {"conversion.py", "far/away/last.py", *tables}
 
 
 @pytest.mark.parametrize("name", ["tables.zip", "tables-1.0-py3-none-any.whl"])
@@ -157,6 +162,8 @@ def test_a_module_imported_by_a_made_up_name_must_be_listed(raw: Migration) -> N
     write(raw.folder / "mapping.py", MAPPING)
     raw.module(BY_NAME.format(condition=""))
     raw.refused("the function loaded the module mapping.py", '[conversion] files = ["mapping.py"]')
+    verdict = json.loads(raw.run("--json", verb="plan").out)["verdict"]
+    assert (verdict["exit_code"], "mapping.py" in verdict["sentence"]) == (ExitCode.REFUSED, True)
 
     raw.set("conversion", files=["mapping.py"])
     begin(raw)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import os
+import pickle
 import shutil
 import subprocess
 import sys
 import textwrap
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +18,8 @@ import pytest
 
 from formats import StateRecord
 from migrate import ExitCode, RefusedError, cutover, load_spec, run, verify
-from migrate.function_code import with_code
-from migrate.functions import ConversionRef
+from migrate.function_code import files_for_executors, with_code
+from migrate.functions import ConversionRef, conversion_ref
 from migrate.syntax_tree import parsed, tree_digest
 from tests.support import RAW, make_store, numbered, read_family
 
@@ -52,8 +54,9 @@ convert = partial(_convert, codes={"one", "two", "three"})
 """
 
 
-def python(seed: int, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": str(ROOT)}
+def python(seed: int, *arguments: str, cwd: Path, path: tuple[Path, ...] = ()) -> subprocess.CompletedProcess[str]:
+    python_path = os.pathsep.join(map(str, (*path, ROOT)))
+    environment = {**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": python_path}
     command = [sys.executable, *arguments]
     return subprocess.run(command, env=environment, cwd=cwd, capture_output=True, text=True, check=False)
 
@@ -75,6 +78,52 @@ def test_a_function_with_sets_is_resumed_and_cut_over_by_other_processes(tmp_pat
     assert command(3, "verify", "--no-spark") == ExitCode.DONE
     assert command(4, "cutover") == ExitCode.DONE
     assert len(read_family(tmp_path / "store")) == RECORDS
+
+
+ON_AN_EXECUTOR = """
+import pickle, sys
+from migrate.errors import RefusedError
+from migrate.function_code import checked_code, function_at_work
+from migrate.functions import load_conversion
+ref = pickle.load(open("ref", "rb"))
+with function_at_work(ref):
+    _, value = load_conversion(ref).convert(b"k", b"v")
+try:
+    print(value.decode(), *sorted(checked_code(ref)))
+except RefusedError as error:
+    print(error.message)
+"""
+
+
+def test_an_executor_that_does_not_see_the_spec_looks_at_what_it_was_sent(tmp_path: Path) -> None:
+    here, sent = tmp_path / "here", tmp_path / "sent"
+    here.mkdir()
+    sent.mkdir()
+    with zipfile.ZipFile(here / "lib.zip", "w") as archive:
+        archive.writestr("tables/__init__.py", "MORE = b'm'\n")
+    (here / "mapping.py").write_text(
+        "from pathlib import Path\nCODE = Path(__file__).with_name('codes.csv').read_bytes()\n"
+    )
+    (here / "codes.csv").write_text("c")
+    (here / "conversion.py").write_text(
+        "from dataclasses import replace\ndef convert(record):\n    import mapping, tables\n"
+        "    return replace(record, value=record.value + mapping.CODE + tables.MORE)\n"
+    )
+    spec = SPEC.format(budget="1h").replace("[run]", 'py_files = ["lib.zip"]\nfiles = ["codes.csv"]\n[run]')
+    (here / "migration.toml").write_text(spec)
+    ref = conversion_ref(load_spec(here / "migration.toml"))
+    for file in files_for_executors(ref):
+        shutil.copy(file, sent)
+    (sent / "ref").write_bytes(pickle.dumps(ref))
+    here.rename(tmp_path / "gone")
+
+    def work() -> str:
+        done = python(1, "-c", ON_AN_EXECUTOR, cwd=sent, path=(sent, sent / "lib.zip"))
+        return done.stdout.strip() or done.stderr
+
+    assert work() == "vcm codes.csv conversion.py lib.zip/tables/__init__.py mapping.py"
+    (sent / "codes.csv").write_text("C")
+    assert work() == "codes.csv, which the function is made of, changed while the run went on"
 
 
 OBJECTS = """
