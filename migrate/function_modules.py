@@ -10,6 +10,7 @@ import importlib
 import sys
 import threading
 import zipfile
+import zlib
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
@@ -49,12 +50,13 @@ def module_digests(roots: Roots, names: Iterable[str]) -> dict[str, str]:
 
 
 def archive_digests(archive: Path) -> dict[str, str]:
-    """Of every file in it; of a file that is no archive, its own."""
-    if not zipfile.is_zipfile(archive):
+    """Of every file in it; of a file that is no archive, or a damaged one, its own."""
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            files = [name for name in opened.namelist() if not name.endswith("/") and "__pycache__/" not in name]
+            return {f"{archive.name}/{name}": bytes_digest(opened.read(name)) for name in files}
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError):
         return {archive.name: bytes_digest(archive.read_bytes())}
-    with zipfile.ZipFile(archive) as opened:
-        files = [name for name in opened.namelist() if not name.endswith("/") and "__pycache__/" not in name]
-        return {f"{archive.name}/{name}": bytes_digest(opened.read(name)) for name in files}
 
 
 def file_digest(content: bytes, is_archived: bool, *, is_module: bool) -> str:
@@ -81,7 +83,7 @@ def _read(file: str) -> tuple[bytes, bool] | None:
             return Path(file).read_bytes(), False
         status = archive.stat()
         return _member(archive, file[len(str(archive)) + 1 :], status.st_mtime_ns, status.st_size), True
-    except (OSError, KeyError, zipfile.BadZipFile):
+    except (OSError, KeyError, zipfile.BadZipFile, zlib.error):
         return None
 
 

@@ -74,11 +74,14 @@ class Described:
             names = sorted(_names(function.__code__) & function.__globals__.keys())  # no file holds these
             yield from (self.digest((name, function.__globals__[name])) for name in names)
         cells = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
-        yield from map(self.digest, (function.__defaults__, function.__kwdefaults__, cells))
+        yield from map(self.digest, (function.__defaults__, function.__kwdefaults__, function.__dict__, cells))
 
     def _object(self, value: object) -> Iterator[str]:
         """As pickle takes it apart."""
-        self.modules.add(type(value).__module__)
+        own = getattr(value, "__module__", None)  # of a cached function it is the function's, not functools'
+        self.modules |= {type(value).__module__, own if isinstance(own, str) else type(value).__module__}
+        if (wrapped := getattr(value, "__wrapped__", None)) is not None:
+            yield self.digest(wrapped)
         try:
             made = value.__reduce_ex__(4)
         except Exception:  # noqa: BLE001 - a lock, a socket: nothing tells two of them apart

@@ -188,6 +188,19 @@ def test_other_captured_values_are_another_function() -> None:
     assert _digest(given[0]) == _digest(functools.partial(_add, more=1))
 
 
+def test_what_a_decorator_wraps_counts() -> None:
+    one, other = (functools.cache(_adding(value)) for value in (1, 2))
+    assert _digest(one) != _digest(other)
+    assert _digest(one) == _digest(functools.cache(_adding(1)))
+
+    def spoken(codes: set[str]) -> Callable[[StateRecord], StateRecord]:
+        function = _adding(1)
+        function.codes = codes  # type: ignore[attr-defined]
+        return function
+
+    assert len({_digest(spoken(codes)) for codes in ({"a"}, {"b"})}) == 2
+
+
 def test_two_lambdas_of_one_line_are_two_functions() -> None:
     first, second = (lambda record: record), (lambda record: None)
     assert _digest(first) != _digest(second)
