@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from formats.errors import FunctionError
+from formats.headers import Headers
 from formats.record import History, StateRecord, Version
 
 Function = Callable[[StateRecord], StateRecord | None]
@@ -54,10 +55,24 @@ def _with_history(function: Function, record: StateRecord, history: History) -> 
 def _call(function: Function, record: StateRecord) -> StateRecord | None:
     try:
         converted = function(record)
-    except (MemoryError, OSError):
-        raise  # the machine's trouble, not the record's: worth another attempt
-    except (Exception, SystemExit) as error:
-        raise FunctionError(f"the function raised {type(error).__name__}: {error}") from error
+    except (KeyboardInterrupt, OSError):
+        raise  # an operator's wish, and the machine's trouble: not the record's
+    except BaseException as error:
+        raise FunctionError(f"the function raised {said_by(error)}") from error
     if converted is not None and not isinstance(converted, StateRecord):
         raise FunctionError(f"the function returned {type(converted).__name__}, not a StateRecord or None")
+    if converted is not None and converted.headers is not None and not isinstance(converted.headers, Headers):
+        raise FunctionError(f"the function gave a record {type(converted.headers).__name__} as headers, not Headers")
     return converted
+
+
+def said_by(error: BaseException) -> str:
+    """The type and what it says, as text that every file and terminal can hold; the type where it cannot say it."""
+    name = type(error).__name__
+    try:
+        text = f"{name}: {error}".removesuffix(": ")
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 - a user's `__str__` may raise anything
+        text = name
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -13,7 +13,8 @@ from jobs.probe import Looked, Probe, code_digest, versions
 from migrate.checks import Check, Outcome
 from migrate.dry_run.costing import WORKER_BYTES
 from migrate.errors import RefusedError
-from migrate.functions import conversion_ref, module_files
+from migrate.function_code import files_for_executors
+from migrate.functions import conversion_ref
 from migrate.spark_checks import SPARK_CHECKS
 from migrate.spec import Spec
 
@@ -37,7 +38,7 @@ _ON_FAILURE: dict[str, Outcome] = {"spark.clock": "warning", "spark.memory": "wa
 def spark_checks(spec: Spec, master: str) -> Iterator[tuple[Check, ...]]:
     """The checks; the session that one of them starts ends with the block. Raises SpecError."""
     with ExitStack() as stack:
-        ground = SparkGround(spec, master, module_files(conversion_ref(spec)), stack)
+        ground = SparkGround(spec, master, files_for_executors(conversion_ref(spec)), stack)
         runs: dict[str, Callable[[], str]] = {
             "spark.java": _check_java,
             "spark.session": ground.check_session,

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import tempfile
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from jobs.java import JavaNotFoundError, find_java_home
 from migrate.errors import RefusedError
-from migrate.functions import OUR_PACKAGES
+from migrate.module_roots import OUR_PACKAGES
 
 ROOT = Path(__file__).resolve().parent.parent
+_LOCAL = re.compile(r"local(\[.*\])?")
+_LOOPBACK = "127.0.0.1"
+_ADDRESSES = ("spark.driver.bindAddress", "spark.driver.host", "SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
+"""By these a user says where to listen."""
 
 
 @contextmanager
@@ -45,8 +51,9 @@ def spark_session(name: str, master: str | None, files: list[Path]) -> Iterator[
 def _new_session(name: str, master: str | None) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     _provide_java()
+    SparkContext._ensure_initialized()
     builder = SparkSession.builder.appName(f"stateferry {name}")
-    for key, value in _settings(master).items():
+    for key, value in settings(SparkConf().getAll(), master, os.environ).items():
         builder = builder.config(key, value)
     on_interrupt = signal.getsignal(signal.SIGINT)
     session = builder.getOrCreate()
@@ -55,21 +62,27 @@ def _new_session(name: str, master: str | None) -> SparkSession:
     return session
 
 
-def _settings(master: str | None) -> dict[str, str]:
-    """Under spark-submit the user's own settings hold; else a session that is quick to start.
+def settings(given: Iterable[tuple[str, str]], master: str | None, environment: Mapping[str, str]) -> dict[str, str]:
+    """What is set beyond what was `given` to spark-submit, in spark-defaults.conf or in PYSPARK_SUBMIT_ARGS.
 
-    Quiet in any case: Spark's log would bury our progress.
+    Quiet in any case: Spark's log would bury our progress. A local master needs no network: it listens on the loopback
+    interface alone, and serves no pages.
     """
-    quiet = {"spark.log.level": "ERROR"}
-    if is_submitted():
-        return quiet if master is None else {"spark.master": master, **quiet}
-    quick = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
-    return {"spark.master": master or "local[*]", **quick, **quiet}
+    known = dict(given)
+    chosen = {"spark.master": master or known.get("spark.master") or "local[*]", "spark.log.level": "ERROR"}
+    is_local = _LOCAL.fullmatch(chosen["spark.master"]) is not None
+    if not is_submitted(environment):
+        chosen["spark.ui.showConsoleProgress"] = "false"  # which Spark's own shell sets, if nobody asked for it
+    if "spark.ui.enabled" not in known and (is_local or not is_submitted(environment)):
+        chosen["spark.ui.enabled"] = "false"
+    if is_local and not any(name in known or name in environment for name in _ADDRESSES):
+        chosen |= {"spark.driver.bindAddress": _LOOPBACK, "spark.driver.host": _LOOPBACK}
+    return chosen
 
 
-def is_submitted() -> bool:
+def is_submitted(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether spark-submit started this process, and a JVM for it."""
-    return "PYSPARK_GATEWAY_PORT" in os.environ
+    return "PYSPARK_GATEWAY_PORT" in environment
 
 
 def _provide_java() -> None:

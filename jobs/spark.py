@@ -10,7 +10,8 @@ from pyspark import SparkContext
 from jobs import worker
 from jobs.session import spark_session
 from migrate.errors import RefusedError
-from migrate.functions import conversion_ref, module_files
+from migrate.function_code import files_for_executors
+from migrate.functions import conversion_ref
 from migrate.rewriting import RewriteTask
 from migrate.spec import Spec
 from migrate.tasks import Task, TaskResult
@@ -58,7 +59,7 @@ class SparkExecutor:
 @contextmanager
 def open_executor(spec: Spec, master: str | None) -> Iterator[SparkExecutor]:
     """A Spark session for this migration, checked. Raises RefusedError."""
-    with spark_session(spec.name, master, module_files(conversion_ref(spec))) as session:
+    with spark_session(spec.name, master, files_for_executors(conversion_ref(spec))) as session:
         executor = SparkExecutor(session.sparkContext)
         executor.check((str(spec.source_path), str(spec.home)))
         yield executor

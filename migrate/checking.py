@@ -47,7 +47,7 @@ def verify(
     if plan is None or pending_chunks(plan, receipts):
         raise RefusedError(f"the migration {spec.name!r} is not rewritten yet", hint="stateferry run SPEC")
     context = make_context(spec, on_event, stop=stop)
-    check_identity(plan, spec_identity(spec, context.ref))
+    check_identity(plan, spec_identity(spec, context.ref, plan))
     folders = assembled_folders(rows, spec.home)
     partitions = [plan.new_partition(partition) for partition in plan.store_partitions]
     if step is Step.CUT_OVER:

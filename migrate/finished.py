@@ -24,7 +24,7 @@ def report_of_finished(context: Context, rows: list[Row]) -> RunReport | None:
     path = published_path(rows)
     if plan is None or (path is None and step in (None, Step.ROLLED_BACK)):
         return None
-    check_identity(plan, spec_identity(context.spec, context.ref))
+    check_identity(plan, spec_identity(context.spec, context.ref, plan))
     if step in HALF_DONE:
         raise RefusedError(f"the migration {context.spec.name!r} is half way: {STATES[step]}", hint=NEXT[STATES[step]])
     if path is not None and step is not Step.FINALIZED and not path.is_dir():

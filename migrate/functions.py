@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import lru_cache
@@ -14,15 +14,16 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Literal
 
 from formats import Conversion, Function, get_format
+from formats.applying import said_by
 from migrate.errors import SpecError
-from migrate.function_identity import function_digest
+from migrate.function_code import function_at_work, with_code
+from migrate.function_modules import forget_modules
+from migrate.module_roots import OUR_PACKAGES, roots_of
 from migrate.spec import Spec
 
 if TYPE_CHECKING:
     from formats.serde import Serde
     from migrate.payload_serdes import PayloadSerdes
-
-OUR_PACKAGES = ("formats", "migrate", "jobs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +40,22 @@ class ConversionRef:
     keys_may_change: bool = False
     key: PayloadSerdes | None = None
     value: PayloadSerdes | None = None
+    modules: tuple[str, ...] = ()
+    """The function's own."""
+    files: tuple[str, ...] = ()
+    """Data that it reads, by path from the spec."""
+    code: tuple[tuple[str, str], ...] = ()
+    """What it is made of: digests by path; of the function itself, where it is given as an object, by no path."""
 
 
 def conversion_ref(spec: Spec, function: Function | None = None) -> ConversionRef:
     """The conversion that a spec describes; `function` stands in for the spec's own. Raises SpecError."""
     section = spec.conversion
     files = tuple(str(spec.resolve(path)) for path in section.py_files)
-    for file in files:
-        if not Path(file).is_file():
-            hint = "name a .py file, or a .zip of a package"
-            raise SpecError(f"[conversion] py_files: {file} is not a file", hint=hint)
-    return ConversionRef(
+    _check_files("py_files", files, hint="name a .py file, or a .zip of a package")
+    data = [str(spec.resolve(path)) for path in section.files]
+    _check_files("files", data, hint="name a file that the function reads, by its path from the spec")
+    ref = ConversionRef(
         source=spec.source.format,
         target=spec.target.format,
         default_timestamp_ms=section.default_timestamp_ms,
@@ -58,7 +64,15 @@ def conversion_ref(spec: Spec, function: Function | None = None) -> ConversionRe
         keys_may_change="key-change" in section.allow,
         key=_serdes(spec, "key"),
         value=_serdes(spec, "value"),
+        files=tuple(path.as_posix() for path in section.files) if section.function else (),
     )
+    return ref if ref.function is None else with_code(ref)
+
+
+def _check_files(key: str, files: Iterable[str], *, hint: str) -> None:
+    for file in files:
+        if not Path(file).is_file():
+            raise SpecError(f"[conversion] {key}: {file} is not a file", hint=hint)
 
 
 def _serdes(spec: Spec, part: Literal["key", "value"]) -> PayloadSerdes | None:
@@ -85,7 +99,7 @@ def load_conversion(ref: ConversionRef) -> Conversion:
         source=source,
         target=target,
         default_timestamp_ms=ref.default_timestamp_ms,
-        function=load_function(ref.function, ref.search_path) if isinstance(ref.function, str) else ref.function,
+        function=_load(ref) if isinstance(ref.function, str) else ref.function,
         keys_may_change=ref.keys_may_change,
     )
 
@@ -97,6 +111,14 @@ def _read(serdes: PayloadSerdes, ref: ConversionRef) -> Serde:
     return serdes.source if ref.function is not None else resolving(serdes.source, serdes.target)
 
 
+def _load(ref: ConversionRef) -> Function:
+    assert isinstance(ref.function, str)
+    search_path, roots = roots_of(ref.search_path, ()), roots_of(ref.search_path, ref.modules)
+    forget_modules(search_path, roots, dict(ref.code))
+    with function_at_work(ref):
+        return load_function(ref.function, ref.search_path)
+
+
 def load_function(name: str, search_path: tuple[str, ...]) -> Function:
     """Import `module:name`. Raises SpecError, which says where it looked."""
     module_name, _, attribute = name.partition(":")
@@ -105,9 +127,11 @@ def load_function(name: str, search_path: tuple[str, ...]) -> Function:
     hint = "put the module beside the spec or name its file in [conversion] py_files"
     try:
         module = _import(module_name, search_path)
-    except (Exception, SystemExit) as error:  # a module that is a script may end in `sys.exit()`
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a module that is a script may end in `sys.exit()`
         raise SpecError(
-            f"the function {name!r} cannot be imported: {type(error).__name__}: {error}",
+            f"the function {name!r} cannot be imported: {said_by(error)}",
             hint=hint if isinstance(error, ModuleNotFoundError) else f"mend the module {module_name}",
         ) from error
     function = getattr(module, attribute, None)
@@ -140,34 +164,3 @@ def _no_function(module: ModuleType, attribute: str) -> SpecError:
         f"the module {module.__name__!r} ({module.__file__}) has no function {attribute!r}",
         hint=f"did you mean {near[0]!r}?" if near else "name one that it has in [conversion] function",
     )
-
-
-def conversion_digest(ref: ConversionRef) -> str:
-    """What the function's code is, for the migration's identity: its modules and every py_file; empty without one."""
-    if ref.function is None:
-        return ""
-    function = load_conversion(ref).function
-    assert function is not None
-    files = [Path(entry) for entry in ref.search_path if Path(entry).is_file()]
-    own = getattr(sys.modules.get(function.__module__), "__file__", None)
-    folders = [Path(entry) if Path(entry).is_dir() else Path(entry).parent for entry in ref.search_path]
-    folders += [Path(own).parent] if own is not None and not ref.search_path else []
-    digest = hashlib.sha256(function_digest(function, folders).encode())
-    for file in files:
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
-
-
-def module_files(ref: ConversionRef) -> list[Path]:
-    """What executors need to import the function: py_files, and the module itself where it lies beside the spec."""
-    if not isinstance(ref.function, str):
-        return []
-    files = [Path(entry) for entry in ref.search_path if Path(entry).is_file()]
-    package = ref.function.partition(":")[0].partition(".")[0]
-    if (Path(ref.search_path[-1]) / package).is_dir():
-        raise SpecError(
-            f"the package {package!r} beside the spec does not reach Spark's executors",
-            hint="zip it, and name the zip in [conversion] py_files",
-        )
-    beside = Path(ref.search_path[-1]) / f"{package}.py"
-    return [*files, beside] if beside.is_file() and beside not in files else files

@@ -76,7 +76,7 @@ class Ground:
     @cached_property
     def identity(self) -> dict[str, str]:
         """What makes this migration the one that it is."""
-        return migration_identity(self._spec, self.source, self._context.ref)
+        return migration_identity(self._spec, self.source, self._context.ref, self.stored)
 
     @cached_property
     def stored(self) -> Plan | None:

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from formats import CONVERSION_REVISION
 from migrate.errors import SourceChangedError
-from migrate.functions import ConversionRef, conversion_digest
+from migrate.functions import ConversionRef
 from migrate.plan_model import Plan
 from migrate.snapshots import snapshot_directories
 from migrate.source import Source
@@ -21,15 +21,25 @@ from migrate.stores.layout import file_states
 from migrate.stores.rocksdb import open_read_only
 
 _STORE = "store "
+_BY_SYNTAX = "2:"
+"""The function is told by its syntax tree and what it imports; before that it was by its bytecode."""
+_CHANGED_HINT = (
+    "restore what changed to go on, or begin anew: stateferry abandon SPEC removes our files, and nothing else"
+)
+_BY_BYTECODE_HINT = (
+    "restore it to go on, under the Python version that it was begun with; the release that began this migration told "
+    "functions by their bytecode, and does not know one again that has a set in it: if it did not change, begin anew: "
+    "stateferry abandon SPEC removes our files, and nothing else"
+)
 _CAME_LATER = {"version", "retention_ms", "segment_ms", "value", "key"}
 
 
-def migration_identity(spec: Spec, source: Source, ref: ConversionRef) -> dict[str, str]:
+def migration_identity(spec: Spec, source: Source, ref: ConversionRef, begun: Plan | None = None) -> dict[str, str]:
     """By name: what the spec says of the result, the code that makes it, and the source's files.
 
     `[run]`, the engine, the Spark master and this tool's version change nothing in the result, and are no part of it.
     """
-    return spec_identity(spec, ref) | store_identity(source)
+    return spec_identity(spec, ref, begun) | store_identity(source)
 
 
 def store_identity(source: Source) -> dict[str, str]:
@@ -41,20 +51,35 @@ def store_identity(source: Source) -> dict[str, str]:
     }
 
 
-def spec_identity(spec: Spec, ref: ConversionRef) -> dict[str, str]:
-    """The part of the identity that can be told without the source."""
+def spec_identity(spec: Spec, ref: ConversionRef, begun: Plan | None = None) -> dict[str, str]:
+    """The part of the identity that can be told without the source, as the plan tells it that was `begun`."""
     sections = {
         "[source]": as_begun(spec.source),
         "[target]": as_begun(spec.target),
-        "[conversion]": as_begun(spec.conversion, exclude={"allow", "py_files"}),
+        "[conversion]": as_begun(spec.conversion, exclude={"allow", "py_files", "files"}),
         "[conversion] allow key-change": str(ref.keys_may_change),
         "conversion revision": str(CONVERSION_REVISION),
-        "function": conversion_digest(ref),
     }
     for name, serdes in (("key", ref.key), ("value", ref.value)):
         if serdes is not None:
             sections[f"[conversion.{name}] schemas"] = serdes.identity
-    return {name: _digest(text) for name, text in sections.items()}
+    return {name: _digest(text) for name, text in sections.items()} | _function_identity(ref, begun)
+
+
+def _function_identity(ref: ConversionRef, begun: Plan | None) -> dict[str, str]:
+    """By the scheme of the plan: its digest says which, and none is the first one."""
+    is_by_bytecode = begun is not None and _is_by_bytecode(begun)
+    if ref.function is None or is_by_bytecode:
+        from migrate.bytecode_identity import conversion_digest  # few migrations need it
+
+        return {"function": _digest(conversion_digest(ref))}
+    own = dict(ref.code).get("", str(ref.function))
+    parts = {f"function: {path}": digest[:32] for path, digest in ref.code if path}
+    return {"function": f"{_BY_SYNTAX}{_digest(own)}", **parts}
+
+
+def _is_by_bytecode(plan: Plan) -> bool:
+    return not plan.identity.get("function", _BY_SYNTAX).startswith(_BY_SYNTAX)
 
 
 def as_begun(section: BaseModel, exclude: set[str] | None = None) -> str:
@@ -120,8 +145,7 @@ def check_identity(plan: Plan, identity: dict[str, str]) -> None:
         return
     raise SourceChangedError(
         f"this is not the migration that was begun; changed since: {', '.join(changed)}",
-        hint="restore what changed to go on, or begin anew: stateferry abandon SPEC removes our files, and nothing "
-        "else",
+        hint=_BY_BYTECODE_HINT if changed == ["function"] and _is_by_bytecode(plan) else _CHANGED_HINT,
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from formats import Conversion, EntryError, Format
 from migrate.chunking import cut
 from migrate.errors import RefusedError
+from migrate.function_code import checked_code, function_at_work
 from migrate.functions import ConversionRef
 from migrate.identity import migration_id
 from migrate.inputs import inputs_of, open_inputs
@@ -171,7 +172,9 @@ def make_plan(
         with open_inputs(inputs_of(database, directories), conversion.source) as opened:
             chunks += cut_database(database, opened.databases, spec.run.chunk_size)
             check_segments(opened.databases, database, source)
-            check_sample(opened.databases, database, conversion, spec.conversion.allow)
+            with function_at_work(ref):
+                check_sample(opened.databases, database, conversion, spec.conversion.allow)
+    checked_code(ref)
     program = conversion.program
     return Plan(
         migration_id=migration_id(identity),

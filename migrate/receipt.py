@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+from pydantic import Field
+
 from migrate.keyrange import KeyRange, Stored
 from migrate.store_partition import place_name
 
@@ -59,6 +61,8 @@ class Receipt(Stored):
     seconds: float
     engine: str
     host: str
+    code: dict[str, str] = Field(default_factory=dict)
+    """What of the user's function was really loaded: digests by path."""
 
     @property
     def file_sizes(self) -> dict[str, int]:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from migrate.errors import RejectedError
 from migrate.keyrange import show_key
 from migrate.stores.files import fsync_file
+from migrate.ways_out import mend, raise_the_cap
 
 REJECT_SCHEMA = pa.schema(
     [
@@ -20,9 +21,6 @@ REJECT_SCHEMA = pa.schema(
         pa.field("value", pa.binary()),
         pa.field("reason", pa.string()),
     ]
-)
-RAISE_THE_CAP = (
-    "raise the cap in [run] and rerun: what is finished is kept; or mend the function and begin anew by another `name`"
 )
 _BUFFERED_RECORDS = 1000
 _BUFFERED_BYTES = 8 << 20
@@ -46,24 +44,26 @@ class FailOnReject:
 
     count = 0
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, *, has_function: bool = False) -> None:
         self._where = where
+        self._has_function = has_function
 
     def add(self, family: str, key: bytes, value: bytes, reason: str) -> None:
         """Raises RejectedError."""
         raise RejectedError(
             f"{self._where}, column family {family!r}: the key {show_key(key)} (value of {len(value)} bytes) "
             f"cannot be converted: {reason}",
-            hint='set [run] on_reject = "skip" or "dead-letter" and rerun; or mend the function and begin anew by '
-            "another `name`",
+            hint='set [run] on_reject = "skip" or "dead-letter" and rerun; or '
+            f"{mend(has_function=self._has_function)} and begin anew by another `name`",
         )
 
 
 class CountRejects:
     """They are left out and counted."""
 
-    def __init__(self, where: str, limit: int | None = None) -> None:
+    def __init__(self, where: str, limit: int | None = None, *, has_function: bool = False) -> None:
         self.count = 0
+        self._has_function = has_function
         self._where = where
         self._limit = limit
 
@@ -71,14 +71,17 @@ class CountRejects:
         """Raises RejectedError past the limit."""
         self.count += 1
         if self._limit is not None and self.count > self._limit:
-            raise too_many(f"{self._where}: the key {show_key(key)}: {reason}", self.count, self._limit)
+            last = f"{self._where}: the key {show_key(key)}: {reason}"
+            raise too_many(last, self.count, self._limit, has_function=self._has_function)
 
 
 class KeepRejects:
     """They are left out, counted, and written to a Parquet file."""
 
-    def __init__(self, where: str, partition: str, file: Path, limit: int | None) -> None:
-        self._counter = CountRejects(where, limit)
+    def __init__(
+        self, where: str, partition: str, file: Path, limit: int | None, *, has_function: bool = False
+    ) -> None:
+        self._counter = CountRejects(where, limit, has_function=has_function)
         self._partition = partition
         self.file = file
         self._writer: pq.ParquetWriter | None = None
@@ -118,9 +121,9 @@ class KeepRejects:
         self._size = 0
 
 
-def too_many(last: str, count: int, limit: float) -> RejectedError:
+def too_many(last: str, count: int, limit: float, *, has_function: bool) -> RejectedError:
     """The error for a cap that was passed."""
     return RejectedError(
         f"records that cannot be converted: {count}, max_rejects allows {limit}; the last one, {last}",
-        hint=RAISE_THE_CAP,
+        hint=raise_the_cap(has_function=has_function),
     )

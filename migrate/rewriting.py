@@ -15,6 +15,7 @@ from migrate.breadcrumb import leaving_breadcrumbs
 from migrate.engine import portable
 from migrate.engine.portable import Converter
 from migrate.errors import ChunkFailedError, CorruptionError
+from migrate.function_code import checked_code
 from migrate.functions import ConversionRef, load_conversion
 from migrate.inputs import Inputs, Records, open_inputs
 from migrate.interruption import go_on
@@ -117,6 +118,7 @@ class _Attempt:
             seconds=round(time.perf_counter() - self._started, 6),
             engine=portable.NAME,
             host=socket.gethostname(),
+            code=checked_code(task.conversion),
         )
         write_receipt(Path(task.home), receipt)
         return receipt
@@ -175,12 +177,14 @@ class _Attempt:
             file.unlink(missing_ok=True)
 
     def _policy(self) -> Rejects:
-        where = str(self._task.chunk)
+        where, limit = str(self._task.chunk), self._task.max_rejects
+        has_function = self._task.conversion.function is not None
         if self._task.on_reject == "fail":
-            return FailOnReject(where)
+            return FailOnReject(where, has_function=has_function)
         if self._task.on_reject == "skip":
-            return CountRejects(where, self._task.max_rejects)
-        return KeepRejects(where, self._task.chunk.store_partition, self.rejects_file, self._task.max_rejects)
+            return CountRejects(where, limit, has_function=has_function)
+        partition = self._task.chunk.store_partition
+        return KeepRejects(where, partition, self.rejects_file, limit, has_function=has_function)
 
 
 def attempt_name(run_id: str, number: int) -> str:

@@ -118,6 +118,8 @@ class ConversionSection(_Section):
     default_timestamp_ms: Annotated[int, Field(ge=-1, lt=1 << 63)] = -1
     function: Annotated[str, Field(pattern=_FUNCTION)] | None = None
     py_files: tuple[Path, ...] = ()
+    files: tuple[Path, ...] = ()
+    """Data that the function reads, and modules of which no import statement tells."""
     allow: tuple[Allowance, ...] = ()
     """Losses and risks that would be refused otherwise."""
     key: SerdeChangeSection | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from migrate.errors import ExitCode, MigrationError
+from migrate.function_code import function_at_work
 from migrate.interruption import go_on
 from migrate.keyrange import Stored
 from migrate.receipt import Receipt
@@ -33,7 +34,8 @@ def run_task(task: Task, check: Callable[[], None] = go_on) -> TaskResult:
     `check` is called with each batch, and may raise to abandon the task.
     """
     try:
-        return rewrite_chunk(task, check) if isinstance(task, RewriteTask) else verify_chunk(task, check)
+        with function_at_work(task.conversion):
+            return rewrite_chunk(task, check) if isinstance(task, RewriteTask) else verify_chunk(task, check)
     except Exception as failure:
         error = failure if isinstance(failure, MigrationError) else explain_system_error(failure)
         if error is None:

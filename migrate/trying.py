@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from formats import Conversion, EntryError
+from formats.applying import said_by
 from migrate.errors import RefusedError
 from migrate.keyrange import show_key
 from migrate.plan_model import Lane
@@ -15,10 +16,16 @@ LOOKS_CONVERTED = "looks-converted"
 
 def convert_twice(conversion: Conversion, key: bytes, value: bytes) -> tuple[bytes, bytes] | None:
     """What it becomes; None: dropped. Raises EntryError for a reject, RefusedError where two results differ."""
-    first = conversion.convert(key, value)
     if conversion.function is None:  # it is ours, and pure
-        return first
-    second = conversion.convert(key, value)
+        return conversion.convert(key, value)
+    try:
+        first, second = conversion.convert(key, value), conversion.convert(key, value)
+    except OSError as error:
+        raise RefusedError(
+            f"the function cannot reach what it needs: for the key {show_key(key)} it raised {said_by(error)}",
+            hint="put that where the function looks for it; a file that lies beside the spec it finds by "
+            "Path(__file__), and [conversion] files names it",
+        ) from error
     if first != second:
         raise RefusedError(
             f"the function is not pure: it gave two results for the key {show_key(key)}",
@@ -72,5 +79,6 @@ def none_converted(where: str, count: int, first: str, conversion: Conversion) -
     return RefusedError(
         f"none of {count} sampled records of {where} can be converted from "
         f"{conversion.source.id} to {conversion.target.id}; the first one, {first}",
-        hint="is [source] format the format that the store has? does the function fit its records?",
+        hint="is [source] format the format that the store has?"
+        + (" does the function fit its records?" if conversion.function is not None else ""),
     )

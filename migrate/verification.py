@@ -12,6 +12,7 @@ from typing import Literal
 from migrate.differences import first_difference
 from migrate.digest import RecordDigest
 from migrate.engine.portable import Converter, convert_all
+from migrate.function_code import checked_code
 from migrate.functions import ConversionRef, load_conversion
 from migrate.inputs import Inputs, Records, open_inputs
 from migrate.interruption import go_on
@@ -85,6 +86,7 @@ def verify_chunk(task: VerifyTask, check: Callable[[], None] = go_on) -> Verifie
         comparison = _Comparison(task, source, target, check)
         same = comparison.by_digest() if task.mode == "digest" else comparison.by_records()
         found = Verified(records=task.receipt.written[task.lane].records) if same else comparison.in_detail()
+    checked_code(task.conversion)
     return found.model_copy(update={"seconds": round(time.perf_counter() - started, 6)})
 
 

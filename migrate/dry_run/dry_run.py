@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from migrate.checks import CheckReport, failed
+from migrate.checks import Check, CheckReport, failed, observe
 from migrate.dry_run.costing import Bill, cost_of
 from migrate.dry_run.reading import Reading, Request, read
 from migrate.dry_run.report import Cost, DryRunReport, Found, Tried
@@ -19,6 +19,7 @@ from migrate.dry_run.verdict import checks_of_the_trial, verdict_of
 from migrate.errors import MigrationError, SpecError
 from migrate.events import Listener, ignore
 from migrate.finished import report_of_finished
+from migrate.function_code import checked_code, function_at_work
 from migrate.ground import Ground, source_to_be
 from migrate.ledger import read_ledger
 from migrate.ledger_status import status
@@ -86,10 +87,12 @@ class _DryRun:
         reading = None
         if finished is None:
             self._checks += self._ground.observe()
-            reading = self._read()
+            with function_at_work(self._context.ref):
+                reading = self._read()
         found = tried = cost = None
         if reading is not None:
             self._checks += reading.failures
+            self._checks += observe(self._checks_of_the_function())
             found = found_of(reading)
             tried = tried_of(reading, found, self._context.conversion, self._options.seed)
             self._checks += checks_of_the_trial(self._spec, tried, found.records, reading.rejects)
@@ -97,6 +100,14 @@ class _DryRun:
         if finished is None:
             self._checks += not_run("needs a JVM: stateferry doctor SPEC")
         return self._put_together(finished, found, tried, cost)
+
+    def _checks_of_the_function(self) -> tuple[Check, ...]:
+        """Once it was called."""
+        ref = self._context.ref
+        if ref.function is None:
+            return ()
+        claim = "the function loads only modules that import statements or [conversion] files name"
+        return (Check("conversion.code", claim, lambda: ", ".join(checked_code(ref))),)
 
     def _put_together(
         self, finished: str | None, found: Found | None, tried: Tried | None, cost: Cost | None

@@ -9,6 +9,7 @@ from migrate.dry_run.report import Shown, Tried, Verdict
 from migrate.errors import ExitCode
 from migrate.showing import UNPRINTABLE
 from migrate.spec import Spec
+from migrate.ways_out import mend
 
 
 def checks_of_the_trial(spec: Spec, tried: Tried, records: int, rejects: float) -> tuple[CheckReport, ...]:
@@ -75,6 +76,7 @@ def _rejects(spec: Spec, tried: Tried, records: int, expected: float) -> CheckRe
     """`records`: in all; `expected`: rejects among them."""
     name, claim = "conversion.rejects", "no more records are rejected than [run] allows"
     detail = f"{tried.rejected:,} of {tried.records:,} records cannot be converted"
+    way_out = mend(has_function=spec.conversion.function is not None)
     allowed = _allowed(spec, expected / max(records, tried.records, 1), expected=round(expected))
     if allowed is None:
         return CheckReport(name=name, claim=claim, outcome="warning" if tried.rejected else "ok", detail=detail)
@@ -83,7 +85,7 @@ def _rejects(spec: Spec, tried: Tried, records: int, expected: float) -> CheckRe
         claim=claim,
         outcome="failed",
         detail=f"{detail}, {allowed}; most often: {tried.rejects[0].reason}",
-        fix='mend the function or [source] format; or allow it: [run] on_reject = "skip" or "dead-letter"',
+        fix=f'{way_out}; or allow it: [run] on_reject = "skip" or "dead-letter"',
         exit_code=int(ExitCode.FAILED),
     )
 

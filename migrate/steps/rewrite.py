@@ -13,9 +13,9 @@ from migrate.ledger import Ledger, chunk_row
 from migrate.plan_model import Chunk, Plan
 from migrate.progress_state import pending_chunks, totals_of
 from migrate.receipt import Receipt
-from migrate.rejects import RAISE_THE_CAP
 from migrate.rewriting import RewriteTask
 from migrate.steps.context import Context
+from migrate.ways_out import raise_the_cap
 
 
 def rewrite(
@@ -71,11 +71,15 @@ def _task(context: Context, plan: Plan, chunk: Chunk) -> RewriteTask:
     )
 
 
+def _raise_the_cap(context: Context) -> str:
+    return raise_the_cap(has_function=context.ref.function is not None)
+
+
 def _check_reject_count(context: Context, receipts: list[Receipt]) -> None:
     limit = context.spec.run.max_rejects
     if limit is not None and (count := sum(receipt.rejected for receipt in receipts)) > limit:
         raise RejectedError(
-            f"records that cannot be converted: {count}, max_rejects allows {limit}", hint=RAISE_THE_CAP
+            f"records that cannot be converted: {count}, max_rejects allows {limit}", hint=_raise_the_cap(context)
         )
 
 
@@ -86,5 +90,5 @@ def _check_reject_share(context: Context, receipts: list[Receipt]) -> None:
         raise RejectedError(
             f"{totals.rejected} of {totals.records_in} records cannot be converted "
             f"({totals.rejected / totals.records_in:.2%}), max_reject_share allows {limit:.2%}",
-            hint=RAISE_THE_CAP,
+            hint=_raise_the_cap(context),
         )

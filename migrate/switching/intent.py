@@ -55,7 +55,7 @@ def new_stores(migration: Migration) -> NewStores:
     if plan is None:
         raise RefusedError(f"the migration {spec.name!r} has no plan in {home}", hint=_RUN)
     context = make_context(spec, migration.listener)
-    check_identity(plan, spec_identity(spec, context.ref))
+    check_identity(plan, spec_identity(spec, context.ref, plan))
     folders = assembled_folders(rows, home)
     is_rewritten = not pending_chunks(plan, committed_receipts(rows, home))
     if not is_rewritten or set(folders) != {partition.id for partition in plan.store_partitions}:

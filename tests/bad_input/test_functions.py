@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
 from migrate.errors import ExitCode
 from tests.bad_input.support import Migration, raw_records
+from tests.support import read_delta
 
 SAME = "def convert(record):\n    return record\n"
 
@@ -121,6 +123,7 @@ def test_a_function_that_is_pure_only_in_the_sample_is_a_mismatch_and_never_publ
         ("replace(record, value='text')", "expected bytes, got str"),
         ("replace(record, value=None)", "expected bytes, got NoneType"),
         ("replace(record, key=7)", "expected bytes, got int"),
+        ("replace(record, headers=7)", "the function gave a record int as headers"),
         ("1 / 0", "the function raised ZeroDivisionError: division by zero"),
         ("exit(0)", "the function raised SystemExit"),
     ],
@@ -141,6 +144,76 @@ def test_nonsense_for_every_record_is_refused_by_the_sample(raw: Migration, resu
 
     raw.refused("none of ", "sampled records", 'the first one, "key-00000000": the function', "fit its records")
     assert not raw.is_planned
+
+
+RAISING = """
+import asyncio
+class Own(BaseException):
+    pass
+class Mute(Exception):
+    def __str__(self):
+        raise Own
+class Odd(Exception):
+    def __str__(self):
+        return 7
+def fail(error):
+    raise error
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        pytest.param("GeneratorExit('over')", "GeneratorExit: over", id="generator-exit"),
+        ("asyncio.CancelledError()", "CancelledError"),
+        ("Own('mine')", "Own: mine"),
+        ("MemoryError()", "MemoryError"),
+        ("Mute()", "Mute"),
+        ("Odd()", "Odd"),
+        ("RecursionError()", "RecursionError"),
+        ("ValueError('half \\ud83d of it')", "ValueError: half \\ud83d of it"),
+    ],
+)
+def test_whatever_a_function_raises_is_a_reject(raw: Migration, error: str, said: str) -> None:
+    raw.module(RAISING + nonsense(f"fail({error})", where='record.key == b"key-00001234"'))
+
+    raw.fails(ExitCode.FAILED, 'the key "key-00001234"', f"the function raised {said}", "on_reject")
+
+    raw.set("run", on_reject="dead-letter", max_rejects=1)
+    report = raw.completes({".": {key: value for key, value in raw_records().items() if key != b"key-00001234"}})
+    (row,) = read_delta(Path(report["dead_letters"]))
+    assert row["reason"] == f"the function raised {said}"
+
+
+@pytest.mark.parametrize("error", ["Own('mine')", "Mute()", "MemoryError()", "ValueError('\\ud83d')"])
+def test_whatever_a_function_raises_for_every_record_is_refused_by_the_sample(raw: Migration, error: str) -> None:
+    raw.module(RAISING + nonsense(f"fail({error})", where="True"))
+
+    raw.refused("none of ", "sampled records", "the function raised")
+    tried = raw.run("--full", "--json", verb="plan")
+    assert tried.code == ExitCode.REFUSED, tried.err
+    assert "the function raised" in json.loads(tried.out)["tried"]["rejects"][0]["reason"]
+    assert "Traceback" not in tried.err
+
+
+@pytest.mark.parametrize("error", ["Own('mine')", "Mute()", "ValueError('\\ud83d')"])
+def test_whatever_a_module_raises_is_a_usage_error(raw: Migration, error: str) -> None:
+    raw.module(f"{RAISING}\nraise {error}\n{SAME}")
+
+    raw.fails(ExitCode.USAGE, "'conversion:convert' cannot be imported", error.partition("(")[0])
+
+
+def test_an_interrupt_in_a_function_stays_one(raw: Migration) -> None:
+    raw.module(RAISING + nonsense("fail(KeyboardInterrupt())", where='record.key == b"key-00001234"'))
+    raw.set("run", on_reject="skip")
+
+    raw.fails(ExitCode.INTERRUPTED)
+
+
+def test_a_file_that_a_function_does_not_find_is_a_sentence(raw: Migration) -> None:
+    raw.module("def convert(record):\n    open('/nowhere/codes.csv')\n    return record\n")
+
+    raw.refused("the function cannot reach what it needs", "/nowhere/codes.csv", "[conversion] files")
 
 
 def nonsense(result: str, *, where: str) -> str:

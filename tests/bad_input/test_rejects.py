@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from deltalake import DeltaTable
 
 from migrate.errors import ExitCode
 from tests.bad_input.support import Migration, raw_records
+from tests.support import make_store
 
 REJECTED = 40
 """Every hundredth of the 4000 records, one of which the sample may see."""
@@ -131,3 +134,35 @@ def test_all_records_dropped_leave_an_empty_store(raw: Migration) -> None:
     totals = raw.completes({".": {}})["totals"]
 
     assert (totals["dropped"], totals["records_out"]) == (4000, 0)
+
+
+@pytest.fixture
+def without_function(raw: Migration) -> Migration:
+    """One value of its store is not the number that it should be."""
+    records = {key: (1).to_bytes(8, "big") for key in raw_records()}
+    shutil.rmtree(raw.source)
+    make_store(raw.source, {**records, b"key-00001234": b"odd"})
+    raw.set("conversion", allow=["looks-converted"])
+    raw.set("conversion.value", **{"from": {"serde": "int64"}, "to": {"serde": "int64", "endian": "little"}})
+    return raw
+
+
+@pytest.mark.parametrize(
+    "how", [{}, {"on_reject": "skip", "max_rejects": 0}, {"on_reject": "skip", "max_reject_share": 0}]
+)
+def test_where_there_is_no_function_none_is_to_be_mended(without_function: Migration, how: dict[str, Any]) -> None:
+    without_function.set("run", **how)
+
+    outcome = without_function.fails(ExitCode.FAILED, "next: ", "[source] format", "the serdes of [conversion]")
+    assert "function" not in outcome.message
+
+    tried = json.loads(without_function.run("--json", "--full", verb="plan").out)
+    assert tried["verdict"]["exit_code"] == ExitCode.FAILED
+    assert "function" not in tried["verdict"]["next_step"]
+
+
+def test_where_there_is_no_function_none_is_doubted(raw: Migration) -> None:
+    raw.set("conversion.value", **{"from": {"serde": "int32"}, "to": {"serde": "int64"}})
+
+    outcome = raw.refused("none of ", "sampled records", "is [source] format the format")
+    assert "function" not in outcome.message

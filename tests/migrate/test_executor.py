@@ -232,7 +232,7 @@ def test_a_function_that_takes_the_worker_down_is_traced_to_its_record(tmp_path:
 class _Fatal(InProcessExecutor):
     """A function whose record 42 is the end of the worker."""
 
-    class DiedError(BaseException):
+    class DiedError(KeyboardInterrupt):
         """Not an error that a conversion can catch."""
 
     def convert(self, record: StateRecord) -> StateRecord:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.avro import AVRO
 from tests.mutants.dry_run import DRY_RUN
+from tests.mutants.functions import FUNCTIONS
 from tests.mutants.lazy import LAZY
 from tests.mutants.mutant import Mutant
 from tests.mutants.segments import SEGMENTS
@@ -323,4 +324,4 @@ _RUN: tuple[Mutant, ...] = (
     ),
 )
 
-MUTANTS = (*_RUN, *SEGMENTS, *SWITCHING, *LAZY, *DRY_RUN, *AVRO)
+MUTANTS = (*_RUN, *SEGMENTS, *SWITCHING, *LAZY, *DRY_RUN, *AVRO, *FUNCTIONS)

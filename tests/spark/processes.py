@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
 from contextlib import suppress
 
 
@@ -26,14 +25,18 @@ def _ps(column: str, pid: int) -> str:
 
 def kill_session(leader: int) -> None:
     """SIGKILL to every process group of a session: pyspark's daemon and its workers have one of their own."""
-    for group in set(_groups(leader)):
+    for pid in session_of(leader):
         with suppress(ProcessLookupError):
-            os.killpg(group, signal.SIGKILL)
+            os.killpg(os.getpgid(pid), signal.SIGKILL)
 
 
-def _groups(leader: int) -> Iterator[int]:
+def session_of(leader: int) -> list[int]:
+    """The processes of a session."""
     listed = subprocess.run(["ps", "-e", "-o", "pid="], capture_output=True, text=True, check=True)
-    for pid in map(int, listed.stdout.split()):
-        with suppress(ProcessLookupError, PermissionError):
-            if os.getsid(pid) == leader:
-                yield os.getpgid(pid)
+    return [pid for pid in map(int, listed.stdout.split()) if _leader_of(pid) == leader]
+
+
+def _leader_of(pid: int) -> int | None:
+    with suppress(ProcessLookupError, PermissionError):
+        return os.getsid(pid)
+    return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 from migrate import load_spec, run
 from migrate.inspection import inspect
+from migrate.ledger import Step, read_ledger
 from tests.spark.cluster import standalone_cluster
 from tests.spark.conftest import BASE_PYTHON, ROOT, STATE, Job, job_environment
 
@@ -88,10 +90,16 @@ def test_a_function_beside_the_spec_reaches_the_executors(
 ) -> None:
     (tmp_path / "shouting.py").write_text(
         "from dataclasses import replace\n"
+        "from pathlib import Path\n"
+        "DROPPED = Path(__file__).with_name('dropped.txt').read_bytes()\n"
         "def convert(record):\n"
-        "    return None if record.key.endswith(b'5') else replace(record, value=record.value.upper())\n"
+        "    import loudness\n"
+        "    return None if record.key.endswith(DROPPED) else replace(record, value=loudness.raised(record.value))\n"
     )
-    file = spec('[conversion]\nfunction = "shouting:convert"\nallow = ["changelog"]')
+    (tmp_path / "loudness.py").write_text("def raised(value):\n    return value.upper()\n")
+    (tmp_path / "dropped.txt").write_text("5")
+    function = 'function = "shouting:convert"\nallow = ["changelog"]\nfiles = ["dropped.txt"]'
+    file = spec(f"[conversion]\n{function}")
 
     job = submit(file, "local-cluster[2,1,1024]")
 
@@ -99,6 +107,9 @@ def test_a_function_beside_the_spec_reaches_the_executors(
     totals = job.report["totals"]
     assert 0 < totals["dropped"] == 6600 - totals["records_out"]
     assert "the changelog no longer matches" in job.report["changelog"]
+    details = [row.detail for row in read_ledger(tmp_path / "work/orders") if row.step is Step.CHUNK]
+    loaded = {path for detail in details for path in json.loads(detail)["code"]}  # by an empty chunk, not all of them
+    assert loaded == {"shouting.py", "loudness.py", "dropped.txt"}
 
 
 def test_a_worker_that_dies_is_tried_again_and_its_key_is_named(

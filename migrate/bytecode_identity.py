@@ -1,4 +1,7 @@
-"""What a user's function is, as a digest: the same code gives the same, other code gives another."""
+"""A user's function by its bytecode: how migrations that an earlier release began know theirs.
+
+It depends on the version of Python, and for a set in the code on the process.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,26 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType, ModuleType
 
+from migrate.functions import ConversionRef, load_conversion
 
-def function_digest(function: Callable[..., object], folders: list[Path]) -> str:
+
+def conversion_digest(ref: ConversionRef) -> str:
+    """What the function's code is, and every py_file; empty without one."""
+    if ref.function is None:
+        return ""
+    function = load_conversion(ref).function
+    assert function is not None
+    files = [Path(entry) for entry in ref.search_path if Path(entry).is_file()]
+    own = getattr(sys.modules.get(function.__module__), "__file__", None)
+    folders = [Path(entry) if Path(entry).is_dir() else Path(entry).parent for entry in ref.search_path]
+    folders += [Path(own).parent] if own is not None and not ref.search_path else []
+    digest = hashlib.sha256(_function_digest(function, folders).encode())
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _function_digest(function: Callable[..., object], folders: list[Path]) -> str:
     """Over the function's own code and values, and over every module of the user's that it can reach.
 
     `folders`: where the user's modules lie. A function whose values cannot be told apart gets a digest of its own each

@@ -1,0 +1,313 @@
+"""The same function is known again in another process, whatever the order of its sets there; another one is not."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import textwrap
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from formats import StateRecord
+from migrate import ExitCode, RefusedError, cutover, load_spec, run, verify
+from migrate.function_code import files_for_executors, with_code
+from migrate.functions import ConversionRef, conversion_ref
+from migrate.syntax_tree import parsed, tree_digest
+from tests.support import RAW, make_store, numbered, read_family
+
+ROOT = Path(__file__).parents[2]
+BY_BYTECODE = ROOT / "tests/fixtures/function-by-bytecode"
+"""Killed after its first chunk, under Python 3.11, by the last release that told functions by their bytecode."""
+RECORDS = 300
+SPEC = """
+name = "sets"
+work_dir = "work"
+[source]
+format = "rocksdb.raw"
+path = "store"
+[target]
+format = "rocksdb.raw"
+[conversion]
+function = "conversion:convert"
+[run]
+chunk_size = "2 KiB"
+time_budget = "{budget}"
+"""
+WITH_SETS = """
+from dataclasses import replace
+from functools import partial
+
+def _convert(record, codes, kinds=frozenset({"a", "b", "c"})):
+    if record.key[-1:] in {b"1", b"2", b"3"} or "x" in kinds:
+        return replace(record, value=record.value.upper())
+    return replace(record, value=record.value + b"%d" % len(codes))
+
+convert = partial(_convert, codes={"one", "two", "three"})
+"""
+
+
+def python(seed: int, *arguments: str, cwd: Path, path: tuple[Path, ...] = ()) -> subprocess.CompletedProcess[str]:
+    python_path = os.pathsep.join(map(str, (*path, ROOT)))
+    environment = {**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": python_path}
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, env=environment, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def test_a_function_with_sets_is_resumed_and_cut_over_by_other_processes(tmp_path: Path) -> None:
+    make_store(tmp_path / "store", numbered(RECORDS))
+    (tmp_path / "conversion.py").write_text(WITH_SETS)
+    spec = tmp_path / "migration.toml"
+
+    def command(seed: int, verb: str, *options: str) -> int:
+        done = python(seed, "-c", "from migrate.cli import main; main()", verb, *options, str(spec), cwd=tmp_path)
+        print(done.stderr)
+        return done.returncode
+
+    spec.write_text(SPEC.format(budget="0s"))
+    assert command(1, "run", "--no-spark") == ExitCode.INTERRUPTED
+    spec.write_text(SPEC.format(budget="1h"))
+    assert command(2, "run", "--no-spark") == ExitCode.DONE
+    assert command(3, "verify", "--no-spark") == ExitCode.DONE
+    assert command(4, "cutover") == ExitCode.DONE
+    assert len(read_family(tmp_path / "store")) == RECORDS
+
+
+ON_AN_EXECUTOR = """
+import pickle, sys
+from migrate.errors import RefusedError
+from migrate.function_code import checked_code, function_at_work
+from migrate.functions import load_conversion
+ref = pickle.load(open("ref", "rb"))
+with function_at_work(ref):
+    _, value = load_conversion(ref).convert(b"k", b"v")
+try:
+    print(value.decode(), *sorted(checked_code(ref)))
+except RefusedError as error:
+    print(error.message)
+"""
+
+
+def test_an_executor_that_does_not_see_the_spec_looks_at_what_it_was_sent(tmp_path: Path) -> None:
+    here, sent = tmp_path / "here", tmp_path / "sent"
+    here.mkdir()
+    sent.mkdir()
+    with zipfile.ZipFile(here / "lib.zip", "w") as archive:
+        archive.writestr("tables/__init__.py", "MORE = b'm'\n")
+    (here / "mapping.py").write_text(
+        "from pathlib import Path\nCODE = Path(__file__).with_name('codes.csv').read_bytes()\n"
+    )
+    (here / "codes.csv").write_text("c")
+    (here / "conversion.py").write_text(
+        "from dataclasses import replace\ndef convert(record):\n    import mapping, tables\n"
+        "    return replace(record, value=record.value + mapping.CODE + tables.MORE)\n"
+    )
+    spec = SPEC.format(budget="1h").replace("[run]", 'py_files = ["lib.zip"]\nfiles = ["codes.csv"]\n[run]')
+    (here / "migration.toml").write_text(spec)
+    ref = conversion_ref(load_spec(here / "migration.toml"))
+    for file in files_for_executors(ref):
+        shutil.copy(file, sent)
+    (sent / "ref").write_bytes(pickle.dumps(ref))
+    here.rename(tmp_path / "gone")
+
+    def work() -> str:
+        done = python(1, "-c", ON_AN_EXECUTOR, cwd=sent, path=(sent, sent / "lib.zip"))
+        return done.stdout.strip() or done.stderr
+
+    assert work() == "vcm codes.csv conversion.py lib.zip/tables/__init__.py mapping.py"
+    (sent / "codes.csv").write_text("C")
+    assert work() == "codes.csv, which the function is made of, changed while the run went on"
+
+
+OBJECTS = """
+import sys
+from dataclasses import dataclass, replace
+from functools import partial
+from migrate import migrate_store
+
+@dataclass(frozen=True)
+class Kind:
+    names: frozenset
+
+def outer():
+    captured = {"p", "q", "r"}
+    def convert(record, kinds, known={"a", "b", "c"}):
+        return replace(record, value=record.value + b"%d" % len(captured | known | kinds.names))
+    return convert
+
+class Stop(Exception):
+    pass
+
+def stop(event):
+    if event.name == "chunk.committed" and sys.argv[1] == "stop":
+        raise Stop
+
+convert = partial(outer(), kinds=Kind(frozenset({"one", "two", "three"})))
+migrate_store("store", "new", source="rocksdb.raw", target="rocksdb.raw", convert=convert, on_event=stop)
+"""
+
+
+@pytest.mark.parametrize("way", ["file", "prompt"])
+def test_a_function_given_as_an_object_is_known_again_with_the_sets_that_it_brings(tmp_path: Path, way: str) -> None:
+    make_store(tmp_path / "store", numbered(RECORDS))
+    (tmp_path / "script.py").write_text(OBJECTS)
+    program = ("script.py",) if way == "file" else ("-c", OBJECTS)
+
+    stopped = python(1, *program, "stop", cwd=tmp_path)
+    assert "Stop" in stopped.stderr
+    finished = python(2, *program, "go", cwd=tmp_path)
+
+    assert finished.returncode == 0, finished.stderr
+    assert set(read_family(tmp_path / "new").values()) == {value + b"9" for value in numbered(RECORDS).values()}
+
+
+def _digest(function: Callable[..., StateRecord | None]) -> str:
+    return dict(with_code(ConversionRef(RAW, RAW, function=function)).code)[""]
+
+
+def _add(record: StateRecord, more: object, *, last: object = None) -> StateRecord:
+    return replace(record, value=record.value + repr((more, last)).encode())
+
+
+def _adding(value: object) -> Callable[[StateRecord], StateRecord]:
+    return lambda record: _add(record, value)
+
+
+def test_other_captured_values_are_another_function() -> None:
+    values: list[object] = [1, 1.0, True, "1", b"1", (1,), [1], {1}, frozenset({1}), {1: 1}, {1: 2}, None, 1j, "\ud800"]
+    given: list[Callable[..., StateRecord]] = [functools.partial(_add, more=value) for value in values]
+    closures = [_adding(value) for value in values]
+    assert len({_digest(each) for each in (*given, *closures)}) == 2 * len(values)
+    assert _digest(given[0]) == _digest(functools.partial(_add, more=1))
+
+
+def test_what_a_decorator_wraps_counts() -> None:
+    one, other = (functools.cache(_adding(value)) for value in (1, 2))
+    assert _digest(one) != _digest(other)
+    assert _digest(one) == _digest(functools.cache(_adding(1)))
+
+    def spoken(codes: set[str]) -> Callable[[StateRecord], StateRecord]:
+        function = _adding(1)
+        function.codes = codes  # type: ignore[attr-defined]
+        return function
+
+    assert len({_digest(spoken(codes)) for codes in ({"a"}, {"b"})}) == 2
+
+
+def test_two_lambdas_of_one_line_are_two_functions() -> None:
+    first, second = (lambda record: record), (lambda record: None)
+    assert _digest(first) != _digest(second)
+
+
+def test_a_function_that_refers_to_itself_is_known() -> None:
+    def convert(record: StateRecord) -> StateRecord | None:
+        return convert(replace(record, value=b"")) if record.value else record
+
+    assert _digest(convert) == _digest(convert)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("x = 1 # one", "x  =  (1)", True),
+        ("def f(a): return a", "def f(a):\n\n    return a", True),
+        ("x = 'a' 'b'", 'x = u"ab"', True),
+        ("x = 1", "x = 1.0", False),
+        ("x = 1", "x = True", False),
+        ("x = None", "x = ...", False),
+        ("x = 'a'", "x = b'a'", False),
+        ("f(a, b)", "f((a, b))", False),
+        ("x = {**a}", "x = {None: a}", False),
+        ("def f(*, a, b=1): ...", "def f(*, a=1, b): ...", False),
+        ("'one'", "'two'", False),
+        ("import a.b", "from a import b", False),
+        (f"x = {'+'.join('1' * 500)}", f"x = {'+'.join('1' * 501)}", False),
+        (f"x = 0x{'f' * 9000}", f"x = 0x{'f' * 8999}e", False),
+    ],
+)
+def test_what_a_source_does_counts_not_how_it_is_laid_out(one: str, other: str, is_same: bool) -> None:
+    digests = {tree_digest(tree) for source in (one, other) if (tree := parsed(source.encode())) is not None}
+    assert len(digests) == (1 if is_same else 2)
+
+
+def test_the_digest_of_a_source_is_the_same_in_every_version_of_python() -> None:
+    """Of what the grammar has had since 3.11; were it another one, migrations under way could not go on."""
+    source = textwrap.dedent(
+        '''
+        """Text."""
+        from __future__ import annotations
+        import a.b as c
+        from . import d
+        @c
+        async def f(x: int, /, y=1.5, *z, w: str = "\\n\\u00e9", **k) -> None:
+            async with x as y, z: pass
+            return f"{x!r:>{y}.{z}} {z=}" if x else b"\\x00" + rb"\\d"
+        class G(c.H, metaclass=d):
+            def __init__(self): super().__init__(); self.x: int = 1_000; del self.y
+        try:
+            match c:
+                case {"a": [1, *_], **r} | G(x=-1j) if r: raise
+        except* ValueError as e: ...
+        g = lambda *_, q={1, 2, ...}: [i for i in q if (j := i) not in {None, True}] or (yield)
+        '''
+    )
+    tree = parsed(source.encode())
+    assert tree is not None
+    assert tree_digest(tree)[:16] == "8020a9057e919893"
+
+
+def _migrated(folder: Path, name: str, suffix: str) -> set[bytes]:
+    """The values that a function gives which imports a module beside the spec."""
+    (folder / "conversion.py").write_text(
+        "from dataclasses import replace\nfrom suffix import SUFFIX\n"
+        "def convert(record):\n    return replace(record, value=SUFFIX)\n"
+    )
+    (folder / "suffix.py").write_text(f"SUFFIX = b'{suffix}'\n")
+    (folder / "migration.toml").write_text(SPEC.format(budget="1h").replace('"sets"', f'"{name}"'))
+    (new,) = run(load_spec(folder / "migration.toml")).new_stores
+    return set(read_family(new).values())
+
+
+def test_a_module_that_the_process_has_already_is_read_anew_once_it_changed(tmp_path: Path) -> None:
+    make_store(tmp_path / "store", numbered(RECORDS))
+    assert _migrated(tmp_path, "first", "1") == {b"1"}
+    assert _migrated(tmp_path, "second", "2") == {b"2"}
+
+
+def test_two_specs_of_one_process_import_modules_of_one_name_each_its_own(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        make_store(tmp_path / folder / "store", numbered(RECORDS))
+        assert _migrated(tmp_path / folder, "one", folder) == {folder.encode()}
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="bytecode is that of one version")
+def test_a_migration_that_was_begun_by_bytecode_is_finished(tmp_path: Path) -> None:
+    shutil.copytree(BY_BYTECODE, tmp_path / "left")
+    spec = load_spec(tmp_path / "left/migration.toml")
+
+    report = run(spec)
+
+    assert (report.chunks_done_before, report.totals.records_out) == (1, 600)
+    assert verify(spec).verification.ok
+    cutover(spec)
+    assert read_family(spec.source_path) == {key: value + b"!" for key, value in numbered(600).items()}
+    assert run(spec).next_step.startswith("already migrated")
+
+
+def test_where_bytecode_does_not_know_the_function_again_the_way_out_is_told(tmp_path: Path) -> None:
+    shutil.copytree(BY_BYTECODE, tmp_path / "left")
+    with (tmp_path / "left/conversion.py").open("a") as module:
+        module.write("# one comment more\n")
+
+    with pytest.raises(RefusedError, match="changed since: function") as caught:
+        run(load_spec(tmp_path / "left/migration.toml"))
+
+    assert "by their bytecode" in caught.value.hint
+    assert "stateferry abandon SPEC" in caught.value.hint
