@@ -20,6 +20,7 @@ from migrate.spec import Spec
 from migrate.stores.exchange import can_rename
 from migrate.stores.files import cannot_link, existing_parent, total_size
 from migrate.stores.layout import database_files, foreign_entries
+from migrate.stores.regular_files import walk
 from migrate.words import size
 
 SPACE_MARGIN = 1.2
@@ -230,11 +231,22 @@ def check_can_be_exchanged(spec: Spec, source: Source) -> None:
                 hint="put work_dir on the file system of the state directory, or name a [target] path",
             )
         for directory in partition.directories(source.path).values():
-            if directory.is_dir() and (foreign := foreign_entries(directory)):  # a segment may have expired since
-                raise RefusedError(
-                    f"{directory} holds {foreign[0]}, which is not RocksDB's: it would leave with the old store",
-                    hint="move it elsewhere, or name a [target] path: the old directory then stays as it is",
-                )
+            if directory.is_dir():  # a segment may have expired since
+                _check_can_be_moved(directory)
+
+
+def _check_can_be_moved(directory: Path) -> None:
+    if foreign := foreign_entries(directory):
+        raise RefusedError(
+            f"{directory} holds {foreign[0]}, which is not RocksDB's: it would leave with the old store",
+            hint="move it elsewhere, or name a [target] path: the old directory then stays as it is",
+        )
+    for path in directory.iterdir():
+        if path.is_symlink() and not path.readlink().is_absolute():
+            raise RefusedError(
+                f"{path} is a relative symbolic link, which leads nowhere once the old store is moved: no way back",
+                hint=f'make it absolute (ln -sfn "$(realpath {path.name})" {path.name}), or put the file itself there',
+            )
 
 
 def space_needed(databases: tuple[DatabasePlan, ...], *, copied_bytes: int) -> int:
@@ -266,7 +278,12 @@ def check_space(spec: Spec, databases: tuple[DatabasePlan, ...], copied_bytes: i
     disk = parent.stat().st_dev
     copied = space_needed(databases, copied_bytes=0) if disk != home.stat().st_dev else 0
     if disk != spec.source_path.stat().st_dev:
-        copied += total_size(path for path in spec.source_path.rglob("*") if path.is_file())
+        copied += total_size(
+            path
+            for folder, _, names in walk(spec.source_path)
+            for path in map(folder.joinpath, names)
+            if path.is_file()
+        )
     hint = "make space, or let [target] path be on the file system of the state directory: SST files are linked there"
     _check_free(f"[target] path {spec.target_path}", parent, copied, hint=hint)
     return free

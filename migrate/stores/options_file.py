@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from migrate.errors import RefusedError
+from migrate.stores.regular_files import read_regular
 
 BYTEWISE = "leveldb.BytewiseComparator"
 _NONE = ("", "nullptr")
@@ -77,7 +78,7 @@ def _parse(file: Path, _inode: int, _mtime_ns: int, _size: int) -> _Parsed:
     """Once: each of a dozen checks asks each store partition, and a parser takes 3 ms."""
     parser = ConfigParser(delimiters=("=",), comment_prefixes=("#",), interpolation=None, strict=False)
     try:
-        parser.read_string(file.read_text(encoding="utf-8", errors="replace"))
+        parser.read_string(read_regular(file).decode("utf-8", "replace"))
     except ConfigParserError as error:
         raise RefusedError(
             f"{file} is damaged: {str(error).splitlines()[0]}", hint="restore it from a backup, or remove it"

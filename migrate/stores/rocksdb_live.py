@@ -252,12 +252,6 @@ def _manifest_found(log: Path) -> str:
     return found.rstrip().rpartition("/")[2]
 
 
-def identity_of(directory: Path) -> str:
-    """What RocksDB called the database when it made it; empty where there is none."""
-    file = directory / "IDENTITY"
-    return file.read_text(encoding="ascii").strip() if file.is_file() else ""
-
-
 def families_of(directory: Path) -> tuple[str, ...]:
     """The column families of a RocksDB directory, which nobody need have closed. Raises RefusedError."""
     try:

@@ -83,7 +83,7 @@ def damaged_database(place: Place, error: MigrationError) -> DatabaseReport:
 def _size(files: Iterable[Path]) -> int:
     size = 0
     for file in files:
-        with suppress(FileNotFoundError):  # a running owner has removed it
+        with suppress(OSError):  # a running owner has removed it, or it is a link that leads nowhere
             size += file.stat().st_size
     return size
 
