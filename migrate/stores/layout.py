@@ -116,8 +116,10 @@ def log_bytes(directory: Path) -> int:
 
 
 def _check_manifest(directory: Path, names: list[str]) -> None:
-    hint = "the RocksDB directory is damaged: restore it from a backup or let its owner rebuild it"
+    hint = "the RocksDB directory is damaged or incomplete: restore it from a backup or let its owner rebuild it"
     if "CURRENT" not in names:
+        if names and is_half_made(directory):
+            hint = "no record can be in it yet, whoever was making it: remove it, or let its owner open it once"
         raise RefusedError(f"{directory} has no file CURRENT", hint=hint)
     try:
         manifest = read_regular(directory / "CURRENT").decode("ascii").strip()

@@ -6,6 +6,7 @@ from tests.mutants.dry_run import DRY_RUN
 from tests.mutants.lazy import LAZY
 from tests.mutants.mutant import Mutant
 from tests.mutants.segments import SEGMENTS
+from tests.mutants.source import SOURCE
 from tests.mutants.switching import SWITCHING
 
 _EARLY_ROW = """\
@@ -322,4 +323,4 @@ _RUN: tuple[Mutant, ...] = (
     ),
 )
 
-MUTANTS = (*_RUN, *SEGMENTS, *SWITCHING, *LAZY, *DRY_RUN)
+MUTANTS = (*_RUN, *SEGMENTS, *SOURCE, *SWITCHING, *LAZY, *DRY_RUN)
