@@ -30,8 +30,8 @@ def read_checkpoint(file: Path, *, owner: str = "Kafka Streams") -> list[Line]:
         if version.strip().isdecimal() and int(version) > 0:
             raise RefusedError(
                 f"{file} is a checkpoint of version {version.strip()}, and version 0 is all that is known here",
-                hint=f"is it of a newer {owner}? then use a newer Stateferry; else restore it from a backup, or remove it to let "
-                f"{owner} replay the changelog",
+                hint=f"is it of a newer {owner}? then use a newer Stateferry; else restore it from a backup, or remove "
+                f"it to let {owner} replay the changelog",
             )
         if version.strip() != "0" or int(count) != len(lines):
             raise RefusedError(f"{file} is not a checkpoint of version 0 with {count} lines", hint=hint)
