@@ -27,4 +27,26 @@ SOURCE: tuple[Mutant, ...] = (
             "test_what_was_prepared_and_not_committed_is_refused[prepared-prepared-flushed]",
         ),
     ),
+    Mutant(
+        name="clean-stop-taken-for-the-end",
+        claim="I6",
+        file="migrate/preflight.py",
+        old="    return check_ends(source, ends)\n",
+        new='    return check_ends(source, ends) if ends else ""\n',
+        tests=(
+            "tests/migrate/test_unclean_sources.py::"
+            "test_a_clean_stop_is_not_taken_for_the_end_of_a_changelog_that_no_longer_fits",
+        ),
+    ),
+    Mutant(
+        name="killed-since-and-cut-over",
+        claim="I6",
+        file="migrate/preflight.py",
+        old="    if not is_snapshot_current(source, spec.home, mode=spec.run.snapshot):\n",
+        new="    if not source.partitions:\n",
+        tests=(
+            "tests/migrate/test_unclean_sources.py::"
+            "test_an_application_that_was_killed_after_the_run_keeps_the_store_from_being_cut_over",
+        ),
+    ),
 )

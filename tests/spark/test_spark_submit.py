@@ -91,7 +91,7 @@ def test_a_function_beside_the_spec_reaches_the_executors(
         "def convert(record):\n"
         "    return None if record.key.endswith(b'5') else replace(record, value=record.value.upper())\n"
     )
-    file = spec('[conversion]\nfunction = "shouting:convert"\nallow = ["changelog"]')
+    file = spec('[conversion]\nfunction = "shouting:convert"\nallow = ["changelog", "unclean-source"]')
 
     job = submit(file, "local-cluster[2,1,1024]")
 
@@ -112,7 +112,7 @@ def test_a_worker_that_dies_is_tried_again_and_its_key_is_named(
         "        os._exit(9)\n"
         "    return record\n"
     )
-    file = spec('[conversion]\nfunction = "deadly:convert"\nallow = ["changelog"]')
+    file = spec('[conversion]\nfunction = "deadly:convert"\nallow = ["changelog", "unclean-source"]')
 
     job = submit(file, "local[2]")
 
@@ -169,7 +169,9 @@ def test_the_ledger_and_dead_letters_are_delta_tables_that_spark_reads(
         "        raise ValueError('unlucky')\n"
         "    return record\n"
     )
-    file = spec('on_reject = "dead-letter"\n[conversion]\nfunction = "picky:convert"\nallow = ["changelog"]')
+    file = spec(
+        'on_reject = "dead-letter"\n[conversion]\nfunction = "picky:convert"\nallow = ["changelog", "unclean-source"]'
+    )
     job = submit(file, "local[2]")
     assert job.exit_code == 0, job.errors
 
