@@ -6,6 +6,7 @@ import importlib
 from contextlib import AbstractContextManager
 from typing import Protocol, cast
 
+from migrate.changelog_ends import ChangelogEnds
 from migrate.checks import Check, CheckReport, observe
 from migrate.errors import ExitCode
 from migrate.finished import report_of_finished
@@ -44,12 +45,12 @@ class ProbingModule(Protocol):
 
 
 @system_errors_explained()
-def doctor(spec: Spec, *, master: str | None = None) -> DoctorReport:
+def doctor(spec: Spec, *, master: str | None = None, changelog_ends: ChangelogEnds | None = None) -> DoctorReport:
     """Check the ground; `master=None`: without Spark. Nothing is left behind.
 
     Raises SpecError where the spec's function cannot be imported, RefusedError where a switch is half done.
     """
-    context = make_context(spec)
+    context = make_context(spec, changelog_ends=changelog_ends)
     if (done := report_of_finished(context, read_ledger(context.home))) is not None:
         return DoctorReport(
             name=spec.name, master=None, checks=(), verdict="nothing to do", next_step=done.next_step, exit_code=0

@@ -17,6 +17,7 @@ from migrate.interruption import RERUN, Stop
 from migrate.keyrange import show_key
 from migrate.rewriting import RewriteTask
 from migrate.store_partition import place_name
+from migrate.stores.openings import keeping_open
 from migrate.tasks import Task, TaskFailure, TaskResult, run_task
 
 ATTEMPTS = 3
@@ -84,7 +85,7 @@ def run_all(
     failures: list[BaseException] = []
     running: dict[Future[TaskResult], Task] = {}
     cancelled = Event()
-    with ThreadPoolExecutor(_MOST_AT_ONCE, "stateferry") as pool:
+    with keeping_open(), ThreadPoolExecutor(_MOST_AT_ONCE, "stateferry") as pool:
         try:
             while True:
                 is_closed = bool(failures) or stop.is_requested or _is_past(deadline)

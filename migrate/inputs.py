@@ -20,7 +20,8 @@ from migrate.keyrange import KeyRange, show_key
 from migrate.merged_scan import MergedScan
 from migrate.plan_model import DatabasePlan, Lane, TimeSlice
 from migrate.stores.batch import Batch
-from migrate.stores.rocksdb import Database, open_read_only
+from migrate.stores.openings import open_to_read
+from migrate.stores.rocksdb import Database
 
 _INT64 = np.dtype(">i8")
 MISPLACED = (
@@ -54,7 +55,7 @@ def inputs_of(plan: DatabasePlan, directories: dict[str, Path]) -> Inputs:
 def open_inputs(inputs: Inputs, source: Format) -> Iterator[Records]:
     """Raises RefusedError where one of them cannot be opened."""
     with ExitStack() as stack:
-        databases = [stack.enter_context(open_read_only(Path(directory))) for directory in inputs.directories]
+        databases = [stack.enter_context(open_to_read(Path(directory))) for directory in inputs.directories]
         yield Records(inputs, source, databases)
 
 

@@ -31,6 +31,7 @@ from migrate.stores.options_file import FamilyOptions, read_options
 from migrate.stores.rocksdb import Database, open_read_only
 from migrate.stores.rocksdb_live import read_only_family
 from migrate.stores.sst import SstFile, SstFormatError
+from migrate.stores.unreadable import check_table_readable
 from migrate.target_version import families_to_carry
 from migrate.trying import LOOKS_CONVERTED, TargetLikeness, convert_twice, none_converted
 
@@ -149,7 +150,9 @@ def record_bytes(opened: Database) -> int:
 def _data_bytes(path: Path, size: int) -> int:
     try:
         with SstFile(path) as file:
-            return max(file.properties().raw_bytes, size)
+            properties = file.properties()
+            check_table_readable(path, properties)
+            return max(properties.raw_bytes, size)
     except (SstFormatError, FileNotFoundError):  # its owner runs, and has removed it meanwhile
         return size
 

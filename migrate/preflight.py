@@ -9,20 +9,24 @@ from pathlib import Path
 from formats import Conversion, conversion_problem
 from formats.kafka_streams.unsupported import unsupported_kind
 from formats.layout import TIMESTAMP
-from migrate.errors import RefusedError
+from migrate.changelog_ends import ChangelogEnds, check_ends
+from migrate.errors import RefusedError, SourceChangedError
 from migrate.format_list import possible_targets
 from migrate.functions import ConversionRef
 from migrate.new_layout import is_another_system
 from migrate.plan_model import DatabasePlan
 from migrate.publishing import check_can_be_carried_over
+from migrate.snapshots import is_snapshot_current
 from migrate.source import Source
 from migrate.spec import Spec
 from migrate.stores.exchange import can_rename
 from migrate.stores.files import cannot_link, existing_parent, total_size
 from migrate.stores.layout import database_files, foreign_entries
+from migrate.stores.regular_files import walk
 from migrate.words import size
 
 SPACE_MARGIN = 1.2
+_UNCLEAN = "unclean-source"
 
 
 def check_conversion(spec: Spec, conversion: Conversion, ref: ConversionRef) -> None:
@@ -112,13 +116,42 @@ def check_position(source: Source) -> None:
             )
 
 
-def check_clean(spec: Spec, conversion: Conversion, warnings: list[str]) -> None:
-    """Raises RefusedError where the owner will replay its changelog into a store that the changelog no longer fits."""
-    if warnings and conversion.changes_changelog and "unclean-source" not in spec.conversion.allow:
+def check_clean(
+    spec: Spec, conversion: Conversion, source: Source, ends: ChangelogEnds, *, has_begun: bool = False
+) -> str:
+    """What is known of where the application stopped, in words.
+
+    Raises RefusedError where the owner may replay its changelog into a store that the changelog no longer fits.
+    `has_begun`: the snapshot that a run took after this check is still what the source holds.
+    """
+    if not _may_replay_old_records(conversion):
+        return "the changelog fits the new store, into which the application replays what its files lack"
+    if _UNCLEAN in spec.conversion.allow:
+        return "what the application wrote after its files' positions is replayed in the old form (allowed by name)"
+    if warnings := source.warnings():
         raise RefusedError(
             f"the application did not stop cleanly, and would replay old records into the new store: {warnings[0]}",
             hint="start and stop the old application once, cleanly; or, if nothing will be replayed, say so: "
             '[conversion] allow = ["unclean-source"]',
+        )
+    if has_begun and not ends:
+        return "nobody has opened the old store since the run began"
+    return check_ends(source, ends)
+
+
+def _may_replay_old_records(conversion: Conversion) -> bool:
+    return conversion.source.has_changelog and conversion.changes_changelog
+
+
+def check_not_opened_since(spec: Spec, conversion: Conversion, source: Source) -> None:
+    """Raises SourceChangedError where the owner, even if it left the records as they were, may have written more to a
+    changelog that no longer fits than its files hold: they lose what was not flushed when it was killed."""
+    if not _may_replay_old_records(conversion) or _UNCLEAN in spec.conversion.allow:
+        return
+    if not is_snapshot_current(source, spec.home, mode=spec.run.snapshot):
+        raise SourceChangedError(
+            "the old store was opened since it was converted: where its changelog ends now is not known",
+            hint="stateferry run SPEC, with --changelog-end for each changelog as it ends now; then the same command",
         )
 
 
@@ -230,11 +263,22 @@ def check_can_be_exchanged(spec: Spec, source: Source) -> None:
                 hint="put work_dir on the file system of the state directory, or name a [target] path",
             )
         for directory in partition.directories(source.path).values():
-            if directory.is_dir() and (foreign := foreign_entries(directory)):  # a segment may have expired since
-                raise RefusedError(
-                    f"{directory} holds {foreign[0]}, which is not RocksDB's: it would leave with the old store",
-                    hint="move it elsewhere, or name a [target] path: the old directory then stays as it is",
-                )
+            if directory.is_dir():  # a segment may have expired since
+                _check_can_be_moved(directory)
+
+
+def _check_can_be_moved(directory: Path) -> None:
+    if foreign := foreign_entries(directory):
+        raise RefusedError(
+            f"{directory} holds {foreign[0]}, which is not RocksDB's: it would leave with the old store",
+            hint="move it elsewhere, or name a [target] path: the old directory then stays as it is",
+        )
+    for path in directory.iterdir():
+        if path.is_symlink() and not path.readlink().is_absolute():
+            raise RefusedError(
+                f"{path} is a relative symbolic link, which leads nowhere once the old store is moved: no way back",
+                hint=f'make it absolute (ln -sfn "$(realpath {path.name})" {path.name}), or put the file itself there',
+            )
 
 
 def space_needed(databases: tuple[DatabasePlan, ...], *, copied_bytes: int) -> int:
@@ -266,7 +310,12 @@ def check_space(spec: Spec, databases: tuple[DatabasePlan, ...], copied_bytes: i
     disk = parent.stat().st_dev
     copied = space_needed(databases, copied_bytes=0) if disk != home.stat().st_dev else 0
     if disk != spec.source_path.stat().st_dev:
-        copied += total_size(path for path in spec.source_path.rglob("*") if path.is_file())
+        copied += total_size(
+            path
+            for folder, _, names in walk(spec.source_path)
+            for path in map(folder.joinpath, names)
+            if path.is_file()
+        )
     hint = "make space, or let [target] path be on the file system of the state directory: SST files are linked there"
     _check_free(f"[target] path {spec.target_path}", parent, copied, hint=hint)
     return free

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from migrate.errors import RefusedError
@@ -17,6 +17,7 @@ from migrate.stores.files import (
     own_like,
 )
 from migrate.stores.layout import is_immutable, unreadable
+from migrate.stores.regular_files import special_kind, walk
 
 
 def build_directory(source: Path, new_stores: dict[Path, Path], temporary: Path, *, is_alone: bool = False) -> None:
@@ -54,8 +55,7 @@ def rename_into_place(temporary: Path, target: Path) -> bool:
 
 
 def _carry_over(source: Path, target: Path, *, leave_out: set[Path]) -> None:
-    for folder, folders, names in os.walk(source, onerror=_raise):
-        here = Path(folder)
+    for here, folders, names in _walk(source):
         if here in leave_out:
             folders.clear()
             continue
@@ -63,6 +63,8 @@ def _carry_over(source: Path, target: Path, *, leave_out: set[Path]) -> None:
         there.mkdir(exist_ok=True)
         for name in names:
             file = here / name
+            if special_kind(file) is not None:
+                continue  # a socket of a monitoring agent, say: no state, and nothing that can be copied
             if name == "LOCK":  # empty, and only its holder should ever open it
                 (there / name).touch()
                 shutil.copymode(file, there / name)
@@ -77,15 +79,24 @@ def _carry_over(source: Path, target: Path, *, leave_out: set[Path]) -> None:
 
 def check_can_be_carried_over(source: Path) -> None:
     """Raises RefusedError for what a copy of this state directory would silently lack."""
-    for folder, folders, names in os.walk(source, onerror=_raise):
+    for folder, folders, names in _walk(source):
         for name in (*folders, *names):
-            path = Path(folder, name)
+            path = folder / name
             if path.is_symlink():
                 raise RefusedError(
                     f"{path} is a symbolic link, which [target] path cannot carry over",
-                    hint="put the directory itself there, or leave [target] path out",
+                    hint="put what it leads to there itself, or leave [target] path out",
                 )
 
 
-def _raise(error: OSError) -> None:
-    raise unreadable(Path(error.filename)) if isinstance(error, PermissionError) else error
+def left_out(source: Path) -> list[tuple[Path, str]]:
+    """What a copy of this state directory goes without, since it is no state, with what it is in words."""
+    paths = (folder / name for folder, _, names in _walk(source) for name in names)
+    return [(path, kind) for path in paths if (kind := special_kind(path)) is not None]
+
+
+def _walk(source: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
+    try:
+        yield from walk(source)
+    except PermissionError as error:
+        raise unreadable(Path(error.filename)) from error

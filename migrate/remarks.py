@@ -5,6 +5,7 @@ from __future__ import annotations
 from formats.kafka_streams.unsupported import perhaps_unsupported
 from migrate.functions import ConversionRef
 from migrate.new_layout import is_another_system
+from migrate.publishing import left_out
 from migrate.spec import Spec
 from migrate.systems.discovery import store_names
 from migrate.systems.task_tree import TREES
@@ -40,16 +41,29 @@ def spec_warnings(spec: Spec, ref: ConversionRef) -> list[str]:
             "every segment keeps its records: the application must open the new store with the retention that the old "
             "one has; give retention_ms in [source] and [target] to change it"
         )
-    if is_another_system(spec) and (left := _left_behind(spec)):
-        found.append(
-            f"stores that the spec does not name stay behind: {', '.join(left)}; the application finds the new "
-            "directory without them, and without their changelog positions"
-        )
+    found += _directory_warnings(spec)
     if ref.key is not None or ref.value is not None:
         from migrate.payload_checks import payload_warnings  # brings the Avro parser
 
         found += payload_warnings(ref.key, ref.value)
     return found
+
+
+def _directory_warnings(spec: Spec) -> list[str]:
+    """What the new state directory lacks of the old one."""
+    if is_another_system(spec):
+        left = _left_behind(spec)
+        sentence = (
+            f"stores that the spec does not name stay behind: {', '.join(left)}; the application finds the new "
+            "directory without them, and without their changelog positions"
+        )
+        return [sentence] if left else []
+    if spec.target_path is None or not spec.source_path.is_dir():
+        return []
+    return [
+        f"{path} is {kind}: it is no state, and the new state directory goes without it"
+        for path, kind in left_out(spec.source_path)
+    ]
 
 
 def _left_behind(spec: Spec) -> list[str]:

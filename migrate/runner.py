@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from formats import Function
+from migrate.changelog_ends import ChangelogEnds
 from migrate.dead_letters import write_dead_letters
 from migrate.errors import InterruptedMigrationError
 from migrate.events import Listener, ignore
@@ -51,12 +52,21 @@ class SparkModule(Protocol):
 ExecutorOpener = Callable[[Spec], AbstractContextManager[Executor]]
 
 
-def run(spec: Spec, *, master: str | None = None, on_event: Listener = ignore) -> RunReport:
+def run(
+    spec: Spec,
+    *,
+    master: str | None = None,
+    on_event: Listener = ignore,
+    changelog_ends: ChangelogEnds | None = None,
+) -> RunReport:
     """Migrate, resuming where an earlier run stopped. `master=None`: in this process, without Spark.
+
+    `changelog_ends`: by `<topic>-<partition>`, the position after the last record that a consumer can read there, where
+    that has to be confirmed.
 
     Raises MigrationError; its `exit_code` is the command's.
     """
-    return run_with(executor_opener(master), spec, on_event=on_event)
+    return run_with(executor_opener(master), spec, on_event=on_event, changelog_ends=changelog_ends)
 
 
 def executor_opener(master: str | None) -> ExecutorOpener:
@@ -87,12 +97,13 @@ def run_with(
     on_event: Listener = ignore,
     function: Function | None = None,
     stop: Stop | None = None,
+    changelog_ends: ChangelogEnds | None = None,
 ) -> RunReport:
     """`run` where the opener says; `function` stands in for the spec's. Workers start only once the plan is stored.
 
     Raises InterruptedMigrationError once `stop` is asked for.
     """
-    context = make_context(spec, on_event, function, stop)
+    context = make_context(spec, on_event, function, stop, changelog_ends=changelog_ends)
     check_conversion(spec, context.conversion, context.ref)
     if load_plan(context.home) is None:
         check_target(spec, open_source(spec))
@@ -166,7 +177,7 @@ def migrate_store(
             "work_dir": str(work_dir),
             "source": {"format": source, "path": str(Path(old_path).absolute())},
             "target": {"format": target, "path": str(new)},
-            "conversion": {"allow": ["changelog", "key-change", "loss:timestamp"]},
+            "conversion": {"allow": ["changelog", "key-change", "loss:timestamp", "unclean-source"]},
         },
         base_dir=Path.cwd(),
     )

@@ -22,7 +22,8 @@ from migrate.plan_model import Lane
 from migrate.receipt import Receipt
 from migrate.rejects import CountRejects
 from migrate.stores.batch import Batch
-from migrate.stores.rocksdb import Database, open_read_only
+from migrate.stores.openings import open_to_read
+from migrate.stores.rocksdb import Database
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def verify_chunk(task: VerifyTask, check: Callable[[], None] = go_on) -> Verifie
     """
     started = time.perf_counter()
     source_format = load_conversion(task.conversion).source
-    with open_read_only(Path(task.target)) as target, open_inputs(task.source, source_format) as source:
+    with open_to_read(Path(task.target)) as target, open_inputs(task.source, source_format) as source:
         comparison = _Comparison(task, source, target, check)
         same = comparison.by_digest() if task.mode == "digest" else comparison.by_records()
         found = Verified(records=task.receipt.written[task.lane].records) if same else comparison.in_detail()

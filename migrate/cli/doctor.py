@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from migrate.cli.errors import finish
+from migrate.cli.job import changelog_end_option
 from migrate.cli.options import current_output
 
 
@@ -12,7 +13,8 @@ from migrate.cli.options import current_output
 @click.argument("spec", type=click.Path())
 @click.option("--master", default="local[*]", show_default=True, help="The Spark master that a run would use.")
 @click.option("--no-spark", is_flag=True, help="Leave out what needs Spark, and a JVM.")
-def doctor(spec: str, *, master: str, no_spark: bool) -> None:
+@changelog_end_option
+def doctor(spec: str, *, master: str, no_spark: bool, ends: tuple[str, ...]) -> None:
     """Check that a run could start: the old store, disks, rights, Java, Spark and its executors. Leaves nothing behind.
 
     Exits with 6 where a check failed; warnings are no failure.
@@ -24,11 +26,13 @@ def doctor(spec: str, *, master: str, no_spark: bool) -> None:
     """
 
     def work() -> int:
+        from migrate.changelog_ends import parse_changelog_ends
         from migrate.cli.show_checks import show_doctor
         from migrate.doctoring import doctor as examine
         from migrate.spec import load_spec
 
-        report = examine(load_spec(spec), master=None if no_spark else master)
+        known = parse_changelog_ends(ends)
+        report = examine(load_spec(spec), master=None if no_spark else master, changelog_ends=known)
         current_output().show(report, show_doctor)
         return report.exit_code
 

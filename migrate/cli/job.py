@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +26,15 @@ metrics_option = click.option(
 )
 
 
+changelog_end_option = click.option(
+    "--changelog-end",
+    "ends",
+    multiple=True,
+    metavar="TOPIC-PARTITION=N",
+    help="Confirm that a consumer (read_committed) gets nothing from position N on. May be repeated.",
+)
+
+
 def run_and_show(
     spec_path: str,
     master: str | None,
@@ -33,15 +43,17 @@ def run_and_show(
     output: Output,
     show: bool = True,
     metrics_path: str | None = None,
+    ends: Sequence[str] = (),
 ) -> None:
     """Run a spec with progress on standard error, and print the report."""
+    from migrate.changelog_ends import parse_changelog_ends
     from migrate.cli.progress import progress
     from migrate.cli.show import show_run
     from migrate.interruption import Stop, stopping_on_signals
     from migrate.runner import in_process, run_with, spark
     from migrate.spec import load_spec
 
-    spec = load_spec(spec_path)
+    spec, changelog_ends = load_spec(spec_path), parse_changelog_ends(ends)
     stop = Stop()
     with stopping_on_signals(stop), progress(output) as shown, _metrics(metrics_path, spec.name) as counted:
 
@@ -50,7 +62,8 @@ def run_and_show(
             shown(event)
 
         with user_output_aside():
-            report = run_with(spark(master) if on_spark else in_process, spec, on_event=listener, stop=stop)
+            opener = spark(master) if on_spark else in_process
+            report = run_with(opener, spec, on_event=listener, stop=stop, changelog_ends=changelog_ends)
     if show:
         output.show(report, show_run)
 
@@ -66,7 +79,8 @@ def _metrics(path: str | None, name: str) -> AbstractContextManager[Listener]:
 @click.command(cls=Job)
 @click.option("--spec", "spec_path", required=True, type=click.Path(), help="The migration spec, a TOML file.")
 @metrics_option
-def main(spec_path: str, *, metrics_path: str | None) -> None:
+@changelog_end_option
+def main(spec_path: str, *, metrics_path: str | None, ends: tuple[str, ...]) -> None:
     """Migrate state stores on Spark, chunk by chunk, resuming where an earlier run stopped.
 
     \b
@@ -76,6 +90,6 @@ def main(spec_path: str, *, metrics_path: str | None) -> None:
     output = current_output()
 
     def work() -> None:
-        run_and_show(spec_path, None, on_spark=True, output=output, metrics_path=metrics_path)
+        run_and_show(spec_path, None, on_spark=True, output=output, metrics_path=metrics_path, ends=ends)
 
     sys.exit(exit_code_of(work, output))

@@ -13,7 +13,7 @@ from migrate.cli.group import PROGRAM, Verbs
 from migrate.cli.history import report
 from migrate.cli.init import init
 from migrate.cli.inspect import inspect
-from migrate.cli.job import metrics_option, run_and_show
+from migrate.cli.job import changelog_end_option, metrics_option, run_and_show
 from migrate.cli.options import current_output, user_output_aside
 from migrate.cli.plan import plan
 from migrate.cli.switch import abandon, cutover, finalize, rollback, snapshot, switch_and_show
@@ -46,7 +46,10 @@ def main() -> None:
 @_no_spark
 @click.option("--cutover", "and_cutover", is_flag=True, help="Then put the new stores in the old ones' places.")
 @metrics_option
-def run(spec: str, master: str, *, no_spark: bool, and_cutover: bool, metrics_path: str | None) -> None:
+@changelog_end_option
+def run(
+    spec: str, master: str, *, no_spark: bool, and_cutover: bool, metrics_path: str | None, ends: tuple[str, ...]
+) -> None:
     """Migrate: plan if new, rewrite what is missing, assemble, verify, publish.
 
     Killed at any instant, the same command goes on where it stopped.
@@ -60,7 +63,9 @@ def run(spec: str, master: str, *, no_spark: bool, and_cutover: bool, metrics_pa
     def work() -> None:
         output = current_output()
         show = not (and_cutover and output.as_json)  # one report is one JSON document: that of the last step
-        run_and_show(spec, master, on_spark=not no_spark, output=output, show=show, metrics_path=metrics_path)
+        run_and_show(
+            spec, master, on_spark=not no_spark, output=output, show=show, metrics_path=metrics_path, ends=ends
+        )
         if and_cutover:
             switch_and_show("cutover", spec, output)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+from migrate.changelog_ends import ChangelogEnds
 from migrate.checks import Check, CheckReport, failed, observe
 from migrate.dry_run.costing import Bill, cost_of
 from migrate.dry_run.reading import Reading, Request, read
@@ -60,6 +61,7 @@ def plan(
     seed: int = 0,
     slots: int | None = None,
     on_event: Listener = ignore,
+    changelog_ends: ChangelogEnds | None = None,
 ) -> DryRunReport:
     """What `run` would do. Opens nothing for writing, leaves nothing behind, and needs no JVM.
 
@@ -68,7 +70,8 @@ def plan(
     """
     if sample < 1 or (slots is not None and slots < 1):
         raise SpecError("a sample, and the number of slots, is at least 1", hint="leave it out, or name a larger one")
-    return _DryRun(make_context(spec, on_event), Options(sample, seed, full, slots)).report()
+    context = make_context(spec, on_event, changelog_ends=changelog_ends)
+    return _DryRun(context, Options(sample, seed, full, slots)).report()
 
 
 class _DryRun:

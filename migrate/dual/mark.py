@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from migrate.errors import RefusedError
 from migrate.keyrange import Stored
 from migrate.stores.files import fsync_directory, make_directories, write_durably
+from migrate.stores.regular_files import read_regular
 from migrate.stores.rocksdb_live import LiveDatabase
 from migrate.stores.state_store import StorageError
 
@@ -68,7 +69,7 @@ def read_mark(directory: Path) -> Mark | None:
     """None: there is none, or none that can be read."""
     file = directory / MARK_FILE
     try:
-        content = file.read_bytes()
+        content = read_regular(file)
         return None if content == _NOTHING_MOVED else Mark.model_validate_json(content)
     except FileNotFoundError:
         return None
@@ -122,7 +123,7 @@ def _failing_as_storage(directory: Path) -> Iterator[None]:
 def has_begun(directory: Path) -> bool:
     """An adapter has been at work here, and may have moved something."""
     file = directory / MARK_FILE
-    return file.exists() and file.read_bytes() != _NOTHING_MOVED
+    return file.exists() and read_regular(file) != _NOTHING_MOVED
 
 
 def half_converged(directory: Path) -> str | None:

@@ -13,11 +13,11 @@ from migrate.dual.mark import Mark, Pair, announce, read_mark
 from migrate.dual.places import Places
 from migrate.errors import RefusedError
 from migrate.stores.files import make_directories
+from migrate.stores.layout import identity_of
 from migrate.stores.rocksdb_live import (
     Family,
     LiveDatabase,
     families_of,
-    identity_of,
     open_live,
 )
 

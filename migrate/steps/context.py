@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from formats import Conversion, Function
+from migrate.changelog_ends import ChangelogEnds
 from migrate.events import Event, Listener, ignore
 from migrate.functions import ConversionRef, conversion_ref, load_conversion
 from migrate.interruption import Stop
@@ -25,6 +26,8 @@ class Context:
     ref: ConversionRef
     conversion: Conversion
     stop: Stop = field(default_factory=Stop)
+    changelog_ends: ChangelogEnds = field(default_factory=dict)
+    """As the operator confirmed them."""
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
 
     @property
@@ -43,8 +46,20 @@ class Context:
 
 
 def make_context(
-    spec: Spec, on_event: Listener = ignore, function: Function | None = None, stop: Stop | None = None
+    spec: Spec,
+    on_event: Listener = ignore,
+    function: Function | None = None,
+    stop: Stop | None = None,
+    *,
+    changelog_ends: ChangelogEnds | None = None,
 ) -> Context:
     """What the steps share. Raises SpecError where the function cannot be imported."""
     ref = conversion_ref(spec, function)
-    return Context(spec=spec, listener=on_event, ref=ref, conversion=load_conversion(ref), stop=stop or Stop())
+    return Context(
+        spec=spec,
+        listener=on_event,
+        ref=ref,
+        conversion=load_conversion(ref),
+        stop=stop or Stop(),
+        changelog_ends=changelog_ends or {},
+    )

@@ -10,7 +10,7 @@ from migrate.identity import check_identity, check_snapshot, store_identity
 from migrate.ledger import Ledger
 from migrate.plan_model import Plan, load_plan, store_plan
 from migrate.planning import make_plan, plan_databases
-from migrate.preflight import bytes_to_copy, check_position, check_space, check_target
+from migrate.preflight import bytes_to_copy, check_not_opened_since, check_position, check_space, check_target
 from migrate.snapshots import take_snapshot
 from migrate.source import Source, find_source
 from migrate.steps.context import Context
@@ -79,6 +79,7 @@ def check_unchanged(context: Context, plan: Plan) -> None:
     source = find_source(context.spec)
     source.check_stopped()
     check_identity(plan, store_identity(source))
+    check_not_opened_since(context.spec, context.conversion, source)
 
 
 def _take_snapshot(context: Context, source: Source, identity: dict[str, str], *, is_for_later: bool) -> None:

@@ -13,6 +13,7 @@ from migrate.publishing import build_directory, rename_into_place
 from migrate.steps.context import Context
 from migrate.steps.prepare import check_unchanged
 from migrate.stores.files import fsync_directory, remove_tree
+from migrate.stores.layout import identity_of
 
 
 def publish(context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Path]) -> Path | None:
@@ -88,5 +89,4 @@ def _identities(plan: Plan, application: Path) -> list[str]:
     """The name that RocksDB gave to each new store when it was made; empty where there is none."""
     partitions = map(plan.new_partition, plan.store_partitions)
     folders = [folder for partition in partitions for folder in partition.directories(application).values()]
-    files = [folder / "IDENTITY" for folder in folders]
-    return [file.read_text(encoding="utf-8") if file.is_file() else "" for file in files]
+    return [identity_of(folder) for folder in folders]

@@ -103,9 +103,12 @@ def own_like(old: Path, new: Path) -> bool:
 
 
 def link_file(source: Path, target: Path) -> None:
-    """A hard link. Raises RefusedError where the two are on different file systems."""
+    """A hard link, of the file itself where `source` is a symbolic link to it.
+
+    Raises RefusedError where the two are on different file systems.
+    """
     try:
-        os.link(source, target)
+        os.link(source.resolve() if source.is_symlink() else source, target)
     except OSError as error:
         if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP):
             raise

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from migrate.errors import RefusedError
 from migrate.stores.files import total_size
+from migrate.stores.regular_files import check_regular, open_regular, read_regular
 
 _SST = re.compile(r"\d+\.(sst|blob)")
 _WAL = re.compile(r"\d+\.log")
@@ -49,7 +51,13 @@ def foreign_entries(directory: Path) -> list[str]:
 
 def rocksdb_identities(folder: Path) -> frozenset[str]:
     """The names that RocksDB gave to the databases at or below a folder when it made them; they never change."""
-    return frozenset(file.read_text(encoding="utf-8").strip() for file in folder.rglob("IDENTITY"))
+    return frozenset(identity_of(file.parent) for file in folder.rglob("IDENTITY")) - {""}
+
+
+def identity_of(directory: Path) -> str:
+    """What RocksDB called the database when it made it; empty where there is none. Damage makes it another name."""
+    file = directory / "IDENTITY"
+    return read_regular(file).decode("utf-8", "backslashreplace").strip() if file.is_file() else ""
 
 
 def file_states(directory: Path) -> list[tuple[str, int, int]]:
@@ -77,12 +85,29 @@ class DatabaseFiles:
 
 def database_files(directory: Path) -> DatabaseFiles:
     """List a RocksDB directory. Raises RefusedError where CURRENT or its manifest is missing."""
-    names = sorted(path.name for path in directory.iterdir())
+    names = _list_regular(directory)
     _check_manifest(directory, names)
     return DatabaseFiles(
         immutable=tuple(directory / name for name in names if is_immutable(name)),
         mutable=tuple(directory / name for name in names if _META.fullmatch(name) or _WAL.fullmatch(name)),
     )
+
+
+def _list_regular(directory: Path) -> list[str]:
+    """The names in it. Raises RefusedError where what bears the name of one of RocksDB's files is no regular file."""
+    with os.scandir(directory) as entries:
+        is_file = {entry.name: _is_file(entry) for entry in entries}
+    for name in sorted(name for name in is_file if not is_file[name]):
+        if any(pattern.fullmatch(name) for pattern in (_SST, _WAL, _META)):
+            check_regular(directory / name)
+    return sorted(is_file)
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:  # a link that leads to itself
+        return False
 
 
 def log_bytes(directory: Path) -> int:
@@ -91,11 +116,13 @@ def log_bytes(directory: Path) -> int:
 
 
 def _check_manifest(directory: Path, names: list[str]) -> None:
-    hint = "the RocksDB directory is damaged: restore it from a backup or let its owner rebuild it"
+    hint = "the RocksDB directory is damaged or incomplete: restore it from a backup or let its owner rebuild it"
     if "CURRENT" not in names:
+        if names and is_half_made(directory):
+            hint = "no record can be in it yet, whoever was making it: remove it, or let its owner open it once"
         raise RefusedError(f"{directory} has no file CURRENT", hint=hint)
     try:
-        manifest = (directory / "CURRENT").read_text(encoding="ascii").strip()
+        manifest = read_regular(directory / "CURRENT").decode("ascii").strip()
     except PermissionError as error:
         raise unreadable(directory / "CURRENT") from error
     except UnicodeDecodeError as error:
@@ -108,8 +135,7 @@ def check_readable(files: DatabaseFiles) -> None:
     """Open every file once. Raises RefusedError naming the first that cannot be read."""
     for path in files.every:
         try:
-            with path.open("rb"):
-                pass
+            open_regular(path).close()
         except OSError as error:
             raise unreadable(path) from error
 

@@ -18,15 +18,16 @@ from pathlib import Path
 
 from migrate.errors import RefusedError, StoreLockedError
 from migrate.stores.files import make_directories
+from migrate.stores.regular_files import check_regular
 
 # struct flock of 64-bit Linux: short type, short whence, off_t start, off_t len, pid_t pid; macOS: offsets first.
 _PROBE = """
-import fcntl, json, struct, sys
+import fcntl, json, os, struct, sys
 layout, at_type, at_pid = ("qqihh", 3, 2) if sys.platform == "darwin" else ("hhqqi4x", 0, 4)
 held = {}
 for path in json.load(sys.stdin):
     try:
-        with open(path, "rb") as file:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             fields = [0] * 5
             fields[at_type] = fcntl.F_WRLCK
             answer = fcntl.fcntl(file, fcntl.F_GETLK, struct.pack(layout, *fields))
@@ -40,8 +41,14 @@ json.dump(held, sys.stdout)
 
 
 def lock_holders(files: Iterable[Path]) -> dict[Path, int]:
-    """The lock files that a process holds now, with its pid (0: not of this host). Missing files are free."""
-    names = [str(path) for path in files]
+    """The lock files that a process holds now, with its pid (0: not of this host). Missing files are free.
+
+    Raises RefusedError for what is no file, or cannot be read.
+    """
+    paths = [path for path in files if path.exists()]
+    for path in paths:
+        check_regular(path)
+    names = [str(path) for path in paths]
     child = subprocess.run(
         [sys.executable, "-IS", "-c", _PROBE], input=json.dumps(names), capture_output=True, text=True, check=False
     )

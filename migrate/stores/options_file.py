@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from migrate.errors import RefusedError
+from migrate.stores.regular_files import read_regular
 
 BYTEWISE = "leveldb.BytewiseComparator"
 _NONE = ("", "nullptr")
@@ -52,6 +53,16 @@ def rocksdb_version(directory: Path) -> str | None:
     return _parse_newest(directory).rocksdb_version
 
 
+def blob_compression(directory: Path) -> str:
+    """Of blob files, as RocksDB spells it; empty where the newest OPTIONS file does not tell."""
+    return _parse_newest(directory).blob_compression
+
+
+def allows_transactions(directory: Path) -> bool:
+    """Whether a TransactionDB had it open last. Raises RefusedError for a damaged file."""
+    return _parse_newest(directory).allows_transactions
+
+
 @dataclass(frozen=True, slots=True)
 class _Parsed:
     """What is asked of an OPTIONS file."""
@@ -59,6 +70,8 @@ class _Parsed:
     families: tuple[FamilyOptions, ...] = ()
     wal_dir: str = ""
     rocksdb_version: str | None = None
+    blob_compression: str = ""
+    allows_transactions: bool = False
 
 
 def _parse_newest(directory: Path) -> _Parsed:
@@ -77,16 +90,19 @@ def _parse(file: Path, _inode: int, _mtime_ns: int, _size: int) -> _Parsed:
     """Once: each of a dozen checks asks each store partition, and a parser takes 3 ms."""
     parser = ConfigParser(delimiters=("=",), comment_prefixes=("#",), interpolation=None, strict=False)
     try:
-        parser.read_string(file.read_text(encoding="utf-8", errors="replace"))
+        parser.read_string(read_regular(file).decode("utf-8", "replace"))
     except ConfigParserError as error:
         raise RefusedError(
-            f"{file} is damaged: {str(error).splitlines()[0]}", hint="restore it from a backup, or remove it"
+            f"{file} cannot be understood: {str(error).splitlines()[0]}",
+            hint="restore it from a backup, or remove it: its owner writes a new one when it opens the store",
         ) from error
     sections = [section for section in parser.sections() if section.startswith("CFOptions ")]
     return _Parsed(
         families=tuple(_family(parser, section) for section in sections),
         wal_dir=parser.get("DBOptions", "wal_dir", fallback=""),
         rocksdb_version=parser.get("Version", "rocksdb_version", fallback=None),
+        blob_compression=next((parser.get(each, "blob_compression_type", fallback="") for each in sections), ""),
+        allows_transactions=parser.get("DBOptions", "allow_2pc", fallback="false") == "true",
     )
 
 

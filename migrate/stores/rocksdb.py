@@ -35,6 +35,8 @@ from migrate.errors import CorruptionError, RefusedError
 from migrate.keyrange import KeyRange, show_key
 from migrate.stores.batch import Batch
 from migrate.stores.layout import DatabaseFiles, check_readable, database_files
+from migrate.stores.transactions import check_nothing_prepared
+from migrate.stores.unreadable import cannot_open, explain
 
 DEFAULT_FAMILY = "default"
 MAX_BATCH_RECORDS = 1024
@@ -163,7 +165,8 @@ class Database:
             check_end(self.column(family).iter(streaming()), at, where, is_record=last is not None)
         except CorruptionError as error:
             message = error.message.replace(str(self._view), str(self.directory))
-            raise CorruptionError(message, hint=error.hint) from error
+            known = explain(self.directory, message)
+            raise known or CorruptionError(message, hint=error.hint) from error
 
     def column(self, family: str) -> Rdict:
         """rocksdict's own view of one family; to be dropped before the database is closed."""
@@ -270,7 +273,8 @@ def _damaged(where: str, at: bytes | None, reason: str) -> CorruptionError:
     after = "its first record" if at is None else f"the key {show_key(at)}"
     return CorruptionError(
         f"{where} cannot be read beyond {after}: {reason}",
-        hint="nothing was lost that was not lost before; restore this store from a backup or let its owner rebuild it",
+        hint="nothing was lost that was not lost before; unless its own application still reads it, restore this store "
+        "from a backup or let its owner rebuild it",
     )
 
 
@@ -298,6 +302,7 @@ def _open_view(directory: Path, view: Path, *, all_files: bool) -> tuple[Rdict, 
         try:
             files = database_files(directory)
             check_readable(files)
+            check_nothing_prepared(directory)
             _link(files, view)
             return _open_links(view, all_files=all_files)
         except Exception as error:
@@ -305,10 +310,7 @@ def _open_view(directory: Path, view: Path, *, all_files: bool) -> tuple[Rdict, 
                 continue
             if isinstance(error, RefusedError):
                 raise
-            raise RefusedError(
-                f"RocksDB cannot open {directory}: {str(error).replace(str(view), str(directory))}",
-                hint="the directory is damaged or incomplete: restore it from a backup or let its owner rebuild it",
-            ) from error
+            raise cannot_open(directory, str(error).replace(str(view), str(directory))) from error
     raise AssertionError("the last look returns or raises")
 
 

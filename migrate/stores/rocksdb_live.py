@@ -14,12 +14,14 @@ from typing import NoReturn, cast
 
 from rocksdict import ColumnFamily, Rdict, WriteBatch, WriteOptions
 
-from migrate.errors import MigrationError, RefusedError, StoreClosedError, StoreLockedError
+from migrate.errors import RefusedError, StoreClosedError, StoreLockedError
 from migrate.stores.layout import is_half_made, is_rocksdb
 from migrate.stores.lock import check_unlocked
 from migrate.stores.rocksdb import DEFAULT_FAMILY, Database
 from migrate.stores.rocksdb_scan import Scan
 from migrate.stores.rocksdb_writing import TableOptions, table_options
+from migrate.stores.transactions import check_nothing_prepared
+from migrate.stores.unreadable import cannot_open
 
 _OWN_CONFIG = "rocksdict-config.json"
 _RECOVERING = "] Recovering from manifest file: "
@@ -252,18 +254,12 @@ def _manifest_found(log: Path) -> str:
     return found.rstrip().rpartition("/")[2]
 
 
-def identity_of(directory: Path) -> str:
-    """What RocksDB called the database when it made it; empty where there is none."""
-    file = directory / "IDENTITY"
-    return file.read_text(encoding="ascii").strip() if file.is_file() else ""
-
-
 def families_of(directory: Path) -> tuple[str, ...]:
     """The column families of a RocksDB directory, which nobody need have closed. Raises RefusedError."""
     try:
         return tuple(Rdict.list_cf(str(directory), table_options(TableOptions())))
     except Exception as error:
-        raise _cannot_open(directory, error) from error
+        raise cannot_open(directory, str(error)) from error
 
 
 @contextmanager
@@ -281,6 +277,8 @@ def open_live(
     directory = directory.resolve()
     has_config = (directory / _OWN_CONFIG).exists()
     is_made = is_rocksdb(directory) and not is_half_made(directory)
+    if is_made:
+        check_nothing_prepared(directory)
     known = families_of(directory) if is_made else (DEFAULT_FAMILY,)
     options = {name: table_options(TableOptions(), filters_everywhere=name == filtered) for name in known}
     try:
@@ -288,7 +286,7 @@ def open_live(
     except Exception as error:
         if "lock" in str(error).lower():
             _check_unlocked(directory)
-        raise _cannot_open(directory, error) from error
+        raise cannot_open(directory, str(error)) from error
     live = LiveDatabase(database, directory, sync=sync, wal=wal, keeps_config=has_config)
     del database
     try:
@@ -312,10 +310,3 @@ def read_only_family(database: Database, name: str) -> Family:
     family = Family(database.column(name), name, database.directory)
     family.make_read_only()
     return family
-
-
-def _cannot_open(directory: Path, error: Exception) -> MigrationError:
-    return RefusedError(
-        f"RocksDB cannot open {directory}: {error}",
-        hint="the directory is damaged, incomplete or not this user's: look at it with `stateferry inspect`",
-    )

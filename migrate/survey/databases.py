@@ -23,7 +23,8 @@ from migrate.system_errors import explain_system_error
 SAMPLES = 3
 _MAX_ENTRIES = 100
 _DAMAGED = (
-    "restore this store from a backup or let its owner rebuild it; a merge operator's records only its owner reads"
+    "can its own application read it? then nothing is damaged (a merge operator's records only its owner reads); "
+    "else restore this store from a backup or let its owner rebuild it"
 )
 _ATTEMPTS = 50
 """A running owner may remove a file between the listing and the opening: what it has then is listed anew."""
@@ -83,7 +84,7 @@ def damaged_database(place: Place, error: MigrationError) -> DatabaseReport:
 def _size(files: Iterable[Path]) -> int:
     size = 0
     for file in files:
-        with suppress(FileNotFoundError):  # a running owner has removed it
+        with suppress(OSError):  # a running owner has removed it, or it is a link that leads nowhere
             size += file.stat().st_size
     return size
 

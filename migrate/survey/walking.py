@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from migrate.stores.layout import is_rocksdb
+from migrate.stores.regular_files import MAX_DEPTH
 from migrate.survey.folder import Folder
 from migrate.survey.other_systems import holds_databases, recognise
 from migrate.survey.own_folders import is_migration
@@ -31,7 +32,10 @@ def walk(path: Path, *, is_part: bool) -> Found:
     return found
 
 
-def _walk(folder: Folder, found: Found, *, is_part: bool) -> None:
+def _walk(folder: Folder, found: Found, *, is_part: bool, depth: int = 0) -> None:
+    if depth > MAX_DEPTH:
+        found.warnings.append(f"{folder.path} is {depth} directories deep, and is not looked into")
+        return
     try:
         if is_rocksdb(folder.path):
             found.databases.append(folder.path)
@@ -50,7 +54,7 @@ def _walk(folder: Folder, found: Found, *, is_part: bool) -> None:
         found.warnings.append(f"{error.filename or folder.path} cannot be read: {error.strerror}")
         return
     for below in inside:
-        _walk(below, found, is_part=is_part)
+        _walk(below, found, is_part=is_part, depth=depth + 1)
 
 
 def _place(folder: Folder, found: Found) -> PlaceReport | None:

@@ -19,7 +19,7 @@ from migrate.ledger_facts import assembled_folders
 from migrate.new_positions import new_positions, newest_first
 from migrate.plan_model import Plan, load_plan
 from migrate.positions import Positions
-from migrate.preflight import changelog_note, check_can_be_exchanged
+from migrate.preflight import changelog_note, check_can_be_exchanged, check_not_opened_since
 from migrate.progress_state import committed_receipts, pending_chunks
 from migrate.snapshots import SnapshotSource
 from migrate.source import Source, find_source
@@ -72,15 +72,18 @@ def begin(migration: Migration, stores: NewStores) -> Journal:
     live = find_source(migration.spec)
     source = _checked_source(migration, stores, live)
     check_can_be_exchanged(migration.spec, live)
+    exchanges = tuple(
+        _exchange(migration, stores, source, each)
+        for each in live.partitions
+        if each.databases or stores.plan.new_partition(each).databases  # or there is nothing to be exchanged
+    )
+    if source is live:
+        check_not_opened_since(migration.spec, stores.context.conversion, live)
     return Journal(
         source=as_begun(migration.spec.source),
         changelog=changelog_note(stores.context.conversion),
         warnings=stores.plan.warnings,
-        exchanges=tuple(
-            _exchange(migration, stores, source, each)
-            for each in live.partitions
-            if each.databases or stores.plan.new_partition(each).databases  # or there is nothing to be exchanged
-        ),
+        exchanges=exchanges,
     )
 
 
@@ -95,7 +98,7 @@ def _checked_source(migration: Migration, stores: NewStores, live: Source) -> So
     for partition in live.partitions:
         if moved := ", ".join(sorted({*partition.databases} ^ {*planned[partition.id].databases})):
             raise SourceChangedError(f"segments of {partition.id} have come or gone since: {moved}", hint=_ANEW)
-    return source
+    return live
 
 
 def _exchange(migration: Migration, stores: NewStores, source: Source, partition: StorePartition) -> Exchange:

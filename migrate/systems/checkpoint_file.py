@@ -16,6 +16,7 @@ from pathlib import Path
 from migrate.errors import RefusedError
 from migrate.positions import Line
 from migrate.store_partition import StorePartition
+from migrate.stores.regular_files import read_regular
 
 CHECKPOINT = ".checkpoint"
 OFFSET_UNKNOWN = -4
@@ -25,12 +26,29 @@ def read_checkpoint(file: Path, *, owner: str = "Kafka Streams") -> list[Line]:
     """(topic, partition, offset) of each line. Raises RefusedError."""
     hint = f"the file is damaged: restore it from a backup, or remove it to let {owner} replay the changelog"
     try:
-        version, count, *lines = file.read_text(encoding="utf-8").splitlines()
+        version, count, *lines = read_regular(file).decode().splitlines()
+        if version.strip().isdecimal() and int(version) > 0:
+            raise RefusedError(
+                f"{file} is a checkpoint of version {version.strip()}, and version 0 is all that is known here",
+                hint=f"is it of a newer {owner}? then use a newer Stateferry; else restore it from a backup, or remove "
+                f"it to let {owner} replay the changelog",
+            )
         if version.strip() != "0" or int(count) != len(lines):
             raise RefusedError(f"{file} is not a checkpoint of version 0 with {count} lines", hint=hint)
         return [(topic, int(number), int(offset)) for topic, number, offset in (line.split() for line in lines)]
     except ValueError as error:
         raise RefusedError(f"{file} is not a checkpoint file: {error}", hint=hint) from error
+
+
+def read_position_file(file: Path) -> str:
+    """The text of a `<store>.position`, which is carried as it is. Raises RefusedError."""
+    try:
+        return read_regular(file).decode()
+    except UnicodeDecodeError as error:
+        raise RefusedError(
+            f"{file} is not a position file: {error}",
+            hint="the file is damaged: restore it from a backup, or remove it: interactive queries alone ask for it",
+        ) from error
 
 
 def format_checkpoint(lines: Sequence[Line]) -> str:

@@ -30,6 +30,7 @@ from migrate.systems.checkpoint_file import (
     are_of,
     format_checkpoint,
     read_checkpoint,
+    read_position_file,
     replace_lines,
 )
 from migrate.systems.discovery import find_partitions
@@ -108,7 +109,7 @@ class KafkaStreams:
         found = []
         for task in dict.fromkeys(path / partition.task for partition in partitions):
             checkpoint = task / CHECKPOINT
-            if not checkpoint.is_file():
+            if not checkpoint.exists():
                 if not _keeps_offsets_inside(path, task, partitions):
                     found.append(f"{task.name} has no {CHECKPOINT}: its application did not stop cleanly")
             else:
@@ -131,10 +132,10 @@ class KafkaStreams:
     def positions(self, path: Path, partition: StorePartition) -> Positions:
         """This store's lines in `.checkpoint`, and its `.position` as it is."""
         shared, own = (path / file for file in self.side_files(partition))
-        lines = read_checkpoint(shared) if shared.is_file() else []
+        lines = read_checkpoint(shared) if shared.exists() else []
         return Positions(
             lines=tuple(line for line, own in zip(lines, are_of(path, partition, lines), strict=True) if own),
-            own_file=own.read_text(encoding="utf-8") if own.is_file() else None,
+            own_file=read_position_file(own) if own.exists() else None,
         )
 
     def with_positions(
@@ -142,7 +143,7 @@ class KafkaStreams:
     ) -> dict[Path, str | None]:
         """Lines of other stores stay as they are, and where they are. No lines: no file, as Kafka Streams leaves it."""
         shared, own = self.side_files(partition)
-        lines = read_checkpoint(path / shared) if (path / shared).is_file() else []
+        lines = read_checkpoint(path / shared) if (path / shared).exists() else []
         merged = replace_lines(lines, positions.lines, are_of(path, partition, lines, application))
         return {shared: format_checkpoint(merged) if merged else None, own: positions.own_file}
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from migrate.errors import RefusedError, SpecError
 from migrate.positions import Line, Positions
 from migrate.store_partition import StorePartition
 from migrate.stores.layout import is_rocksdb
+from migrate.stores.regular_files import walk
 
 
 class LoneRocksDB:
@@ -97,9 +99,11 @@ class LoneRocksDB:
 
 
 def _where_it_may_be(path: Path) -> str:
-    inside = sorted(
-        str(folder.relative_to(path)) for folder in path.rglob("*") if folder.is_dir() and is_rocksdb(folder)
-    )
+    inside: list[str] = []
+    with suppress(OSError, RefusedError):  # what was found so far helps as well
+        for folder, _, _ in walk(path):
+            if is_rocksdb(folder):
+                inside.append(str(folder.relative_to(path)))
     if not inside:
         return "check [source] path"
-    return f"RocksDB directories below it: {', '.join(inside[:8])}; name one in `path`, or the store in `store`"
+    return f"RocksDB directories below it: {', '.join(sorted(inside)[:8])}; name one in `path`, or the store in `store`"

@@ -156,5 +156,5 @@ class Streamiz:
 
 def _lines(task: Path) -> list[Line] | None:
     """As Streamiz finds them; None: there is no such file."""
-    file = next((task / name for name in (CHECKPOINT, RECOVERY) if (task / name).is_file()), None)
+    file = next((task / name for name in (CHECKPOINT, RECOVERY) if (task / name).exists()), None)
     return None if file is None else read_checkpoint(file, owner=STREAMIZ.title)

@@ -79,6 +79,7 @@ class TaskTree:
         named = sorted(folder for folder in path.glob("__*__") if folder.is_dir()) if self.has_topologies else []
         for topology in (path, *named):
             tasks = [(numbers, folder) for folder in topology.iterdir() if (numbers := self.numbers(folder.name))]
+            tasks = [(numbers, folder) for numbers, folder in tasks if folder.is_dir()]
             yield from (folder for _, folder in sorted(tasks))
         if (path / GLOBAL).is_dir():
             yield path / GLOBAL

@@ -76,7 +76,7 @@ def test_one_value_more_in_the_log_of_the_source_is_refused(stopped: Migration) 
 def test_another_spec_of_the_same_name_is_refused(
     stopped: Migration, section: str, keys: dict[str, object], said: str
 ) -> None:
-    stopped.set("conversion", allow=["changelog"])
+    stopped.set("conversion", allow=["changelog", "unclean-source"])
     before = stopped.spec.get(section, {})
     stopped.set(section, **keys)
 

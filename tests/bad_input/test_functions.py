@@ -262,7 +262,7 @@ def test_keys_that_clash_between_two_chunks_fail_before_anything_is_assembled(ra
 
 
 def test_a_changed_key_of_a_kafka_streams_store_is_refused_unless_allowed(app: Migration) -> None:
-    app.set("conversion", allow=["changelog"])
+    app.set("conversion", allow=["changelog", "unclean-source"])
     app.module(
         "from dataclasses import replace\ndef convert(record):\n    return replace(record, key=b'x' + record.key)\n"
     )

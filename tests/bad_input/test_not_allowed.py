@@ -40,7 +40,7 @@ def test_a_function_over_a_changelog_must_be_allowed_and_is_said_in_the_report(a
     app.refused("the changelog topic would still hold", "misread", 'allow = ["changelog"]')
     assert not app.home.exists()
 
-    app.set("conversion", allow=["changelog"])
+    app.set("conversion", allow=["changelog", "unclean-source"])
     upper = {
         path: {key: value[:8] + value[8:].upper() for key, value in records.items()}
         for path, records in expected_orders().items()

@@ -244,7 +244,7 @@ def key_changes_its_task(folder: Path) -> Scene:
     (folder / "conversion.py").write_text(
         "from dataclasses import replace\ndef convert(r):\n    return replace(r, key=r.key + b'!')\n"
     )
-    conversion = {"function": "conversion:convert", "allow": ["changelog"]}
+    conversion = {"function": "conversion:convert", "allow": ["changelog", "unclean-source"]}
     return Scene(application(folder, conversion=conversion), code=6)
 
 

@@ -156,7 +156,7 @@ def test_an_example_shows_a_session_and_decoded_values(tmp_path: Path) -> None:
         source_format=SESSION,
         target_format="kafka-streams.headers-session",
         source={"store": "calls"},
-        conversion={**change, "allow": ["changelog"]},
+        conversion={**change, "allow": ["changelog", "unclean-source"]},
     )
     report = plan(spec)
     assert report.tried is not None, report.verdict

@@ -56,7 +56,7 @@ def test_the_right_program_agrees_on_every_record_of_the_sample(tmp_path: Path) 
 
 def test_a_function_has_no_compiled_path_to_compare(tmp_path: Path) -> None:
     (tmp_path / "conversion.py").write_text("def convert(record):\n    return record\n")
-    conversion = {"function": "conversion:convert", "allow": ["changelog"]}
+    conversion = {"function": "conversion:convert", "allow": ["changelog", "unclean-source"]}
     report = plan(kafka_spec(tmp_path, copy_fixture(tmp_path), conversion=conversion))
 
     assert report.tried is not None

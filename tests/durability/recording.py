@@ -26,7 +26,7 @@ format = "kafka-streams.timestamped-key-value"
 path = "new"
 [conversion]
 function = "tests.migrate.conversions:picky"
-allow = ["changelog"]
+allow = ["changelog", "unclean-source"]
 [run]
 chunk_size = "4 KiB"
 on_reject = "dead-letter"

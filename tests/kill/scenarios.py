@@ -84,7 +84,7 @@ path = "orders-app"
 store = "refunds"
 [conversion]
 function = "tests.migrate.conversions:picky"
-allow = ["changelog"]
+allow = ["changelog", "unclean-source"]
 [run]
 chunk_size = "4 KiB"
 on_reject = "dead-letter"

@@ -47,7 +47,7 @@ def _spec(folder: Path, registry: Registry, /, **run_section: Any) -> Spec:  # n
         target_format=KEY_VALUE,
         source={"store": "orders"},
         target={"path": None},
-        conversion={"allow": ["changelog"], "value": {"from": old, "to": new}},
+        conversion={"allow": ["changelog", "unclean-source"], "value": {"from": old, "to": new}},
         run={"chunk_size": "16 KiB", **run_section},
     )
 

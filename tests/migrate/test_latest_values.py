@@ -18,7 +18,7 @@ VERSIONED = "kafka-streams.versioned"
 LATEST = b"\xff" * 8
 KEYS = [b"", b"\x00", b"\xff" * 9, *(b"k%03d" % number for number in range(60))]
 TIME = 1_700_000_000_000
-ALLOW = {"conversion": {"allow": ["loss:history", "loss:timestamp", "changelog"]}}
+ALLOW = {"conversion": {"allow": ["loss:history", "loss:timestamp", "changelog", "unclean-source"]}}
 PUBLISHED = {"target": {"path": "new/app"}}
 
 

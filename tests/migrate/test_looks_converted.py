@@ -17,7 +17,7 @@ SWAP = {"from": {"serde": "int64", "endian": "little"}, "to": {"serde": "int64"}
 
 
 def _spec(folder: Path, *, target: str = KEY_VALUE, **conversion: Any) -> Spec:  # noqa: ANN401
-    conversion = {"allow": ["changelog"], "value": SWAP} | conversion
+    conversion = {"allow": ["changelog", "unclean-source"], "value": SWAP} | conversion
     return make_spec(folder, folder / "old", source_format=KEY_VALUE, target_format=target, conversion=conversion)
 
 
@@ -31,7 +31,7 @@ def test_numbers_that_may_have_been_swapped_before_are_refused(tmp_path: Path) -
 
 def test_unless_the_spec_says_that_they_were_not(tmp_path: Path) -> None:
     make_store(tmp_path / "old", NUMBERS)
-    run(_spec(tmp_path, allow=["changelog", "looks-converted"]))
+    run(_spec(tmp_path, allow=["changelog", "looks-converted", "unclean-source"]))
     assert read_families(tmp_path / "new")["default"] == SWAPPED
 
 

@@ -70,7 +70,7 @@ def _spec(base: Path, application: Path) -> Spec:
         target_format=TIMESTAMPED,
         **{
             "source": {"store": "refunds"},
-            "conversion": {"function": "tests.migrate.conversions:picky", "allow": ["changelog"]},
+            "conversion": {"function": "tests.migrate.conversions:picky", "allow": ["changelog", "unclean-source"]},
             "run": {"chunk_size": "4 KiB", "on_reject": "dead-letter"},
         },
     )

@@ -33,7 +33,7 @@ def test_a_function_drops_and_changes_records(tmp_path: Path) -> None:
         source,
         source_format=KEY_VALUE,
         target_format=TIMESTAMPED,
-        conversion={"function": "tests.migrate.conversions:shout", "allow": ["changelog"]},
+        conversion={"function": "tests.migrate.conversions:shout", "allow": ["changelog", "unclean-source"]},
         run={"chunk_size": "8 KiB"},
     )
     report = run(spec)

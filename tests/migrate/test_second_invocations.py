@@ -268,5 +268,5 @@ def test_a_damaged_options_file_is_refused(tmp_path: Path) -> None:
     source = make_store(tmp_path / "old", numbered(50))
     sorted(source.glob("OPTIONS-*"))[-1].write_text("neither a section nor a key\n")
 
-    with pytest.raises(RefusedError, match=r"OPTIONS-.* is damaged"):
+    with pytest.raises(RefusedError, match=r"OPTIONS-.* cannot be understood"):
         run(raw_spec(tmp_path, source))

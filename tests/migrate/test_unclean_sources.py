@@ -5,12 +5,19 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from rocksdict import Options, Rdict
 
-from migrate import RefusedError, Spec, run
+from migrate import RefusedError, Spec, cutover, doctor, plan, run
+from migrate.cli.main import main
+from migrate.errors import ExitCode
+from migrate.events import Event
+from migrate.plan_model import load_plan
 from migrate.spec import parse_spec
+from migrate.systems.checkpoint_file import read_checkpoint
 
 STATE = Path(__file__).resolve().parents[1] / "fixtures/kafka-streams-4.0.1/orders-app"
 
@@ -93,3 +100,165 @@ def test_a_table_format_that_is_too_new_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(RefusedError, match="table format version 7"):
         run(spec_in(tmp_path))
+
+
+# An application that was started again, processed records and was killed leaves the files of an earlier clean stop.
+
+TOPIC = "orders-app-orders-changelog"
+REFUSED = "whether that is the changelog's end, the broker alone knows"
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    shutil.copytree(STATE, tmp_path / "orders-app")
+    (tmp_path / "upper_case.py").write_text(
+        "from dataclasses import replace\n\n"
+        "def convert(record):\n    return replace(record, value=record.value.upper())\n"
+    )
+    return tmp_path / "orders-app"
+
+
+def upper_spec(app: Path, *allow: str, **sections: object) -> Spec:
+    """A function changes values, which the changelog still holds in the old form."""
+    conversion = {"function": "upper_case:convert", "allow": ["changelog", *allow]}
+    spec = spec_in(app.parent, **conversion)
+    return spec.model_copy(update=sections)
+
+
+def in_place(spec: Spec) -> Spec:
+    return spec.model_copy(update={"target": spec.target.model_copy(update={"path": None})})
+
+
+def ends_of(app: Path) -> dict[str, int]:
+    """What a consumer gets of each changelog, where nothing came after the store's position."""
+    lines = [line for task in ("0_0", "0_1", "0_2") for line in read_checkpoint(app / task / ".checkpoint")]
+    return {f"{topic}-{number}": offset + 1 for topic, number, offset in lines if topic == TOPIC}
+
+
+def test_a_clean_stop_is_not_taken_for_the_end_of_a_changelog_that_no_longer_fits(app: Path) -> None:
+    with pytest.raises(RefusedError, match=REFUSED) as refused:
+        run(upper_spec(app))
+
+    position = ends_of(app)[f"{TOPIC}-0"]
+    assert f"position {position} of {TOPIC}-0, " in refused.value.message
+    assert "--changelog-end TOPIC-PARTITION=N" in refused.value.hint
+    assert "unclean-source" in refused.value.hint
+    assert not (app.parent / "work").exists()
+    (check,) = [check for check in plan(upper_spec(app)).checks if check.name == "source.clean"]
+    assert (check.outcome, check.exit_code) == ("failed", 6)
+
+
+@pytest.mark.parametrize("look", [plan, doctor])
+def test_confirmed_ends_are_compared_with_the_stores(app: Path, look: Callable[..., Any]) -> None:
+    assert run(upper_spec(app), changelog_ends=ends_of(app)).state == "published"
+
+    checks = look(upper_spec(app, name="other"), changelog_ends=ends_of(app)).checks
+    (check,) = [check for check in checks if check.name == "source.clean"]
+    assert check.outcome == "ok"
+    assert "every changelog ends where its store is" in check.detail
+
+
+def test_what_was_written_after_the_position_is_refused(app: Path) -> None:
+    ends = ends_of(app)
+    ends[f"{TOPIC}-1"] += 3000
+
+    with pytest.raises(RefusedError, match=rf"{TOPIC}-1 ends at {ends[TOPIC + '-1']}, and 0_1/orders is at") as refused:
+        run(upper_spec(app), changelog_ends=ends)
+    assert "stop it cleanly" in refused.value.hint
+
+
+def test_an_end_that_was_asked_for_too_early_is_refused(app: Path) -> None:
+    ends = ends_of(app)
+    ends[f"{TOPIC}-1"] -= 1
+
+    with pytest.raises(RefusedError, match=r"is at \d+ already") as refused:
+        run(upper_spec(app), changelog_ends=ends)
+    assert "ask again" in refused.value.hint
+
+
+def test_every_changelog_has_to_be_confirmed_and_no_other(app: Path) -> None:
+    ends = ends_of(app)
+    left = ends.pop(f"{TOPIC}-1")
+
+    with pytest.raises(RefusedError, match=rf"the files name position {left} of {TOPIC}-1; "):
+        run(upper_spec(app), changelog_ends=ends)
+    with pytest.raises(RefusedError, match="names order-1, which is no changelog of these stores"):
+        run(upper_spec(app), changelog_ends={**ends, "order-1": 1})
+
+
+def test_a_plain_upgrade_asks_for_nothing(app: Path) -> None:
+    (check,) = [check for check in plan(spec_in(app.parent)).checks if check.name == "source.clean"]
+
+    assert check.outcome == "ok"
+    assert "the changelog fits the new store" in check.detail
+
+
+def test_a_run_that_stopped_is_resumed_without_asking_again(app: Path) -> None:
+    def stop(event: Event) -> None:
+        if event.name == "plan.stored":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(upper_spec(app), changelog_ends=ends_of(app), on_event=stop)
+
+    assert run(upper_spec(app)).state == "published"
+
+
+def test_allowing_it_on_the_way_begins_no_other_migration(app: Path) -> None:
+    spec = in_place(upper_spec(app))
+    run(spec, changelog_ends=ends_of(app))
+    before = load_plan(spec.home)
+
+    allowed = in_place(upper_spec(app, "unclean-source"))
+    assert run(allowed).state == "verified"
+    assert before is not None
+    assert load_plan(spec.home) == before
+
+
+def start_and_kill(app: Path) -> None:
+    """What an application leaves that wrote to its changelog, and was killed before it flushed."""
+    directory = str(app / "0_1/rocksdb/orders")
+    Rdict(directory, Options(raw_mode=True)).close()
+    Path(directory, "rocksdict-config.json").unlink()
+
+
+def test_an_application_that_was_killed_after_the_run_keeps_the_store_from_being_cut_over(app: Path) -> None:
+    spec = in_place(upper_spec(app))
+    run(spec, changelog_ends=ends_of(app))
+    start_and_kill(app)
+
+    with pytest.raises(RefusedError, match="the old store was opened since it was converted"):
+        cutover(spec)
+    with pytest.raises(RefusedError, match=REFUSED):
+        run(spec)
+    run(spec, changelog_ends=ends_of(app))
+    assert cutover(spec).state == "cut over"
+
+
+def test_or_from_being_published(app: Path) -> None:
+    def listen(event: Event) -> None:
+        if event.name == "verify.committed":
+            start_and_kill(app)
+
+    with pytest.raises(RefusedError, match="the old store was opened since it was converted"):
+        run(upper_spec(app), changelog_ends=ends_of(app), on_event=listen)
+    assert not (app.parent / "new").exists()
+
+
+@pytest.mark.parametrize("verb", ["plan", "doctor", "run"])
+def test_the_command_takes_what_the_broker_says(app: Path, verb: str) -> None:
+    file = app.parent / "migration.toml"
+    file.write_text(
+        'name = "orders"\nwork_dir = "work"\n[source]\nformat = "kafka-streams.key-value"\npath = "orders-app"\n'
+        'store = "orders"\n[target]\nformat = "kafka-streams.timestamped-key-value"\npath = "new"\n'
+        '[conversion]\nfunction = "upper_case:convert"\nallow = ["changelog"]\n'
+    )
+    options = [] if verb == "plan" else ["--no-spark"]
+    confirmed = [f"--changelog-end={name}={end}" for name, end in ends_of(app).items()]
+    malformed = ["--changelog-end", f"{TOPIC}-0"]
+
+    codes = [
+        CliRunner().invoke(main, [verb, *options, *more, str(file)]).exit_code for more in ([], malformed, confirmed)
+    ]
+
+    assert codes == [ExitCode.REFUSED, ExitCode.USAGE, ExitCode.DONE]

@@ -43,7 +43,7 @@ def test_a_function_converts_former_values_too(tmp_path: Path) -> None:
         "def convert(record):\n    return StateRecord(record.key, record.value.upper())"
     )
     (tmp_path / "shouting_prices.py").write_text(code, encoding="utf-8")
-    conversion = {"allow": ["changelog"], "function": "shouting_prices:convert"}
+    conversion = {"allow": ["changelog", "unclean-source"], "function": "shouting_prices:convert"}
     run(_spec(tmp_path, VERSIONED, VERSIONED, conversion=conversion))
     shouted = {key: value.replace(b"now", b"NOW").replace(b"then", b"THEN") for key, value in (LATEST | FORMER).items()}
     assert read_families(tmp_path / "new/0_0/rocksdb/prices") == {"default": shouted}

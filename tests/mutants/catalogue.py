@@ -8,6 +8,7 @@ from tests.mutants.functions import FUNCTIONS
 from tests.mutants.lazy import LAZY
 from tests.mutants.mutant import Mutant
 from tests.mutants.segments import SEGMENTS
+from tests.mutants.source import SOURCE
 from tests.mutants.switching import SWITCHING
 
 _EARLY_ROW = """\
@@ -324,4 +325,4 @@ _RUN: tuple[Mutant, ...] = (
     ),
 )
 
-MUTANTS = (*_RUN, *SEGMENTS, *SWITCHING, *LAZY, *DRY_RUN, *AVRO, *FUNCTIONS)
+MUTANTS = (*_RUN, *SEGMENTS, *SOURCE, *SWITCHING, *LAZY, *DRY_RUN, *AVRO, *FUNCTIONS)

@@ -47,7 +47,7 @@ path = "new/app"
 [run]
 chunk_size = "2 KiB"
 [conversion]
-allow = ["changelog"]
+allow = ["changelog", "unclean-source"]
 [conversion.value]
 from = { serde = "avro", frame = "none", schema = "first.avsc" }
 to = { serde = "avro", frame = "none", schema = "second.avsc" }

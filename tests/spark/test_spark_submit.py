@@ -98,7 +98,7 @@ def test_a_function_beside_the_spec_reaches_the_executors(
     )
     (tmp_path / "loudness.py").write_text("def raised(value):\n    return value.upper()\n")
     (tmp_path / "dropped.txt").write_text("5")
-    function = 'function = "shouting:convert"\nallow = ["changelog"]\nfiles = ["dropped.txt"]'
+    function = 'function = "shouting:convert"\nallow = ["changelog", "unclean-source"]\nfiles = ["dropped.txt"]'
     file = spec(f"[conversion]\n{function}")
 
     job = submit(file, "local-cluster[2,1,1024]")
@@ -123,7 +123,7 @@ def test_a_worker_that_dies_is_tried_again_and_its_key_is_named(
         "        os._exit(9)\n"
         "    return record\n"
     )
-    file = spec('[conversion]\nfunction = "deadly:convert"\nallow = ["changelog"]')
+    file = spec('[conversion]\nfunction = "deadly:convert"\nallow = ["changelog", "unclean-source"]')
 
     job = submit(file, "local[2]")
 
@@ -180,7 +180,9 @@ def test_the_ledger_and_dead_letters_are_delta_tables_that_spark_reads(
         "        raise ValueError('unlucky')\n"
         "    return record\n"
     )
-    file = spec('on_reject = "dead-letter"\n[conversion]\nfunction = "picky:convert"\nallow = ["changelog"]')
+    file = spec(
+        'on_reject = "dead-letter"\n[conversion]\nfunction = "picky:convert"\nallow = ["changelog", "unclean-source"]'
+    )
     job = submit(file, "local[2]")
     assert job.exit_code == 0, job.errors
 

@@ -1,0 +1,93 @@
+"""Reading directories that others may put anything into: only regular files are opened, and walks have a bottom.
+
+To open a pipe waits for whoever writes to it, and to read a device may never end.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from migrate.errors import RefusedError
+
+MAX_DEPTH = 64
+"""Of directories below one that is walked: no owning system nests more than five."""
+_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFLNK: "a symbolic link that leads nowhere",
+}
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """A regular file, or the one that a link leads to, open for reading.
+
+    Raises RefusedError for anything else, OSError where it cannot be opened.
+    """
+    check_regular(path)
+    return open(path, "rb", opener=_open_without_waiting)
+
+
+def read_regular(path: Path) -> bytes:
+    """The content of such a file. Raises RefusedError, OSError."""
+    with open_regular(path) as file:
+        return file.read()
+
+
+def check_regular(path: Path) -> None:
+    """Raises RefusedError for what is there and no regular file, FileNotFoundError where nothing is."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        mode = path.lstat().st_mode
+    except OSError:
+        if not path.is_symlink():
+            raise
+        mode = stat.S_IFLNK  # it leads to itself
+    if not stat.S_ISREG(mode):
+        raise RefusedError(
+            f"{path} is {_KINDS.get(stat.S_IFMT(mode), 'no file')}, where a regular file belongs",
+            hint="move it away; if a file of the store was here, restore that one",
+        )
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # it may have been replaced since it was looked at
+
+
+def special_kind(path: Path) -> str | None:
+    """What an entry is that holds no state, in words: a socket, a pipe or a device; None: a file, directory or link."""
+    mode = path.lstat().st_mode
+    is_state = stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)
+    return None if is_state else _KINDS.get(stat.S_IFMT(mode), "no file")
+
+
+def walk(root: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """(directory, directories in it, other entries in it), from the top; as with os.walk, taking out a directory keeps
+    the walk out of it.
+
+    Raises RefusedError where directories are nested too deep, OSError where one cannot be listed.
+    """
+    for folder, folders, names in os.walk(root, onerror=_raise):
+        here = Path(folder)
+        if len(here.relative_to(root).parts) > MAX_DEPTH:
+            raise too_deep(root)
+        yield here, folders, names
+
+
+def too_deep(root: Path) -> RefusedError:
+    """The refusal of a tree that has no bottom in sight."""
+    return RefusedError(
+        f"{root} has directories nested more than {MAX_DEPTH} deep, which no state directory has",
+        hint="move those away: they are not the application's",
+    )
+
+
+def _raise(error: OSError) -> None:
+    raise error
