@@ -19,6 +19,7 @@ class Event:
 Listener = Callable[[Event], None]
 
 RUN_EVENTS = (
+    "ledger.repaired",
     "source.checked",
     "ledger.opened",
     "snapshot.taken",
@@ -30,6 +31,7 @@ RUN_EVENTS = (
     "chunk.finished",
     "chunk.committed",
     "chunk.failed",
+    "chunk.set-aside",
     "dead-letters.written",
     "assemble.started",
     "assemble.ingested",
