@@ -19,7 +19,7 @@ class Event:
 Listener = Callable[[Event], None]
 
 RUN_EVENTS = (
-    "ledger.repaired",
+    "warning",
     "source.checked",
     "ledger.opened",
     "snapshot.taken",
@@ -31,7 +31,6 @@ RUN_EVENTS = (
     "chunk.finished",
     "chunk.committed",
     "chunk.failed",
-    "chunk.set-aside",
     "dead-letters.written",
     "assemble.started",
     "assemble.ingested",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -20,7 +21,6 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 
 from migrate.delta_log import log_directory, newest_version, read_log
 from migrate.errors import DamagedLedgerError, FencedError, RefusedError
-from migrate.events import Event, Listener, ignore
 from migrate.ledger_log import rows_in_log
 from migrate.ledger_repair import DAMAGED_LEDGER, LedgerContents, repair_ledger
 from migrate.ledger_rows import LEDGER_SCHEMA, Row, Step, as_rows, chunk_row, damaged_ledger, with_digest
@@ -43,8 +43,10 @@ def read_ledger(home: Path) -> list[Row]:
         return []
 
 
-def readable_ledger(home: Path, on_event: Listener = ignore) -> list[Row]:
+def readable_ledger(home: Path, warn: Callable[[str], None] | None = None) -> list[Row]:
     """Every row, after a repair where one is due: what a power cut or a disk has damaged is set aside.
+
+    `warn` is called with a sentence about it.
 
     Raises RefusedError for a newer schema.
     """
@@ -54,8 +56,9 @@ def readable_ledger(home: Path, on_event: Listener = ignore) -> list[Row]:
     except DamagedLedgerError:
         repaired += repair_ledger(_folder(home), thorough=True)
         rows = read_ledger(home)
-    if repaired:
-        on_event(Event("ledger.repaired", {"files": repaired, "aside": home / DAMAGED_LEDGER}))
+    if repaired and warn is not None:
+        names = ", ".join(sorted({file.name for file in repaired}))
+        warn(f"the ledger was damaged, and is repaired: {names}; as found, they are in {home / DAMAGED_LEDGER}")
     return rows
 
 

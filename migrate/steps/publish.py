@@ -89,4 +89,4 @@ def _identities(plan: Plan, application: Path) -> list[str]:
     partitions = map(plan.new_partition, plan.store_partitions)
     folders = [folder for partition in partitions for folder in partition.directories(application).values()]
     files = [folder / "IDENTITY" for folder in folders]
-    return [file.read_text(encoding="utf-8") if file.is_file() else "" for file in files]
+    return [file.read_text(encoding="utf-8", errors="replace") if file.is_file() else "" for file in files]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +50,7 @@ def foreign_entries(directory: Path) -> list[str]:
 
 def rocksdb_identities(folder: Path) -> frozenset[str]:
     """The names that RocksDB gave to the databases at or below a folder when it made them; they never change."""
-    return frozenset(file.read_text(encoding="utf-8").strip() for file in folder.rglob("IDENTITY"))
+    return frozenset(file.read_text(encoding="utf-8", errors="replace").strip() for file in folder.rglob("IDENTITY"))
 
 
 def file_states(directory: Path) -> list[tuple[str, int, int]]:
@@ -83,6 +84,19 @@ def database_files(directory: Path) -> DatabaseFiles:
         immutable=tuple(directory / name for name in names if is_immutable(name)),
         mutable=tuple(directory / name for name in names if _META.fullmatch(name) or _WAL.fullmatch(name)),
     )
+
+
+def metadata_digest(directory: Path) -> str:
+    """Of the content of manifest, CURRENT, options, identity and write-ahead logs; SST files bear checksums.
+
+    Raises RefusedError where CURRENT or its manifest is missing.
+    """
+    digest = hashlib.sha256()
+    for file in sorted(database_files(directory).mutable):
+        content = file.read_bytes()
+        digest.update(f"{file.name} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()
 
 
 def log_bytes(directory: Path) -> int:

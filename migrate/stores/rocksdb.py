@@ -163,7 +163,7 @@ class Database:
             check_end(self.column(family).iter(streaming()), at, where, is_record=last is not None)
         except CorruptionError as error:
             message = error.message.replace(str(self._view), str(self.directory))
-            raise CorruptionError(message, hint=error.hint) from error
+            raise CorruptionError(message, hint=error.hint, place=self.directory) from error
 
     def column(self, family: str) -> Rdict:
         """rocksdict's own view of one family; to be dropped before the database is closed."""
@@ -304,10 +304,12 @@ def _open_view(directory: Path, view: Path, *, all_files: bool) -> tuple[Rdict, 
             if left and _entries(directory) != seen:
                 continue
             if isinstance(error, RefusedError):
+                error.place = directory
                 raise
             raise RefusedError(
                 f"RocksDB cannot open {directory}: {str(error).replace(str(view), str(directory))}",
                 hint="the directory is damaged or incomplete: restore it from a backup or let its owner rebuild it",
+                place=directory,
             ) from error
     raise AssertionError("the last look returns or raises")
 
