@@ -22,7 +22,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from migrate.delta_log import log_directory, newest_version, read_log
 from migrate.errors import DamagedLedgerError, FencedError, RefusedError
 from migrate.ledger_log import rows_in_log
-from migrate.ledger_repair import DAMAGED_LEDGER, LedgerContents, repair_ledger
+from migrate.ledger_repair import DAMAGED_LEDGER, LedgerContents, recovered_rows, repair_ledger
 from migrate.ledger_rows import LEDGER_SCHEMA, Row, Step, as_rows, chunk_row, damaged_ledger, with_digest
 from migrate.ledger_table import APPLICATION, COLUMNS, SETTINGS, create_table, rows_in_file, to_arrow
 from migrate.stores.files import delta_uri, fsync_directory, fsync_file, make_directories
@@ -32,7 +32,20 @@ __all__ = ["LEDGER_SCHEMA", "Ledger", "Row", "Step", "chunk_row", "read_ledger",
 
 
 def read_ledger(home: Path) -> list[Row]:
-    """Every row, in the order of commits; none where there is no ledger yet. Raises RefusedError for a newer schema."""
+    """Every row, in the order of commits; none where there is no ledger yet. Nothing is written.
+
+    Raises RefusedError for a newer schema, DamagedLedgerError where a row is lost in both its copies.
+    """
+    try:
+        return _read_whole(home)
+    except DamagedLedgerError:
+        if (rows := recovered_rows(_folder(home))) is not None:
+            return rows
+        raise
+
+
+def _read_whole(home: Path) -> list[Row]:
+    """Raises DamagedLedgerError where anything is not as it was written."""
     folder = _folder(home)
     try:
         damaged = next((entry.lost[0] for entry in read_log(folder, LedgerContents(folder)) if entry.lost), None)
@@ -52,10 +65,10 @@ def readable_ledger(home: Path, warn: Callable[[str], None] | None = None) -> li
     """
     repaired = repair_ledger(_folder(home), thorough=False)
     try:
-        rows = read_ledger(home)
+        rows = _read_whole(home)
     except DamagedLedgerError:
         repaired += repair_ledger(_folder(home), thorough=True)
-        rows = read_ledger(home)
+        rows = _read_whole(home)
     if repaired and warn is not None:
         names = ", ".join(sorted({file.name for file in repaired}))
         warn(f"the ledger was damaged, and is repaired: {names}; as found, they are in {home / DAMAGED_LEDGER}")

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from migrate.delta_log import Action, LogEntry, log_directory, repair_log
+from migrate.delta_log import Action, LogEntry, log_directory, read_log, repair_log
 from migrate.errors import DamagedLedgerError
 from migrate.ledger_log import rows_in_log, rows_told
 from migrate.ledger_rows import LEDGER_SCHEMA, Row, as_rows, with_digest
@@ -34,6 +34,17 @@ def repair_ledger(folder: Path, *, thorough: bool) -> tuple[Path, ...]:
     other step by what the step did.
     """
     return repair_log(folder, folder.with_name(DAMAGED_LEDGER), LedgerContents(folder), thorough=thorough)
+
+
+def recovered_rows(folder: Path) -> list[Row] | None:
+    """As a repair would find them, for whoever only looks; None: some are lost in both copies."""
+    contents, rows = LedgerContents(folder), list[Row]()
+    for entry in read_log(folder, contents):
+        found = contents.rows(entry)
+        if not found and (entry.lost or entry.data) and entry.version > 0:
+            return None
+        rows += found or []
+    return rows
 
 
 class LedgerContents:
@@ -65,12 +76,17 @@ class LedgerContents:
 
     def written_again(self, entry: LogEntry) -> list[Action] | None:
         """From the copy that is whole; nothing where there are two of an earlier release, and they differ."""
+        rows = self.rows(entry)
+        return rows if rows is None else self._write(rows)
+
+    def rows(self, entry: LogEntry) -> list[Row] | None:
+        """From the copy that is whole; None: they are lost. Empty: two copies of an earlier release differ."""
         if any("remove" in action for action in entry.actions):
             return None
         copies = [rows for rows in (self._told(entry), self._stored(entry)) if rows]
         if not copies:
             return None
-        return [] if copies[0] != copies[-1] else self._write(copies[0])
+        return copies[0] if copies[0] == copies[-1] else []
 
     def _told(self, entry: LogEntry) -> list[Row] | None:
         try:
@@ -103,6 +119,8 @@ class LedgerContents:
         return rows
 
     def _write(self, rows: list[Row]) -> list[Action]:
+        if not rows:
+            return []
         stored = [with_digest(row) if row.schema_version >= LEDGER_SCHEMA else row for row in rows]
         file = self._folder / f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
         pq.write_table(to_arrow(stored), file)
