@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from migrate.errors import ExitCode
-from migrate.ledger import LEDGER_SCHEMA, Ledger, read_ledger
+from migrate.ledger import LEDGER_SCHEMA, Ledger, Step, read_ledger
 from tests.bad_input.support import Migration, at_event, check_clear, raw_records
-from tests.support import KEY_VALUE, open_store
+from tests.support import KEY_VALUE, open_store, tree_state
 
 FAILS_HALFWAY = "def convert(record):\n    return 1 / 0 if record.key == b'key-00002500' else record\n"
 
@@ -107,7 +107,7 @@ def test_another_function_of_the_same_name_is_refused(raw: Migration) -> None:
 
 
 def test_another_migration_s_folder_is_refused(stopped: Migration) -> None:
-    append_ledger_row(stopped, migration_id="another", step="assembled")
+    append_ledger_row(stopped, migration_id="another", step=Step.ASSEMBLED)
 
     stopped.refused("belongs to the migration another", "another name")
 
@@ -150,7 +150,7 @@ def test_a_plan_that_cannot_be_read_is_refused(
 
 
 def test_a_ledger_of_a_newer_schema_is_refused(stopped: Migration) -> None:
-    append_ledger_row(stopped, schema_version=LEDGER_SCHEMA + 1, step="teleported")
+    append_ledger_row(stopped, schema_version=LEDGER_SCHEMA + 1)
 
     for verb in ("run", "status"):
         said = (str(stopped.home / "ledger"), f"has schema {LEDGER_SCHEMA + 1}", "newer Stateferry")
@@ -173,6 +173,19 @@ def test_a_damaged_ledger_is_repaired_by_a_run_alone(
 ) -> None:
     file = find(stopped.home / "ledger")
     file.unlink() if content is None else file.write_bytes(content)
+
+    before = tree_state(stopped.home)
+    assert stopped.run(verb="status").code == ExitCode.DONE  # by the other copy of each row
+    assert tree_state(stopped.home) == before
+
+    report = stopped.completes({".": raw_records()})
+    assert any("the ledger was damaged, and is repaired" in warning for warning in report["warnings"])
+
+
+def test_a_ledger_that_lost_both_copies_of_a_row_is_repaired_by_a_run_alone(stopped: Migration) -> None:
+    newest = max(stopped.home.glob("ledger/_delta_log/*.json"))
+    for file in (newest, *stopped.home.glob("ledger/*.parquet")):
+        file.write_bytes(b"")
 
     said = (str(stopped.home / "ledger"), "is damaged", "stateferry run SPEC repairs")
     check_clear(stopped.run(verb="status"), ExitCode.REFUSED, *said)
