@@ -6,7 +6,7 @@ from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
 
-from migrate.errors import ChunkFailedError
+from migrate.errors import ChunkFailedError, CorruptionError
 from migrate.keyrange import show_key
 from migrate.plan_model import DatabasePlan, Plan
 from migrate.receipt import Receipt
@@ -59,9 +59,20 @@ def _link_chunks(home: Path, receipts: list[Receipt], links: Path) -> dict[str, 
         for written in receipt.written:
             if written.file is not None:
                 link = links / Path(written.file).name
-                link.hardlink_to(home / written.file)
+                _link(home / written.file, link)
                 files[written.family].append(link)
     return files
+
+
+def _link(file: Path, link: Path) -> None:
+    try:
+        link.hardlink_to(file)
+    except FileNotFoundError as error:
+        raise CorruptionError(
+            f"{file} has gone since it was written",
+            hint="run the command again: it rewrites that chunk, and no other",
+            place=file,
+        ) from error
 
 
 def _assemble_database(

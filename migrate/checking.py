@@ -14,6 +14,7 @@ from migrate.report_model import VerifyReport
 from migrate.runner import executor_opener
 from migrate.spec import Spec
 from migrate.steps.context import make_context
+from migrate.steps.damage import saying_who_repairs
 from migrate.steps.verify import Mode, NewStores, compare, mismatch_error
 from migrate.stores.lock import check_unlocked
 from migrate.switching.journal import last_switch
@@ -63,7 +64,7 @@ def verify(
     stored = [(folders[partition.id], partition.databases) for partition in partitions]
     locks = [folder / database / "LOCK" for folder, databases in stored for database in databases]
     check_unlocked(locks)
-    with executor_opener(master)(spec) as executor:
+    with executor_opener(master)(spec) as executor, saying_who_repairs(spec.home):
         context.notify("verify.started", mode=mode, records=sum(receipt.records_out for receipt in receipts))
         found = compare(context, executor, plan, stores, mode)
     if not found.ok:

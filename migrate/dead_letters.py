@@ -11,10 +11,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
-from deltalake.exceptions import TableNotFoundError
+from deltalake.exceptions import DeltaError
 
+from migrate.errors import CorruptionError
 from migrate.receipt import Receipt
-from migrate.rejects import REJECT_SCHEMA
+from migrate.rejects import REJECT_SCHEMA, rejects_digest
 from migrate.stores.files import delta_uri, fsync_directory, fsync_tree, remove_tree
 
 _COLUMNS = pa.schema([pa.field("attempt", pa.string()), pa.field("chunk", pa.int64()), *REJECT_SCHEMA])
@@ -54,12 +55,18 @@ def _is_of(folder: Path, receipts: list[Receipt]) -> bool:
     """Each attempt is an application transaction of its own."""
     try:
         table = DeltaTable(delta_uri(folder))
-    except TableNotFoundError:
+    except DeltaError:  # or it is damaged
         return False
     return all(table.transaction_version(receipt.attempt) is not None for receipt in receipts)
 
 
 def _append(table: DeltaTable, receipt: Receipt, file: Path) -> None:
+    if not file.is_file() or receipt.rejects_digest not in (None, rejects_digest(file)):
+        raise CorruptionError(
+            f"{file} has gone, or was damaged, since it was written",
+            hint="run the command again: it rewrites that chunk, and no other",
+            place=file,
+        )
     rejects = pq.ParquetFile(file)
     batches = (
         pa.RecordBatch.from_arrays(

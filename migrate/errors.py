@@ -26,6 +26,7 @@ MigrationError
 from __future__ import annotations
 
 from enum import IntEnum
+from pathlib import Path
 
 
 class ExitCode(IntEnum):
@@ -45,10 +46,12 @@ class MigrationError(Exception):
 
     exit_code = ExitCode.BUG
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "", place: Path | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.place = place
+        """The file or directory that cannot be read, where that is what went wrong."""
 
     def __str__(self) -> str:
         return f"{self.message}\n  next: {self.hint}" if self.hint else self.message

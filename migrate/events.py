@@ -19,6 +19,7 @@ class Event:
 Listener = Callable[[Event], None]
 
 RUN_EVENTS = (
+    "warning",
     "source.checked",
     "ledger.opened",
     "snapshot.taken",

@@ -156,7 +156,7 @@ def as_error(failure: TaskFailure) -> MigrationError:
         error = (RejectedError if failure.kind == "RejectedError" else ChunkFailedError)(
             failure.message, hint=failure.hint
         )
-    error.exit_code = failure.exit_code
+    error.exit_code, error.place = failure.exit_code, failure.place
     return error
 
 

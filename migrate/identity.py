@@ -17,7 +17,7 @@ from migrate.source import Source
 from migrate.spec import Spec
 from migrate.store_partition import StorePartition
 from migrate.store_state import StoreState
-from migrate.stores.layout import file_states
+from migrate.stores.layout import file_states, metadata_digest
 from migrate.stores.rocksdb import open_read_only
 
 _STORE = "store "
@@ -90,21 +90,28 @@ def as_begun(section: BaseModel, exclude: set[str] | None = None) -> str:
 
 def store_state(directories: dict[str, Path], known: StoreState | None = None) -> StoreState:
     """As it is now. What nobody has opened for writing since it was `known` is not opened here either."""
-    files = _files_digest(directories)
-    if known is not None and files == known.files:
+    files, metadata = _files_digest(directories), _metadata_digest(directories)
+    if known is not None and files == known.files and known.metadata in ("", metadata):
         return known
     content = {database: _store_digest(directory) for database, directory in directories.items()}
-    return StoreState(content=_digest(json.dumps(content)), files=files)
+    return StoreState(content=_digest(json.dumps(content)), files=files, metadata=metadata)
 
 
 def planned_state(plan: Plan, partition: StorePartition, home: Path) -> StoreState:
     """As a store partition was when its snapshot was taken."""
     content = {database: plan.identity[_store_name(partition, database)] for database in partition.databases}
-    return StoreState(content=_digest(json.dumps(content)), files=_files_digest(snapshot_directories(home, partition)))
+    directories = snapshot_directories(home, partition)
+    return StoreState(
+        content=_digest(json.dumps(content)), files=_files_digest(directories), metadata=_metadata_digest(directories)
+    )
 
 
 def _files_digest(directories: dict[str, Path]) -> str:
     return _digest(json.dumps({database: file_states(directory) for database, directory in directories.items()}))
+
+
+def _metadata_digest(directories: dict[str, Path]) -> str:
+    return _digest(json.dumps({database: metadata_digest(directory) for database, directory in directories.items()}))
 
 
 def check_snapshot(folder: Path, source: Source, identity: dict[str, str]) -> None:

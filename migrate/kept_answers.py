@@ -13,6 +13,7 @@ from typing import Any
 from migrate.errors import RefusedError
 from migrate.plan_model import newest_plan
 from migrate.registry_http import NotFoundAnswer, RegistryHttp
+from migrate.seal import read_sealed, with_seal
 from migrate.stores.files import write_durably
 
 _FILE = "registry-answers.json"
@@ -45,17 +46,21 @@ def load_answers(home: Path) -> KeptAnswers:
     file = home / _FILE
     if newest_plan(home) is None or not file.is_file():
         return KeptAnswers()
-    try:
-        return KeptAnswers(dict(json.loads(file.read_bytes())))
-    except (ValueError, TypeError) as error:
-        raise RefusedError(
-            f"{file} is damaged: {error}",
-            hint="remove it: the Schema Registry is asked again, where it still says the same",
-        ) from error
+    text, is_whole = read_sealed(file.read_bytes())
+    reason = "it does not have the digest that it names"
+    if is_whole:
+        try:
+            return KeptAnswers(dict(json.loads(text)))
+        except (ValueError, TypeError) as error:
+            reason = str(error)
+    raise RefusedError(
+        f"{file} is damaged: {reason}",
+        hint="remove it: the Schema Registry is asked again, where it still says the same",
+    )
 
 
 def store_answers(home: Path, texts: list[str]) -> None:
     """Write them, durably, before the plan that they go with."""
     known = {url: answer for text in texts for url, answer in json.loads(text).items()}
     if known:
-        write_durably(home / _FILE, json.dumps(known, indent=1, sort_keys=True).encode())
+        write_durably(home / _FILE, with_seal(json.dumps(known, indent=1, sort_keys=True)).encode())

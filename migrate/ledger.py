@@ -9,84 +9,70 @@ one's fail: fenced.
 from __future__ import annotations
 
 import json
-import tempfile
 import time
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from migrate.delta_log import log_directory, repair_log
+from migrate.delta_log import log_directory, newest_version, read_log
 from migrate.errors import DamagedLedgerError, FencedError, RefusedError
 from migrate.ledger_log import rows_in_log
-from migrate.ledger_rows import LEDGER_SCHEMA, Row, Step, as_rows, chunk_row
+from migrate.ledger_repair import DAMAGED_LEDGER, LedgerContents, recovered_rows, repair_ledger
+from migrate.ledger_rows import LEDGER_SCHEMA, Row, Step, as_rows, chunk_row, damaged_ledger, with_digest
+from migrate.ledger_table import APPLICATION, COLUMNS, SETTINGS, create_table, rows_in_file, to_arrow
 from migrate.stores.files import delta_uri, fsync_directory, fsync_file, make_directories
 from migrate.system_errors import explain_system_error
 
 __all__ = ["LEDGER_SCHEMA", "Ledger", "Row", "Step", "chunk_row", "read_ledger", "readable_ledger"]
 
-APPLICATION = "stateferry"
-_COLUMNS = pa.schema(
-    [
-        pa.field("schema_version", pa.int32()),
-        pa.field("sequence", pa.int64()),
-        pa.field("migration_id", pa.string()),
-        pa.field("run_id", pa.string()),
-        pa.field("step", pa.string()),
-        pa.field("store_partition", pa.string()),
-        pa.field("database", pa.string()),
-        pa.field("start_key", pa.binary()),
-        pa.field("end_key", pa.binary()),
-        pa.field("records_in", pa.int64()),
-        pa.field("records_out", pa.int64()),
-        pa.field("rejected", pa.int64()),
-        pa.field("dropped", pa.int64()),
-        pa.field("bytes_in", pa.int64()),
-        pa.field("seconds", pa.float64()),
-        pa.field("committed_at_ms", pa.int64()),
-        pa.field("detail", pa.string()),
-    ]
-)
-
 
 def read_ledger(home: Path) -> list[Row]:
-    """Every row, in the order of commits; none where there is no ledger yet. Raises RefusedError for a newer schema."""
+    """Every row, in the order of commits; none where there is no ledger yet. Nothing is written.
+
+    Raises RefusedError for a newer schema, DamagedLedgerError where a row is lost in both its copies.
+    """
     try:
-        return _read(_open(_folder(home)))
+        return _read_whole(home)
+    except DamagedLedgerError:
+        if (rows := recovered_rows(_folder(home))) is not None:
+            return rows
+        raise
+
+
+def _read_whole(home: Path) -> list[Row]:
+    """Raises DamagedLedgerError where anything is not as it was written."""
+    folder = _folder(home)
+    try:
+        damaged = next((entry.lost[0] for entry in read_log(folder, LedgerContents(folder)) if entry.lost), None)
+        if damaged is not None:
+            raise damaged_ledger(str(folder), f"{damaged.name} is not as it was written")
+        return _read(_open(folder))
     except TableNotFoundError:
         return []
 
 
-def readable_ledger(home: Path) -> list[Row]:
+def readable_ledger(home: Path, warn: Callable[[str], None] | None = None) -> list[Row]:
     """Every row, after a repair where one is due: what a power cut or a disk has damaged is set aside.
 
-    A lost row of a chunk is found again by its receipt, and that of any other step by what the step did: each of them
-    can be repeated. Raises RefusedError for a newer schema.
+    `warn` is called with a sentence about it.
+
+    Raises RefusedError for a newer schema.
     """
-    _repair(home, thorough=False)
+    repaired = repair_ledger(_folder(home), thorough=False)
     try:
-        return read_ledger(home)
+        rows = _read_whole(home)
     except DamagedLedgerError:
-        _repair(home, thorough=True)
-        return read_ledger(home)
-
-
-def _repair(home: Path, *, thorough: bool) -> None:
-    aside = home / "ledger-damaged"
-    repair_log(_folder(home), aside, application=APPLICATION, first_entry=_first_entry, thorough=thorough)
-
-
-def _first_entry() -> str:
-    with tempfile.TemporaryDirectory(prefix="stateferry-") as folder:
-        _create(Path(folder))
-        return (log_directory(Path(folder)) / f"{0:020d}.json").read_text(encoding="utf-8")
+        repaired += repair_ledger(_folder(home), thorough=True)
+        rows = _read_whole(home)
+    if repaired and warn is not None:
+        names = ", ".join(sorted({file.name for file in repaired}))
+        warn(f"the ledger was damaged, and is repaired: {names}; as found, they are in {home / DAMAGED_LEDGER}")
+    return rows
 
 
 class Ledger:
@@ -123,9 +109,10 @@ class Ledger:
         number = (self._table.transaction_version(APPLICATION) or 0) + 1
         now = int(time.time() * 1000)
         stamped = [row.model_copy(update={"sequence": number, "committed_at_ms": now}) for row in rows]
-        transaction = CommitProperties(rows_in_log(stamped), app_transactions=[Transaction(APPLICATION, number)])
+        stored = [with_digest(row) for row in stamped]
+        transaction = CommitProperties(rows_in_log(stored), app_transactions=[Transaction(APPLICATION, number)])
         try:
-            write_deltalake(self._table, _to_arrow(stamped), mode="append", commit_properties=transaction)
+            write_deltalake(self._table, to_arrow(stored), mode="append", commit_properties=transaction)
         except (OSError, DeltaError) as error:
             if (known := explain_system_error(error, where=f"cannot write the ledger {self._folder}")) is not None:
                 raise known from error
@@ -148,7 +135,7 @@ class Ledger:
         except TableNotFoundError:
             pass
         try:
-            return _create(self._folder)
+            return create_table(self._folder)
         except DeltaError:
             return DeltaTable(delta_uri(self._folder))  # another run made it first; the first commit decides
 
@@ -172,22 +159,20 @@ def _folder(home: Path) -> Path:
     return home / "ledger"
 
 
-def _create(folder: Path) -> DeltaTable:
-    return DeltaTable.create(
-        delta_uri(folder),
-        Schema.from_arrow(_COLUMNS),
-        name="stateferry ledger",
-        configuration={"delta.appendOnly": "true", "delta.enableExpiredLogCleanup": "false"},
-    )
-
-
 def _open(folder: Path) -> DeltaTable:
+    """Raises DamagedLedgerError where Delta's idea of the table is not ours: by a checkpoint, or a damaged schema."""
+    newest = newest_version(folder)
     try:
-        return DeltaTable(delta_uri(folder))
+        table = DeltaTable(delta_uri(folder))
+        settings, schema = table.metadata(), table.schema().to_json()
     except TableNotFoundError:
         raise
-    except DeltaError as error:
+    except Exception as error:  # delta-rs raises much for what is damaged
         raise _damaged(str(folder), error) from error
+    is_ours = settings.configuration == SETTINGS and not settings.partition_columns
+    if table.version() < newest or not is_ours or schema != Schema.from_arrow(COLUMNS).to_json():
+        raise damaged_ledger(str(folder), "its schema, or a checkpoint of its log, is not as it was written")
+    return table
 
 
 def _fenced(folder: Path) -> FencedError:
@@ -198,16 +183,13 @@ def _fenced(folder: Path) -> FencedError:
 
 
 def _damaged(folder: str, error: Exception) -> DamagedLedgerError:
-    return DamagedLedgerError(
-        f"the ledger {folder} is damaged: {str(error).splitlines()[0]}",
-        hint="stateferry run SPEC repairs what a power cut tore; the source was not touched",
-    )
+    return damaged_ledger(folder, str(error).partition("\n")[0] or type(error).__name__)
 
 
 def _read(table: DeltaTable) -> list[Row]:
     try:
-        content = [row for file in _data_files(table) for row in _file_rows(file)]
-    except (pa.ArrowException, FileNotFoundError) as error:
+        content = [row for file in _data_files(table) for row in rows_in_file(file)]
+    except (pa.ArrowException, OSError, ValueError, LookupError) as error:
         raise _damaged(table.table_uri, error) from error
     return as_rows(content, table.table_uri)
 
@@ -216,23 +198,3 @@ def _data_files(table: DeltaTable) -> list[Path]:
     """Not by the URIs that delta-rs gives, in which the path's special characters are escaped."""
     folder = Path(url2pathname(urlsplit(table.table_uri).path))
     return [folder / uri.rpartition("/")[2] for uri in table.file_uris()]
-
-
-def _file_rows(file: Path) -> tuple[dict[str, Any], ...]:
-    """The table only grows, so its files are its rows."""
-    status = file.stat()
-    return _rows_as_of(file, status.st_mtime_ns, status.st_size)
-
-
-@lru_cache(maxsize=4096)
-def _rows_as_of(file: Path, _mtime_ns: int, _size: int) -> tuple[dict[str, Any], ...]:
-    """Read once: a command looks at the ledger before it opens it, and a thousand small files take a second.
-
-    delta-rs's own way to pyarrow ended one process in ten with an abort at exit: its threads outlive the interpreter.
-    """
-    return tuple(pq.ParquetFile(file).read(use_threads=False).to_pylist())
-
-
-def _to_arrow(rows: Sequence[Row]) -> pa.Table:
-    content = [row.model_dump(mode="python") for row in rows]
-    return pa.Table.from_pylist([{**row, "step": str(row["step"])} for row in content], schema=_COLUMNS)

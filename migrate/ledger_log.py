@@ -20,7 +20,8 @@ from urllib.parse import unquote
 from pydantic_core import from_json
 
 from migrate.delta_log import log_directory
-from migrate.ledger_rows import Row, as_rows
+from migrate.errors import DamagedLedgerError
+from migrate.ledger_rows import LEDGER_SCHEMA, Row, as_rows
 
 _ROWS = "stateferry.rows"
 _BINARY = ("start_key", "end_key")
@@ -58,12 +59,11 @@ class LedgerLog:
         Raises RefusedError for a newer schema, and for a ledger that is damaged.
         """
         try:
-            content = [row for entry in self._read() for row in entry.rows]
-        except (_UntoldError, OSError, ValueError, LookupError, TypeError):
+            return as_rows([row for entry in self._read() for row in entry.rows], str(self._folder))
+        except (_UntoldError, DamagedLedgerError, OSError, ValueError, LookupError, TypeError):
             from migrate.ledger import read_ledger
 
             return read_ledger(self._home)
-        return as_rows(content, str(self._folder))
 
     def _read(self) -> list[_Entry]:
         log = log_directory(self._folder)
@@ -109,23 +109,24 @@ def _content(file: str) -> str:
 
 
 def _parse(content: str, inode: int) -> _Entry:
-    told: str | None = None
-    files: list[tuple[str, int]] = []
     if not content:
         raise _UntoldError
-    for line in filter(None, content.split("\n")):
-        action = from_json(line)
-        if (added := action.get("add")) is not None:
-            files.append((unquote(added["path"]), added["size"]))
-        elif "commitInfo" in action:
-            told = action["commitInfo"].get(_ROWS)
-        elif "remove" in action:
-            raise _UntoldError
-    if not files:  # the table's first entry; or the data was lost, and the entry mended
-        return _Entry(inode, None, [])
-    if told is None or len(files) > 1:  # of an earlier release; or not as we write them
+    actions = [from_json(line) for line in filter(None, content.split("\n"))]
+    if any("remove" in action for action in actions):
         raise _UntoldError
-    return _Entry(inode, files[0], [_as_read(row) for row in from_json(told)])
+    added = [action["add"] for action in actions if "add" in action]
+    told = rows_told(actions)
+    if not added and (told is None or all(row["schema_version"] < LEDGER_SCHEMA for row in told)):
+        return _Entry(inode, None, [])  # the table's first entry; or the data was lost, and the entry mended
+    if told is None or len(added) != 1:  # of an earlier release; or not as we write them
+        raise _UntoldError
+    return _Entry(inode, (unquote(added[0]["path"]), added[0]["size"]), told)
+
+
+def rows_told(actions: Iterable[dict[str, Any]]) -> list[dict[str, Any]] | None:
+    """What a log entry says of its rows; None: it says nothing."""
+    told = [action["commitInfo"][_ROWS] for action in actions if _ROWS in action.get("commitInfo", {})]
+    return [_as_read(row) for row in from_json(told[0])] if told else None
 
 
 def _as_read(row: dict[str, Any]) -> dict[str, Any]:

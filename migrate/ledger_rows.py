@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any
 
-from migrate.errors import RefusedError
+from migrate.errors import DamagedLedgerError, RefusedError
 from migrate.keyrange import KeyRange, Stored
 from migrate.receipt import Receipt
+from migrate.seal import with_seal, without_seal
 
-LEDGER_SCHEMA = 1
+LEDGER_SCHEMA = 2
+"""From 2 on, `detail` ends with a digest of the whole row."""
 
 
 class Step(StrEnum):
@@ -84,16 +86,61 @@ def chunk_row(receipt: Receipt) -> Row:
     )
 
 
+def with_digest(row: Row) -> Row:
+    """As it is stored: whatever happens to one of its columns is found when it is read."""
+    return row.model_copy(update={"detail": with_seal(row.detail, beside=_columns(row.__dict__))})
+
+
 def as_rows(content: Iterable[dict[str, Any]], where: str) -> list[Row]:
-    """What was read, in the order of commits. Raises RefusedError for what only a newer release understands."""
-    content = list(content)
-    newest = max((row["schema_version"] for row in content), default=LEDGER_SCHEMA)
-    unknown = {row["step"] for row in content} - {str(step) for step in Step}
+    """What was read, in the order of commits.
+
+    Raises RefusedError for what only a newer release understands, DamagedLedgerError for what nobody has written.
+    """
+    try:
+        rows = [_as_row(row) for row in content]
+    except (LookupError, TypeError, ValueError) as error:
+        raise damaged_ledger(
+            where, f"a row of it is not as it was written ({type(error).__name__}: {error})"
+        ) from error
+    newest = max((row.schema_version for row in rows), default=LEDGER_SCHEMA)
+    unknown = {str(row.step) for row in rows} - _STEPS.keys()
     if newest > LEDGER_SCHEMA or unknown:
         what = f"has schema {newest}" if newest > LEDGER_SCHEMA else f"tells of a step {unknown.pop()!r}"
         raise RefusedError(
             f"the ledger {where} {what}; this version knows schema {LEDGER_SCHEMA}",
             hint="use the newer Stateferry that wrote it",
         )
-    rows = [Row.model_construct(**{**row, "step": Step(row["step"])}) for row in content]
     return sorted(rows, key=lambda row: row.sequence)
+
+
+def damaged_ledger(where: str, what: str) -> DamagedLedgerError:
+    """The error for a ledger that cannot be read as it was written."""
+    return DamagedLedgerError(
+        f"the ledger {where} is damaged: {what}",
+        hint="stateferry run SPEC repairs it, and so do cutover, rollback and finalize; the source was not touched",
+    )
+
+
+def _as_row(content: dict[str, Any]) -> Row:
+    version, step = content["schema_version"], content["step"]
+    detail, fits = without_seal(content["detail"], beside=_columns(content))
+    is_older = fits is None and version < LEDGER_SCHEMA
+    is_newer = version > LEDGER_SCHEMA and not _fits(content, LEDGER_SCHEMA)
+    if not (fits or is_older or is_newer):
+        raise ValueError(f"row {content['sequence']} does not have its digest")
+    return Row.model_construct(**{**content, "detail": detail, "step": _STEPS.get(step, step)})
+
+
+def _fits(content: dict[str, Any], version: int) -> bool:
+    """Whether it is a row of that schema whose number alone was damaged."""
+    return without_seal(content["detail"], beside=_columns({**content, "schema_version": version}))[1] is True
+
+
+def _columns(row: dict[str, Any]) -> str:
+    """All but `detail`, the same for what is written and for what is read."""
+    values = (row[name] for name in _COVERED)
+    return json.dumps([value.hex() if isinstance(value, bytes) else value for value in values])
+
+
+_STEPS = {str(step): step for step in Step}
+_COVERED = tuple(name for name in Row.model_fields if name != "detail")

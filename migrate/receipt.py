@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from migrate.keyrange import KeyRange, Stored
+from migrate.seal import read_sealed
 from migrate.store_partition import place_name
 
 RECEIPT_SCHEMA: Final = 1
@@ -54,6 +56,8 @@ class Receipt(Stored):
     rejected: int
     rejects_file: str | None
     """Parquet, relative to the migration's folder: the rejected records, where they are kept as dead letters."""
+    rejects_digest: str | None = None
+    """SHA-256 of that file."""
     expired: int = 0
     """Older than the new store's retention."""
     shadowed: int = 0
@@ -107,3 +111,12 @@ class Receipt(Stored):
 
     def __str__(self) -> str:
         return f"{place_name(self.store_partition, self.database)} chunk {self.number} {self.keys}"
+
+
+def read_receipt(file: Path) -> Receipt | None:
+    """As it lies beside the files that it vouches for; None: it is damaged, or of another release."""
+    text, is_whole = read_sealed(file.read_bytes())
+    try:
+        return Receipt.model_validate_json(text) if is_whole else None
+    except ValidationError:
+        return None

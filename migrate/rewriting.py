@@ -22,7 +22,8 @@ from migrate.interruption import go_on
 from migrate.plan_model import Chunk, Lane
 from migrate.pumping import Pumped, pump
 from migrate.receipt import Receipt, Scanned, Written
-from migrate.rejects import CountRejects, FailOnReject, KeepRejects, Rejects
+from migrate.rejects import CountRejects, FailOnReject, KeepRejects, Rejects, rejects_digest
+from migrate.seal import with_seal
 from migrate.stores.batch import Batch
 from migrate.stores.files import fsync_directory, fsync_file, make_directories, write_durably
 from migrate.stores.rocksdb_writing import KeyOrderError, SstWriter, TableOptions
@@ -115,6 +116,7 @@ class _Attempt:
             shadowed=self.shadowed,
             rejected=self.rejects.count,
             rejects_file=self._relative(self.rejects_file) if kept else None,
+            rejects_digest=rejects_digest(self.rejects_file) if kept else None,
             seconds=round(time.perf_counter() - self._started, 6),
             engine=portable.NAME,
             host=socket.gethostname(),
@@ -196,7 +198,12 @@ def write_receipt(home: Path, receipt: Receipt) -> None:
     """Beside the files that it vouches for, once their names are durable (I1)."""
     folder = chunk_directory(home, receipt.store_partition, receipt.database)
     fsync_directory(folder)
-    write_durably(folder / f"{receipt.attempt}.receipt.json", receipt.model_dump_json().encode())
+    write_durably(folder / receipt_file(receipt), with_seal(receipt.model_dump_json()).encode())
+
+
+def receipt_file(receipt: Receipt) -> str:
+    """The name of a receipt's file."""
+    return f"{receipt.attempt}.receipt.json"
 
 
 def chunk_directory(home: Path, partition: str, database: str) -> Path:

@@ -46,7 +46,7 @@ def report_of(
         published=published,
         dead_letters=dead_letters,
         changelog=changelog_note(context.conversion),
-        warnings=plan.warnings,
+        warnings=(*plan.warnings, *context.warnings),
         next_step=_next_step(context, published, is_old_news=not seconds),
     )
 

@@ -6,13 +6,14 @@ import importlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, cast
 
 from formats import Function
 from migrate.changelog_ends import ChangelogEnds
 from migrate.dead_letters import write_dead_letters
-from migrate.errors import InterruptedMigrationError
+from migrate.errors import InterruptedMigrationError, MigrationError
 from migrate.events import Listener, ignore
 from migrate.executor import Executor, InProcessExecutor
 from migrate.finished import report_of_finished
@@ -20,14 +21,16 @@ from migrate.ground import Ground, open_source
 from migrate.identity import migration_id
 from migrate.interruption import Stop
 from migrate.ledger import Ledger, readable_ledger
-from migrate.plan_model import load_plan
+from migrate.plan_model import Plan, load_plan
 from migrate.preflight import check_conversion, check_target
 from migrate.progress_state import acceptable
-from migrate.report_model import RunReport
+from migrate.receipt import Receipt
+from migrate.report_model import RunReport, Verification
 from migrate.run_report import report_of
 from migrate.spec import Spec, parse_spec
 from migrate.steps.assemble import assemble
 from migrate.steps.context import Context, make_context
+from migrate.steps.damage import Repairs
 from migrate.steps.prepare import look_around, prepare
 from migrate.steps.publish import publish
 from migrate.steps.reconcile import reconcile
@@ -108,7 +111,7 @@ def run_with(
     if load_plan(context.home) is None:
         check_target(spec, open_source(spec))
     with one_run_at_a_time(context.home):
-        done = report_of_finished(context, readable_ledger(context.home))
+        done = report_of_finished(context, readable_ledger(context.home, context.warn))
         return _run(context, open_executor) if done is None else done
 
 
@@ -131,28 +134,50 @@ def _work(context: Context, open_executor: ExecutorOpener, ground: Ground, ledge
     with ExitStack() as resources:
         with clock.phase("start"):
             executor = resources.enter_context(open_executor(context.spec))
-        with clock.phase("rewrite"):
-            receipts = rewrite(context, executor, plan, ledger, before=before)
-            dead_letters = write_dead_letters(context.home, receipts)
-            context.notify("dead-letters.written", folder=dead_letters)
-        with clock.phase("assemble"):
-            folders = assemble(context, plan, ledger, receipts)
-        with clock.phase("verify"):
-            verification = verify(context, executor, ledger, plan, NewStores(folders, receipts))
+        made = _make(context, executor, plan, ledger, before, clock=clock)
     context.stop.check()
     with clock.phase("publish"):
-        published = publish(context, plan, ledger, folders)
+        published = publish(context, plan, ledger, made.folders)
     return report_of(
         context,
         plan,
-        receipts,
+        made.receipts,
         done_before=before,
         seconds=clock.seconds,
-        verification=verification,
-        new_stores=folders,
+        verification=made.verification,
+        new_stores=made.folders,
         published=published,
-        dead_letters=dead_letters,
+        dead_letters=made.dead_letters,
     )
+
+
+def _make(
+    context: Context, executor: Executor, plan: Plan, ledger: Ledger, receipts: list[Receipt], *, clock: _Clock
+) -> _Made:
+    """The verified new stores; what a disk damages meanwhile, or has damaged since an earlier run, is made again."""
+    repairs = Repairs(context, plan)
+    while True:
+        try:
+            with clock.phase("rewrite"):
+                receipts = rewrite(context, executor, plan, ledger, before=receipts)
+                dead_letters = write_dead_letters(context.home, receipts)
+                context.notify("dead-letters.written", folder=dead_letters)
+            with clock.phase("assemble"):
+                folders = assemble(context, plan, ledger, receipts)
+            with clock.phase("verify"):
+                verification = verify(context, executor, ledger, plan, NewStores(folders, receipts))
+        except MigrationError as error:
+            receipts = repairs.left_after(error, ledger.rows, receipts)
+        else:
+            return _Made(receipts, folders, verification, dead_letters)
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    receipts: list[Receipt]
+    folders: dict[str, Path]
+    verification: Verification
+    dead_letters: Path | None
 
 
 def migrate_store(

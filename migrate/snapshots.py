@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from migrate.errors import RefusedError
 from migrate.keyrange import Stored
 from migrate.positions import Positions
+from migrate.seal import read_sealed, with_seal
 from migrate.source import Source
 from migrate.spec import Spec
 from migrate.store_partition import StorePartition
@@ -27,12 +28,16 @@ from migrate.stores.files import (
     remove_tree,
     write_durably,
 )
-from migrate.stores.layout import database_files
+from migrate.stores.layout import database_files, metadata_digest
 from migrate.systems import get_system
 from migrate.words import moment
 
 SNAPSHOT_SCHEMA: Final = 1
 _RECORD = "snapshot.json"
+_GIVE_UP = (
+    'with [run] source = "live", stateferry run SPEC takes it again; else give the migration up (stateferry abandon '
+    "SPEC), or use the newer Stateferry that wrote it"
+)
 _TAKE_ONE = "stop the application, run `stateferry snapshot SPEC`, start the application again, then run this"
 
 
@@ -48,6 +53,9 @@ class SnapshotRecord(Stored):
     positions: dict[str, Positions]
     """Of each store partition, by id: where the owner goes on when this is what it finds."""
     warnings: tuple[str, ...]
+    copies: dict[str, dict[str, str]] = Field(default_factory=dict)
+    """Of each store partition, by id, and each of its RocksDB directories: the digest of the files that were copied;
+    none: of an earlier release."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +95,45 @@ def find_snapshot(spec: Spec) -> SnapshotSource:
     """The snapshot that `stateferry snapshot` took. Raises RefusedError where there is none."""
     file = spec.home / "snapshot" / _RECORD
     try:
-        record = SnapshotRecord.model_validate_json(file.read_bytes())
+        record = _read_record(file)
     except FileNotFoundError:
         raise RefusedError(f"there is no snapshot in {spec.home}", hint=_TAKE_ONE) from None
-    except ValidationError as error:
-        raise RefusedError(
-            f"{file} is damaged, or of a newer Stateferry: {error.errors()[0]['msg']}",
-            hint="use the Stateferry that wrote it, or give the migration up (stateferry abandon SPEC)",
-        ) from error
+    check_copies(spec.home)
     if not record.is_for_later:
         raise RefusedError(f"the snapshot in {spec.home} was taken by a run, for itself alone", hint=_TAKE_ONE)
     source_format = spec.source_format
     system = get_system(source_format.system, has_stores=bool(spec.source.store_names))
     return SnapshotSource(spec.source_path, source_format, system, record.store_partitions, spec.home, record)
+
+
+def _read_record(file: Path) -> SnapshotRecord:
+    """Raises RefusedError for one that is damaged."""
+    text, is_whole = read_sealed(file.read_bytes())
+    try:
+        if is_whole:
+            return SnapshotRecord.model_validate_json(text)
+        reason = "it does not have the digest that it names"
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"]
+    raise RefusedError(f"{file} is damaged, or of a newer Stateferry: {reason}", hint=_GIVE_UP)
+
+
+def check_copies(home: Path) -> None:
+    """Raises RefusedError where a file of the snapshot is not what was copied; SST files bear checksums."""
+    file = home / "snapshot" / _RECORD
+    record = _read_record(file) if file.exists() else None
+    for partition in record.store_partitions if record is not None else ():
+        for database, directory in snapshot_directories(home, partition).items():
+            expected = record.copies.get(partition.id, {}).get(database) if record is not None else None
+            if expected is not None and expected != _copied(directory):
+                raise RefusedError(f"the snapshot {directory} is damaged: its files are not as copied", hint=_GIVE_UP)
+
+
+def _copied(directory: Path) -> str | None:
+    try:
+        return metadata_digest(directory)
+    except (RefusedError, FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def snapshot_directory(home: Path, partition: StorePartition, database: str) -> Path:
@@ -125,7 +159,8 @@ def take_snapshot(
         for database, directory in source.directories(partition).items():
             _snapshot_database(directory, temporary / partition.id / database, mode=mode)
     make_directories(temporary)  # a windowed store may have no segment yet
-    write_durably(temporary / _RECORD, _record(source, is_for_later=is_for_later).model_dump_json(indent=1).encode())
+    record = _record(source, temporary, is_for_later=is_for_later)
+    write_durably(temporary / _RECORD, with_seal(record.model_dump_json(indent=1)).encode())
     source.check_stopped()
     check(temporary)
     _replace(final, temporary)
@@ -142,18 +177,26 @@ def _replace(final: Path, temporary: Path) -> None:
     temporary.rename(final)
 
 
-def _record(source: Source, *, is_for_later: bool) -> SnapshotRecord:
+def _record(source: Source, taken: Path, *, is_for_later: bool) -> SnapshotRecord:
     return SnapshotRecord(
         is_for_later=is_for_later,
         taken_at_ms=int(time.time() * 1000),
         store_partitions=source.partitions,
         positions={partition.id: source.system.positions(source.path, partition) for partition in source.partitions},
         warnings=tuple(source.warnings()),
+        copies={
+            partition.id: {name: metadata_digest(path) for name, path in partition.below(taken / partition.id).items()}
+            for partition in source.partitions
+        },
     )
 
 
 def is_snapshot_current(source: Source, home: Path, *, mode: str) -> bool:
     """Whether the snapshot still is what the source holds: a file that was restored from a backup is another one."""
+    try:
+        check_copies(home)
+    except RefusedError:  # a disk has damaged it: it is taken again
+        return False
     for partition in source.partitions:
         for database, directory in source.directories(partition).items():
             snapshot = snapshot_directory(home, partition, database)

@@ -12,3 +12,5 @@ class StoreState(Stored):
     """Another one: somebody has written to them."""
     files: str
     """Another one: somebody has opened them for writing, at least."""
+    metadata: str = ""
+    """Of all files but the SST files; another one: they are opened, and looked at. Empty: of an earlier release."""

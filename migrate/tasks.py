@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from migrate.errors import ExitCode, MigrationError
 from migrate.function_code import function_at_work
@@ -23,6 +24,7 @@ class TaskFailure(Stored):
     message: str
     hint: str
     exit_code: ExitCode
+    place: Path | None = None
 
 
 TaskResult = Receipt | Verified | TaskFailure
@@ -40,4 +42,10 @@ def run_task(task: Task, check: Callable[[], None] = go_on) -> TaskResult:
         error = failure if isinstance(failure, MigrationError) else explain_system_error(failure)
         if error is None:
             raise
-        return TaskFailure(kind=type(error).__name__, message=error.message, hint=error.hint, exit_code=error.exit_code)
+        return TaskFailure(
+            kind=type(error).__name__,
+            message=error.message,
+            hint=error.hint,
+            exit_code=error.exit_code,
+            place=error.place,
+        )

@@ -26,6 +26,7 @@ _SENTENCES = {
     "assemble.started": "assembling {store_partition.id}",
     "verify.started": "verifying ({mode})",
     "publish.started": "publishing {target}",
+    "warning": "warning: {sentence}",
 }
 
 

@@ -29,6 +29,8 @@ class Context:
     changelog_ends: ChangelogEnds = field(default_factory=dict)
     """As the operator confirmed them."""
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+    warnings: list[str] = field(default_factory=list)
+    """What was repaired in this run, for its report."""
 
     @property
     def home(self) -> Path:
@@ -38,6 +40,11 @@ class Context:
     def notify(self, name: str, **facts: Any) -> None:  # noqa: ANN401 - each event has facts of its own
         """Tell the listener that this point is reached."""
         self.listener(Event(name, facts))
+
+    def warn(self, sentence: str) -> None:
+        """Tell it now, and in the report."""
+        self.warnings.append(sentence)
+        self.notify("warning", sentence=sentence)
 
     def snapshots_of(self, plan: Plan, partition_id: str) -> dict[str, Path]:
         """The snapshots of a store partition's RocksDB directories, by database."""

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from migrate.assembling import LINKS
 from migrate.dead_letters import unfinished_dead_letters
 from migrate.keyrange import subtract
@@ -19,7 +17,7 @@ from migrate.ledger import Ledger, Row, chunk_row
 from migrate.ledger_facts import assembled_folders
 from migrate.plan_model import Plan
 from migrate.progress_state import committed_receipts, has_files, recorded_receipts
-from migrate.receipt import Receipt
+from migrate.receipt import Receipt, read_receipt
 from migrate.rewriting import attempt_name, write_receipt
 from migrate.steps.context import Context
 from migrate.steps.publish import temporary_directories
@@ -47,7 +45,7 @@ def _uncommitted(home: Path, plan: Plan, rows: list[Row], in_force: list[Receipt
     taken = list(in_force)
     found = []
     for file in sorted((home / "chunks").rglob("*.receipt.json")):
-        receipt = _read(file) if _run_of(file) in older else None
+        receipt = read_receipt(file) if _run_of(file) in older else None
         if receipt is None or receipt.attempt in known or receipt.migration_id != plan.migration_id:
             continue
         if has_files(receipt, home) and _is_free(receipt, taken):
@@ -75,13 +73,6 @@ def _is_free(receipt: Receipt, taken: list[Receipt]) -> bool:
     place = (receipt.store_partition, receipt.database)
     mine = [other.keys for other in taken if (other.store_partition, other.database) == place]
     return subtract(receipt.keys, mine) == [receipt.keys]
-
-
-def _read(file: Path) -> Receipt | None:
-    try:
-        return Receipt.model_validate_json(file.read_bytes())
-    except ValidationError:  # of another release: its chunk is rewritten
-        return None
 
 
 def _remove_orphans(context: Context, plan: Plan, rows: list[Row], in_force: list[Receipt], older: set[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from dataclasses import dataclass
@@ -108,6 +109,19 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
         return entry.is_file()
     except OSError:  # a link that leads to itself
         return False
+
+
+def metadata_digest(directory: Path) -> str:
+    """Of the content of manifest, CURRENT, options, identity and write-ahead logs; SST files bear checksums.
+
+    Raises RefusedError where CURRENT or its manifest is missing.
+    """
+    digest = hashlib.sha256()
+    for file in sorted(database_files(directory).mutable):
+        content = read_regular(file)
+        digest.update(f"{file.name} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()
 
 
 def log_bytes(directory: Path) -> int:

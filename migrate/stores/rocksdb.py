@@ -166,7 +166,7 @@ class Database:
         except CorruptionError as error:
             message = error.message.replace(str(self._view), str(self.directory))
             known = explain(self.directory, message)
-            raise known or CorruptionError(message, hint=error.hint) from error
+            raise known or CorruptionError(message, hint=error.hint, place=self.directory) from error
 
     def column(self, family: str) -> Rdict:
         """rocksdict's own view of one family; to be dropped before the database is closed."""
@@ -309,8 +309,11 @@ def _open_view(directory: Path, view: Path, *, all_files: bool) -> tuple[Rdict, 
             if left and _entries(directory) != seen:
                 continue
             if isinstance(error, RefusedError):
+                error.place = directory
                 raise
-            raise cannot_open(directory, str(error).replace(str(view), str(directory))) from error
+            problem = cannot_open(directory, str(error).replace(str(view), str(directory)))
+            problem.place = directory
+            raise problem from error
     raise AssertionError("the last look returns or raises")
 
 

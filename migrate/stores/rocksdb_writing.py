@@ -23,6 +23,7 @@ from migrate.errors import ChunkFailedError, CorruptionError
 from migrate.keyrange import show_key
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb import DEFAULT_FAMILY
+from migrate.system_errors import explain_system_error
 
 ROCKSDB_VERSION = "9.8.4"
 """That rocksdict carries, as it writes it into its OPTIONS files."""
@@ -114,16 +115,16 @@ class KeyOrderError(ChunkFailedError):
         )
 
 
-def _ingest(column: Rdict, files: list[Path], options: IngestExternalFileOptions) -> None:
+def _ingest(column: Rdict, files: list[Path], options: IngestExternalFileOptions, directory: Path) -> None:
     try:
         column.ingest_external_file([str(file) for file in files], options)
     except Exception as error:
-        if "Corruption" not in str(error):
+        if explain_system_error(error) is not None:
             raise
         raise CorruptionError(
             f"a chunk's file was damaged since it was written: {error}",
-            hint="remove the file of that name below chunks/ in the migration's folder, then run the command again: it "
-            "rewrites that chunk, and no other",
+            hint="run the command again: it rewrites what is damaged",
+            place=directory,
         ) from error
 
 
@@ -146,7 +147,7 @@ def create_database(
         for family in options:
             column = database.get_column_family(family)
             if files.get(family):
-                _ingest(column, files[family], move)
+                _ingest(column, files[family], move, path)
             for key, value in entries.get(family, []):
                 column[key] = value
             column.flush(True)

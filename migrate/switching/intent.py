@@ -148,7 +148,11 @@ def _old_state(migration: Migration, plan: Plan, source: Source, partition: Stor
 
 def _new_state(migration: Migration, slot: Path, partition: StorePartition) -> StoreState:
     then = assembled_states(migration.rows)[partition.id]
-    state = store_state(partition.below(slot), then)
+    try:
+        state = store_state(partition.below(slot), then)
+    except RefusedError as error:
+        what = f"the new store {slot} is damaged: {error.message}"
+        raise RefusedError(what, hint=f"{_RUN} makes it again") from error
     if state.content != then.content:
         raise RefusedError(
             f"the new store {slot} was written to since it was assembled",

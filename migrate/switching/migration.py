@@ -39,6 +39,8 @@ class Migration:
     """How far the last switch came."""
     journal: Journal
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+    warnings: tuple[str, ...] = ()
+    """What was repaired when it was opened."""
 
     def notify(self, name: str, **facts: Any) -> None:  # noqa: ANN401 - each event has facts of its own
         """Tell the listener that this point is reached."""
@@ -129,7 +131,8 @@ def is_as_it_was(places: Places, root: Path, then: StoreState) -> bool:
 def open_migration(spec: Spec, on_event: Listener) -> Iterator[Migration]:
     """The one verb at work on this migration here. Raises RefusedError."""
     with one_run_at_a_time(spec.home):
-        rows = readable_ledger(spec.home)
+        warnings: list[str] = []
+        rows = readable_ledger(spec.home, warnings.append)
         if not rows:
             raise RefusedError(f"the migration {spec.name!r} has not begun in {spec.home}", hint="stateferry run SPEC")
         step, journal = last_switch(rows)
@@ -138,7 +141,9 @@ def open_migration(spec: Spec, on_event: Listener) -> Iterator[Migration]:
                 f"[source] is not what was cut over: {journal.source}", hint="put it back as it was in the spec"
             )
         remove_hidden(spec.home)
-        yield Migration(spec, on_event, rows, step, journal)
+        for sentence in warnings:
+            on_event(Event("warning", {"sentence": sentence}))
+        yield Migration(spec, on_event, rows, step, journal, warnings=tuple(warnings))
 
 
 def check_in_place(spec: Spec, verb: str) -> None:

@@ -19,6 +19,6 @@ def switch_report(migration: Migration, journal: Journal, step: Step) -> SwitchR
         stores=tuple(places.live for places in migration.places(journal)),
         old_stores=migration.home / "old" if step is Step.CUT_OVER else None,
         changelog=journal.changelog if step is not Step.ROLLED_BACK else "",
-        warnings=journal.warnings,
+        warnings=(*migration.warnings, *journal.warnings),
         next_step=NEXT[state],
     )

@@ -6,14 +6,12 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, write_deltalake
 
 from migrate.errors import ExitCode
+from migrate.ledger import LEDGER_SCHEMA, Ledger, Step, read_ledger
 from tests.bad_input.support import Migration, at_event, check_clear, raw_records
-from tests.support import KEY_VALUE, open_store
+from tests.support import KEY_VALUE, open_store, tree_state
 
 FAILS_HALFWAY = "def convert(record):\n    return 1 / 0 if record.key == b'key-00002500' else record\n"
 
@@ -109,7 +107,7 @@ def test_another_function_of_the_same_name_is_refused(raw: Migration) -> None:
 
 
 def test_another_migration_s_folder_is_refused(stopped: Migration) -> None:
-    append_ledger_row(stopped, migration_id="another", step="assembled")
+    append_ledger_row(stopped, migration_id="another", step=Step.ASSEMBLED)
 
     stopped.refused("belongs to the migration another", "another name")
 
@@ -152,10 +150,10 @@ def test_a_plan_that_cannot_be_read_is_refused(
 
 
 def test_a_ledger_of_a_newer_schema_is_refused(stopped: Migration) -> None:
-    append_ledger_row(stopped, schema_version=2, step="teleported")
+    append_ledger_row(stopped, schema_version=LEDGER_SCHEMA + 1)
 
     for verb in ("run", "status"):
-        said = (str(stopped.home / "ledger"), "has schema 2", "newer Stateferry")
+        said = (str(stopped.home / "ledger"), f"has schema {LEDGER_SCHEMA + 1}", "newer Stateferry")
         check_clear(stopped.run(verb=verb), ExitCode.REFUSED, *said)
     assert not stopped.target.exists()
 
@@ -176,6 +174,19 @@ def test_a_damaged_ledger_is_repaired_by_a_run_alone(
     file = find(stopped.home / "ledger")
     file.unlink() if content is None else file.write_bytes(content)
 
+    before = tree_state(stopped.home)
+    assert stopped.run(verb="status").code == ExitCode.DONE  # by the other copy of each row
+    assert tree_state(stopped.home) == before
+
+    report = stopped.completes({".": raw_records()})
+    assert any("the ledger was damaged, and is repaired" in warning for warning in report["warnings"])
+
+
+def test_a_ledger_that_lost_both_copies_of_a_row_is_repaired_by_a_run_alone(stopped: Migration) -> None:
+    newest = max(stopped.home.glob("ledger/_delta_log/*.json"))
+    for file in (newest, *stopped.home.glob("ledger/*.parquet")):
+        file.write_bytes(b"")
+
     said = (str(stopped.home / "ledger"), "is damaged", "stateferry run SPEC repairs")
     check_clear(stopped.run(verb="status"), ExitCode.REFUSED, *said)
     assert not stopped.target.exists()
@@ -185,11 +196,9 @@ def test_a_damaged_ledger_is_repaired_by_a_run_alone(
 
 def append_ledger_row(migration: Migration, **columns: object) -> None:
     """As another version of this tool, or another migration, would."""
-    table = DeltaTable(str(migration.home / "ledger"))
-    row = pq.ParquetFile(table.file_uris()[0]).read(use_threads=False).to_pylist()[-1]
-    write_deltalake(
-        table, pa.Table.from_pylist([{**row, **columns}], pa.schema(table.schema().to_arrow())), mode="append"
-    )
+    newest = read_ledger(migration.home)[-1]
+    ledger = Ledger(migration.home, newest.migration_id, "other")
+    ledger.commit(newest.model_copy(update=columns))
 
 
 def test_status_of_what_has_not_begun_is_no_error(raw: Migration) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from migrate.ledger import Row, Step
+from migrate.ledger_rows import as_rows
 from migrate.receipt import Receipt
 from migrate.rewriting import chunk_directory
 from migrate.switching.journal import Exchange, Journal
@@ -122,8 +123,7 @@ def commits_of(home: Path) -> list[Commit]:
         lines = [json.loads(line) for line in entry.read_text().splitlines()]
         files = tuple(ledger / line["add"]["path"] for line in lines if "add" in line)
         content = [row for file in files for row in pq.ParquetFile(file).read(use_threads=False).to_pylist()]
-        rows = tuple(Row.model_construct(**{**row, "step": Step(row["step"])}) for row in content)
-        commits.append(Commit(version, entry, files, rows))
+        commits.append(Commit(version, entry, files, tuple(as_rows(content, str(ledger)))))
     return commits
 
 

@@ -15,7 +15,7 @@ from tests.support import copy_fixture, make_families, numbered, open_store
 
 SKIP_MISSING_COMMANDS = True
 """Whether commands that this version does not have are left out, with a line that says so."""
-SENT_ON_FAILURE = frozenset({"chunk.failed"})
+SENT_ON_FAILURE = frozenset({"chunk.failed", "warning"})
 """Events that no migration sends which only ever dies and is resumed."""
 PROVOKED_BY = {"chunks.adopted": "chunk.finished"}
 """Events that are sent only after a kill: at which other event, where any kill will not do."""

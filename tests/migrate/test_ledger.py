@@ -6,10 +6,8 @@ import os
 import threading
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 
 from migrate.errors import ExitCode, FencedError, RefusedError
 from migrate.ledger import LEDGER_SCHEMA, Ledger, Row, Step, chunk_row, read_ledger, readable_ledger
@@ -76,6 +74,9 @@ def test_the_number_of_a_torn_commit_stays_taken(tmp_path: Path) -> None:
     newest = max((tmp_path / "ledger" / "_delta_log").glob("*.json"))
     newest.write_bytes(newest.read_bytes()[:40])
 
+    lost = max((tmp_path / "ledger").glob("*.parquet"), key=lambda file: file.stat().st_mtime_ns)
+    lost.write_bytes(lost.read_bytes()[:40])
+
     assert [row.run_id for row in readable_ledger(tmp_path)] == ["r1"]
 
     with pytest.raises(FencedError):
@@ -97,12 +98,8 @@ def test_a_run_that_was_refused_before_it_had_a_plan_binds_nobody(tmp_path: Path
 
 
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
-    Ledger(tmp_path, "m", "r1")
-    table = DeltaTable(str(tmp_path / "ledger"))
-    content = pq.ParquetFile(table.file_uris()[0]).read()
-    number = content.schema.get_field_index("schema_version")
-    newer = content.set_column(number, content.schema.field(number), pa.array([LEDGER_SCHEMA + 1], pa.int32()))
-    write_deltalake(table, newer, mode="append")
+    ledger = Ledger(tmp_path, "m", "r1")
+    ledger.commit(ledger.row(Step.ASSEMBLED).model_copy(update={"schema_version": LEDGER_SCHEMA + 1}))
     with pytest.raises(RefusedError, match=f"has schema {LEDGER_SCHEMA + 1}"):
         Ledger(tmp_path, "m", "r2")
     with pytest.raises(RefusedError, match="newer Stateferry"):

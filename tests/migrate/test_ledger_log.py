@@ -11,7 +11,7 @@ import pytest
 
 from migrate import ledger as table
 from migrate.errors import DamagedLedgerError, RefusedError
-from migrate.ledger import Ledger, Step, chunk_row, read_ledger, readable_ledger
+from migrate.ledger import LEDGER_SCHEMA, Ledger, Step, chunk_row, read_ledger, readable_ledger
 from migrate.ledger_log import LedgerLog
 from tests.migrate.builders import receipt
 from tests.migrate.make_ledger_fixtures import FOLDER
@@ -64,7 +64,7 @@ def test_what_is_committed_meanwhile_is_seen(home: Path, asked: list[Path]) -> N
 
 @pytest.mark.parametrize("name", ["half-rewritten", "cut-over"])
 def test_a_ledger_of_an_earlier_release_is_read_from_its_table(name: str, tmp_path: Path, asked: list[Path]) -> None:
-    home = Path(shutil.copytree(FOLDER / name / "work/kept", tmp_path / "kept"))
+    home = Path(shutil.copytree(FOLDER.with_name("1") / name / "work/kept", tmp_path / "kept"))
     rows = LedgerLog(home).rows()
     assert rows == read_ledger(home)
     assert rows
@@ -72,28 +72,48 @@ def test_a_ledger_of_an_earlier_release_is_read_from_its_table(name: str, tmp_pa
 
 
 @pytest.mark.parametrize("which", [1, -1])
-def test_a_row_whose_data_was_lost_is_not_told_once_the_ledger_is_mended(which: int, home: Path) -> None:
-    """The entry that a repair writes keeps the words of the one that was torn."""
+def test_a_row_whose_data_was_lost_is_stored_again_from_its_log_entry(which: int, home: Path) -> None:
     log = LedgerLog(home)
     before = log.rows()
     entry = _entries(home)[which]
     (added,) = [json.loads(line)["add"] for line in entry.read_bytes().splitlines() if b'"add"' in line]
     (home / "ledger" / added["path"]).write_bytes(b"")
+    assert readable_ledger(home) == read_ledger(home) == before
+    assert log.rows() == LedgerLog(home).rows() == before
+
+
+@pytest.mark.parametrize("which", [1, -1])
+def test_a_row_that_is_lost_in_both_its_copies_is_not_told(which: int, home: Path) -> None:
+    log = LedgerLog(home)
+    before = log.rows()
+    entry = _entries(home)[which]
+    (added,) = [json.loads(line)["add"] for line in entry.read_bytes().splitlines() if b'"add"' in line]
+    (home / "ledger" / added["path"]).write_bytes(b"")
+    entry.write_bytes(entry.read_bytes().replace(b"run_id", b"run_ie"))
     assert readable_ledger(home) == read_ledger(home)
     assert log.rows() == LedgerLog(home).rows() == read_ledger(home)
     assert len(log.rows()) < len(before)
 
 
-def test_a_missing_data_file_is_damage(home: Path) -> None:
+def test_a_missing_data_file_loses_no_row(home: Path) -> None:
+    before = read_ledger(home)
     next((home / "ledger").glob("*.parquet")).unlink()
-    with pytest.raises(DamagedLedgerError):
-        LedgerLog(home).rows()
+    assert LedgerLog(home).rows() == read_ledger(home) == before
 
 
 @pytest.mark.parametrize("which", [1, 2])
-def test_a_missing_entry_is_damage(which: int, home: Path) -> None:
+def test_a_missing_entry_loses_no_row(which: int, home: Path) -> None:
+    before = read_ledger(home)
     _entries(home)[which].unlink()
-    with pytest.raises(DamagedLedgerError):
+    assert LedgerLog(home).rows() == read_ledger(home) == before
+
+
+def test_a_row_that_is_lost_in_both_copies_is_damage(home: Path) -> None:
+    entry = _entries(home)[2]
+    (added,) = [json.loads(line)["add"] for line in entry.read_bytes().splitlines() if b'"add"' in line]
+    (home / "ledger" / added["path"]).unlink()
+    entry.unlink()
+    with pytest.raises(DamagedLedgerError, match="stateferry run SPEC repairs it"):
         LedgerLog(home).rows()
 
 
@@ -108,8 +128,8 @@ def test_a_table_that_somebody_compacted_is_still_read(home: Path, asked: list[P
 
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path, "m", "r1")
-    ledger.commit(ledger.row(Step.ASSEMBLED).model_copy(update={"schema_version": 2}))
-    with pytest.raises(RefusedError, match="schema 2"):
+    ledger.commit(ledger.row(Step.ASSEMBLED).model_copy(update={"schema_version": LEDGER_SCHEMA + 1}))
+    with pytest.raises(RefusedError, match=f"schema {LEDGER_SCHEMA + 1}"):
         LedgerLog(tmp_path).rows()
 
 

@@ -15,7 +15,7 @@ from migrate.events import RUN_EVENTS, Event
 from migrate.ledger import Ledger, Step, read_ledger
 from migrate.plan_model import load_plan
 from migrate.progress_state import committed_receipts
-from migrate.receipt import Receipt
+from migrate.receipt import Receipt, read_receipt
 from migrate.spec import Spec
 from tests.support import (
     KEY_VALUE,
@@ -31,7 +31,7 @@ from tests.support import (
     tree_state,
 )
 
-SENT_AFTER_A_FAILURE = {"chunk.failed", "chunks.adopted"}
+SENT_AFTER_A_FAILURE = {"warning", "chunk.failed", "chunks.adopted"}
 FULL_RUN = [name for name in RUN_EVENTS if name not in SENT_AFTER_A_FAILURE]
 
 
@@ -116,8 +116,8 @@ def _uncommitted(spec: Spec) -> list[Receipt]:
     """Of attempts that ended, but that no row of the ledger names."""
     known = {receipt.attempt for receipt in _receipts(spec)}
     files = sorted((spec.home / "chunks").rglob("*.receipt.json"))
-    receipts = [Receipt.model_validate_json(file.read_bytes()) for file in files]
-    return [receipt for receipt in receipts if receipt.attempt not in known]
+    receipts = [read_receipt(file) for file in files]
+    return [receipt for receipt in receipts if receipt is not None and receipt.attempt not in known]
 
 
 def _work(receipt: Receipt) -> tuple[object, ...]:

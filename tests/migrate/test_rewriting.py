@@ -10,7 +10,7 @@ import pytest
 from formats import StateRecord
 from migrate.functions import ConversionRef
 from migrate.progress_state import has_files
-from migrate.receipt import Receipt
+from migrate.receipt import read_receipt
 from migrate.rewriting import rewrite_chunk
 from tests.migrate.builders import chunk, rewrite, rewrite_task
 from tests.support import RAW, make_store, numbered
@@ -43,7 +43,7 @@ def test_the_receipt_lies_beside_its_files(store: Path, tmp_path: Path) -> None:
     made = rewrite(tmp_path, store, chunk())
     file = tmp_path / str(made.written[0].file)
     beside = file.with_name(f"{made.attempt}.receipt.json")
-    assert Receipt.model_validate_json(beside.read_bytes()) == made
+    assert read_receipt(beside) == made
     assert sorted(file.parent.iterdir()) == sorted([file, beside])
 
 

@@ -196,7 +196,7 @@ def test_a_changelog_that_was_made_anew_is_noticed(tmp_path: Path) -> None:
         cutover(spec)
 
 
-def test_a_damaged_chunk_file_is_named_and_made_again(tmp_path: Path) -> None:
+def test_damaged_chunk_files_are_made_again(tmp_path: Path) -> None:
     source = make_store(tmp_path / "old", numbered(3000))
     spec = raw_spec(tmp_path, source, run={"chunk_size": "16 KiB"})
 
@@ -209,11 +209,8 @@ def test_a_damaged_chunk_file_is_named_and_made_again(tmp_path: Path) -> None:
     shorter, spoilt = sorted((spec.home / "chunks").rglob("*.sst"))[:2]
     shorter.write_bytes(shorter.read_bytes()[:100])
     flip_byte(spoilt, spoilt.stat().st_size - 1)
-    with pytest.raises(Exception, match="a chunk's file was damaged since it was written") as caught:
-        run(spec)
-    assert spoilt.name in str(caught.value)
-    spoilt.unlink()
-    run(spec)
+    report = run(spec)
+    assert any(spoilt.parent.name in warning for warning in report.warnings)
     assert read_family(tmp_path / "new") == numbered(3000)
 
 
