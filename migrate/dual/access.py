@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from migrate.dual.arrangements import OldChange
 from migrate.dual.checks import MAX_SKIPS
+from migrate.dual.foreign_writes import ON_FOREIGN_WRITES
 from migrate.dual.lazy_conversion import LazyConversion
 from migrate.dual.mark import Mark, write_mark
 from migrate.dual.merging import ConvertedScan, MergedScan
@@ -33,9 +34,13 @@ class Policy:
     migrates_on_read: bool
     on_reject: str
     on_migrated: OnMigrated | None
+    on_foreign_writes: str
 
     def __post_init__(self) -> None:
         """Raises SpecError."""
+        if self.on_foreign_writes not in ON_FOREIGN_WRITES:
+            known = ", ".join(map(repr, ON_FOREIGN_WRITES))
+            raise SpecError(f"on_foreign_writes={self.on_foreign_writes!r} is not known", hint=known)
         if self.on_reject not in (_RAISE, _QUARANTINE):
             raise SpecError(f"on_reject={self.on_reject!r} is not known", hint=f"{_RAISE!r} or {_QUARANTINE!r}")
 
@@ -67,6 +72,7 @@ class DualAccess:
         assert pair.arrangement is not None
         self._places = places
         self._pair = pair.pair
+        self._token = pair.new_token
         self._conversion = conversion
         self._policy = policy
         self._keeps_keys = not conversion.changes_keys
@@ -200,8 +206,8 @@ class DualAccess:
         if monotonic() - self._marked_at > _MARK_SECONDS:
             self.mark()
 
-    def mark(self) -> None:
-        """What the mark vouches for is durable before it."""
+    def mark(self, *, is_at_rest: bool = False) -> None:
+        """What the mark vouches for is durable before it. `is_at_rest`: the old store is written to no more."""
         self.arrangement.flush()
         database = self.arrangement.old_database
         mark = Mark(
@@ -211,8 +217,9 @@ class DualAccess:
             low_water=self.sweep.low_water,
             new_sequence_number=self.arrangement.new_database.sequence_number,
             left=self.progress.old_keys_left,
+            is_at_rest=is_at_rest,
         )
-        write_mark(self._places.directories, mark)
+        self._token = write_mark(self._places.directories, mark, self._token)
         self._marked_at = monotonic()
 
     def look_whether_empty(self) -> None:
