@@ -29,7 +29,7 @@ class HookError(Exception):
     """The caller's `on_migrated` raised `error`."""
 
     def __init__(self, error: Exception) -> None:
-        super().__init__(str(error))
+        super().__init__()  # not str(error), which may raise
         self.error = error
 
 
