@@ -90,7 +90,7 @@ class DualAccess:
         self._by_read = self._by_write = self._by_delete = self._by_converge = 0
         self._next_look = 0.0
         self._is_in_hook = False
-        self._marked_at = 0.0
+        self._marked_at = monotonic()
         self.is_empty = pair.arrangement.old.is_blank
         """The old store is known to hold nothing."""
 
@@ -201,7 +201,7 @@ class DualAccess:
             self.is_empty = self.sweep.has_ended and not self.sweep.rejects
 
     def settle(self) -> None:
-        """At the end of `converge`: what may go, goes; now and then the mark is written."""
+        """What may go, goes; now and then the mark is written, which tells an earlier copy of the old directory."""
         self.arrangement.settle()
         if monotonic() - self._marked_at > _MARK_SECONDS:
             self.mark()
@@ -225,7 +225,7 @@ class DualAccess:
     def look_whether_empty(self) -> None:
         """A bounded look for the first old record. Raises TooManyTombstonesError."""
         self._next_look = monotonic() + (_LOOK_SECONDS_AT_THE_END if self._left <= 0 else _LOOK_SECONDS)
-        self.arrangement.settle()
+        self.settle()
         scan = self.arrangement.old.scan(self.sweep.low_water, max_skips=MAX_SKIPS)
         try:
             first = scan.pull(1)

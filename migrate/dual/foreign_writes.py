@@ -14,6 +14,7 @@ from migrate.dual.mark import NO_TOKEN, Mark, is_announced, read_mark
 from migrate.dual.places import Places
 from migrate.dual.sweeping import present_keys
 from migrate.errors import RefusedError
+from migrate.stores.rocksdb_live import LiveDatabase
 
 _LOG = logging.getLogger(__name__)
 REFUSE, OLD_WINS, NEW_WINS = ON_FOREIGN_WRITES = ("refuse", "old-wins", "new-wins")
@@ -35,10 +36,10 @@ class Marks:
             return NO_TOKEN
         return None if self.new is None else self.new.token
 
-    @property
-    def in_both(self) -> Mark | None:
-        """Both directories hold it."""
-        return self.old if self.old is not None and self.old.token == self.new_token != NO_TOKEN else None
+    def in_force(self, old_database: LiveDatabase) -> Mark | None:
+        """The mark that both directories hold, where nobody has opened the old store since."""
+        is_in_both = self.old is not None and self.old.token == self.new_token != NO_TOKEN
+        return self.old if self.old is not None and is_in_both and self.old.is_in_force(old_database) else None
 
     @property
     def belong_together(self) -> bool:
@@ -54,18 +55,12 @@ def read_marks(places: Places) -> Marks:
     return Marks(read_mark(places.old_directory), read_mark(places.directory), is_announced(places.directory))
 
 
-def settle_foreign_writes(
-    marks: Marks, arrangement: Arrangement, conversion: LazyConversion, policy: str
-) -> Mark | None:
-    """The last session's mark, where it is in force.
-
-    Raises RefusedError where the caller has to say which store wins.
-    """
+def settle_foreign_writes(marks: Marks, arrangement: Arrangement, conversion: LazyConversion, policy: str) -> bool:
+    """Whether there were any. Raises RefusedError where the caller has to say which store wins."""
     old, new = arrangement.old_database.directory, arrangement.new_database.directory
     what = _foreign_writes(marks, arrangement)
     if what is None:
-        mark = marks.in_both
-        return mark if mark is not None and mark.is_in_force(arrangement.old_database) else None
+        return False
     if policy == REFUSE:
         raise RefusedError(
             f"{old} {what}: where it and the new store in {new} both have a key, nothing tells which record is newer",
@@ -75,7 +70,7 @@ def settle_foreign_writes(
     _LOG.warning("%s %s: %s", old, what, policy)
     if policy == OLD_WINS:
         _let_old_win(arrangement, conversion)
-    return None
+    return True
 
 
 def _foreign_writes(marks: Marks, arrangement: Arrangement) -> str | None:

@@ -97,10 +97,13 @@ def is_announced(directory: Path) -> bool:
 
 
 def write_mark(directories: list[Path], mark: Mark, previous_token: str | None) -> str:
-    """Its new token; durable in each directory when it returns, in the last one first. Raises StorageError."""
+    """Its new token; durable in each directory when it returns. Raises StorageError.
+
+    In the old store's first, unless the two did not belong together: then no copy of the old one may any more.
+    """
     token = secrets.token_hex(16)
     content = mark.model_copy(update={"token": token, "previous_token": previous_token})
-    for directory in reversed(directories):
+    for directory in directories if previous_token is None else reversed(directories):
         _write(directory, content.model_dump_json(indent=1).encode())
     return token
 

@@ -53,7 +53,7 @@ class OpenPair:
     mark: Mark | None
     """The last session's, where it is in force."""
     new_token: str | None = None
-    """The token in the new store's directory."""
+    """The token in the new store's directory; None: it says nothing of the old one."""
 
 
 def open_pair(
@@ -96,8 +96,9 @@ def open_pair(
     arrangement: Arrangement = (
         OneDatabase(database, new, old) if places.is_one_database else TwoDatabases(database, new, old_database, old)
     )
-    mark = settle_foreign_writes(marks, arrangement, conversion, on_foreign_writes)
-    return OpenPair(database, new, arrangement, _pair(places), mark, marks.new_token)
+    if settle_foreign_writes(marks, arrangement, conversion, on_foreign_writes):
+        return OpenPair(database, new, arrangement, _pair(places), None)
+    return OpenPair(database, new, arrangement, _pair(places), marks.in_force(old_database), marks.new_token)
 
 
 def _open_old(places: Places, durability: Durability, resources: ExitStack) -> LiveDatabase:

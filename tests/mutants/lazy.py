@@ -11,7 +11,7 @@ _HOOK = """\
 _MOVE = "        self.arrangement.put_moved(key, old_key, new_value)\n"
 
 _DELETE = "        batch.delete(old_key, self.old.handle)\n"
-_WRITE = "        self.old_database.write(batch)\n        self._gone.add(old_key)\n"
+_WRITE = "        self.old_database.write(batch)\n        if len(old_key) <= _LONGEST_KNOWN:\n"
 
 _BELONG = """\
         if self.old is None or self.new_token is None:
@@ -116,9 +116,33 @@ LAZY: tuple[Mutant, ...] = (
         name="new-directory-has-the-token-first",
         claim="I6",
         file="migrate/dual/mark.py",
-        old="    for directory in reversed(directories):\n",
+        old="    for directory in directories if previous_token is None else reversed(directories):\n",
         new="    for directory in directories:\n",
-        tests=("tests/dual/test_going_back.py::test_nobody_asks_after_a_kill_between_the_two_files",),
+        tests=("tests/dual/test_not_asked.py::test_nobody_asks_after_a_kill_between_the_two_files",),
+    ),
+    Mutant(
+        name="old-directory-has-the-token-of-an-answer-first",
+        claim="I6",
+        file="migrate/dual/mark.py",
+        old="    for directory in directories if previous_token is None else reversed(directories):\n",
+        new="    for directory in reversed(directories):\n",
+        tests=("tests/dual/test_going_back.py::test_a_copy_from_before_an_answer_that_was_killed",),
+    ),
+    Mutant(
+        name="mark-written-by-converge-alone",
+        claim="I6",
+        file="migrate/dual/access.py",
+        old="        self.settle()\n",
+        new="        self.arrangement.settle()\n",
+        tests=("tests/dual/test_going_back.py::test_a_copy_from_within_a_session_that_was_killed",),
+    ),
+    Mutant(
+        name="large-keys-remembered",
+        claim="I6",
+        file="migrate/dual/arrangements.py",
+        old="        self._gone.update(key for key in old_keys if len(key) <= _LONGEST_KNOWN)\n",
+        new="        self._gone.update(old_keys)\n",
+        tests=("tests/dual/test_memory.py::test_large_keys_do_not_stay_in_memory",),
     ),
     Mutant(
         name="sequence-number-not-noted-before-an-opening",
@@ -126,7 +150,7 @@ LAZY: tuple[Mutant, ...] = (
         file="migrate/dual/pair.py",
         old="    note_sequence_number(places.old_directory)\n",
         new="",
-        tests=("tests/dual/test_going_back.py::test_nobody_asks_after_openings_that_were_killed",),
+        tests=("tests/dual/test_not_asked.py::test_nobody_asks_after_openings_that_were_killed",),
     ),
     Mutant(
         name="old-wins-nothing",
