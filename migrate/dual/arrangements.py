@@ -82,7 +82,9 @@ class _Remembering:
         """The old store does not have them, and never will: nothing is written there."""
         if len(self._gone) + len(old_keys) > _MOST_KNOWN:
             self._gone.clear()
-        self._gone.update(key for key in old_keys if len(key) <= _LONGEST_KNOWN)
+        for key in old_keys:
+            if len(key) <= _LONGEST_KNOWN:
+                self._gone.add(key)
 
 
 class OneDatabase(_Remembering):

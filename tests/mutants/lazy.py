@@ -140,8 +140,8 @@ LAZY: tuple[Mutant, ...] = (
         name="large-keys-remembered",
         claim="I6",
         file="migrate/dual/arrangements.py",
-        old="        self._gone.update(key for key in old_keys if len(key) <= _LONGEST_KNOWN)\n",
-        new="        self._gone.update(old_keys)\n",
+        old="            if len(key) <= _LONGEST_KNOWN:\n                self._gone.add(key)\n",
+        new="            self._gone.add(key)\n",
         tests=("tests/dual/test_memory.py::test_large_keys_do_not_stay_in_memory",),
     ),
     Mutant(
