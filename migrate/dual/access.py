@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from migrate.dual.arrangements import OldChange
 from migrate.dual.checks import MAX_SKIPS
+from migrate.dual.foreign_writes import ON_FOREIGN_WRITES
 from migrate.dual.lazy_conversion import LazyConversion
 from migrate.dual.mark import Mark, write_mark
 from migrate.dual.merging import ConvertedScan, MergedScan
@@ -33,9 +34,13 @@ class Policy:
     migrates_on_read: bool
     on_reject: str
     on_migrated: OnMigrated | None
+    on_foreign_writes: str
 
     def __post_init__(self) -> None:
         """Raises SpecError."""
+        if self.on_foreign_writes not in ON_FOREIGN_WRITES:
+            known = ", ".join(map(repr, ON_FOREIGN_WRITES))
+            raise SpecError(f"on_foreign_writes={self.on_foreign_writes!r} is not known", hint=known)
         if self.on_reject not in (_RAISE, _QUARANTINE):
             raise SpecError(f"on_reject={self.on_reject!r} is not known", hint=f"{_RAISE!r} or {_QUARANTINE!r}")
 
@@ -67,6 +72,7 @@ class DualAccess:
         assert pair.arrangement is not None
         self._places = places
         self._pair = pair.pair
+        self._token = pair.new_token
         self._conversion = conversion
         self._policy = policy
         self._keeps_keys = not conversion.changes_keys
@@ -84,7 +90,7 @@ class DualAccess:
         self._by_read = self._by_write = self._by_delete = self._by_converge = 0
         self._next_look = 0.0
         self._is_in_hook = False
-        self._marked_at = 0.0
+        self._marked_at = monotonic()
         self.is_empty = pair.arrangement.old.is_blank
         """The old store is known to hold nothing."""
 
@@ -195,13 +201,13 @@ class DualAccess:
             self.is_empty = self.sweep.has_ended and not self.sweep.rejects
 
     def settle(self) -> None:
-        """At the end of `converge`: what may go, goes; now and then the mark is written."""
+        """What may go, goes; now and then the mark is written, which tells an earlier copy of the old directory."""
         self.arrangement.settle()
         if monotonic() - self._marked_at > _MARK_SECONDS:
             self.mark()
 
-    def mark(self) -> None:
-        """What the mark vouches for is durable before it."""
+    def mark(self, *, is_at_rest: bool = False) -> None:
+        """What the mark vouches for is durable before it. `is_at_rest`: the old store is written to no more."""
         self.arrangement.flush()
         database = self.arrangement.old_database
         mark = Mark(
@@ -211,14 +217,15 @@ class DualAccess:
             low_water=self.sweep.low_water,
             new_sequence_number=self.arrangement.new_database.sequence_number,
             left=self.progress.old_keys_left,
+            is_at_rest=is_at_rest,
         )
-        write_mark(self._places.directories, mark)
+        self._token = write_mark(self._places.directories, mark, self._token)
         self._marked_at = monotonic()
 
     def look_whether_empty(self) -> None:
         """A bounded look for the first old record. Raises TooManyTombstonesError."""
         self._next_look = monotonic() + (_LOOK_SECONDS_AT_THE_END if self._left <= 0 else _LOOK_SECONDS)
-        self.arrangement.settle()
+        self.settle()
         scan = self.arrangement.old.scan(self.sweep.low_water, max_skips=MAX_SKIPS)
         try:
             first = scan.pull(1)

@@ -25,8 +25,10 @@ OldChange = tuple[bytes, bytes | None, bytes | None]
 """(key, the old key whose record it takes the place of, value); a value of None: delete it."""
 Convert = Callable[[bytes, bytes], tuple[bytes, bytes] | None]
 _MAX_QUEUE = 4096
+_MOST_QUEUED_BYTES = 1 << 24
 _MOST_KNOWN = 1 << 16
-"""Some MB."""
+_LONGEST_KNOWN = 256
+"""Bytes of a key: 16 MiB of keys at most are known."""
 
 
 class Arrangement(Protocol):
@@ -80,7 +82,9 @@ class _Remembering:
         """The old store does not have them, and never will: nothing is written there."""
         if len(self._gone) + len(old_keys) > _MOST_KNOWN:
             self._gone.clear()
-        self._gone.update(old_keys)
+        for key in old_keys:
+            if len(key) <= _LONGEST_KNOWN:
+                self._gone.add(key)
 
 
 class OneDatabase(_Remembering):
@@ -101,7 +105,8 @@ class OneDatabase(_Remembering):
         batch.put(key, value, self.new.handle)
         batch.delete(old_key, self.old.handle)
         self.old_database.write(batch)
-        self._gone.add(old_key)
+        if len(old_key) <= _LONGEST_KNOWN:
+            self._gone.add(old_key)
         if len(self._gone) > _MOST_KNOWN:
             self._gone.clear()
         return 1
@@ -173,6 +178,7 @@ class TwoDatabases(_Remembering):
         self.old = old
         self._queue: set[bytes] = set()
         """Keys whose old copy may go."""
+        self._queued_bytes = 0
         self._spans: list[Span] = []
         self._new_is_dirty = True
         """The new store may have writes that a power cut would take."""
@@ -233,14 +239,14 @@ class TwoDatabases(_Remembering):
             self.new_database.write_logged(batch)
             self._new_is_dirty = True
         for start, end in spans:
+            self._queued_bytes += len(start)
             if _is_single(start, end):
                 self._queue.add(start)
                 continue
             if self._spans and self._spans[-1][1] == start:
                 start, _ = self._spans.pop()  # noqa: PLW2901 - one range tombstone for what lies together
             self._spans.append((start, end))
-        if len(self._queue) + len(self._spans) >= _MAX_QUEUE:
-            self.settle()
+        self._settle_if_due()
 
     def settle(self) -> None:
         """The new store durable, then the deletes in the old one."""
@@ -255,6 +261,7 @@ class TwoDatabases(_Remembering):
         self._old_is_dirty = True
         self.old_database.write(batch)
         self._queue.clear()
+        self._queued_bytes = 0
         self.has_none()
         self._spans.clear()
 
@@ -266,10 +273,15 @@ class TwoDatabases(_Remembering):
 
     def _leave(self, old_key: bytes) -> int:
         self._queue.add(old_key)
-        self._gone.add(old_key)
-        if len(self._queue) + len(self._spans) >= _MAX_QUEUE:
-            self.settle()
+        self._queued_bytes += len(old_key)
+        if len(old_key) <= _LONGEST_KNOWN:
+            self._gone.add(old_key)
+        self._settle_if_due()
         return 1
+
+    def _settle_if_due(self) -> None:
+        if len(self._queue) + len(self._spans) >= _MAX_QUEUE or self._queued_bytes >= _MOST_QUEUED_BYTES:
+            self.settle()
 
     def _remove(self, old_keys: list[bytes]) -> int:
         """Durably; what was written to the new store before is durable by then."""

@@ -50,6 +50,7 @@ class DualReadStore(RocksStore):
         migrate_on_read: bool | None = None,
         on_migrated: OnMigrated | None = None,
         on_reject: str = "raise",
+        on_foreign_writes: str = "refuse",
         wal: bool = True,
         old_key: KeyFunction | None = None,
         source_family: str | None = None,
@@ -64,10 +65,11 @@ class DualReadStore(RocksStore):
         changelog that the owner writes for this store, if it does. `sync`: every acknowledged write is durable.
         `migrate_on_read`: None: unless there is a changelog, which would not hear of it. `on_migrated(key, old_value,
         new_value)`: runs before an old copy that was moved is deleted; if it raises, the record stays old. `on_reject`:
-        "raise", or "quarantine": `converge` leaves what cannot be converted behind. `wal`: False where a changelog
-        restores what the process had not flushed. `old_key`: from a new key to the old one, where `convert` changes
-        keys; it must keep their order. `source_family`, `target_family`: for formats that hold any. `create`: begin an
-        empty store where there is none.
+        "raise", or "quarantine": `converge` leaves what cannot be converted behind. `on_foreign_writes`: "refuse" where
+        the old store was written to by others or replaced; "old-wins" and "new-wins" say whose record stays. `wal`:
+        False where a changelog restores what the process had not flushed. `old_key`: from a new key to the old one,
+        where `convert` changes keys; it must keep their order. `source_family`, `target_family`: for formats that hold
+        any. `create`: begin an empty store where there is none.
 
         Raises RefusedError, StoreLockedError, SpecError for what does not fit.
         """
@@ -75,15 +77,12 @@ class DualReadStore(RocksStore):
         places = find_places(Path(path), None if old_path is None else Path(old_path), old, new)
         hub = Conversion(places.source, places.target, function=convert, keys_may_change=True)
         conversion = LazyConversion(hub, old_key)
-        policy = Policy(
-            migrates_on_read=not changelog if migrate_on_read is None else migrate_on_read,
-            on_reject=on_reject,
-            on_migrated=on_migrated,
-        )
+        migrates_on_read = not changelog if migrate_on_read is None else migrate_on_read
+        policy = Policy(migrates_on_read, on_reject, on_migrated, on_foreign_writes)
         durability = Durability(sync=sync, wal=wal, has_changelog=bool(changelog))
         resources = ExitStack()
         try:
-            pair = open_pair(places, conversion, durability, resources, create=create)
+            pair = open_pair(places, conversion, durability, resources, on_foreign_writes, create=create)
             access = None if pair.arrangement is None else DualAccess(places, pair, conversion, policy)
             store = cls(places, pair, access, resources, on_state_change=on_state_change)
             store.start()
@@ -338,7 +337,7 @@ class DualReadStore(RocksStore):
 
     def _shut(self) -> None:
         if self._access is not None:
-            self._access.mark()
+            self._access.mark(is_at_rest=True)
             self._access.arrangement.old_database.flush()
         super()._shut()
 

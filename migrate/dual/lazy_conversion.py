@@ -8,6 +8,7 @@ from itertools import pairwise
 from operator import lt
 
 from formats import Conversion, EntryError
+from formats.errors import FunctionError
 from formats.program import IDENTITY, Operation, run_operations
 from migrate.engine.columns import compile_program
 from migrate.engine.generated import compile_column, compile_pairs
@@ -63,10 +64,19 @@ class LazyConversion:
         return tuple(loss.removeprefix("loss:") for loss in self._conversion.losses)
 
     def old_key_of(self, key: bytes) -> bytes | None:
-        """Where the old copy of a new key would lie; what lies there may still become another key."""
-        if self._old_key is not None:
-            return self._old_key(key)
-        return key if self._back == IDENTITY else run_operations(self._back, key)
+        """Where the old copy of a new key would lie; what lies there may still become another key.
+
+        Raises ConversionError where the caller's `old_key` fails.
+        """
+        try:
+            return self._way_back(key)
+        except FunctionError as error:
+            raise ConversionError(
+                f"the old key of {show_key(key)} is not known: {error}",
+                key=key,
+                reason=str(error),
+                hint="mend old_key and open the store again",
+            ) from error
 
     def one(self, old_key: bytes, old_value: bytes) -> tuple[bytes, bytes] | None:
         """(key, value), or None where the function drops the record. Raises ConversionError."""
@@ -122,12 +132,23 @@ class LazyConversion:
     def _reference(self, old_key: bytes, old_value: bytes) -> tuple[bytes, bytes] | None:
         """Raises EntryError."""
         record = self._conversion.convert(old_key, old_value)
-        if record is not None and self.old_key_of(record[0]) != old_key:
+        if record is not None and self._way_back(record[0]) != old_key:
             raise EntryError(
                 f"the conversion made the key {show_key(record[0])} of it, from which the way back does not lead here: "
                 "keep keys as they are, or give old_key=, the function from a new key to the old one"
             )
         return record
+
+    def _way_back(self, key: bytes) -> bytes | None:
+        """Raises FunctionError where the caller's `old_key` fails."""
+        if self._old_key is None:
+            return key if self._back == IDENTITY else run_operations(self._back, key)
+        try:
+            return self._old_key(key)
+        except (KeyboardInterrupt, OSError):
+            raise  # an operator's wish, and the machine's trouble: not the record's
+        except BaseException as error:
+            raise FunctionError(f"old_key raised {type(error).__name__}") from error
 
 
 def not_convertible(key: bytes, reason: str) -> ConversionError:

@@ -1,14 +1,17 @@
 """The adapter's own file, `stateferry.json`, inside the RocksDB directories that it works on.
 
 It says that the store is half converged, and below which key the old store is known to be empty. The second part is no
-more than a shortcut, and void as soon as anybody could have written to the old store without us: every opening for
-writing makes a new manifest, so the manifest's name tells whose session was the last one; a sequence number that went
-back tells that a power cut, or a backup, took writes away.
+more than a shortcut. It is in force only where nobody else has opened the old store for writing (each opening makes a
+new manifest), where its sequence number has not gone back, and where both directories hold the same token: RocksDB
+numbers manifests alike, so that a copy of the old directory can have the manifest that the new one speaks of.
+
+A token is new at every writing, and goes to the old directory first, with the one that the new directory has. So what
+a crash leaves in between can be told from a directory that was replaced.
 """
 
 from __future__ import annotations
 
-import logging
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,13 +21,16 @@ from pydantic import ValidationError
 from migrate.errors import RefusedError
 from migrate.keyrange import Stored
 from migrate.stores.files import fsync_directory, make_directories, write_durably
+from migrate.stores.lock import check_unlocked
 from migrate.stores.regular_files import read_regular
-from migrate.stores.rocksdb_live import LiveDatabase
+from migrate.stores.rocksdb import open_read_only
+from migrate.stores.rocksdb_live import LiveDatabase, manifest_of
 from migrate.stores.state_store import StorageError
 
-_LOG = logging.getLogger(__name__)
 MARK_FILE = "stateferry.json"
 _NOTHING_MOVED = b"{}"
+NO_TOKEN = ""
+"""Of a directory that an adapter has announced itself in, and of the files of the first release."""
 
 
 class Pair(Stored):
@@ -52,17 +58,19 @@ class Mark(Stored):
     """Of the new store's directory."""
     left: int
     """An estimate of the old records that were left."""
+    token: str = NO_TOKEN
+    previous_token: str | None = None
+    """The one in the new store's directory when this was written."""
+    is_at_rest: bool = False
+    """The adapter has written nothing to the old store since."""
 
     def is_in_force(self, database: LiveDatabase) -> bool:
-        """`database`: the old store's, open and locked."""
-        if self.manifest != database.manifest_found:
-            _LOG.warning(
-                "%s was opened by somebody else since, unless the adapter was killed as it began: what was written "
-                "there is found, but where the new store has the key already, its record wins",
-                database.directory,
-            )
-            return False
-        return database.sequence_number >= self.sequence_number
+        """Nobody has opened the old store since. `database`: the old store's, open and locked."""
+        return self.manifest == database.manifest_found and database.sequence_number >= self.sequence_number
+
+    def is_untouched(self, database: LiveDatabase) -> bool:
+        """Nobody has written to the old store since, though it may have been opened."""
+        return self.is_in_force(database) or database.sequence_number == self.sequence_number
 
 
 def read_mark(directory: Path) -> Mark | None:
@@ -74,7 +82,6 @@ def read_mark(directory: Path) -> Mark | None:
     except FileNotFoundError:
         return None
     except ValidationError:
-        _LOG.warning("%s is damaged: the old store is searched from its first key", file)
         return None
 
 
@@ -84,9 +91,40 @@ def announce(directory: Path) -> None:
     _write(directory, _NOTHING_MOVED)
 
 
-def write_mark(directories: list[Path], mark: Mark) -> None:
-    """Durable in each of them when it returns. Raises StorageError."""
-    for directory in directories:
+def is_announced(directory: Path) -> bool:
+    """An adapter has begun here, and has not moved anything."""
+    file = directory / MARK_FILE
+    return file.exists() and read_regular(file) == _NOTHING_MOVED
+
+
+def write_mark(directories: list[Path], mark: Mark, previous_token: str | None) -> str:
+    """Its new token; durable in each directory when it returns. Raises StorageError.
+
+    In the old store's first, unless the two did not belong together: then no copy of the old one may any more.
+    """
+    token = secrets.token_hex(16)
+    content = mark.model_copy(update={"token": token, "previous_token": previous_token})
+    for directory in directories if previous_token is None else reversed(directories):
+        _write(directory, content.model_dump_json(indent=1).encode())
+    return token
+
+
+def note_sequence_number(directory: Path) -> None:
+    """Before the old store is opened: write down how far a session came that was killed.
+
+    The opening makes a new manifest. If it is killed too, only the sequence number tells that nobody else has written.
+    """
+    mark = read_mark(directory)
+    if mark is None or mark.is_at_rest or mark.manifest != manifest_of(directory):
+        return
+    try:
+        check_unlocked([directory / "LOCK"])
+        with open_read_only(directory) as database:
+            number = database.sequence_number
+    except RefusedError:
+        return  # the opening meets it too
+    if number >= mark.sequence_number:
+        mark = mark.model_copy(update={"sequence_number": number, "is_at_rest": True})
         _write(directory, mark.model_dump_json(indent=1).encode())
 
 
@@ -122,8 +160,7 @@ def _failing_as_storage(directory: Path) -> Iterator[None]:
 
 def has_begun(directory: Path) -> bool:
     """An adapter has been at work here, and may have moved something."""
-    file = directory / MARK_FILE
-    return file.exists() and read_regular(file) != _NOTHING_MOVED
+    return (directory / MARK_FILE).exists() and not is_announced(directory)
 
 
 def half_converged(directory: Path) -> str | None:

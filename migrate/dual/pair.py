@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from migrate.dual.arrangements import Arrangement, OneDatabase, TwoDatabases
 from migrate.dual.checks import check_begin, check_places, has_new_store
+from migrate.dual.foreign_writes import Marks, read_marks, settle_foreign_writes
 from migrate.dual.lazy_conversion import LazyConversion
-from migrate.dual.mark import Mark, Pair, announce, read_mark
+from migrate.dual.mark import Mark, Pair, announce, note_sequence_number
 from migrate.dual.places import Places
 from migrate.errors import RefusedError
 from migrate.stores.files import make_directories
@@ -51,10 +52,18 @@ class OpenPair:
     pair: Pair
     mark: Mark | None
     """The last session's, where it is in force."""
+    new_token: str | None = None
+    """The token in the new store's directory; None: it says nothing of the old one."""
 
 
 def open_pair(
-    places: Places, conversion: LazyConversion, durability: Durability, resources: ExitStack, *, create: bool
+    places: Places,
+    conversion: LazyConversion,
+    durability: Durability,
+    resources: ExitStack,
+    on_foreign_writes: str,
+    *,
+    create: bool,
 ) -> OpenPair:
     """Open both; nothing of the new store is made before a sample of the old one was converted.
 
@@ -66,21 +75,20 @@ def open_pair(
     if not is_there:
         database = _open_new(places, durability, resources)
         return OpenPair(database, database.family(places.target_family), None, _pair(places), None)
-    mark = read_mark(places.old_directory) or read_mark(places.directory)  # it speaks of the old store: its own first
-    if mark is not None and mark.pair != _pair(places):
-        raise _other_pair(places, mark)
+    _check_same_pair(places)
+    note_sequence_number(places.old_directory)
     old_database = _open_old(places, durability, resources)
     has_old_family = places.source_family in families_of(places.old_directory)
     if has_old_family and not has_new_store(places):
         check_begin(old_database, places, conversion, create=create)
         announce(places.directory)  # who opened the new store alone would find it empty
+    marks = read_marks(places)
     if places.is_one_database:
         database = old_database
         database.make_family(places.target_family, filters_everywhere=True)
     else:
         database = _open_new(places, durability, resources)
-    if mark is not None and not places.is_one_database and database.sequence_number < mark.new_sequence_number:
-        raise _gone_back(places)
+        _check_not_gone_back(places, marks, database)
     new = database.family(places.target_family)
     if not has_old_family:
         return OpenPair(database, new, None, _pair(places), None)
@@ -88,8 +96,9 @@ def open_pair(
     arrangement: Arrangement = (
         OneDatabase(database, new, old) if places.is_one_database else TwoDatabases(database, new, old_database, old)
     )
-    in_force = mark if mark is not None and mark.is_in_force(old_database) else None
-    return OpenPair(database, new, arrangement, _pair(places), in_force)
+    if settle_foreign_writes(marks, arrangement, conversion, on_foreign_writes):
+        return OpenPair(database, new, arrangement, _pair(places), None)
+    return OpenPair(database, new, arrangement, _pair(places), marks.in_force(old_database), marks.new_token)
 
 
 def _open_old(places: Places, durability: Durability, resources: ExitStack) -> LiveDatabase:
@@ -117,16 +126,26 @@ def _pair(places: Places) -> Pair:
     )
 
 
-def _other_pair(places: Places, mark: Mark) -> RefusedError:
-    return RefusedError(
+def _check_same_pair(places: Places) -> None:
+    """Raises RefusedError where an adapter worked on other stores than these, or by other formats."""
+    marks, pair = read_marks(places), _pair(places)
+    mark = next((mark for mark in (marks.old, marks.new) if mark is not None and mark.pair != pair), None)
+    if mark is None:
+        return
+    raise RefusedError(
         f"{places.directory} is half converged from {mark.pair.source} ({mark.pair.source_family!r}) to "
         f"{mark.pair.target} ({mark.pair.target_family!r}), of another old store or by other formats than these",
-        hint="open it with the old store, the formats and the families that it was begun with, and let it converge",
+        hint="open it with the old store, the formats and the families that it was begun with, and let it converge; "
+        "where the old store is a checkpoint from before the adapter, name another directory for the new store",
     )
 
 
-def _gone_back(places: Places) -> RefusedError:
-    return RefusedError(
+def _check_not_gone_back(places: Places, marks: Marks, new_database: LiveDatabase) -> None:
+    """Raises RefusedError where the new store has lost what was moved into it."""
+    known = [mark.new_sequence_number for mark in (marks.old, marks.new) if mark is not None]
+    if new_database.sequence_number >= max(known, default=0):
+        return
+    raise RefusedError(
         f"{places.directory} has gone back to before records were moved into it from {places.old_directory}, which "
         "does not have them any more",
         hint="restore both from the same backup, or the new store from a later one",

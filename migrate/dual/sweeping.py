@@ -9,6 +9,7 @@ from collections.abc import Callable
 from migrate.dual.arrangements import Arrangement, Span
 from migrate.dual.lazy_conversion import Converted, LazyConversion, not_convertible
 from migrate.stores.batch import Batch
+from migrate.stores.rocksdb_live import Family
 
 _LOG = logging.getLogger(__name__)
 SLICE_SECONDS = 0.002
@@ -28,7 +29,7 @@ class HookError(Exception):
     """The caller's `on_migrated` raised `error`."""
 
     def __init__(self, error: Exception) -> None:
-        super().__init__(str(error))
+        super().__init__()  # not str(error), which may raise
         self.error = error
 
 
@@ -125,26 +126,10 @@ class Sweep:
         """Without what the new store has already: that one wins."""
         if not converted.keys:
             return converted
-        present = self._present(converted.keys)
+        present = present_keys(self._arrangement.new, converted.keys)
         if not present:
             return converted
         return converted.at([at for at, key in enumerate(converted.keys) if key not in present])
-
-    def _present(self, keys: list[bytes]) -> set[bytes]:
-        """Which of them the new store has: by one short scan, and by looking each up where many others lie between."""
-        new = self._arrangement.new
-        found: set[bytes] = set()
-        scan = new.scan(keys[0], keys[-1] + b"\0")
-        try:
-            while records := scan.pull(len(keys)):
-                found.update(key for key, _ in records)
-                if len(found) > _MAX_BETWEEN * len(keys):
-                    beyond = [key for key in keys if key > records[-1][0]]
-                    values = new.get_many(beyond)
-                    return found | {key for key, value in zip(beyond, values, strict=True) if value is not None}
-        finally:
-            scan.close()
-        return found
 
     def _call_hook(self, todo: Converted) -> tuple[Converted, bytes, Exception | None]:
         """(what the hook has seen, the old key at which it failed, its error)."""
@@ -155,6 +140,23 @@ class Sweep:
                 except HookError as error:
                     return todo.head(at), todo.old_keys[at], error
         return todo, b"", None
+
+
+def present_keys(new: Family, keys: list[bytes]) -> set[bytes]:
+    """Which of these ascending keys it has: by one short scan, and by looking each up where many others lie between."""
+    found: set[bytes] = set()
+    scan = new.scan(keys[0], keys[-1] + b"\0")
+    try:
+        while records := scan.pull(len(keys)):
+            found.update(key for key, _ in records)
+            if len(found) > _MAX_BETWEEN * len(keys):
+                beyond = [key for key in keys if key > records[-1][0]]
+                values = new.get_many(beyond)
+                found.update(key for key, value in zip(beyond, values, strict=True) if value is not None)
+                break
+    finally:
+        scan.close()
+    return found.intersection(keys)
 
 
 def _below(converted: Converted, end: bytes) -> Converted:

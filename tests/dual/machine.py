@@ -12,11 +12,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from migrate import ConversionError, StoreClosedError
+from migrate import ConversionError, RefusedError, StoreClosedError
 from migrate.stores.records import Records
 from tests.dual.crash import copy_as_it_stands
 from tests.dual.model import Model, Scan
-from tests.dual.pairings import BAD, PAIRINGS, Ground, Pairing
+from tests.dual.pairings import BAD, PAIRINGS, Bad, Ground, Pairing
 
 KEYS = [b"", b"\0", b"a", b"a\0", b"a\0\0", b"a\1", b"ab", b"b", b"Pa", b"\xfe", b"\xff", b"\xff\xff", b"\xff\xffa"]
 VALUES = [b"", b"\0", b"one", b"dropped?", b"xtwo", b"three-and-four", b"\xff" * 12, b"long" * 50]
@@ -37,6 +37,8 @@ class StoreMachine(RuleBasedStateMachine):
         super().__init__()
         self.base = Path(tempfile.mkdtemp(prefix="stateferry-"))
         self.scans: list[tuple[Records, Scan]] = []
+        self.copy: tuple[Path, dict[bytes, bytes | Bad]] | None = None
+        """Of the old directory, and what the store showed then."""
 
     @initialize(
         pairing=st.sampled_from(PAIRINGS),
@@ -65,6 +67,8 @@ class StoreMachine(RuleBasedStateMachine):
             self._end_of_session(self.store.close)
             self._check_plain_open()
         shutil.rmtree(self.base)
+        if self.copy is not None:
+            shutil.rmtree(self.copy[0])
 
     def _count(self) -> None:
         StoreMachine.steps += 1
@@ -168,10 +172,36 @@ class StoreMachine(RuleBasedStateMachine):
         self._count()
         self.store.flush()
 
-    @rule(is_crash=st.booleans(), foreign=st.none() | st.tuples(keys, values))
-    def reopen(self, is_crash: bool, foreign: tuple[bytes, bytes] | None) -> None:
-        """Closed or crashed; and maybe the old code writes something meanwhile."""
+    @rule(
+        is_crash=st.booleans(),
+        copies=st.booleans(),
+        puts_back=st.booleans(),
+        by_old_code=st.dictionaries(keys, values, max_size=2),
+        wins=st.sampled_from(["old-wins", "new-wins"]),
+    )
+    def reopen(self, is_crash: bool, copies: bool, puts_back: bool, by_old_code: dict[bytes, bytes], wins: str) -> None:
+        """Closed or crashed; maybe the old directory is put back from an earlier copy, and the old code writes."""
         self._count()
+        self._stop(is_crash=is_crash)
+        if copies:
+            self._copy_old()
+        elif puts_back:
+            self._put_back()
+        by_old_code = {key: value for key, value in by_old_code.items() if self._is_visible(key, value)}
+        is_suspect = bool(by_old_code) or (self.ground.two and puts_back and not copies and self.copy is not None)
+        if not is_suspect:
+            self.store = self.ground.open(**self.options)
+            return
+        if by_old_code:
+            self.ground.write_old(by_old_code)
+        self._open_told(wins)
+
+    @rule()
+    def look(self) -> None:
+        self._count()
+        self._check_all()
+
+    def _stop(self, *, is_crash: bool) -> None:
         if is_crash:
             copy_as_it_stands(self.base, copy := self.base.with_name(self.base.name + ".copy"))
             self._end_of_session(self.store.close)
@@ -179,22 +209,37 @@ class StoreMachine(RuleBasedStateMachine):
             copy.rename(self.base)
         else:
             self._end_of_session(self.store.close)
-        if foreign is not None:
-            self._write_old(*foreign)
-        self.store = self.ground.open(**self.options)
 
-    @rule()
-    def look(self) -> None:
-        self._count()
-        self._check_all()
+    def _copy_old(self) -> None:
+        """Of the whole store, where it is one database."""
+        self.copy = self.base.with_name(self.base.name + ".old"), dict(self.model.seen)
+        shutil.rmtree(self.copy[0], ignore_errors=True)
+        shutil.copytree(self.ground.old, self.copy[0])
 
-    def _write_old(self, key: bytes, value: bytes) -> None:
-        """A key that neither store has: what the old store has of others may be out of date."""
-        seen_key, seen = self.ground.pairing.see(key, value)
-        if seen_key in self.model.seen or not isinstance(seen, bytes):
+    def _put_back(self) -> None:
+        if self.copy is None:
             return
-        self.ground.write_old({key: value})
-        self.model.change([(seen_key, seen)])
+        shutil.rmtree(self.ground.old)
+        shutil.copytree(self.copy[0], self.ground.old)
+        if not self.ground.two:
+            self.model.seen = dict(self.copy[1])
+
+    def _is_visible(self, key: bytes, value: bytes) -> bool:
+        """The old code's record will be seen: not one that is dropped, or that cannot be converted."""
+        return isinstance(self.ground.pairing.see(key, value)[1], bytes)
+
+    def _open_told(self, wins: str) -> None:
+        """As the two stores say by themselves; asked, unless either answer shows the same."""
+        old, new = self.ground.raw_old(), self.ground.raw_new()
+        seen = self.ground.pairing.seen(old)
+        shows = {"old-wins": new | seen, "new-wins": seen | new}
+        self.model.seen = shows[wins]
+        try:
+            self.store = self.ground.open(**self.options)
+        except RefusedError:
+            self.store = self.ground.open(**self.options, on_foreign_writes=wins)
+            return
+        assert shows["old-wins"] == shows["new-wins"]
 
     def _expect_value(self, key: bytes, call: Callable[[], bytes | None]) -> None:
         expected = self.model.seen.get(key)

@@ -10,7 +10,16 @@ from typing import Any
 from formats import StateRecord
 from migrate import DualReadStore, RocksStore, open_store
 from migrate.stores.rocksdb_live import families_of
-from tests.support import KEY_VALUE, RAW, TIMESTAMPED, UNKNOWN_TIMESTAMP, Tables, make_families, make_store
+from tests.support import (
+    KEY_VALUE,
+    RAW,
+    TIMESTAMPED,
+    UNKNOWN_TIMESTAMP,
+    Tables,
+    make_families,
+    make_store,
+    read_families,
+)
 from tests.support import open_store as open_plainly
 
 Records = Mapping[bytes, bytes]
@@ -140,6 +149,15 @@ class Ground:
         """As the new format's owner opens it."""
         family = self.pairing.arguments(two=self.two).get("target_family")
         return open_store(self.path, format=self.pairing.target, family=family, read_only=read_only)
+
+    def raw_old(self) -> dict[bytes, bytes]:
+        """What the old store holds, read without an adapter."""
+        return read_families(self.old).get(self.pairing.source_family, {})
+
+    def raw_new(self) -> dict[bytes, bytes]:
+        """What the new store holds, read without an adapter."""
+        family = self.pairing.arguments(two=self.two).get("target_family", self.pairing.target_family)
+        return read_families(self.path).get(family, {})
 
     def write_old(self, records: Records) -> None:
         """The old code runs for a while."""

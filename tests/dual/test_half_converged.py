@@ -78,7 +78,9 @@ def test_a_mark_that_cannot_be_read_still_says_half_converged(tmp_path: Path) ->
     (path / "stateferry.json").write_bytes(b"")
     with pytest.raises(RefusedError, match="half converged: its records lie in two places"):
         open_store(path, format=TIMESTAMPED)
-    with DualReadStore.open(path, source=KEY_VALUE, target=TIMESTAMPED) as store:
+    with pytest.raises(RefusedError, match="is not as an adapter left it"):
+        DualReadStore.open(path, source=KEY_VALUE, target=TIMESTAMPED)
+    with DualReadStore.open(path, source=KEY_VALUE, target=TIMESTAMPED, on_foreign_writes="new-wins") as store:
         assert dict(store.all()) == CONVERTED
 
 

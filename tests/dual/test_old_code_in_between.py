@@ -1,4 +1,4 @@
-"""The old code has its store back for a while: whatever it put is found, whenever that was."""
+"""The old code has its store back for a while: the adapter asks which store wins, and finds whatever it put."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from rocksdict import Options, Rdict
 
-from migrate import DualReadStore
+from migrate import DualReadStore, RefusedError
 from migrate.dual import pair
 from migrate.dual.mark import read_mark
 from migrate.stores.rocksdb_live import open_live
 
 PUT = b"k001x"
 """Below the low-water mark by then."""
+wins = pytest.mark.parametrize("wins", ["old-wins", "new-wins"])
 
 
 def _old_code(directory: Path, keys: list[bytes]) -> None:
@@ -27,13 +28,14 @@ def _old_code(directory: Path, keys: list[bytes]) -> None:
     database.close()
 
 
-def _opened(folder: Path) -> DualReadStore:
+def _opened(folder: Path, on_foreign_writes: str = "refuse") -> DualReadStore:
     return DualReadStore.open(
         folder / "new",
         old_path=folder / "old",
         source="rocksdb.raw",
         target="rocksdb.raw",
         convert=lambda record: record,
+        on_foreign_writes=on_foreign_writes,
     )
 
 
@@ -52,14 +54,18 @@ def _assert_found(store: DualReadStore) -> None:
     assert store.get(PUT) == b"by the old code"
 
 
-def test_what_the_old_code_put_between_two_sessions_is_found(half_converged: Path) -> None:
+@wins
+def test_what_the_old_code_put_between_two_sessions_is_found(half_converged: Path, wins: str) -> None:
     _old_code(half_converged / "old", [PUT])
-    with _opened(half_converged) as store:
+    with pytest.raises(RefusedError, match="was written to by another program"):
+        _opened(half_converged)
+    with _opened(half_converged, wins) as store:
         _assert_found(store)
 
 
+@wins
 def test_what_the_old_code_put_while_the_store_was_about_to_be_opened_is_found(
-    half_converged: Path, monkeypatch: pytest.MonkeyPatch
+    half_converged: Path, wins: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opening: Callable[..., Any] = pair._open_old
 
@@ -68,7 +74,7 @@ def test_what_the_old_code_put_while_the_store_was_about_to_be_opened_is_found(
         return opening(*arguments)
 
     monkeypatch.setattr(pair, "_open_old", late)
-    with _opened(half_converged) as store:
+    with _opened(half_converged, wins) as store:
         _assert_found(store)
 
 

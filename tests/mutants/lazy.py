@@ -11,7 +11,14 @@ _HOOK = """\
 _MOVE = "        self.arrangement.put_moved(key, old_key, new_value)\n"
 
 _DELETE = "        batch.delete(old_key, self.old.handle)\n"
-_WRITE = "        self.old_database.write(batch)\n        self._gone.add(old_key)\n"
+_WRITE = "        self.old_database.write(batch)\n        if len(old_key) <= _LONGEST_KNOWN:\n"
+
+_BELONG = """\
+        if self.old is None or self.new_token is None:
+            return False
+        is_same = self.new is not None and (self.old.token, self.old.manifest) == (self.new.token, self.new.manifest)
+        return is_same or self.old.previous_token == self.new_token
+"""
 
 LAZY: tuple[Mutant, ...] = (
     Mutant(
@@ -82,9 +89,76 @@ LAZY: tuple[Mutant, ...] = (
         name="mark-not-voided",
         claim="I6",
         file="migrate/dual/mark.py",
-        old="        if self.manifest != database.manifest_found:\n",
-        new="        if not self.manifest:\n",
-        tests=("tests/dual/test_old_code_in_between.py::test_what_the_old_code_put_between_two_sessions_is_found",),
+        old="self.manifest == database.manifest_found and",
+        new="",
+        tests=("tests/dual/test_old_code_in_between.py::test_the_mark_is_in_force_for_the_next_opening_alone",),
+    ),
+    Mutant(
+        name="mark-trusted-by-manifest-alone",
+        claim="I6",
+        file="migrate/dual/foreign_writes.py",
+        old=_BELONG,
+        new="        if self.old is None and self.new is None:\n            return False\n        return True\n",
+        tests=("tests/dual/test_going_back.py::test_a_copy_from_between_two_sessions",),
+    ),
+    Mutant(
+        name="foreign-writes-not-asked-about",
+        claim="I6",
+        file="migrate/dual/foreign_writes.py",
+        old="        if marks.old.is_untouched(arrangement.old_database) or _is_empty(arrangement):\n",
+        new="        if True:\n",
+        tests=(
+            "tests/dual/test_going_back.py::test_what_the_old_code_wrote_to_the_store_that_the_adapter_left",
+            "tests/dual/test_old_code_in_between.py::test_what_the_old_code_put_between_two_sessions_is_found",
+        ),
+    ),
+    Mutant(
+        name="new-directory-has-the-token-first",
+        claim="I6",
+        file="migrate/dual/mark.py",
+        old="    for directory in directories if previous_token is None else reversed(directories):\n",
+        new="    for directory in directories:\n",
+        tests=("tests/dual/test_not_asked.py::test_nobody_asks_after_a_kill_between_the_two_files",),
+    ),
+    Mutant(
+        name="old-directory-has-the-token-of-an-answer-first",
+        claim="I6",
+        file="migrate/dual/mark.py",
+        old="    for directory in directories if previous_token is None else reversed(directories):\n",
+        new="    for directory in reversed(directories):\n",
+        tests=("tests/dual/test_going_back.py::test_a_copy_from_before_an_answer_that_was_killed",),
+    ),
+    Mutant(
+        name="mark-written-by-converge-alone",
+        claim="I6",
+        file="migrate/dual/access.py",
+        old="        self.settle()\n",
+        new="        self.arrangement.settle()\n",
+        tests=("tests/dual/test_going_back.py::test_a_copy_from_within_a_session_that_was_killed",),
+    ),
+    Mutant(
+        name="large-keys-remembered",
+        claim="I6",
+        file="migrate/dual/arrangements.py",
+        old="            if len(key) <= _LONGEST_KNOWN:\n                self._gone.add(key)\n",
+        new="            self._gone.add(key)\n",
+        tests=("tests/dual/test_memory.py::test_large_keys_do_not_stay_in_memory",),
+    ),
+    Mutant(
+        name="sequence-number-not-noted-before-an-opening",
+        claim="I6",
+        file="migrate/dual/pair.py",
+        old="    note_sequence_number(places.old_directory)\n",
+        new="",
+        tests=("tests/dual/test_not_asked.py::test_nobody_asks_after_openings_that_were_killed",),
+    ),
+    Mutant(
+        name="old-wins-nothing",
+        claim="I6",
+        file="migrate/dual/foreign_writes.py",
+        old="    if policy == OLD_WINS:\n        _let_old_win(arrangement, conversion)\n",
+        new="",
+        tests=("tests/dual/test_going_back.py::test_a_copy_from_before_the_adapter_that_the_old_code_wrote_to",),
     ),
     Mutant(
         name="empty-in-spite-of-rejects",

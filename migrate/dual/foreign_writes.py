@@ -1,0 +1,122 @@
+"""Writes to the old store that are not the adapter's: by the old code, or by putting a copy in the store's place.
+
+A key may then be in both stores, and nothing tells which record is newer: the caller says which store wins.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from migrate.dual.arrangements import Arrangement
+from migrate.dual.lazy_conversion import LazyConversion
+from migrate.dual.mark import NO_TOKEN, Mark, is_announced, read_mark
+from migrate.dual.places import Places
+from migrate.dual.sweeping import present_keys
+from migrate.errors import RefusedError
+from migrate.stores.rocksdb_live import LiveDatabase
+
+_LOG = logging.getLogger(__name__)
+REFUSE, OLD_WINS, NEW_WINS = ON_FOREIGN_WRITES = ("refuse", "old-wins", "new-wins")
+_BATCH = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What the files in the two directories say; in one database both are the same."""
+
+    old: Mark | None
+    new: Mark | None
+    new_is_announced: bool
+
+    @property
+    def new_token(self) -> str | None:
+        """The token in the new store's directory; None: no file, or a damaged one."""
+        if self.new_is_announced:
+            return NO_TOKEN
+        return None if self.new is None else self.new.token
+
+    def in_force(self, old_database: LiveDatabase) -> Mark | None:
+        """The mark that both directories hold, where nobody has opened the old store since."""
+        is_in_both = self.old is not None and self.old.token == self.new_token != NO_TOKEN
+        return self.old if self.old is not None and is_in_both and self.old.is_in_force(old_database) else None
+
+    @property
+    def belong_together(self) -> bool:
+        """Both are as one adapter left them; a crash may have come between the two."""
+        if self.old is None or self.new_token is None:
+            return False
+        is_same = self.new is not None and (self.old.token, self.old.manifest) == (self.new.token, self.new.manifest)
+        return is_same or self.old.previous_token == self.new_token
+
+
+def read_marks(places: Places) -> Marks:
+    """To be read once the old store is locked."""
+    return Marks(read_mark(places.old_directory), read_mark(places.directory), is_announced(places.directory))
+
+
+def settle_foreign_writes(marks: Marks, arrangement: Arrangement, conversion: LazyConversion, policy: str) -> bool:
+    """Whether there were any. Raises RefusedError where the caller has to say which store wins."""
+    old, new = arrangement.old_database.directory, arrangement.new_database.directory
+    what = _foreign_writes(marks, arrangement)
+    if what is None:
+        return False
+    if policy == REFUSE:
+        raise RefusedError(
+            f"{old} {what}: where it and the new store in {new} both have a key, nothing tells which record is newer",
+            hint=f'say which store wins, for this opening: on_foreign_writes="{OLD_WINS}" or "{NEW_WINS}"; '
+            "or, where the old store is a copy from before the adapter, name another directory for the new store",
+        )
+    _LOG.warning("%s %s: %s", old, what, policy)
+    if policy == OLD_WINS:
+        _let_old_win(arrangement, conversion)
+    return True
+
+
+def _foreign_writes(marks: Marks, arrangement: Arrangement) -> str | None:
+    """What makes the old store suspect; None: it is as the adapter left it, or nothing can be in both stores."""
+    if (marks.new_is_announced and marks.old is None) or _has_never_written(arrangement):
+        return None
+    if marks.belong_together:
+        assert marks.old is not None
+        if marks.old.is_untouched(arrangement.old_database) or _is_empty(arrangement):
+            return None
+        return "was written to by another program since the adapter had it"
+    if marks.new is None and _is_empty(arrangement):
+        return None  # it has converged
+    return "is not as an adapter left it (no stateferry.json, a damaged one, or one that is not the new store's)"
+
+
+def _has_never_written(arrangement: Arrangement) -> bool:
+    """Nothing has ever been moved to the new store, or deleted through it."""
+    if arrangement.new_database is arrangement.old_database:
+        return arrangement.new.is_blank
+    return arrangement.new_database.sequence_number == 0
+
+
+def _is_empty(arrangement: Arrangement) -> bool:
+    scan = arrangement.old.scan()
+    try:
+        return not scan.pull(1)
+    finally:
+        scan.close()
+
+
+def _let_old_win(arrangement: Arrangement, conversion: LazyConversion) -> None:
+    """What the old store has leaves the new one, durably: from then on its old record is what is seen."""
+    gave_way = 0
+    scan = arrangement.old.scan()
+    try:
+        while (old := scan.columns(_BATCH)) is not None:
+            keys = conversion.many(old).keys if conversion.changes_keys else old.keys
+            conversion.check_order(keys)
+            present = present_keys(arrangement.new, keys) if keys else set()
+            batch = arrangement.new_database.new_batch()
+            for key in present:
+                batch.delete(key, arrangement.new.handle)
+            arrangement.new_database.write_logged(batch)
+            gave_way += len(present)
+    finally:
+        scan.close()
+    arrangement.flush()
+    _LOG.warning("%s: %d records gave way to those of the old store", arrangement.new.where, gave_way)
