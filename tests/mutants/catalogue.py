@@ -220,7 +220,7 @@ _RUN: tuple[Mutant, ...] = (
         name="torn-transaction-freed",
         claim="I5",
         file="migrate/delta_log.py",
-        old='    actions.append({"txn": {"appId": application, "version": entry.version}})\n',
+        old='    actions.append({"txn": {"appId": contents.application, "version": entry.number}})\n',
         new="",
         tests=("tests/migrate/test_ledger.py::test_the_number_of_a_torn_commit_stays_taken",),
     ),
