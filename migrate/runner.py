@@ -15,13 +15,14 @@ from migrate.errors import InterruptedMigrationError
 from migrate.events import Listener, ignore
 from migrate.executor import Executor, InProcessExecutor
 from migrate.finished import report_of_finished
+from migrate.gates import NOTHING_ACCEPTED, Acceptance, concerns_of
 from migrate.ground import Ground, open_source
 from migrate.identity import migration_id
 from migrate.interruption import Stop
 from migrate.ledger import Ledger, readable_ledger
 from migrate.plan_model import load_plan
 from migrate.preflight import check_conversion, check_target
-from migrate.progress_state import acceptable
+from migrate.progress_state import acceptable, totals_of
 from migrate.report_model import RunReport
 from migrate.run_report import report_of
 from migrate.spec import Spec, parse_spec
@@ -51,12 +52,21 @@ class SparkModule(Protocol):
 ExecutorOpener = Callable[[Spec], AbstractContextManager[Executor]]
 
 
-def run(spec: Spec, *, master: str | None = None, on_event: Listener = ignore) -> RunReport:
+def run(
+    spec: Spec,
+    *,
+    master: str | None = None,
+    unverified: bool = False,
+    accept_rejects: int | None = None,
+    on_event: Listener = ignore,
+) -> RunReport:
     """Migrate, resuming where an earlier run stopped. `master=None`: in this process, without Spark.
 
-    Raises MigrationError; its `exit_code` is the command's.
+    With `[target] path` new stores are published that are verified and lack no record, unless `unverified` or so many
+    `accept_rejects` say otherwise. Raises MigrationError; its `exit_code` is the command's.
     """
-    return run_with(executor_opener(master), spec, on_event=on_event)
+    acceptance = Acceptance(unverified, accept_rejects)
+    return run_with(executor_opener(master), spec, on_event=on_event, acceptance=acceptance)
 
 
 def executor_opener(master: str | None) -> ExecutorOpener:
@@ -87,12 +97,13 @@ def run_with(
     on_event: Listener = ignore,
     function: Function | None = None,
     stop: Stop | None = None,
+    acceptance: Acceptance = NOTHING_ACCEPTED,
 ) -> RunReport:
     """`run` where the opener says; `function` stands in for the spec's. Workers start only once the plan is stored.
 
     Raises InterruptedMigrationError once `stop` is asked for.
     """
-    context = make_context(spec, on_event, function, stop)
+    context = make_context(spec, on_event, function, stop, acceptance)
     check_conversion(spec, context.conversion, context.ref)
     if load_plan(context.home) is None:
         check_target(spec, open_source(spec))
@@ -129,8 +140,9 @@ def _work(context: Context, open_executor: ExecutorOpener, ground: Ground, ledge
         with clock.phase("verify"):
             verification = verify(context, executor, ledger, plan, NewStores(folders, receipts))
     context.stop.check()
+    concerns = concerns_of(context.spec, ledger.rows, totals_of(receipts), context.acceptance)
     with clock.phase("publish"):
-        published = publish(context, plan, ledger, folders)
+        published = publish(context, plan, ledger, folders, concerns)
     return report_of(
         context,
         plan,
@@ -141,6 +153,7 @@ def _work(context: Context, open_executor: ExecutorOpener, ground: Ground, ledge
         new_stores=folders,
         published=published,
         dead_letters=dead_letters,
+        concerns=concerns,
     )
 
 

@@ -15,6 +15,7 @@ from migrate.cli.options import Output, current_output, user_output_aside
 
 if TYPE_CHECKING:
     from migrate.events import Event, Listener
+    from migrate.gates import Acceptance
 
 
 metrics_option = click.option(
@@ -25,11 +26,23 @@ metrics_option = click.option(
 )
 
 
+unverified_option = click.option(
+    "--unverified", is_flag=True, help="Let new stores go live that no verification has found right."
+)
+accept_rejects_option = click.option(
+    "--accept-rejects",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Let new stores go live that lack up to N records, which could not be converted.",
+)
+
+
 def run_and_show(
     spec_path: str,
     master: str | None,
     *,
     on_spark: bool,
+    acceptance: Acceptance,
     output: Output,
     show: bool = True,
     metrics_path: str | None = None,
@@ -50,7 +63,8 @@ def run_and_show(
             shown(event)
 
         with user_output_aside():
-            report = run_with(spark(master) if on_spark else in_process, spec, on_event=listener, stop=stop)
+            opener = spark(master) if on_spark else in_process
+            report = run_with(opener, spec, on_event=listener, stop=stop, acceptance=acceptance)
     if show:
         output.show(report, show_run)
 
@@ -65,8 +79,10 @@ def _metrics(path: str | None, name: str) -> AbstractContextManager[Listener]:
 
 @click.command(cls=Job)
 @click.option("--spec", "spec_path", required=True, type=click.Path(), help="The migration spec, a TOML file.")
+@unverified_option
+@accept_rejects_option
 @metrics_option
-def main(spec_path: str, *, metrics_path: str | None) -> None:
+def main(spec_path: str, *, unverified: bool, accept_rejects: int | None, metrics_path: str | None) -> None:
     """Migrate state stores on Spark, chunk by chunk, resuming where an earlier run stopped.
 
     \b
@@ -76,6 +92,9 @@ def main(spec_path: str, *, metrics_path: str | None) -> None:
     output = current_output()
 
     def work() -> None:
-        run_and_show(spec_path, None, on_spark=True, output=output, metrics_path=metrics_path)
+        from migrate.gates import Acceptance
+
+        acceptance = Acceptance(unverified, accept_rejects)
+        run_and_show(spec_path, None, on_spark=True, acceptance=acceptance, output=output, metrics_path=metrics_path)
 
     sys.exit(exit_code_of(work, output))

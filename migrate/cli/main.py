@@ -13,7 +13,7 @@ from migrate.cli.group import PROGRAM, Verbs
 from migrate.cli.history import report
 from migrate.cli.init import init
 from migrate.cli.inspect import inspect
-from migrate.cli.job import metrics_option, run_and_show
+from migrate.cli.job import accept_rejects_option, metrics_option, run_and_show, unverified_option
 from migrate.cli.options import current_output, user_output_aside
 from migrate.cli.plan import plan
 from migrate.cli.switch import abandon, cutover, finalize, rollback, snapshot, switch_and_show
@@ -45,8 +45,19 @@ def main() -> None:
 @_master
 @_no_spark
 @click.option("--cutover", "and_cutover", is_flag=True, help="Then put the new stores in the old ones' places.")
+@unverified_option
+@accept_rejects_option
 @metrics_option
-def run(spec: str, master: str, *, no_spark: bool, and_cutover: bool, metrics_path: str | None) -> None:
+def run(
+    spec: str,
+    master: str,
+    *,
+    no_spark: bool,
+    and_cutover: bool,
+    unverified: bool,
+    accept_rejects: int | None,
+    metrics_path: str | None,
+) -> None:
     """Migrate: plan if new, rewrite what is missing, assemble, verify, publish.
 
     Killed at any instant, the same command goes on where it stopped.
@@ -58,11 +69,20 @@ def run(spec: str, master: str, *, no_spark: bool, and_cutover: bool, metrics_pa
     """
 
     def work() -> None:
-        output = current_output()
-        show = not (and_cutover and output.as_json)  # one report is one JSON document: that of the last step
-        run_and_show(spec, master, on_spark=not no_spark, output=output, show=show, metrics_path=metrics_path)
+        from migrate.gates import Acceptance
+
+        output, acceptance = current_output(), Acceptance(unverified, accept_rejects)
+        run_and_show(
+            spec,
+            master,
+            on_spark=not no_spark,
+            acceptance=acceptance,
+            output=output,
+            show=not (and_cutover and output.as_json),  # one report is one JSON document: that of the last step
+            metrics_path=metrics_path,
+        )
         if and_cutover:
-            switch_and_show("cutover", spec, output)
+            switch_and_show("cutover", spec, output, unverified=unverified, accept_rejects=accept_rejects)
 
     finish(work)
 
@@ -116,6 +136,7 @@ def verify(spec: str, *, mode: Literal["full", "digest"], master: str, no_spark:
     """Compare the new stores, from disk, with what the old ones convert to.
 
     `full` converts the old records again and compares all of them; `digest` compares with the receipts of the run.
+    What comes of it goes to the ledger: a difference holds back publishing, cutover and finalize.
 
     \b
     stateferry verify migration.toml

@@ -10,6 +10,7 @@ from typing import Any
 from formats import Conversion, Function
 from migrate.events import Event, Listener, ignore
 from migrate.functions import ConversionRef, conversion_ref, load_conversion
+from migrate.gates import NOTHING_ACCEPTED, Acceptance
 from migrate.interruption import Stop
 from migrate.plan_model import Plan
 from migrate.snapshots import snapshot_directories
@@ -24,6 +25,7 @@ class Context:
     listener: Listener
     ref: ConversionRef
     conversion: Conversion
+    acceptance: Acceptance = NOTHING_ACCEPTED
     stop: Stop = field(default_factory=Stop)
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
 
@@ -43,8 +45,19 @@ class Context:
 
 
 def make_context(
-    spec: Spec, on_event: Listener = ignore, function: Function | None = None, stop: Stop | None = None
+    spec: Spec,
+    on_event: Listener = ignore,
+    function: Function | None = None,
+    stop: Stop | None = None,
+    acceptance: Acceptance = NOTHING_ACCEPTED,
 ) -> Context:
     """What the steps share. Raises SpecError where the function cannot be imported."""
     ref = conversion_ref(spec, function)
-    return Context(spec=spec, listener=on_event, ref=ref, conversion=load_conversion(ref), stop=stop or Stop())
+    return Context(
+        spec=spec,
+        listener=on_event,
+        ref=ref,
+        conversion=load_conversion(ref),
+        acceptance=acceptance,
+        stop=stop or Stop(),
+    )
