@@ -51,6 +51,7 @@ def move_segments(route: str, source: str, folder: str) -> dict[str, object]:
             "work_dir": "work",
             "source": {"format": "kafka-streams.window", "path": source, "store": "visits", **old},
             "target": {"format": "kafka-streams.timestamped-window", "path": "new", **new},
+            "conversion": {"allow": ["unverified"]},
             "run": {"verify": "off", "snapshot": "copy"},
         },
         base_dir=Path(folder),

@@ -16,6 +16,7 @@ from deltalake.exceptions import DeltaError
 from migrate.errors import CorruptionError
 from migrate.receipt import Receipt
 from migrate.rejects import REJECT_SCHEMA, rejects_digest
+from migrate.report_model import Column
 from migrate.stores.files import delta_uri, fsync_directory, fsync_tree, remove_tree
 
 _COLUMNS = pa.schema([pa.field("attempt", pa.string()), pa.field("chunk", pa.int64()), *REJECT_SCHEMA])
@@ -29,6 +30,11 @@ def dead_letter_folder(home: Path) -> Path:
 def unfinished_dead_letters(home: Path) -> Path:
     """Where it grows."""
     return home / "dead-letters.tmp"
+
+
+def dead_letter_columns() -> tuple[Column, ...]:
+    """What the table holds of each record."""
+    return tuple(Column(name=field.name, type=str(field.type)) for field in _COLUMNS)
 
 
 def write_dead_letters(home: Path, receipts: Iterable[Receipt]) -> Path | None:

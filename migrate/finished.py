@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from migrate.errors import RefusedError
+from migrate.gates import concerns_of, hold_back
 from migrate.identity import check_identity, spec_identity
 from migrate.ledger import Row, Step
 from migrate.ledger_facts import last_verification, published_path
 from migrate.plan_model import Plan, load_plan
-from migrate.progress_state import receipts_of
+from migrate.progress_state import receipts_of, totals_of
 from migrate.report_model import RunReport, Verification
 from migrate.run_report import report_of
 from migrate.steps.context import Context
@@ -18,7 +19,10 @@ from migrate.switching.states import HALF_DONE, NEXT, STATES
 
 
 def report_of_finished(context: Context, rows: list[Row]) -> RunReport | None:
-    """What an earlier run did, where nothing is left to do. Raises RefusedError where a switch is half done."""
+    """What an earlier run did, where nothing is left to do.
+
+    Raises RefusedError where a switch is half done, VerificationError where the new stores were found wrong since.
+    """
     plan = load_plan(context.home)
     step, _ = last_switch(rows)
     path = published_path(rows)
@@ -37,6 +41,9 @@ def report_of_finished(context: Context, rows: list[Row]) -> RunReport | None:
 
 def _report(context: Context, plan: Plan, rows: list[Row], step: Step | None, path: Path | None) -> RunReport:
     receipts = receipts_of(rows, context.home)
+    concerns = concerns_of(context.spec, rows, totals_of(receipts))
+    if step is not Step.FINALIZED:
+        hold_back((concern for concern in concerns if concern.kind == "mismatch"), "already migrated")
     report = report_of(
         context,
         plan,
@@ -47,6 +54,7 @@ def _report(context: Context, plan: Plan, rows: list[Row], step: Step | None, pa
         new_stores={},
         published=path,
         dead_letters=None,
+        concerns=concerns,
     )
     if step is None:
         return report

@@ -133,6 +133,7 @@ class Ground:
         found, files = ("source.found",), ("source.files",)
         return (
             Check("conversion.allowed", "nothing is lost that the spec does not allow", self._conversion),
+            Check("run.verify", "the new stores are verified before they go live", self._verified),
             Check("source.found", "the old store is there", self._found),
             Check("source.stopped", "the application is stopped", self._stopped, found),
             Check("source.files", "every file is there and can be read", self._files, found),
@@ -181,6 +182,21 @@ class Ground:
 
     def _conversion(self) -> None:
         check_conversion(self._spec, self._context.conversion, self._context.ref)
+
+    def _verified(self) -> str:
+        """Of a migration that was begun its ledger says whether they are."""
+        spec, mode = self._spec, self._spec.run.verify
+        if mode != "off" or self.stored is not None:
+            return mode
+        if self._context.acceptance.unverified or "unverified" in spec.conversion.allow:
+            return "off, and that is accepted"
+        if spec.target_path is None:
+            return "off: cutover asks for stateferry verify SPEC before it, or for --unverified"
+        raise RefusedError(
+            '[run] verify = "off", and what nobody has compared is not published unasked',
+            hint='[run] verify = "full" or "digest"; to publish without: --unverified, or [conversion] allow = '
+            '["unverified"]',
+        )
 
     def _found(self) -> str:
         stores = {partition.store for partition in self.source.partitions}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from migrate.dry_run.report import RejectReason
 from migrate.keyrange import KeyRange
-from migrate.report_model import Report, State, Totals, Value, Verification
+from migrate.report_model import Column, Concern, Report, State, Totals, Value, Verification
 
 
 class RunOfIt(Value):
@@ -52,6 +52,8 @@ class StepDone(Value):
     """Milliseconds since the epoch."""
     store_partition: str | None
     """None: the step is one of the whole migration."""
+    accepted: tuple[Concern, ...] = ()
+    """What the new stores go live with from here on."""
 
 
 class RunHistory(Report):
@@ -77,6 +79,11 @@ class RunHistory(Report):
     chunks_left: int
     rejects: tuple[RejectReason, ...]
     """Of the records that were left out, the most frequent reason first."""
+    dead_letters: Path | None
+    """The Delta table that holds those records, where they were kept."""
+    dead_letter_columns: tuple[Column, ...]
+    concerns: tuple[Concern, ...]
+    """What holds it back from going live, or what it went live with."""
     steps: tuple[StepDone, ...]
     """In the order of their commits."""
     changelog: str

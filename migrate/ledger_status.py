@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from migrate.errors import RefusedError
+from migrate.gates import concerns_of, is_verified, not_accepted, unresolved_mismatch
 from migrate.ledger_facts import assembled_folders, last_verification, published_path
 from migrate.ledger_log import LedgerLog
 from migrate.ledger_rows import Row, Step
 from migrate.plan_model import Chunk, Plan, load_plan, newest_plan
 from migrate.progress_state import pending_chunks, receipts_of, totals_of
 from migrate.receipt import Receipt
-from migrate.report_model import State, StatusReport
+from migrate.report_model import Concern, State, StatusReport
 from migrate.spec import Spec
 from migrate.switching.journal import last_switch
 from migrate.switching.states import NEXT, STATES
@@ -77,6 +78,8 @@ def _report(spec: Spec, plan: Plan, rows: list[Row], receipts: list[Receipt], le
     state = state_of(plan, rows, spec.home, is_rewritten=not left)
     size_left = sum(chunk.estimated_bytes for chunk in left)
     size = sum(chunk.estimated_bytes for chunk in plan.chunks)
+    totals = totals_of(receipts)
+    concerns = concerns_of(spec, rows, totals)
     return StatusReport(
         name=spec.name,
         migration_id=plan.migration_id,
@@ -85,12 +88,13 @@ def _report(spec: Spec, plan: Plan, rows: list[Row], receipts: list[Receipt], le
         chunks_planned=len(plan.chunks),
         chunks_left=len(left),
         share_done=1.0 if not left else round(max(0.0, 1 - size_left / max(size, 1)), 4),
-        totals=totals_of(receipts),
+        totals=totals,
         runs=sum(row.step is Step.RUN for row in rows),
         last_commit_ms=max((row.committed_at_ms for row in rows), default=None),
         verification=last_verification(rows),
+        concerns=concerns,
         published=published_path(rows),
-        next_step=_next_step(spec, state),
+        next_step=_next_step(spec, state, not_accepted(concerns)),
     )
 
 
@@ -98,19 +102,21 @@ _NEXT: dict[State, str] = {
     "not started": "stateferry run SPEC",
     "snapshot taken": "start the application again; stateferry run SPEC converts the snapshot",
     "rewriting": "stateferry run SPEC (resumes)",
-    "mismatch": "stateferry run SPEC assembles the new stores again from their chunks, and compares them",
     "published": "point the application at the new state directory; when sure, stateferry finalize SPEC",
     **NEXT,
 }
 
 
-def _next_step(spec: Spec, state: State) -> str:
+_MAY_GO_LIVE: tuple[State, ...] = ("assembled", "verified", "rolled back")
+
+
+def _next_step(spec: Spec, state: State, held: tuple[Concern, ...] = ()) -> str:
+    if any(concern.kind == "mismatch" for concern in held) or (held and state in _MAY_GO_LIVE):
+        return "; ".join(concern.fix for concern in held)
     if state in _NEXT:
         return _NEXT[state]
     if spec.target_path is not None:
         return "stateferry run SPEC (verifies and publishes)"
-    if state == "assembled" and spec.run.verify != "off":
-        return "stateferry run SPEC (verifies)"
     return "stop the application; stateferry cutover SPEC puts the new stores in the old ones' places"
 
 
@@ -121,9 +127,10 @@ def state_of(plan: Plan, rows: list[Row], home: Path, *, is_rewritten: bool) -> 
         return STATES[step]
     if published_path(rows) is not None:
         return "published"
-    verified = last_verification(rows)
-    if verified is not None:
-        return "verified" if verified.ok else "mismatch"
+    if unresolved_mismatch(rows) is not None:
+        return "mismatch"
+    if is_verified(rows):
+        return "verified"
     folders = assembled_folders(rows, home)
     return "assembled" if is_rewritten and len(folders) == len(plan.store_partitions) else "rewriting"
 

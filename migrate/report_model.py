@@ -76,6 +76,24 @@ class Verification(Value):
         return self.missing + self.differing + self.extra == 0
 
 
+class Column(Value):
+    """Of a Delta table."""
+
+    name: str
+    type: str
+
+
+class Concern(Value):
+    """Something that holds a migration back from going live, or that it went live with."""
+
+    kind: Literal["mismatch", "unverified", "rejects"]
+    sentence: str
+    fix: str
+    """What settles it, or accepts it."""
+    accepted: str = ""
+    """By what it is accepted; empty: it is not."""
+
+
 class RunReport(Report):
     """What one `run` did."""
 
@@ -99,6 +117,10 @@ class RunReport(Report):
     new_stores: tuple[Path, ...]
     published: Path | None
     dead_letters: Path | None
+    dead_letter_columns: tuple[Column, ...]
+    """Of the Delta table at `dead_letters`."""
+    concerns: tuple[Concern, ...]
+    """What holds it back from going live, or what it went live with."""
     changelog: str
     warnings: tuple[str, ...]
     next_step: str
@@ -120,6 +142,8 @@ class StatusReport(Report):
     last_commit_ms: int | None = None
     """Milliseconds since the epoch."""
     verification: Verification | None = None
+    concerns: tuple[Concern, ...] = ()
+    """What holds it back from going live, or what it went live with."""
     published: Path | None = None
     next_step: str
 
@@ -155,6 +179,8 @@ class SwitchReport(Report):
     """The store partitions that were exchanged, where the application looks."""
     old_stores: Path | None
     """Where the old ones are kept, until `finalize`."""
+    concerns: tuple[Concern, ...]
+    """What the new stores went live with, or what is known against them since."""
     changelog: str
     """What it means for the changelog that the new stores are in use."""
     warnings: tuple[str, ...]

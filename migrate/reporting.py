@@ -7,6 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from formats import Conversion, StateRecord
+from migrate.dead_letters import dead_letter_columns, dead_letter_folder
 from migrate.history import ChunkDone, RunHistory, RunOfIt, StepDone
 from migrate.kept_rejects import reject_reasons
 from migrate.ledger_facts import assembled_folders, published_path
@@ -26,6 +27,7 @@ def report(spec: Spec) -> RunHistory:
     """
     standing = Lookout(spec).look()
     told, plan, rows = standing.report, standing.plan, standing.rows
+    letters = dead_letter_folder(spec.home)
     return RunHistory(
         name=spec.name,
         migration_id=told.migration_id,
@@ -43,14 +45,24 @@ def report(spec: Spec) -> RunHistory:
         chunks_planned=told.chunks_planned,
         chunks_left=told.chunks_left,
         rejects=reject_reasons(spec.home, standing.receipts),
-        steps=tuple(
-            StepDone(step=str(row.step), committed_at_ms=row.committed_at_ms, store_partition=row.store_partition)
-            for row in rows
-            if row.step not in (Step.RUN, Step.CHUNK)
-        ),
+        dead_letters=letters if letters.is_dir() else None,
+        dead_letter_columns=dead_letter_columns() if letters.is_dir() else (),
+        concerns=told.concerns,
+        steps=tuple(_step(row) for row in rows if row.step not in (Step.RUN, Step.CHUNK)),
         changelog=_changelog(spec, rows),
         warnings=plan.warnings if plan is not None else (),
         next_step=told.next_step,
+    )
+
+
+def _step(row: Row) -> StepDone:
+    goes_live = row.step in (Step.PUBLISHING, Step.CUTTING_OVER, Step.FINALIZING)
+    accepted = row.facts.get("accepted", []) if goes_live else []
+    return StepDone(
+        step=str(row.step),
+        committed_at_ms=row.committed_at_ms,
+        store_partition=row.store_partition,
+        accepted=accepted,  # type: ignore[arg-type]  # pydantic reads what the ledger has as JSON
     )
 
 

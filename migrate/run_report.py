@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from migrate.dead_letters import dead_letter_columns
+from migrate.gates import not_accepted
 from migrate.plan_model import Plan
 from migrate.preflight import changelog_note
 from migrate.progress_state import totals_of
 from migrate.receipt import Receipt
-from migrate.report_model import RunReport, State, Verification
+from migrate.report_model import Concern, RunReport, State, Verification
 from migrate.steps.context import Context
 
 
@@ -23,6 +25,7 @@ def report_of(
     new_stores: dict[str, Path],
     published: Path | None,
     dead_letters: Path | None,
+    concerns: tuple[Concern, ...],
 ) -> RunReport:
     """What a run did. No `seconds`: the migration was finished before, and this run did nothing."""
     totals = totals_of(receipts)
@@ -45,9 +48,11 @@ def report_of(
         new_stores=tuple(new_stores.values()),
         published=published,
         dead_letters=dead_letters,
+        dead_letter_columns=() if dead_letters is None else dead_letter_columns(),
+        concerns=concerns,
         changelog=changelog_note(context.conversion),
         warnings=(*plan.warnings, *context.warnings),
-        next_step=_next_step(context, published, is_old_news=not seconds),
+        next_step=_next_step(context, published, not_accepted(concerns), is_old_news=not seconds),
     )
 
 
@@ -57,12 +62,10 @@ def _state(verification: Verification, published: Path | None) -> State:
     return "assembled" if verification.mode == "off" else "verified"
 
 
-def _next_step(context: Context, published: Path | None, *, is_old_news: bool) -> str:
+def _next_step(context: Context, published: Path | None, held: tuple[Concern, ...], *, is_old_news: bool) -> str:
     if published is None:
-        return (
-            f"the new stores stand in {context.home / 'new'}, the old ones are as they were; "
-            "stateferry cutover SPEC exchanges them"
-        )
+        stand = f"the new stores stand in {context.home / 'new'}, the old ones are as they were"
+        return "; ".join((stand, *([each.fix for each in held] or ["stateferry cutover SPEC exchanges them"])))
     if is_old_news:
         return f"already migrated: the new state directory was published at {published}"
     return f"point the application at {published}; the old state directory is as it was"

@@ -17,13 +17,14 @@ from migrate.errors import InterruptedMigrationError, MigrationError
 from migrate.events import Listener, ignore
 from migrate.executor import Executor, InProcessExecutor
 from migrate.finished import report_of_finished
+from migrate.gates import NOTHING_ACCEPTED, Acceptance, concerns_of
 from migrate.ground import Ground, open_source
 from migrate.identity import migration_id
 from migrate.interruption import Stop
 from migrate.ledger import Ledger, readable_ledger
 from migrate.plan_model import Plan, load_plan
 from migrate.preflight import check_conversion, check_target
-from migrate.progress_state import acceptable
+from migrate.progress_state import acceptable, totals_of
 from migrate.receipt import Receipt
 from migrate.report_model import RunReport, Verification
 from migrate.run_report import report_of
@@ -59,17 +60,22 @@ def run(
     spec: Spec,
     *,
     master: str | None = None,
+    unverified: bool = False,
+    accept_rejects: int | None = None,
     on_event: Listener = ignore,
     changelog_ends: ChangelogEnds | None = None,
 ) -> RunReport:
     """Migrate, resuming where an earlier run stopped. `master=None`: in this process, without Spark.
 
-    `changelog_ends`: by `<topic>-<partition>`, the position after the last record that a consumer can read there, where
-    that has to be confirmed.
+    With `[target] path` new stores are published that are verified and lack no record, unless `unverified` or so many
+    `accept_rejects` say otherwise. `changelog_ends`: by `<topic>-<partition>`, the position after the last record that
+    a consumer can read there, where that has to be confirmed.
 
     Raises MigrationError; its `exit_code` is the command's.
     """
-    return run_with(executor_opener(master), spec, on_event=on_event, changelog_ends=changelog_ends)
+    acceptance = Acceptance(unverified, accept_rejects)
+    opener = executor_opener(master)
+    return run_with(opener, spec, on_event=on_event, acceptance=acceptance, changelog_ends=changelog_ends)
 
 
 def executor_opener(master: str | None) -> ExecutorOpener:
@@ -100,13 +106,14 @@ def run_with(
     on_event: Listener = ignore,
     function: Function | None = None,
     stop: Stop | None = None,
+    acceptance: Acceptance = NOTHING_ACCEPTED,
     changelog_ends: ChangelogEnds | None = None,
 ) -> RunReport:
     """`run` where the opener says; `function` stands in for the spec's. Workers start only once the plan is stored.
 
     Raises InterruptedMigrationError once `stop` is asked for.
     """
-    context = make_context(spec, on_event, function, stop, changelog_ends=changelog_ends)
+    context = make_context(spec, on_event, function, stop, acceptance, changelog_ends=changelog_ends)
     check_conversion(spec, context.conversion, context.ref)
     if load_plan(context.home) is None:
         check_target(spec, open_source(spec))
@@ -136,8 +143,9 @@ def _work(context: Context, open_executor: ExecutorOpener, ground: Ground, ledge
             executor = resources.enter_context(open_executor(context.spec))
         made = _make(context, executor, plan, ledger, before, clock=clock)
     context.stop.check()
+    concerns = concerns_of(context.spec, ledger.rows, totals_of(made.receipts), context.acceptance)
     with clock.phase("publish"):
-        published = publish(context, plan, ledger, made.folders)
+        published = publish(context, plan, ledger, made.folders, concerns)
     return report_of(
         context,
         plan,
@@ -148,6 +156,7 @@ def _work(context: Context, open_executor: ExecutorOpener, ground: Ground, ledge
         new_stores=made.folders,
         published=published,
         dead_letters=made.dead_letters,
+        concerns=concerns,
     )
 
 

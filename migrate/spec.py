@@ -66,6 +66,7 @@ Allowance = Literal[
     "loss:history",
     "loss:timestamp",
     "unclean-source",
+    "unverified",
 ]
 Milliseconds = Annotated[int, Field(gt=0, lt=1 << 53)]
 

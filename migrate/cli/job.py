@@ -16,6 +16,7 @@ from migrate.cli.options import Output, current_output, user_output_aside
 
 if TYPE_CHECKING:
     from migrate.events import Event, Listener
+    from migrate.gates import Acceptance
 
 
 metrics_option = click.option(
@@ -33,6 +34,15 @@ changelog_end_option = click.option(
     metavar="TOPIC-PARTITION=N",
     help="Confirm that a consumer (read_committed) gets nothing from position N on. May be repeated.",
 )
+unverified_option = click.option(
+    "--unverified", is_flag=True, help="Let new stores go live that no verification has found right."
+)
+accept_rejects_option = click.option(
+    "--accept-rejects",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Let new stores go live that lack up to N records, which could not be converted.",
+)
 
 
 def run_and_show(
@@ -40,6 +50,7 @@ def run_and_show(
     master: str | None,
     *,
     on_spark: bool,
+    acceptance: Acceptance,
     output: Output,
     show: bool = True,
     metrics_path: str | None = None,
@@ -63,7 +74,9 @@ def run_and_show(
 
         with user_output_aside():
             opener = spark(master) if on_spark else in_process
-            report = run_with(opener, spec, on_event=listener, stop=stop, changelog_ends=changelog_ends)
+            report = run_with(
+                opener, spec, on_event=listener, stop=stop, acceptance=acceptance, changelog_ends=changelog_ends
+            )
     if show:
         output.show(report, show_run)
 
@@ -78,9 +91,18 @@ def _metrics(path: str | None, name: str) -> AbstractContextManager[Listener]:
 
 @click.command(cls=Job)
 @click.option("--spec", "spec_path", required=True, type=click.Path(), help="The migration spec, a TOML file.")
+@unverified_option
+@accept_rejects_option
 @metrics_option
 @changelog_end_option
-def main(spec_path: str, *, metrics_path: str | None, ends: tuple[str, ...]) -> None:
+def main(
+    spec_path: str,
+    *,
+    unverified: bool,
+    accept_rejects: int | None,
+    metrics_path: str | None,
+    ends: tuple[str, ...],
+) -> None:
     """Migrate state stores on Spark, chunk by chunk, resuming where an earlier run stopped.
 
     \b
@@ -90,6 +112,16 @@ def main(spec_path: str, *, metrics_path: str | None, ends: tuple[str, ...]) -> 
     output = current_output()
 
     def work() -> None:
-        run_and_show(spec_path, None, on_spark=True, output=output, metrics_path=metrics_path, ends=ends)
+        from migrate.gates import Acceptance
+
+        run_and_show(
+            spec_path,
+            None,
+            on_spark=True,
+            acceptance=Acceptance(unverified, accept_rejects),
+            output=output,
+            metrics_path=metrics_path,
+            ends=ends,
+        )
 
     sys.exit(exit_code_of(work, output))

@@ -13,7 +13,13 @@ from migrate.cli.group import PROGRAM, Verbs
 from migrate.cli.history import report
 from migrate.cli.init import init
 from migrate.cli.inspect import inspect
-from migrate.cli.job import changelog_end_option, metrics_option, run_and_show
+from migrate.cli.job import (
+    accept_rejects_option,
+    changelog_end_option,
+    metrics_option,
+    run_and_show,
+    unverified_option,
+)
 from migrate.cli.options import current_output, user_output_aside
 from migrate.cli.plan import plan
 from migrate.cli.switch import abandon, cutover, finalize, rollback, snapshot, switch_and_show
@@ -45,10 +51,20 @@ def main() -> None:
 @_master
 @_no_spark
 @click.option("--cutover", "and_cutover", is_flag=True, help="Then put the new stores in the old ones' places.")
+@unverified_option
+@accept_rejects_option
 @metrics_option
 @changelog_end_option
 def run(
-    spec: str, master: str, *, no_spark: bool, and_cutover: bool, metrics_path: str | None, ends: tuple[str, ...]
+    spec: str,
+    master: str,
+    *,
+    no_spark: bool,
+    and_cutover: bool,
+    unverified: bool,
+    accept_rejects: int | None,
+    metrics_path: str | None,
+    ends: tuple[str, ...],
 ) -> None:
     """Migrate: plan if new, rewrite what is missing, assemble, verify, publish.
 
@@ -61,13 +77,21 @@ def run(
     """
 
     def work() -> None:
-        output = current_output()
-        show = not (and_cutover and output.as_json)  # one report is one JSON document: that of the last step
+        from migrate.gates import Acceptance
+
+        output, acceptance = current_output(), Acceptance(unverified, accept_rejects)
         run_and_show(
-            spec, master, on_spark=not no_spark, output=output, show=show, metrics_path=metrics_path, ends=ends
+            spec,
+            master,
+            on_spark=not no_spark,
+            acceptance=acceptance,
+            output=output,
+            show=not (and_cutover and output.as_json),  # one report is one JSON document: that of the last step
+            metrics_path=metrics_path,
+            ends=ends,
         )
         if and_cutover:
-            switch_and_show("cutover", spec, output)
+            switch_and_show("cutover", spec, output, unverified=unverified, accept_rejects=accept_rejects)
 
     finish(work)
 
@@ -121,6 +145,7 @@ def verify(spec: str, *, mode: Literal["full", "digest"], master: str, no_spark:
     """Compare the new stores, from disk, with what the old ones convert to.
 
     `full` converts the old records again and compares all of them; `digest` compares with the receipts of the run.
+    What comes of it goes to the ledger: a difference holds back publishing, cutover and finalize.
 
     \b
     stateferry verify migration.toml

@@ -30,8 +30,12 @@ def wrap(text: str, width: int) -> list[str]:
     return textwrap.wrap(text, max(width, 20), break_long_words=False, break_on_hyphens=False) or [""]
 
 
+ATTENTION = "attention"
+"""The fact that is shown in amber."""
+
+
 def fact_lines(rows: dict[str, str], *, width: int, is_bold: bool) -> list[str]:
-    """Names, and what there is to say of each; nothing of what is empty."""
+    """Names, and what there is to say of each; nothing of what is empty. `is_bold`: with styles."""
     rows = {name: text for name, text in rows.items() if text}
     indent = max(map(len, rows), default=0) + 2
     lines = []
@@ -39,5 +43,6 @@ def fact_lines(rows: dict[str, str], *, width: int, is_bold: bool) -> list[str]:
         parts = [line for part in text.splitlines() for line in wrap(part, width - indent)]
         for number, line in enumerate(parts):
             label = f"{name if number == 0 else '':<{indent}}"
-            lines.append((click.style(label, bold=True) if is_bold and number == 0 else label) + line)
+            told = click.style(line, fg="yellow") if is_bold and name == ATTENTION else line
+            lines.append((click.style(label, bold=True) if is_bold and number == 0 else label) + told)
     return lines

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from migrate.cli.options import Output, say
-from migrate.cli.plain import fact_lines, has_colors, width_of
+from migrate.cli.plain import ATTENTION, fact_lines, has_colors, width_of
 from migrate.report_model import (
     AbandonReport,
+    Column,
+    Concern,
     RunReport,
     SnapshotReport,
     StatusReport,
@@ -33,7 +36,8 @@ def show_run(report: RunReport, output: Output) -> None:
         "rewriting": f"{seconds:,.2f} s, {report.records_per_second:,.0f} records/s" if report.seconds else "",
         "phases": ", ".join(f"{name} {spent:,.2f} s" for name, spent in report.seconds.items()),
         "verification": verification_in_words(report.verification),
-        "dead letters": "" if report.dead_letters is None else str(report.dead_letters),
+        ATTENTION: concerns_in_words(report.concerns),
+        "dead letters": dead_letters_in_words(report.dead_letters, report.dead_letter_columns),
         "result": str(report.published or "\n".join(map(str, report.new_stores))),
         "changelog": report.changelog,
         "warnings": "\n".join(report.warnings),
@@ -52,6 +56,7 @@ def show_status(report: StatusReport, output: Output) -> None:
         "runs": str(report.runs),
         "last commit": "" if report.last_commit_ms is None else moment(report.last_commit_ms),
         "verification": "not yet" if report.verification is None else verification_in_words(report.verification),
+        ATTENTION: concerns_in_words(report.concerns),
         "published": "" if report.published is None else str(report.published),
         "next": report.next_step,
     }
@@ -68,6 +73,7 @@ def show_switch(report: SwitchReport, output: Output) -> None:
             "state": report.state,
             "stores": "\n".join(map(str, report.stores)),
             "old stores": "" if report.old_stores is None else str(report.old_stores),
+            ATTENTION: concerns_in_words(report.concerns),
             "changelog": report.changelog,
             "warnings": "\n".join(report.warnings),
             "next": report.next_step,
@@ -129,6 +135,20 @@ def verification_in_words(found: Verification) -> str:
     if found.ok:
         return f"{found.mode}: {found.records:,} records equal, in {found.seconds:,.2f} s"
     return f"{found.mode}: {found.missing:,} missing, {found.differing:,} differing, {found.extra:,} extra"
+
+
+def concerns_in_words(concerns: tuple[Concern, ...]) -> str:
+    """What speaks against going live, and what accepted it."""
+    return "\n".join(
+        concern.sentence + (f" (accepted: {concern.accepted})" if concern.accepted else "") for concern in concerns
+    )
+
+
+def dead_letters_in_words(folder: Path | None, columns: tuple[Column, ...]) -> str:
+    """Where rejected records are kept, and as what."""
+    if folder is None:
+        return ""
+    return f"{folder}\na Delta table: {', '.join(f'{column.name} {column.type}' for column in columns)}"
 
 
 def print_facts(rows: dict[str, str], output: Output) -> None:

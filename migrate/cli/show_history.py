@@ -7,7 +7,14 @@ from rich.table import Table
 from rich.text import Text
 
 from migrate.cli.options import Output
-from migrate.cli.show import facts_of_totals, print_facts, verification_in_words
+from migrate.cli.plain import ATTENTION
+from migrate.cli.show import (
+    concerns_in_words,
+    dead_letters_in_words,
+    facts_of_totals,
+    print_facts,
+    verification_in_words,
+)
 from migrate.history import RunHistory
 from migrate.words import duration, moment, plural
 
@@ -27,10 +34,12 @@ def show_history(history: RunHistory, output: Output) -> None:
             **facts_of_totals(history.totals),
             "slowest": _slowest(history),
             "verification": "not yet" if history.verification is None else verification_in_words(history.verification),
+            ATTENTION: concerns_in_words(history.concerns),
             "published": "" if history.published is None else str(history.published),
             "new stores": "\n".join(map(str, history.new_stores)),
             "steps": _steps(history),
             "rejects": "\n".join(f"{reason.records:,}: {reason.reason}" for reason in history.rejects),
+            "dead letters": dead_letters_in_words(history.dead_letters, history.dead_letter_columns),
         }
     changelog = history.changelog if history.migration_id is not None else ""
     rest = {"changelog": changelog, "warnings": "\n".join(history.warnings), "next": history.next_step}

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from migrate.cli.errors import finish
+from migrate.cli.job import accept_rejects_option, unverified_option
 from migrate.cli.options import Output, current_output
+
+if TYPE_CHECKING:
+    from migrate.report_model import SwitchReport
 
 _spec = click.argument("spec", type=click.Path())
 
 
 def switch_and_show(
-    verb: Literal["cutover", "rollback", "finalize"], spec_path: str, output: Output, *, discard: bool = False
+    verb: Literal["cutover", "rollback", "finalize"], spec_path: str, output: Output, **options: bool | int | None
 ) -> None:
     """Do it, whatever signals come: it takes a second, and a kill is mended by the same command."""
-    from migrate import cutover, finalize, rollback
+    import migrate
     from migrate.cli.progress import details
     from migrate.cli.show import show_switch
     from migrate.interruption import Stop, stopping_on_signals
@@ -24,26 +29,26 @@ def switch_and_show(
 
     spec = load_spec(spec_path)
     with stopping_on_signals(Stop(), patience=None):
-        if verb == "rollback":
-            report = rollback(spec, discard_new_writes=discard, on_event=details(output))
-        else:
-            switch = cutover if verb == "cutover" else finalize
-            report = switch(spec, on_event=details(output))
+        switch: Callable[..., SwitchReport] = getattr(migrate, verb)
+        report = switch(spec, on_event=details(output), **options)
     output.show(report, show_switch)
 
 
 @click.command()
 @_spec
-def cutover(spec: str) -> None:
+@unverified_option
+@accept_rejects_option
+def cutover(spec: str, *, unverified: bool, accept_rejects: int | None) -> None:
     """Put the verified new stores in the old ones' places, all of them; the old ones are kept.
 
     The application must be stopped. Killed half-way, the same command finishes it.
 
     \b
     stateferry cutover migration.toml
-    stateferry cutover migration.toml --verbose
+    stateferry cutover migration.toml --accept-rejects 30
     """
-    finish(lambda: switch_and_show("cutover", spec, current_output()))
+    options = {"unverified": unverified, "accept_rejects": accept_rejects}
+    finish(lambda: switch_and_show("cutover", spec, current_output(), **options))
 
 
 @click.command()
@@ -56,18 +61,19 @@ def rollback(spec: str, *, discard_new_writes: bool) -> None:
     stateferry rollback migration.toml
     stateferry rollback migration.toml --discard-new-writes
     """
-    finish(lambda: switch_and_show("rollback", spec, current_output(), discard=discard_new_writes))
+    finish(lambda: switch_and_show("rollback", spec, current_output(), discard_new_writes=discard_new_writes))
 
 
 @click.command()
 @_spec
-def finalize(spec: str) -> None:
+@click.option("--accept-mismatch", is_flag=True, help="Even where a verification found the new stores wrong.")
+def finalize(spec: str, *, accept_mismatch: bool) -> None:
     """Give up the way back: remove the old stores and all that the new ones were made from. The ledger stays.
 
     \b
     stateferry finalize migration.toml
     """
-    finish(lambda: switch_and_show("finalize", spec, current_output()))
+    finish(lambda: switch_and_show("finalize", spec, current_output(), accept_mismatch=accept_mismatch))
 
 
 @click.command()

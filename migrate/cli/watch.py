@@ -9,6 +9,8 @@ from contextlib import contextmanager
 
 from migrate.cli.foreign_text import visible_json, visible_report
 from migrate.cli.options import Output, remark, stop_writing
+from migrate.cli.plain import ATTENTION
+from migrate.cli.show import concerns_in_words
 from migrate.spec import Spec
 from migrate.watching import Watch, WatchReport
 from migrate.words import duration, plural, rate, share
@@ -62,7 +64,7 @@ def _screen(output: Output) -> Iterator[Show]:
         table.add_column(style="bold", no_wrap=True)
         table.add_column(overflow="fold")
         for name, text in _facts(seen).items():
-            table.add_row(name, Text(text))
+            table.add_row(name, Text(text, style="yellow" if name == ATTENTION else ""))
             if name == "state" and seen.chunks_planned:
                 table.add_row("", ProgressBar(total=1.0, completed=seen.share_done, width=_NARROW))
         return table
@@ -80,6 +82,7 @@ def _facts(seen: WatchReport) -> dict[str, str]:
             "rate": _rate(seen) or "not known yet",
             "slowest": _slowest(seen) or "none is done yet",
             "hosts": "\n".join(_hosts(seen)) or "none yet",
+            ATTENTION: concerns_in_words(seen.concerns),
             "quiet for": "" if seen.quiet_seconds is None else duration(seen.quiet_seconds),
         }
     return {name: text for name, text in {**facts, "note": seen.notice}.items() if text}

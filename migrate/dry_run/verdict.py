@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from migrate.checks import CheckReport
+from migrate.checks import CheckReport, Outcome
 from migrate.dry_run.report import Shown, Tried, Verdict
 from migrate.errors import ExitCode
 from migrate.showing import UNPRINTABLE
@@ -79,15 +79,27 @@ def _rejects(spec: Spec, tried: Tried, records: int, expected: float) -> CheckRe
     way_out = mend(has_function=spec.conversion.function is not None)
     allowed = _allowed(spec, expected / max(records, tried.records, 1), expected=round(expected))
     if allowed is None:
-        return CheckReport(name=name, claim=claim, outcome="warning" if tried.rejected else "ok", detail=detail)
+        outcome: Outcome = "warning" if tried.rejected else "ok"
+        return CheckReport(name=name, claim=claim, outcome=outcome, detail=detail, fix=_fix(spec, tried))
     return CheckReport(
         name=name,
         claim=claim,
         outcome="failed",
         detail=f"{detail}, {allowed}; most often: {tried.rejects[0].reason}",
-        fix=f'{way_out}; or allow it: [run] on_reject = "skip" or "dead-letter"',
+        fix=f'{way_out}; or allow it: [run] on_reject = "skip" or "dead-letter", and max_rejects',
         exit_code=int(ExitCode.FAILED),
     )
+
+
+def _has_cap(spec: Spec) -> bool:
+    return spec.run.max_rejects is not None or spec.run.max_reject_share is not None
+
+
+def _fix(spec: Spec, tried: Tried) -> str:
+    """Of what does not keep a run from its end."""
+    if not tried.rejected or _has_cap(spec):
+        return ""
+    return "cutover will ask for [run] max_rejects, or for --accept-rejects with their number"
 
 
 def _allowed(spec: Spec, share: float, expected: int) -> str | None:
@@ -99,6 +111,8 @@ def _allowed(spec: Spec, share: float, expected: int) -> str | None:
         return f"max_reject_share allows {run.max_reject_share:.2%}"
     if run.max_rejects is not None and expected > run.max_rejects:
         return f"about {expected:,} of all, max_rejects allows {run.max_rejects:,}"
+    if share and spec.target_path is not None and not _has_cap(spec):
+        return "which publishing needs [run] max_rejects for, or --accept-rejects with their number"
     return None
 
 

@@ -9,6 +9,7 @@ from statistics import median
 
 from markupsafe import Markup
 
+from migrate.gates import not_accepted
 from migrate.history import ChunkDone, RunHistory, StepDone
 from migrate.keyrange import show_key
 from migrate.page.key_map import Band, Piece, band_name, bands, title
@@ -16,7 +17,7 @@ from migrate.page.parts import Part
 from migrate.page.plots import sorted_bars, throughput
 from migrate.page.rendering import render
 from migrate.page.working_time import Throughput, measure
-from migrate.report_model import State, Verification
+from migrate.report_model import Concern, State, Verification
 from migrate.tool_version import tool_version
 from migrate.words import duration, moment, number, plural, size
 
@@ -60,13 +61,12 @@ class _Milestone:
     partitions: tuple[tuple[str, int], ...]
     """Each with its own time."""
     is_bad: bool
+    accepted: tuple[Concern, ...]
 
 
 def run_page(history: RunHistory) -> str:
     """The whole history as one HTML page."""
-    kind, word = _STATES[history.state]
-    if kind == "good" and _verification_word(history.verification) != _ALL_EQUAL:
-        kind = "warn"
+    kind, word = _tone(history), _word(history)
     measured = measure(history.chunks)
     return render(
         "run.html.j2",
@@ -78,6 +78,7 @@ def run_page(history: RunHistory) -> str:
         verification_word=_verification_word(history.verification),
         verification_parts=_verification_parts(history.verification) if history.verification else (),
         reject_parts=_reject_parts(history),
+        dead_letter_columns=", ".join(f"{column.name} {column.type}" for column in history.dead_letter_columns),
         plots=_plots(history, measured),
         bands=_bands(history.chunks),
         durations=_durations(history.chunks),
@@ -90,16 +91,37 @@ def run_page(history: RunHistory) -> str:
     )
 
 
+def _tone(history: RunHistory) -> str:
+    """Of the banner: what is done is green only where nothing speaks against it."""
+    kind = _STATES[history.state][0]
+    if any(concern.kind == "mismatch" for concern in history.concerns):
+        return "bad"
+    is_clear = _verification_word(history.verification) == _ALL_EQUAL and not history.concerns
+    return "warn" if kind == "good" and not is_clear else kind
+
+
+def _word(history: RunHistory) -> str:
+    """The state, and what the banner is not green for."""
+    word, held = _STATES[history.state][1], {concern.kind for concern in not_accepted(history.concerns)}
+    if "mismatch" in held and history.state != "mismatch":
+        return f"{word}, and found wrong since"
+    return f"{word}, held back" if held and history.state in ("assembled", "verified") else word
+
+
 def _sentence(history: RunHistory) -> str:
     """Where the migration stands, in one line."""
     totals = history.totals
     left = f"{plural(history.chunks_left, 'chunk')} of {number(history.chunks_planned)} left to rewrite"
-    told = [left if history.chunks_left else f"{plural(totals.records_in, 'record')} rewritten"]
+    told = [left if history.chunks_left else f"{plural(totals.records_out, 'record')} written"]
     if history.chunks_planned == 0:
         told = ["nothing is planned yet"]
-    if totals.rejected:
-        told.append(f"{number(totals.rejected)} of them rejected")
-    if history.verification is not None:
+    if totals.rejected + totals.dropped:
+        told.append(f"{number(totals.rejected + totals.dropped)} left out")
+    if totals.dropped:
+        told[-1] += f" ({number(totals.rejected)} rejected, {number(totals.dropped)} dropped by the function)"
+    if any(concern.kind == "unverified" for concern in history.concerns):
+        told.append("not verified")
+    elif history.verification is not None:
         told.append(f"verification: {_verification_word(history.verification)}")
     text = ", ".join(told)
     return f"{text[0].upper()}{text[1:]}."
@@ -239,6 +261,7 @@ def _milestones(steps: Sequence[StepDone]) -> list[_Milestone]:
             (step.store_partition, step.committed_at_ms) for step in group if step.store_partition is not None
         )
         name = _STEPS.get(group[0].step, group[0].step)
-        milestones.append(_Milestone(name, at_ms, after, partitions, group[0].step == "mismatch"))
+        is_bad, accepted = group[0].step == "mismatch", group[0].accepted
+        milestones.append(_Milestone(name, at_ms, after, partitions, is_bad, accepted))
         before = at_ms
     return milestones

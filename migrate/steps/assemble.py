@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from migrate.assembling import assemble_partition
+from migrate.gates import compared
 from migrate.identity import store_state
 from migrate.ledger import Ledger, Row, Step
 from migrate.ledger_facts import assembled_folders
@@ -47,11 +48,4 @@ def assembled_states(rows: list[Row]) -> dict[str, StoreState]:
 
 def refuted_folders(rows: list[Row], home: Path) -> set[Path]:
     """The new stores that a comparison found wrong."""
-    return {folder for row in rows if row.step is Step.MISMATCH for folder in compared_folders(row, home)}
-
-
-def compared_folders(row: Row, home: Path) -> set[Path]:
-    """The new stores that a row of a comparison is about."""
-    folders = row.facts["folders"]
-    assert isinstance(folders, list)
-    return {home / str(folder) for folder in folders}
+    return {home / folder for row in rows if row.step is Step.MISMATCH for folder in compared(row)}

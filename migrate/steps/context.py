@@ -11,6 +11,7 @@ from formats import Conversion, Function
 from migrate.changelog_ends import ChangelogEnds
 from migrate.events import Event, Listener, ignore
 from migrate.functions import ConversionRef, conversion_ref, load_conversion
+from migrate.gates import NOTHING_ACCEPTED, Acceptance
 from migrate.interruption import Stop
 from migrate.plan_model import Plan
 from migrate.snapshots import snapshot_directories
@@ -25,6 +26,7 @@ class Context:
     listener: Listener
     ref: ConversionRef
     conversion: Conversion
+    acceptance: Acceptance = NOTHING_ACCEPTED
     stop: Stop = field(default_factory=Stop)
     changelog_ends: ChangelogEnds = field(default_factory=dict)
     """As the operator confirmed them."""
@@ -57,6 +59,7 @@ def make_context(
     on_event: Listener = ignore,
     function: Function | None = None,
     stop: Stop | None = None,
+    acceptance: Acceptance = NOTHING_ACCEPTED,
     *,
     changelog_ends: ChangelogEnds | None = None,
 ) -> Context:
@@ -67,6 +70,7 @@ def make_context(
         listener=on_event,
         ref=ref,
         conversion=load_conversion(ref),
+        acceptance=acceptance,
         stop=stop or Stop(),
         changelog_ends=changelog_ends or {},
     )

@@ -5,30 +5,40 @@ from __future__ import annotations
 from pathlib import Path
 
 from migrate.errors import RefusedError
+from migrate.gates import hold_back, signed
 from migrate.ledger import Ledger, Row, Step
 from migrate.new_layout import is_another_system
 from migrate.new_positions import write_new_positions
 from migrate.plan_model import Plan
 from migrate.publishing import build_directory, rename_into_place
+from migrate.report_model import Concern
 from migrate.steps.context import Context
 from migrate.steps.prepare import check_unchanged
 from migrate.stores.files import fsync_directory, remove_tree
 from migrate.stores.layout import identity_of
 
 
-def publish(context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Path]) -> Path | None:
-    """The published directory, or None where `cutover` is to take the old store's place."""
+def publish(
+    context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Path], concerns: tuple[Concern, ...]
+) -> Path | None:
+    """The published directory, or None where `cutover` is to take the old store's place.
+
+    Raises VerificationError, RefusedError or RejectedError where a concern is not accepted.
+    """
     target = context.spec.target_path
     if target is None:
+        hold_back((concern for concern in concerns if concern.kind == "mismatch"), "this run settles nothing")
         return None
     temporary = _temporary(target, context.run_id)
     if not _was_renamed(plan, ledger.rows, target):
+        hold_back(concerns, "nothing was published, and the new stores are kept")
         if target.exists():
             raise _target_exists(target)
         check_unchanged(context, plan)
         context.notify("publish.started", target=target)
         try:
-            _build(context, plan, ledger, folders, temporary)
+            _build(context, plan, folders, temporary)
+            _intend(context, plan, ledger, temporary, signed(concerns))
             ledger.check_not_fenced()
             _rename(temporary, target)
         except BaseException:
@@ -49,14 +59,22 @@ def _target_exists(target: Path) -> RefusedError:
     )
 
 
-def _build(context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Path], temporary: Path) -> None:
-    """The complete directory, under a name of this run's, and the intent to rename it."""
+def _build(context: Context, plan: Plan, folders: dict[str, Path], temporary: Path) -> None:
+    """The complete directory, under a name of this run's."""
     new_stores = {plan.new_partition(partition).path: folders[partition.id] for partition in plan.store_partitions}
     build_directory(context.spec.source_path, new_stores, temporary, is_alone=is_another_system(context.spec))
     write_new_positions(context.spec, plan, temporary)
     check_unchanged(context, plan)
     context.notify("publish.built", temporary=temporary)
-    intent: dict[str, object] = {"path": str(context.spec.target_path), "stores": _identities(plan, temporary)}
+
+
+def _intend(context: Context, plan: Plan, ledger: Ledger, temporary: Path, accepted: tuple[Concern, ...]) -> None:
+    """Commit that it is about to be renamed, and what it goes live with."""
+    intent: dict[str, object] = {
+        "path": str(context.spec.target_path),
+        "stores": _identities(plan, temporary),
+        "accepted": [concern.model_dump() for concern in accepted],
+    }
     ledger.commit(ledger.row(Step.PUBLISHING, detail=intent))
     context.notify("publish.intended", target=context.spec.target_path)
 
@@ -81,8 +99,8 @@ def _temporary(target: Path, run: str) -> Path:
 
 def _was_renamed(plan: Plan, rows: list[Row], target: Path) -> bool:
     """An earlier run died between the rename and its row: what stands there holds the very stores that it made."""
-    intents = [row.facts for row in rows if row.step is Step.PUBLISHING]
-    return target.is_dir() and {"path": str(target), "stores": _identities(plan, target)} in intents
+    intents = [(row.facts["path"], row.facts["stores"]) for row in rows if row.step is Step.PUBLISHING]
+    return target.is_dir() and (str(target), _identities(plan, target)) in intents
 
 
 def _identities(plan: Plan, application: Path) -> list[str]:

@@ -14,11 +14,10 @@ from migrate.errors import VerificationError
 from migrate.executor import Executor, run_all
 from migrate.family_check import compare_families
 from migrate.inputs import inputs_of
-from migrate.ledger import Ledger, Row, Step
+from migrate.ledger import Ledger, Step
 from migrate.plan_model import Plan
 from migrate.receipt import Receipt
 from migrate.report_model import Verification
-from migrate.steps.assemble import compared_folders
 from migrate.steps.context import Context
 from migrate.verification import Verified, VerifyTask, target_ranges
 
@@ -46,22 +45,23 @@ def verify(context: Context, executor: Executor, ledger: Ledger, plan: Plan, sto
     mode = context.spec.run.verify
     if mode == "off":
         return Verification(mode="off")
-    places = sorted(str(folder.relative_to(context.home)) for folder in stores.folders.values())
     context.notify("verify.started", mode=mode, records=sum(receipt.records_out for receipt in stores.receipts))
     found = compare(context, executor, plan, stores, mode)
-    step = Step.VERIFIED if found.ok else Step.MISMATCH
-    detail: dict[str, object] = {"folders": places, "verification": found.model_dump(mode="json")}
-    ledger.commit(ledger.row(step, detail=detail))
-    context.notify("verify.committed", verification=found)
+    record(context, ledger, found)
     if not found.ok:
         raise mismatch_error(found, hint=_KEEP)
     return found
 
 
-def verified_folders(rows: list[Row], home: Path) -> set[Path]:
-    """The new stores that the last comparison found right."""
-    found = [row for row in rows if row.step in (Step.VERIFIED, Step.MISMATCH)]
-    return compared_folders(found[-1], home) if found and found[-1].step is Step.VERIFIED else set()
+def record(context: Context, ledger: Ledger, found: Verification) -> None:
+    """Commit what a comparison found: of the stores that were assembled last, wherever they are by now."""
+    folders = {row.store_partition: str(row.facts["folder"]) for row in ledger.rows if row.step is Step.ASSEMBLED}
+    detail: dict[str, object] = {
+        "folders": sorted(folders.values()),
+        "verification": found.model_dump(mode="json"),
+    }
+    ledger.commit(ledger.row(Step.VERIFIED if found.ok else Step.MISMATCH, detail=detail))
+    context.notify("verify.committed", verification=found)
 
 
 def compare(context: Context, executor: Executor, plan: Plan, stores: NewStores, mode: Mode) -> Verification:

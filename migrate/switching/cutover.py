@@ -7,6 +7,7 @@ from pathlib import Path
 
 from migrate.errors import RefusedError
 from migrate.events import Listener, ignore
+from migrate.gates import Acceptance
 from migrate.ledger import Step
 from migrate.report_model import SwitchReport
 from migrate.spec import Spec
@@ -19,24 +20,30 @@ from migrate.system_errors import system_errors_explained
 
 
 @system_errors_explained()
-def cutover(spec: Spec, *, on_event: Listener = ignore) -> SwitchReport:
+def cutover(
+    spec: Spec, *, unverified: bool = False, accept_rejects: int | None = None, on_event: Listener = ignore
+) -> SwitchReport:
     """Exchange the old stores for the verified new ones; a cut-over that was killed is finished.
 
-    Raises RefusedError, and SpecError for a migration that publishes a new directory instead.
+    New stores that nothing has verified, or that lack records, need `unverified`, or so many `accept_rejects`, where
+    the spec does not accept that. Raises RefusedError, VerificationError, RejectedError, and SpecError for a migration
+    that publishes a new directory instead.
     """
     check_in_place(spec, "cutover")
     with open_migration(spec, on_event) as migration:
         step = migration.step
         if step in (Step.CUT_OVER, Step.FINALIZING, Step.FINALIZED):
+            migration.check_not_refuted("the stores are cut over already")
             return switch_report(migration, migration.journal, step)
         if step is Step.ROLLING_BACK:
             raise RefusedError("a rollback is half done", hint="finish it first: stateferry rollback SPEC")
-        journal = _resume(migration) if step is Step.CUTTING_OVER else _start(migration)
+        acceptance = Acceptance(unverified, accept_rejects)
+        journal = _resume(migration) if step is Step.CUTTING_OVER else _start(migration, acceptance)
         return switch_report(migration, journal, Step.CUT_OVER)
 
 
-def _start(migration: Migration) -> Journal:
-    stores = new_stores(migration)
+def _start(migration: Migration, acceptance: Acceptance) -> Journal:
+    stores = new_stores(migration, acceptance)
     with migration.keeping_out(stores.plan.store_partitions, stores.slots.values()) as check_nobody_came:
         migration.notify("cutover.started")
         journal = begin(migration, stores)

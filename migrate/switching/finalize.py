@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from migrate.errors import RefusedError
 from migrate.events import Listener, ignore
+from migrate.gates import signed
 from migrate.ledger import Step
 from migrate.ledger_facts import published_path
 from migrate.preflight import check_home
@@ -19,11 +20,12 @@ FREED = ("old", "new", "chunks", "snapshot")
 
 
 @system_errors_explained()
-def finalize(spec: Spec, *, on_event: Listener = ignore) -> SwitchReport:
+def finalize(spec: Spec, *, accept_mismatch: bool = False, on_event: Listener = ignore) -> SwitchReport:
     """Remove the old stores that were cut over, and all that the migration was made from.
 
     Of a migration that published a new directory the old one is the application's, and stays. Raises RefusedError
-    before the switch is done.
+    before the switch is done, and VerificationError where a verification found the new stores wrong, unless
+    `accept_mismatch`.
     """
     check_home(spec)
     with open_migration(spec, on_event) as migration:
@@ -33,6 +35,11 @@ def finalize(spec: Spec, *, on_event: Listener = ignore) -> SwitchReport:
         if step not in (Step.CUT_OVER, Step.FINALIZING) and published_path(migration.rows) is None:
             raise RefusedError(f"{spec.name!r} is not cut over yet", hint="stateferry status SPEC says where it stands")
         _check_new_is_in_use(migration)
+        if accept_mismatch:
+            accepted = signed(each.model_copy(update={"accepted": "--accept-mismatch"}) for each in migration.mismatch)
+            journal = journal.model_copy(update={"accepted": (*journal.accepted, *accepted)})
+        else:
+            migration.check_not_refuted("nothing is given up without --accept-mismatch")
         migration.notify("finalize.started")
         migration.record(Step.FINALIZING, journal)
         migration.notify("finalize.intended")

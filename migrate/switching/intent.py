@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from migrate.errors import RefusedError, SourceChangedError
+from migrate.gates import Acceptance, concerns_of, hold_back, signed
 from migrate.ground import open_source
 from migrate.identity import (
     as_begun,
@@ -20,13 +21,13 @@ from migrate.new_positions import new_positions, newest_first
 from migrate.plan_model import Plan, load_plan
 from migrate.positions import Positions
 from migrate.preflight import changelog_note, check_can_be_exchanged, check_not_opened_since
-from migrate.progress_state import committed_receipts, pending_chunks
+from migrate.progress_state import committed_receipts, pending_chunks, totals_of
+from migrate.report_model import Concern
 from migrate.snapshots import SnapshotSource
 from migrate.source import Source, find_source
 from migrate.spec import Spec
-from migrate.steps.assemble import assembled_states, refuted_folders
+from migrate.steps.assemble import assembled_states
 from migrate.steps.context import Context, make_context
-from migrate.steps.verify import verified_folders
 from migrate.store_partition import StorePartition
 from migrate.store_state import StoreState
 from migrate.stores.files import fsync_tree, own_like
@@ -46,10 +47,12 @@ class NewStores:
     context: Context
     slots: dict[str, Path]
     """By store partition."""
+    accepted: tuple[Concern, ...]
+    """What they go live with."""
 
 
-def new_stores(migration: Migration) -> NewStores:
-    """Raises RefusedError unless all of them are there and verified."""
+def new_stores(migration: Migration, acceptance: Acceptance) -> NewStores:
+    """Raises RefusedError unless all of them are there, and what `hold_back` raises where they are not to go live."""
     spec, rows, home = migration.spec, migration.rows, migration.home
     plan = load_plan(home)
     if plan is None:
@@ -57,14 +60,12 @@ def new_stores(migration: Migration) -> NewStores:
     context = make_context(spec, migration.listener)
     check_identity(plan, spec_identity(spec, context.ref, plan))
     folders = assembled_folders(rows, home)
-    is_rewritten = not pending_chunks(plan, committed_receipts(rows, home))
-    if not is_rewritten or set(folders) != {partition.id for partition in plan.store_partitions}:
+    receipts = committed_receipts(rows, home)
+    if pending_chunks(plan, receipts) or set(folders) != {partition.id for partition in plan.store_partitions}:
         raise RefusedError(f"the new stores of {spec.name!r} are not complete", hint=f"{_RUN} makes them")
-    if refuted_folders(rows, home) & set(folders.values()):
-        raise RefusedError(f"the new stores of {spec.name!r} were found wrong", hint=f"{_RUN} makes them again")
-    if spec.run.verify != "off" and verified_folders(rows, home) != set(folders.values()):
-        raise RefusedError(f"the new stores of {spec.name!r} are not verified", hint=f"{_RUN} verifies them")
-    return NewStores(plan, context, folders)
+    concerns = concerns_of(spec, rows, totals_of(receipts), acceptance)
+    hold_back(concerns, "nothing was cut over")
+    return NewStores(plan, context, folders, signed(concerns))
 
 
 def begin(migration: Migration, stores: NewStores) -> Journal:
@@ -83,6 +84,7 @@ def begin(migration: Migration, stores: NewStores) -> Journal:
         source=as_begun(migration.spec.source),
         changelog=changelog_note(stores.context.conversion),
         warnings=stores.plan.warnings,
+        accepted=stores.accepted,
         exchanges=exchanges,
     )
 

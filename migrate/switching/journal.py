@@ -13,6 +13,7 @@ from migrate.errors import RefusedError
 from migrate.keyrange import Stored
 from migrate.ledger_rows import Row, Step
 from migrate.positions import Positions
+from migrate.report_model import Concern
 from migrate.store_partition import StorePartition
 from migrate.store_state import StoreState
 
@@ -60,6 +61,8 @@ class Journal(Stored):
     """The spec's `[source]`, as JSON."""
     changelog: str = ""
     warnings: tuple[str, ...] = ()
+    accepted: tuple[Concern, ...] = ()
+    """What the new stores went live with, and who accepted it."""
     exchanges: tuple[Exchange, ...] = ()
 
 

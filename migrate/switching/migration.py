@@ -12,9 +12,11 @@ from typing import Any
 
 from migrate.errors import RefusedError, SpecError
 from migrate.events import Event, Listener
+from migrate.gates import concerns_of, hold_back
 from migrate.identity import as_begun, store_state
 from migrate.ledger import Ledger, Row, Step, readable_ledger
 from migrate.positions import Positions
+from migrate.report_model import Concern, Totals
 from migrate.spec import Spec
 from migrate.store_partition import StorePartition
 from migrate.store_state import StoreState
@@ -80,6 +82,16 @@ class Migration:
     def places(self, journal: Journal) -> list[Places]:
         """Of each store partition."""
         return [Places.of(self.application, self.home, entry) for entry in journal.exchanges]
+
+    def check_not_refuted(self, what: str) -> None:
+        """Raises VerificationError where a verification found the new stores wrong, and nothing has settled that."""
+        if self.step not in (Step.FINALIZING, Step.FINALIZED):
+            hold_back(self.mismatch, what)
+
+    @property
+    def mismatch(self) -> tuple[Concern, ...]:
+        """Of the new stores, where a verification found one that nothing has settled."""
+        return tuple(each for each in concerns_of(self.spec, self.rows, Totals()) if each.kind == "mismatch")
 
     def record(self, step: Step, journal: Journal) -> None:
         """A row in the ledger, durably."""

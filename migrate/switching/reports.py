@@ -18,6 +18,7 @@ def switch_report(migration: Migration, journal: Journal, step: Step) -> SwitchR
         state=state,
         stores=tuple(places.live for places in migration.places(journal)),
         old_stores=migration.home / "old" if step is Step.CUT_OVER else None,
+        concerns=journal.accepted if step is not Step.ROLLED_BACK else (),
         changelog=journal.changelog if step is not Step.ROLLED_BACK else "",
         warnings=(*migration.warnings, *journal.warnings),
         next_step=NEXT[state],

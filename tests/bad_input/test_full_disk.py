@@ -133,7 +133,7 @@ def test_a_disk_that_has_room_for_a_part_of_a_ledger_commit(commands: CommandSer
 def test_a_disk_that_fills_up_while_dead_letters_are_written(commands: CommandServer, disk: Path) -> None:
     raw = raw_migration(commands, disk)
     raw.module("def convert(record):\n    return 1 / 0 if record.key.endswith(b'50') else record\n")
-    raw.set("run", on_reject="dead-letter", chunk_size="1 GiB")
+    raw.set("run", on_reject="dead-letter", max_rejects=40, chunk_size="1 GiB")
     filler = disk / "filler"
     filler.touch()
 

@@ -12,8 +12,8 @@ import pytest
 from deltalake import DeltaTable
 
 from migrate.errors import ExitCode
-from tests.bad_input.support import Migration, raw_records
-from tests.support import make_store
+from tests.bad_input.support import Migration, check_clear, raw_records
+from tests.support import make_store, open_store, read_family
 
 REJECTED = 40
 """Every hundredth of the 4000 records, one of which the sample may see."""
@@ -46,12 +46,12 @@ def test_fail_is_the_default_and_names_the_first_record_and_its_reason(picky: Mi
         'on_reject = "skip" or "dead-letter"',
     )
 
-    picky.set("run", on_reject="skip")
+    picky.set("run", on_reject="skip", max_rejects=REJECTED)
     assert picky.completes({".": kept()})["totals"]["rejected"] == REJECTED
 
 
 def test_skip_leaves_them_out_and_counts_them(picky: Migration) -> None:
-    picky.set("run", on_reject="skip")
+    picky.set("run", on_reject="skip", max_rejects=REJECTED)
 
     totals = picky.completes({".": kept()})["totals"]
 
@@ -90,7 +90,7 @@ def letters(migration: Migration) -> list[dict[str, Any]]:
 
 
 def test_dead_letters_hold_key_value_chunk_and_reason(picky: Migration) -> None:
-    picky.set("run", on_reject="dead-letter")
+    picky.set("run", on_reject="dead-letter", max_rejects=REJECTED)
 
     report = picky.completes({".": kept()})
 
@@ -166,3 +166,58 @@ def test_where_there_is_no_function_none_is_doubted(raw: Migration) -> None:
 
     outcome = raw.refused("none of ", "sampled records", "is [source] format the format")
     assert "function" not in outcome.message
+
+
+def test_rejects_that_nothing_accepts_are_not_published_and_cost_no_second_rewriting(picky: Migration) -> None:
+    picky.set("run", on_reject="dead-letter")
+    picky.fails(ExitCode.FAILED, "nothing was published", "40 records could not be converted", "--accept-rejects 40")
+    told = picky.run(verb="status")
+    assert "40 records could not be converted and are left out" in told.out
+    assert picky.run("--accept-rejects", "39").code == ExitCode.FAILED
+
+    done = picky.run("--accept-rejects", "40", "--json")
+
+    assert done.code == ExitCode.DONE
+    report = json.loads(done.out)
+    assert report["chunks_done_before"] == report["chunks_planned"]
+    assert report["concerns"][0]["accepted"] == "--accept-rejects 40"
+    text = " ".join(picky.run(verb="report").out.split())
+    for words in ("accepted: --accept-rejects 40, by ", str(picky.home / "dead-letters"), "key binary, value binary"):
+        assert words in text
+
+
+def test_rejects_that_nothing_accepts_are_not_cut_over(picky: Migration) -> None:
+    picky.set("run", on_reject="skip")
+    del picky.spec["target"]["path"]
+
+    done = picky.run("--cutover")
+
+    assert "stateferry cutover SPEC --accept-rejects 40" in " ".join(done.out.split())
+    check_clear(done, ExitCode.FAILED, "nothing was cut over", "--accept-rejects 40")
+    assert picky.run("--accept-rejects", "39", verb="cutover").code == ExitCode.FAILED
+    assert read_family(picky.source) == raw_records()
+    assert picky.run("--cutover", "--accept-rejects", "40").code == ExitCode.DONE
+    assert read_family(picky.source) == kept()
+
+
+def test_what_nobody_has_verified_is_refused_unless_told_otherwise(raw: Migration) -> None:
+    raw.set("run", verify="off")
+    raw.refused('[run] verify = "off"', "--unverified")
+    assert raw.run("--unverified").code == ExitCode.DONE
+    assert "the new stores are not verified (accepted: --unverified, by " in raw.run(verb="status").out
+
+
+def test_a_mismatch_that_verify_found_holds_back_the_cutover(raw: Migration) -> None:
+    del raw.spec["target"]["path"]
+    assert raw.run().code == ExitCode.DONE
+    with open_store(next(raw.home.glob("new/*/state"))) as database:
+        database[b"extra"] = b"record"
+    check_clear(raw.run("--no-spark", verb="verify"), ExitCode.MISMATCH, "1 extra")
+    raw.set("run", verify="off")
+
+    check_clear(raw.run("--unverified", verb="cutover"), ExitCode.MISMATCH, "found the new stores wrong")
+    check_clear(raw.run("--unverified", "--cutover"), ExitCode.MISMATCH, 'with [run] verify = "full"')
+
+    assert read_family(raw.source) == raw_records()
+    raw.set("run", verify="full")
+    assert raw.run("--cutover").code == ExitCode.DONE

@@ -144,7 +144,7 @@ def rejected(tmp_path: Path) -> Spec:
         "        raise KeyError('seven')\n"
         "    return record\n"
     )
-    run_section = {"on_reject": "dead-letter", "chunk_size": "2 KiB"}
+    run_section = {"on_reject": "dead-letter", "max_rejects": 32, "chunk_size": "2 KiB"}
     return raw_spec(tmp_path, tmp_path / "old", conversion={"function": "odd:convert"}, run=run_section)
 
 

@@ -175,7 +175,7 @@ def function_drops_and_rejects(folder: Path) -> Scene:
     body = (
         "if record.key.endswith(b'7'): raise ValueError('seven')\nreturn None if record.key.endswith(b'3') else record"
     )
-    return Scene(raw(folder, function=body, run={"on_reject": "skip"}))
+    return Scene(raw(folder, function=body, run={"on_reject": "skip", "max_reject_share": 0.5}))
 
 
 def function_rejects(folder: Path) -> Scene:
@@ -193,7 +193,7 @@ def function_rejects_all(folder: Path) -> Scene:
 def function_rejects_one_of_two_families(folder: Path) -> Scene:
     make_families(folder / "state", {"good": numbered(300), "bad": numbered(300, prefix=b"bad")})
     body = "if record.key.startswith(b'bad'): raise ValueError('x')\nreturn record"
-    return Scene(raw(folder, function=body, run={"on_reject": "skip"}))
+    return Scene(raw(folder, function=body, run={"on_reject": "skip", "max_rejects": 300}))
 
 
 def max_rejects_just_enough(folder: Path) -> Scene:

@@ -222,7 +222,8 @@ def test_several_column_families_and_their_rejects_are_counted_together(tmp_path
     for records in families.values():
         expected.add_family(records, reject_some)
 
-    report = plan_with(raw_spec(tmp_path, store, run={"on_reject": "skip"}), reject_some, full=True, sample=50)
+    accepting = {"on_reject": "skip", "max_reject_share": 1.0}
+    report = plan_with(raw_spec(tmp_path, store, run=accepting), reject_some, full=True, sample=50)
 
     check_exact(report, expected)
     assert report.found is not None

@@ -47,7 +47,7 @@ def look(folder: Path, family: str, source: str, target: str, make: Make) -> Dry
     sections = {
         "source": {"store": "orders"},
         "conversion": {"allow": ["loss:timestamp"]},
-        "run": {"on_reject": "skip"},
+        "run": {"on_reject": "skip", "max_reject_share": 1.0},
     }
     return plan(make_spec(folder, application, source_format=source, target_format=target, **sections))
 

@@ -88,6 +88,7 @@ allow = ["changelog", "unclean-source"]
 [run]
 chunk_size = "4 KiB"
 on_reject = "dead-letter"
+max_reject_share = 0.5
 [target]
 format = "kafka-streams.timestamped-key-value"
 """,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from migrate import Spec, load_spec, rollback, run, status, verify
+from migrate import Spec, finalize, load_spec, rollback, run, status, verify
 from tests.migrate.make_ledger_fixtures import CHUNKS_DONE, FOLDER, RECORDS
 from tests.support import numbered, read_family
 
@@ -41,3 +41,11 @@ def test_a_migration_that_was_cut_over_is_known_and_taken_back(schema: str, tmp_
     assert read_family(spec.source_path) == numbered(RECORDS)
     assert run(spec).state == "verified"
     assert verify(spec).verification.records == RECORDS
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_a_migration_that_was_cut_over_is_finalized(schema: str, tmp_path: Path) -> None:
+    spec = _left(tmp_path, schema, "cut-over")
+    assert status(spec).concerns == ()
+    assert finalize(spec).state == "finalized"
+    assert run(spec).state == "finalized"

@@ -71,7 +71,7 @@ def _spec(base: Path, application: Path) -> Spec:
         **{
             "source": {"store": "refunds"},
             "conversion": {"function": "tests.migrate.conversions:picky", "allow": ["changelog", "unclean-source"]},
-            "run": {"chunk_size": "4 KiB", "on_reject": "dead-letter"},
+            "run": {"chunk_size": "4 KiB", "on_reject": "dead-letter", "max_reject_share": 0.5},
         },
     )
 
@@ -250,7 +250,7 @@ def test_a_failed_chunk_keeps_what_others_did(tmp_path: Path) -> None:
             source_format=RAW,
             target_format=RAW,
             conversion=conversion,
-            run={"chunk_size": "4 KiB", "on_reject": policy},
+            run={"chunk_size": "4 KiB", "on_reject": policy, "max_rejects": 150},
         )
 
     with pytest.raises(Exception, match="no sevens"):

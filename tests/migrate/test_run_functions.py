@@ -78,7 +78,7 @@ def test_a_reject_fails_the_run_and_names_the_record(tmp_path: Path) -> None:
 
 
 def test_rejects_are_skipped_and_counted(tmp_path: Path) -> None:
-    report = run(_rejecting(tmp_path, on_reject="skip"))
+    report = run(_rejecting(tmp_path, on_reject="skip", max_reject_share=0.1))
     assert (report.totals.rejected, report.totals.records_out, report.dead_letters) == (100, 900, None)
     assert set(read_family(tmp_path / "new")) == {key for key in numbered(1000) if not key.endswith(b"7")}
 

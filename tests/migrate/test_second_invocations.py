@@ -135,11 +135,12 @@ def test_another_policy_for_rejects_holds_for_finished_chunks_too(policy: str, t
         "    return record\n"
     )
     source = make_store(tmp_path / "old", numbered(500))
-    spec = raw_spec(tmp_path, source, conversion={"function": "picky:convert"}, run={"on_reject": "skip"})
+    accepting = {"on_reject": "skip", "max_rejects": 1}
+    spec = raw_spec(tmp_path, source, conversion={"function": "picky:convert"}, run=accepting)
     with pytest.raises(StoppedError):
         run(spec, on_event=stop_at("assemble.started"))
 
-    again = changed(spec, run={"on_reject": policy})
+    again = changed(spec, run={"on_reject": policy, "max_rejects": 1})
     if policy == "fail":
         with pytest.raises(Exception, match="key-00000007"):
             run(again)

@@ -291,7 +291,7 @@ def test_what_cannot_be_converted_in_a_segment_is_skipped(sections: dict[str, ob
         TIMESTAMPED_WINDOW,
         WINDOW,
         conversion={"allow": ["loss:timestamp"]},
-        run={"on_reject": "skip"},
+        run={"on_reject": "skip", "max_rejects": 1},
         **sections,
     )
     report = run(spec)
@@ -305,7 +305,7 @@ def test_what_cannot_be_converted_in_a_segment_is_skipped(sections: dict[str, ob
 def test_a_malformed_key_is_skipped_where_segments_stay_and_stops_where_they_move(tmp_path: Path) -> None:
     """Without a time it belongs to no segment."""
     make_store(tmp_path / "app/0_0/win/win.0", {b"short": b"v", window_key(b"k", 1): b"v"})
-    skip = {"run": {"on_reject": "skip"}}
+    skip = {"run": {"on_reject": "skip", "max_rejects": 1}}
     report = run(windowed_spec(tmp_path, WINDOW, TIMESTAMPED_WINDOW, **PUBLISHED, **skip))
     assert (report.totals.rejected, report.totals.records_out) == (1, 1)
     sections = retentions(RETENTION, 20 * MINUTE)

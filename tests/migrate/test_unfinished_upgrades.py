@@ -123,7 +123,7 @@ def _run_with_bad_record(base: Path, **sections: object) -> RunReport:
 
 def test_a_new_record_that_is_rejected_does_not_let_the_old_one_through(tmp_path: Path) -> None:
     """It would come back from the dead."""
-    report = _run_with_bad_record(tmp_path, run={"on_reject": "skip"})
+    report = _run_with_bad_record(tmp_path, run={"on_reject": "skip", "max_rejects": 1})
     assert (report.totals.rejected, report.totals.shadowed) == (1, BOTH + 1)
     expected = OLD | {key: value[8:] for key, value in NEW.items()}
     del expected[b"k007"]
@@ -139,7 +139,7 @@ def test_a_malformed_old_record_is_a_reject_like_any_other(tmp_path: Path) -> No
     """The owner puts empty headers before whatever is there."""
     good = {key: TIME + value for key, value in OLD.items()}
     _make(tmp_path, {TIMESTAMPED: {**good, b"bad": b"short"}, WITH_HEADERS: {}})
-    report = run(windowed_spec(tmp_path, HEADERS_KEY_VALUE, run={"on_reject": "skip"}, **PUBLISHED))
+    report = run(windowed_spec(tmp_path, HEADERS_KEY_VALUE, run={"on_reject": "skip", "max_rejects": 1}, **PUBLISHED))
     assert (report.totals.rejected, report.totals.records_out) == (1, len(good))
     assert _published(tmp_path)[WITH_HEADERS] == {key: NO_HEADERS + value for key, value in sorted(good.items())}
 

@@ -316,8 +316,8 @@ _RUN: tuple[Mutant, ...] = (
         name="published-by-its-path-alone",
         claim="I10",
         file="migrate/steps/publish.py",
-        old='return target.is_dir() and {"path": str(target), "stores": _identities(plan, target)} in intents',
-        new='return target.is_dir() and str(target) in [intent["path"] for intent in intents]',
+        old="return target.is_dir() and (str(target), _identities(plan, target)) in intents",
+        new="return target.is_dir() and str(target) in [path for path, _ in intents]",
         tests=(
             "tests/migrate/test_second_invocations.py::"
             "test_another_directory_at_the_targets_path_is_never_taken_for_ours",

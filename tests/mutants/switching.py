@@ -4,13 +4,6 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-_UNVERIFIED = """\
-    if refuted_folders(rows, home) & set(folders.values()):
-        raise RefusedError(f"the new stores of {spec.name!r} were found wrong", hint=f"{_RUN} makes them again")
-    if spec.run.verify != "off" and verified_folders(rows, home) != set(folders.values()):
-        raise RefusedError(f"the new stores of {spec.name!r} are not verified", hint=f"{_RUN} verifies them")
-"""
-
 SWITCHING: tuple[Mutant, ...] = (
     Mutant(
         name="two-renames-for-an-exchange",
@@ -63,14 +56,71 @@ SWITCHING: tuple[Mutant, ...] = (
         tests=("tests/switching/test_claims.py::test_nobody_can_open_the_stores_meanwhile[cutover.exchanged]",),
     ),
     Mutant(
-        name="unverified-cut-over",
+        name="cut-over-held-back-by-nothing",
         claim="switch",
         file="migrate/switching/intent.py",
-        old=_UNVERIFIED,
+        old='    hold_back(concerns, "nothing was cut over")\n',
         new="",
         tests=(
             "tests/switching/test_claims.py::test_what_did_not_stand_the_verification_is_not_cut_over",
             "tests/switching/test_claims.py::test_what_is_not_verified_is_not_cut_over",
+            "tests/migrate/test_going_live.py::test_rejects_are_cut_over_only_once_they_are_accepted",
+        ),
+    ),
+    Mutant(
+        name="published-held-back-by-nothing",
+        claim="switch",
+        file="migrate/steps/publish.py",
+        old='        hold_back(concerns, "nothing was published, and the new stores are kept")\n',
+        new="",
+        tests=(
+            "tests/migrate/test_found_wrong.py::"
+            "test_a_mismatch_holds_back_whatever_verify_says_later[full-off-published]",
+            "tests/migrate/test_going_live.py::test_a_run_that_is_held_back_keeps_its_stores",
+            "tests/migrate/test_going_live.py::test_rejects_are_published_only_once_they_are_accepted",
+        ),
+    ),
+    Mutant(
+        name="mismatch-settled-by-a-weaker-verification",
+        claim="switch",
+        file="migrate/gates.py",
+        old="row.step is Step.VERIFIED and _strength(row) >= _strength(mismatch) and",
+        new="row.step is Step.VERIFIED and",
+        tests=("tests/migrate/test_found_wrong.py::test_a_weaker_verify_settles_nothing",),
+    ),
+    Mutant(
+        name="mismatch-settled-without-assembling",
+        claim="switch",
+        file="migrate/gates.py",
+        old=" and compared(row) <= assembled_since:\n",
+        new=":\n",
+        tests=("tests/migrate/test_found_wrong.py::test_stores_that_were_not_assembled_again_stay_refuted",),
+    ),
+    Mutant(
+        name="verify-keeps-a-mismatch-to-itself",
+        claim="switch",
+        file="migrate/checking.py",
+        old="        record(context, Ledger(context.home, self.plan.migration_id, context.run_id), found)\n",
+        new="",
+        tests=("tests/migrate/test_found_wrong.py::test_what_verify_found_goes_to_the_ledger_and_holds_back",),
+    ),
+    Mutant(
+        name="verify-fences-a-run-off",
+        claim="I5",
+        file="migrate/checking.py",
+        old="    with one_run_at_a_time(spec.home):\n",
+        new="    if spec.home.is_dir():\n",
+        tests=("tests/migrate/test_found_wrong.py::test_a_run_at_work_is_not_fenced_off_by_verify",),
+    ),
+    Mutant(
+        name="mismatch-finalized",
+        claim="I8",
+        file="migrate/switching/finalize.py",
+        old='            migration.check_not_refuted("nothing is given up without --accept-mismatch")\n',
+        new="            pass\n",
+        tests=(
+            "tests/migrate/test_found_wrong.py::"
+            "test_a_mismatch_in_use_is_told_and_keeps_what_the_way_back_needs[in place]",
         ),
     ),
     Mutant(

@@ -112,6 +112,9 @@ def good_history() -> RunHistory:
         chunks=chunks,
         chunks_planned=len(chunks),
         chunks_left=0,
+        dead_letters=None,
+        dead_letter_columns=(),
+        concerns=(),
         rejects=(
             RejectReason(
                 reason="the value has 3 bytes, a timestamp and a value need 8 or more",

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import get_args
 
 import pytest
 
 from migrate.history import RunHistory
 from migrate.page.run_page import run_page
-from migrate.report_model import State, Verification
+from migrate.report_model import Column, Concern, State, Totals, Verification
 from tests.page.histories import empty_history, good_history, ugly_history
 from tests.page.hostile import HOSTILE
 from tests.page.reading import Page, leaves
 
-SAID_IN_OTHER_WORDS = re.compile(r"\.steps\[\d+\]\.step$|\.totals\.(chunks|task_seconds)$|\.state$")
+SAID_IN_OTHER_WORDS = re.compile(
+    r"\.steps\[\d+\]\.(step|accepted\[\d+\]\.(kind|fix))$|\.totals\.(chunks|task_seconds)$|\.state$"
+    r"|\.concerns\[\d+\]\.kind$"
+)
 
 
 def _with(history: RunHistory, **changes: object) -> Page:
@@ -108,3 +112,44 @@ def test_a_run_that_has_done_nothing_says_so() -> None:
 
 def test_the_same_history_is_the_same_page() -> None:
     assert run_page(good_history()) == run_page(good_history())
+
+
+UNVERIFIED = Concern(kind="unverified", sentence="the new stores are not verified", fix="stateferry verify SPEC")
+REJECTS = Concern(kind="rejects", sentence="30 records are left out", fix="stateferry cutover SPEC --accept-rejects 30")
+WRONG = Concern(kind="mismatch", sentence="a verification found the new stores wrong", fix="stateferry rollback SPEC")
+
+
+@pytest.mark.parametrize(
+    ("state", "concern", "kind", "words"),
+    [
+        ("verified", REJECTS, "warn", "Verified, held back"),
+        ("assembled", UNVERIFIED, "warn", "not verified"),
+        ("published", UNVERIFIED.model_copy(update={"accepted": "--unverified"}), "warn", "Accepted: --unverified"),
+        ("cut over", REJECTS.model_copy(update={"accepted": "[run] max_rejects = 30"}), "warn", "Accepted: [run] max"),
+        ("cut over", WRONG, "bad", "Cut over, and found wrong since"),
+    ],
+)
+def test_what_holds_a_migration_back_is_told_in_amber_and_a_mismatch_in_red(
+    state: State, concern: Concern, kind: str, words: str
+) -> None:
+    page = _with(good_history(), state=state, concerns=(concern,))
+    assert any(found.get("class") == f"banner {kind}" for _, found in page.elements)
+    assert words in page.text
+    assert "Warnings (1)" in page.text
+    assert page.tells(concern.sentence)
+    assert page.tells(concern.accepted or concern.fix)
+
+
+def test_records_left_out_are_no_part_of_those_that_were_written() -> None:
+    totals = Totals(records_in=1_500_000, records_out=1_499_970, rejected=30)
+    page = _with(good_history(), totals=totals)
+    assert "1,499,970 records written, 30 left out, verification" in page.text
+    page = _with(good_history(), totals=totals.model_copy(update={"records_out": 1_499_960, "dropped": 10}))
+    assert "1,499,960 records written, 40 left out (30 rejected, 10 dropped by the function)" in page.text
+
+
+def test_dead_letters_are_told_with_their_columns() -> None:
+    columns = (Column(name="key", type="binary"), Column(name="reason", type="string"))
+    page = _with(good_history(), dead_letters=Path("/srv/work/dead-letters"), dead_letter_columns=columns)
+    assert "/srv/work/dead-letters" in page.text
+    assert "key binary, reason string" in page.text

@@ -58,13 +58,13 @@ def job_environment() -> dict[str, str]:
 
 @pytest.fixture
 def submit(tmp_path: Path) -> Callable[..., Job]:
-    """`submit(spec, master, *arguments)` from an empty directory."""
+    """`submit(spec, master, *arguments)` from an empty directory; `options` are the job's."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
 
-    def run(spec: Path, master: str, *arguments: str) -> Job:
+    def run(spec: Path, master: str, *arguments: str, options: tuple[str, ...] = ()) -> Job:
         spark_submit = Path(sys.executable).with_name("spark-submit")
-        job: list[str | Path] = [ROOT / "jobs/migrate_job.py", "--spec", spec, "--json"]
+        job: list[str | Path] = [ROOT / "jobs/migrate_job.py", "--spec", spec, "--json", *options]
         command = [spark_submit, "--master", master, *arguments, *job]
         done = subprocess.run(
             command, cwd=elsewhere, env=job_environment(), capture_output=True, text=True, check=False, timeout=300

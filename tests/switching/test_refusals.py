@@ -37,7 +37,7 @@ def fresh(folder: Path) -> Application:
 def refuse(app: Application, said: str, *, verb: Callable[..., object] = cutover, spec: Spec | None = None) -> str:
     """The verb says so and what to do, and nothing moves; the hint."""
     before, steps = tree_state(app.path), app.steps()
-    with pytest.raises(RefusedError, match=said) as refused:
+    with pytest.raises((RefusedError, VerificationError), match=said) as refused:
         verb(spec or app.spec)
     assert refused.value.hint
     assert tree_state(app.path) == before
@@ -77,7 +77,8 @@ def test_what_was_found_wrong(mode: str, fresh: Application) -> None:
 
     with pytest.raises(VerificationError, match="1 extra"):
         run(fresh.spec, on_event=spoil)
-    refuse(fresh, "were found wrong", spec=in_place_spec(fresh.base, fresh.path, run={"verify": mode}))
+    said = "nothing was cut over: a verification .* found the new stores wrong"
+    refuse(fresh, said, spec=in_place_spec(fresh.base, fresh.path, run={"verify": mode}))
     assert run(fresh.spec).state == "verified"
     assert cutover(fresh.spec).state == "cut over"
 
@@ -85,7 +86,8 @@ def test_what_was_found_wrong(mode: str, fresh: Application) -> None:
 def test_without_verification_where_the_spec_says_so(fresh: Application) -> None:
     spec = in_place_spec(fresh.base, fresh.path, run={"verify": "off"})
     assert run(spec).state == "assembled"
-    assert cutover(spec).state == "cut over"
+    assert "--unverified" in refuse(fresh, "are not verified", spec=spec)
+    assert cutover(spec, unverified=True).state == "cut over"
     assert fresh.standing() == {"new"}
 
 
