@@ -18,7 +18,7 @@ from functools import lru_cache
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 
-from migrate.module_roots import Roots, find_module, path_of
+from migrate.module_roots import Roots, find_module, import_path, path_of
 from migrate.syntax_tree import imported_modules, parsed, tree_digest
 
 _asked_for: dict[Hashable, set[str]] = defaultdict(set)
@@ -129,20 +129,31 @@ def watching_imports(function: Hashable) -> Iterator[None]:
 def loaded_digests(function: Hashable, roots: Roots, expected: Iterable[str]) -> dict[str, str]:
     """The user's modules that this process has, as they are on disk now, by path.
 
-    Of what the process had before the function asked, `expected` says which are the function's.
+    A module that is `expected` counts wherever it was found: Spark lays copies into a folder of its own. What else the
+    process had before the function asked for anything is none of the function's.
     """
     found = {}
     wanted, asked_for = set(expected), _asked_for[function]
-    places = tuple(root.place for root in roots)
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if not isinstance(file, str) or not file.startswith(places):
+    names = {_name(path) for each in wanted for path in (each, each.partition("/")[2])}  # with and without an archive
+    for name in (names | asked_for) & sys.modules.keys():
+        file = getattr(sys.modules[name], "__file__", None)
+        if not isinstance(file, str):
             continue
-        path = path_of(roots, name, file)
+        path = path_of(roots, name, file) or _expected_path(name, file, wanted)
         if path is not None and (path in wanted or name in asked_for):
             read = _read(file)
             found[path] = "" if read is None else file_digest(*read, is_module=path.endswith(".py"))
     return found
+
+
+def _expected_path(name: str, file: str, wanted: set[str]) -> str | None:
+    archive, path = _archive_of(file), import_path(name, file)
+    known = path if archive is None else f"{archive.name}/{path}"
+    return known if known in wanted and name not in sys.stdlib_module_names else None
+
+
+def _name(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def forget_modules(search_path: Roots, roots: Roots, code: Iterable[str]) -> None:
@@ -151,7 +162,7 @@ def forget_modules(search_path: Roots, roots: Roots, code: Iterable[str]) -> Non
     `roots`: those of the search path, and where this function's own modules lie.
     """
     brought = set().union(*_asked_for.values())
-    own = {path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in code if path[-3:] == ".py"}
+    own = {_name(path) for path in code if path.endswith(".py")}
     for name in ((brought | own) - sys.stdlib_module_names) & sys.modules.keys():
         file = getattr(sys.modules[name], "__file__", None) or ""
         is_brought = name in brought and path_of(search_path, name, file) is not None

@@ -89,11 +89,15 @@ def find_module(roots: Roots, name: str) -> ModuleSpec | None:
     return found
 
 
+def import_path(name: str, file: str) -> str:
+    """A module's name as the path that an import looks for."""
+    init = "/__init__" if Path(file).name.startswith("__init__.") else ""
+    return f"{name.replace('.', '/')}{init}.{Path(file).name.partition('.')[2]}"
+
+
 def path_of(roots: Roots, name: str, file: str) -> str | None:
     """What a module is known by wherever it lies; None where its name does not lead from a root to this file."""
-    init = "/__init__" if Path(file).name.startswith("__init__.") else ""
-    ending = Path(file).name.partition(".")[2]
-    path = f"{name.replace('.', '/')}{init}.{ending}"
+    path = import_path(name, file)
     for root in roots:
         if root.may_hold(name) and file == f"{root.place}/{path}":
             return f"{Path(root.place).name}/{path}" if Path(root.place).is_file() else path
