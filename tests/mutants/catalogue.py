@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.mutants.damage import DAMAGE
 from tests.mutants.dry_run import DRY_RUN
 from tests.mutants.lazy import LAZY
 from tests.mutants.mutant import Mutant
@@ -217,7 +218,7 @@ _RUN: tuple[Mutant, ...] = (
         name="torn-transaction-freed",
         claim="I5",
         file="migrate/delta_log.py",
-        old='    actions.append({"txn": {"appId": application, "version": entry.version}})\n',
+        old='    actions.append({"txn": {"appId": contents.application, "version": entry.number}})\n',
         new="",
         tests=("tests/migrate/test_ledger.py::test_the_number_of_a_torn_commit_stays_taken",),
     ),
@@ -322,4 +323,4 @@ _RUN: tuple[Mutant, ...] = (
     ),
 )
 
-MUTANTS = (*_RUN, *SEGMENTS, *SWITCHING, *LAZY, *DRY_RUN)
+MUTANTS = (*_RUN, *SEGMENTS, *SWITCHING, *LAZY, *DRY_RUN, *DAMAGE)
