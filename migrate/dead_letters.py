@@ -61,9 +61,9 @@ def _is_of(folder: Path, receipts: list[Receipt]) -> bool:
     """Each attempt is an application transaction of its own."""
     try:
         table = DeltaTable(delta_uri(folder))
+        return all(table.transaction_version(receipt.attempt) is not None for receipt in receipts)
     except DeltaError:  # or it is damaged
         return False
-    return all(table.transaction_version(receipt.attempt) is not None for receipt in receipts)
 
 
 def _append(table: DeltaTable, receipt: Receipt, file: Path) -> None:

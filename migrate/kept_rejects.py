@@ -18,6 +18,8 @@ MOST_LOOKED_AT = 2_000_000
 """Rejects whose reason is read; a migration with more of them has other worries."""
 _MOST_READ = 64 << 20
 """Bytes of a file's row group that are read for one example."""
+_MISREAD = (LookupError, TypeError, ValueError, AssertionError)
+"""What comes of a damaged file, beside pyarrow's own errors: columns of other names, or without values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ def _reasons(files: list[Path]) -> Iterator[tuple[_Place, str]]:
     import pyarrow.parquet as pq
 
     for file in files:
-        with suppress(pa.ArrowException, OSError):  # damaged, or removed meanwhile: the report goes on without it
+        with suppress(pa.ArrowException, OSError, *_MISREAD):  # removed meanwhile, or damaged: it is left out
             content = pq.ParquetFile(file)
             for group in range(content.num_row_groups):
                 row = 0
@@ -79,7 +81,7 @@ def _examples(places: list[_Place]) -> Iterator[RejectExample]:
     import pyarrow.parquet as pq
 
     for place in places:
-        with suppress(pa.ArrowException, OSError):
+        with suppress(pa.ArrowException, OSError, *_MISREAD):
             content = pq.ParquetFile(place.file)
             about = content.metadata.row_group(place.group)
             if about.total_byte_size * (place.row + 1) / about.num_rows > _MOST_READ:

@@ -89,7 +89,7 @@ def test_a_row_that_is_lost_in_both_its_copies_is_not_told(which: int, home: Pat
     entry = _entries(home)[which]
     (added,) = [json.loads(line)["add"] for line in entry.read_bytes().splitlines() if b'"add"' in line]
     (home / "ledger" / added["path"]).write_bytes(b"")
-    entry.write_bytes(entry.read_bytes().replace(b"run_id", b"run_ie"))
+    entry.write_bytes(entry.read_bytes().replace(b'\\"m\\"', b'\\"n\\"'))
     assert readable_ledger(home) == read_ledger(home)
     assert log.rows() == LedgerLog(home).rows() == read_ledger(home)
     assert len(log.rows()) < len(before)

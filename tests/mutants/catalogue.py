@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutants.avro import AVRO
+from tests.mutants.damage import DAMAGE
 from tests.mutants.dry_run import DRY_RUN
 from tests.mutants.functions import FUNCTIONS
 from tests.mutants.lazy import LAZY
@@ -325,4 +326,4 @@ _RUN: tuple[Mutant, ...] = (
     ),
 )
 
-MUTANTS = (*_RUN, *SEGMENTS, *SOURCE, *SWITCHING, *LAZY, *DRY_RUN, *AVRO, *FUNCTIONS)
+MUTANTS = (*_RUN, *SEGMENTS, *SOURCE, *SWITCHING, *LAZY, *DRY_RUN, *AVRO, *FUNCTIONS, *DAMAGE)

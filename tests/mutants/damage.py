@@ -1,0 +1,43 @@
+"""Mutants of what is done about damage in our own files."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+DAMAGE: tuple[Mutant, ...] = (
+    Mutant(
+        name="ledger-row-without-digest",
+        claim="I5",
+        file="migrate/ledger_rows.py",
+        old="    if not (fits or is_older or is_newer):\n",
+        new="    if False:\n",
+        tests=("tests/migrate/test_ledger_log.py::test_a_row_that_is_lost_in_both_its_copies_is_not_told",),
+    ),
+    Mutant(
+        name="damaged-chunk-kept",
+        claim="I1",
+        file="migrate/steps/damage.py",
+        old="        except MigrationError:\n            return False\n",
+        new="        except MigrationError:\n            return True\n",
+        tests=("tests/migrate/test_damaged_chunks.py::test_a_damaged_chunk_is_set_aside_and_rewritten",),
+    ),
+    Mutant(
+        name="damage-counted-per-run",
+        claim="I9",
+        file="migrate/steps/damage.py",
+        old="            if times[receipt.attempt] >= MOST_TIMES:\n",
+        new="            if False:\n",
+        tests=(
+            "tests/migrate/test_damaged_chunks.py::"
+            "test_the_third_time_a_chunk_is_damaged_points_at_the_disk_whatever_run_it_was",
+        ),
+    ),
+    Mutant(
+        name="damaged-receipt-adopted",
+        claim="I3",
+        file="migrate/receipt.py",
+        old="if is_whole else None\n",
+        new="if text else None\n",
+        tests=("tests/migrate/test_damaged_chunks.py::test_a_damaged_receipt_is_not_adopted",),
+    ),
+)
