@@ -5,6 +5,7 @@ delta-rs does not sync: the table is made under another name, synced, and rename
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,11 +16,14 @@ from deltalake.exceptions import DeltaError
 
 from migrate.errors import CorruptionError
 from migrate.receipt import Receipt
-from migrate.rejects import REJECT_SCHEMA, rejects_digest
+from migrate.rejects import REJECT_SCHEMA, file_digest
 from migrate.report_model import Column
+from migrate.seal import with_seal, without_seal
 from migrate.stores.files import delta_uri, fsync_directory, fsync_tree, remove_tree
 
 _COLUMNS = pa.schema([pa.field("attempt", pa.string()), pa.field("chunk", pa.int64()), *REJECT_SCHEMA])
+_DIGESTS = "_digests.json"
+"""Beside the table's own files, where no reader of Delta looks: what they held when it was made."""
 
 
 def dead_letter_folder(home: Path) -> Path:
@@ -50,6 +54,7 @@ def write_dead_letters(home: Path, receipts: Iterable[Receipt]) -> Path | None:
     table = DeltaTable.create(delta_uri(temporary), Schema.from_arrow(_COLUMNS), name="stateferry dead letters")
     for receipt in kept:
         _append(table, receipt, home / str(receipt.rejects_file))
+    (temporary / _DIGESTS).write_text(with_seal(json.dumps(_digests(temporary))), encoding="utf-8")
     fsync_tree(temporary)
     remove_tree(folder)
     temporary.rename(folder)
@@ -60,14 +65,28 @@ def write_dead_letters(home: Path, receipts: Iterable[Receipt]) -> Path | None:
 def _is_of(folder: Path, receipts: list[Receipt]) -> bool:
     """Each attempt is an application transaction of its own."""
     try:
+        if not _is_intact(folder):
+            return False
         table = DeltaTable(delta_uri(folder))
         return all(table.transaction_version(receipt.attempt) is not None for receipt in receipts)
     except DeltaError:  # or it is damaged
         return False
 
 
+def _is_intact(folder: Path) -> bool:
+    file = folder / _DIGESTS
+    content = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+    text, fits = without_seal(content)
+    return fits is True and json.loads(text) == _digests(folder)
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != _DIGESTS)
+    return {str(path.relative_to(folder)): file_digest(path) for path in files}
+
+
 def _append(table: DeltaTable, receipt: Receipt, file: Path) -> None:
-    if not file.is_file() or receipt.rejects_digest not in (None, rejects_digest(file)):
+    if not file.is_file() or receipt.rejects_digest not in (None, file_digest(file)):
         raise CorruptionError(
             f"{file} has gone, or was damaged, since it was written",
             hint="run the command again: it rewrites that chunk, and no other",

@@ -122,8 +122,8 @@ class KeepRejects:
         self._size = 0
 
 
-def rejects_digest(file: Path) -> str:
-    """SHA-256 of a file of rejects: Parquet has no digests of its own."""
+def file_digest(file: Path) -> str:
+    """SHA-256 of a file's content: Parquet has no digests of its own."""
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
 

@@ -14,7 +14,7 @@ from migrate.ledger_rows import Row
 from migrate.plan_model import Plan
 from migrate.progress_state import has_files
 from migrate.receipt import Receipt, Written, read_receipt
-from migrate.rejects import rejects_digest
+from migrate.rejects import file_digest
 from migrate.rewriting import chunk_directory, receipt_file
 from migrate.seal import with_seal
 from migrate.snapshots import check_copies
@@ -93,7 +93,7 @@ class Repairs:
         if not has_files(receipt, self._home):
             return False
         kept, digest = receipt.rejects_file, receipt.rejects_digest
-        if kept is not None and digest not in (None, rejects_digest(self._home / kept)):
+        if kept is not None and digest not in (None, file_digest(self._home / kept)):
             return False
         return all(self._is_whole(written) for written in receipt.written if written.file is not None)
 

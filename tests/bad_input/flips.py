@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from migrate import Spec, abandon, cutover, finalize, plan, report, rollback, run, status, verify
 from migrate.digest import RecordDigest
 from migrate.errors import CorruptionError, ExitCode, MigrationError, RefusedError
@@ -46,6 +48,7 @@ EMPTY = ("run.lock", "*/LOCK", "*.log")
 REFUSALS = (ExitCode.FAILED, ExitCode.MISMATCH, ExitCode.REFUSED)
 RECORDS = numbered(600)
 KEPT = {key: value for key, value in RECORDS.items() if not key.endswith(b"7")}
+DEAD = {key: value for key, value in RECORDS.items() if key not in KEPT}
 
 
 class StoppedError(Exception):
@@ -58,7 +61,7 @@ def make_spec(base: Path) -> Spec:
         base,
         base / "state",
         target={"path": None},
-        run={"chunk_size": "8 KiB", "on_reject": "dead-letter"},
+        run={"chunk_size": "8 KiB", "on_reject": "dead-letter", "max_reject_share": 0.5},
         conversion={"function": "tests.migrate.conversions:picky", "allow": ["changelog"]},
     )
 
@@ -161,6 +164,8 @@ def outcome(stage: Stage, file: Path, at: int, bit: int, verb: str) -> str:
 
 def _check_records(stage: Stage, file: Path, verb: str) -> None:
     """What the application finds is all old or all new; else RocksDB itself says that a block is damaged."""
+    if verb in MAKES_ANEW.get(stage.name, ()):
+        assert dead_letters(stage.spec.home) == DEAD
     has_new = (stage.name == "cut over" and verb != "rollback") or verb in ("run", "cutover")
     digest = RecordDigest()
     try:
@@ -172,6 +177,12 @@ def _check_records(stage: Stage, file: Path, verb: str) -> None:
         assert verb not in MAKES_ANEW.get(stage.name, ())
         return
     assert str(digest) == digest_by_hand((KEPT if has_new else RECORDS).items())
+
+
+def dead_letters(home: Path) -> dict[bytes, bytes]:
+    """What the table holds."""
+    tables = map(pq.read_table, home.glob("dead-letters/*.parquet"))
+    return {row["key"]: row["value"] for table in tables for row in table.to_pylist()}
 
 
 def positions(size: int, count: int) -> Iterator[tuple[int, int]]:
