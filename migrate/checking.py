@@ -8,7 +8,8 @@ from migrate.identity import check_identity, spec_identity
 from migrate.interruption import Stop
 from migrate.ledger import Row, Step, read_ledger
 from migrate.ledger_facts import assembled_folders, published_path
-from migrate.plan_model import load_plan
+from migrate.marker import check_ours, is_given_up
+from migrate.plan_model import Plan, load_plan
 from migrate.progress_state import committed_receipts, pending_chunks
 from migrate.report_model import VerifyReport
 from migrate.runner import executor_opener
@@ -40,8 +41,7 @@ def verify(
 
     Raises RefusedError before the stores are assembled, VerificationError naming the first key of each kind.
     """
-    plan = load_plan(spec.home)
-    rows = read_ledger(spec.home)
+    plan, rows = _stored(spec)
     step = _settled_step(spec, rows)
     receipts = committed_receipts(rows, spec.home)
     if plan is None or pending_chunks(plan, receipts):
@@ -72,6 +72,11 @@ def verify(
     return VerifyReport(
         name=spec.name, migration_id=plan.migration_id, verification=found, stores=tuple(folders.values())
     )
+
+
+def _stored(spec: Spec) -> tuple[Plan | None, list[Row]]:
+    check_ours(spec.home)
+    return (None, []) if is_given_up(spec.home) else (load_plan(spec.home), read_ledger(spec.home))
 
 
 def _settled_step(spec: Spec, rows: list[Row]) -> Step | None:

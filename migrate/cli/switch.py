@@ -13,7 +13,7 @@ _spec = click.argument("spec", type=click.Path())
 
 
 def switch_and_show(
-    verb: Literal["cutover", "rollback", "finalize"], spec_path: str, output: Output, *, discard: bool = False
+    verb: Literal["cutover", "rollback", "finalize"], spec_path: str, output: Output, **options: bool
 ) -> None:
     """Do it, whatever signals come: it takes a second, and a kill is mended by the same command."""
     from migrate import cutover, finalize, rollback
@@ -24,11 +24,8 @@ def switch_and_show(
 
     spec = load_spec(spec_path)
     with stopping_on_signals(Stop(), patience=None):
-        if verb == "rollback":
-            report = rollback(spec, discard_new_writes=discard, on_event=details(output))
-        else:
-            switch = cutover if verb == "cutover" else finalize
-            report = switch(spec, on_event=details(output))
+        switch = {"cutover": cutover, "rollback": rollback, "finalize": finalize}[verb]
+        report = switch(spec, on_event=details(output), **options)
     output.show(report, show_switch)
 
 
@@ -56,24 +53,30 @@ def rollback(spec: str, *, discard_new_writes: bool) -> None:
     stateferry rollback migration.toml
     stateferry rollback migration.toml --discard-new-writes
     """
-    finish(lambda: switch_and_show("rollback", spec, current_output(), discard=discard_new_writes))
+    finish(lambda: switch_and_show("rollback", spec, current_output(), discard_new_writes=discard_new_writes))
 
 
 @click.command()
 @_spec
-def finalize(spec: str) -> None:
+@click.option(
+    "--moved-away", is_flag=True, help="Even where some new stores are seen no more: their tasks run elsewhere now."
+)
+def finalize(spec: str, *, moved_away: bool) -> None:
     """Give up the way back: remove the old stores and all that the new ones were made from. The ledger stays.
+
+    Refused where the new stores are not seen in their places.
 
     \b
     stateferry finalize migration.toml
+    stateferry finalize migration.toml --moved-away
     """
-    finish(lambda: switch_and_show("finalize", spec, current_output()))
+    finish(lambda: switch_and_show("finalize", spec, current_output(), moved_away=moved_away))
 
 
 @click.command()
 @_spec
 def abandon(spec: str) -> None:
-    """Give up a migration that cannot go on: remove our files. The application's are not touched.
+    """Give up a migration that cannot go on: remove our files. Nobody else's are touched.
 
     \b
     stateferry abandon migration.toml

@@ -141,12 +141,6 @@ def remove_tree(path: Path) -> None:
         shutil.rmtree(path)
 
 
-def remove_hidden(folder: Path) -> None:
-    """What a killed process of ours was writing under a hidden name; nothing else of ours is hidden."""
-    for path in folder.glob(".*"):
-        remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)
-
-
 def remove_empty(folder: Path, *, below: Path) -> None:
     """Remove `folder` and its parents up to `below`, as far as they are empty."""
     while folder != below and (not folder.exists() or not any(folder.iterdir())):
