@@ -10,7 +10,8 @@ from pathlib import Path
 from migrate.errors import MigrationError, RefusedError
 from migrate.home import ABANDONED, LOCK, MARKER, is_ours, is_unfinished, remove_content
 from migrate.plan_model import load_plan
-from migrate.stores.files import make_directories, write_durably
+from migrate.stores.files import make_directories, protect_like, write_durably
+from migrate.stores.layout import is_rocksdb_file
 
 MARKER_SCHEMA = 1
 _ELSEWHERE = "choose another work_dir, or another `name`"
@@ -59,15 +60,16 @@ def finish_abandoned(home: Path) -> None:
         check_ours(home)
 
 
-def claim(home: Path, _source: Path) -> None:
+def claim(home: Path, source: Path) -> None:
     """Put the marker into the folder, durably, before anything else; make the folder where it is not there.
 
-    Whoever claims holds the migration's lock, and has `check_ours` behind it. A folder that bears the marker is left as
-    it is.
+    Nobody gets in who may not read the application's directory `source`. Whoever claims holds the migration's lock,
+    and has `check_ours` behind it. A folder that bears the marker is left as it is.
     """
     if _is_marked(home / MARKER):
         return
     make_directories(home)
+    protect_like(source, home, is_rocksdb_file)
     marker = {"schema_version": MARKER_SCHEMA, "folder_id": uuid.uuid4().hex}
     write_durably(home / MARKER, json.dumps(marker).encode())
 
