@@ -10,6 +10,7 @@ from migrate.identity import check_identity, spec_identity
 from migrate.interruption import Stop
 from migrate.ledger import Ledger, Row, Step, read_ledger, readable_ledger
 from migrate.ledger_facts import assembled_folders, published_path
+from migrate.marker import check_ours, is_given_up
 from migrate.plan_model import Plan, load_plan
 from migrate.progress_state import committed_receipts, pending_chunks
 from migrate.report_model import VerifyReport
@@ -47,7 +48,8 @@ def verify(
     Raises RefusedError before the stores are assembled and while a run is at work, VerificationError naming the first
     key of each kind.
     """
-    if load_plan(spec.home) is None:
+    check_ours(spec.home)
+    if is_given_up(spec.home) or load_plan(spec.home) is None:
         raise _not_rewritten(spec)
     with one_run_at_a_time(spec.home):
         comparison = _prepare(make_context(spec, on_event, stop=stop))

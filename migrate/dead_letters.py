@@ -15,6 +15,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_d
 from deltalake.exceptions import DeltaError
 
 from migrate.errors import CorruptionError
+from migrate.home import DEAD_LETTERS, UNFINISHED_DEAD_LETTERS
 from migrate.receipt import Receipt
 from migrate.rejects import REJECT_SCHEMA, file_digest
 from migrate.report_model import Column
@@ -28,12 +29,12 @@ _DIGESTS = "_digests.json"
 
 def dead_letter_folder(home: Path) -> Path:
     """Where the table lies."""
-    return home / "dead-letters"
+    return home / DEAD_LETTERS
 
 
 def unfinished_dead_letters(home: Path) -> Path:
     """Where it grows."""
-    return home / "dead-letters.tmp"
+    return home / UNFINISHED_DEAD_LETTERS
 
 
 def dead_letter_columns() -> tuple[Column, ...]:

@@ -14,12 +14,14 @@ from migrate.dual.mark import check_not_half_converged
 from migrate.errors import MigrationError, RefusedError, StoreLockedError
 from migrate.identity import check_identity, migration_identity
 from migrate.looking_again import look_again
+from migrate.marker import is_usable
 from migrate.plan_model import DatabasePlan, Plan, load_plan
 from migrate.planning import plan_databases
 from migrate.preflight import (
     bytes_to_copy,
     check_clean,
     check_conversion,
+    check_home,
     check_linkable,
     check_position,
     check_space,
@@ -81,7 +83,7 @@ class Ground:
     @cached_property
     def stored(self) -> Plan | None:
         """The plan of a run that began earlier."""
-        return load_plan(self._context.home)
+        return load_plan(self._context.home) if is_usable(self._context.home) else None
 
     @cached_property
     def is_snapshot_current(self) -> bool:
@@ -132,6 +134,7 @@ class Ground:
     def _checks_of_the_source(self) -> tuple[Check, ...]:
         found, files = ("source.found",), ("source.files",)
         return (
+            Check("work_dir.ours", "the migration's folder is ours, or not there yet", self._ours),
             Check("conversion.allowed", "nothing is lost that the spec does not allow", self._conversion),
             Check("run.verify", "the new stores are verified before they go live", self._verified),
             Check("source.found", "the old store is there", self._found),
@@ -179,6 +182,9 @@ class Ground:
             Check("work_dir.free", "no other run of this migration is at work", self._no_other_run),
             *(replace(check, on_failure="warning") for check in checks),
         )
+
+    def _ours(self) -> None:
+        check_home(self._spec)
 
     def _conversion(self) -> None:
         check_conversion(self._spec, self._context.conversion, self._context.ref)

@@ -21,8 +21,9 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 
 from migrate.delta_log import log_directory, newest_version, read_log
 from migrate.errors import DamagedLedgerError, FencedError, RefusedError
+from migrate.home import LEDGER_DAMAGED
 from migrate.ledger_log import rows_in_log
-from migrate.ledger_repair import DAMAGED_LEDGER, LedgerContents, recovered_rows, repair_ledger
+from migrate.ledger_repair import LedgerContents, recovered_rows, repair_ledger
 from migrate.ledger_rows import LEDGER_SCHEMA, Row, Step, as_rows, chunk_row, damaged_ledger, with_digest
 from migrate.ledger_table import APPLICATION, COLUMNS, SETTINGS, create_table, rows_in_file, to_arrow
 from migrate.stores.files import delta_uri, fsync_directory, fsync_file, make_directories
@@ -71,7 +72,7 @@ def readable_ledger(home: Path, warn: Callable[[str], None] | None = None) -> li
         rows = _read_whole(home)
     if repaired and warn is not None:
         names = ", ".join(sorted({file.name for file in repaired}))
-        warn(f"the ledger was damaged, and is repaired: {names}; as found, they are in {home / DAMAGED_LEDGER}")
+        warn(f"the ledger was damaged, and is repaired: {names}; as found, they are in {home / LEDGER_DAMAGED}")
     return rows
 
 

@@ -18,13 +18,11 @@ import pyarrow.parquet as pq
 
 from migrate.delta_log import Action, LogEntry, log_directory, read_log, repair_log
 from migrate.errors import DamagedLedgerError
+from migrate.home import LEDGER_DAMAGED
 from migrate.ledger_log import rows_in_log, rows_told
 from migrate.ledger_rows import LEDGER_SCHEMA, Row, as_rows, with_digest
 from migrate.ledger_table import APPLICATION, create_table, rows_in_file, to_arrow
 from migrate.stores.files import fsync_file
-
-DAMAGED_LEDGER = "ledger-damaged"
-"""In the migration's folder: what a repair of the ledger has set aside."""
 
 
 def repair_ledger(folder: Path, *, thorough: bool) -> tuple[Path, ...]:
@@ -33,7 +31,7 @@ def repair_ledger(folder: Path, *, thorough: bool) -> tuple[Path, ...]:
     A row that is lost in both its copies is found again otherwise: that of a chunk by its receipt, and that of any
     other step by what the step did.
     """
-    return repair_log(folder, folder.with_name(DAMAGED_LEDGER), LedgerContents(folder), thorough=thorough)
+    return repair_log(folder, folder.with_name(LEDGER_DAMAGED), LedgerContents(folder), thorough=thorough)
 
 
 def recovered_rows(folder: Path) -> list[Row] | None:

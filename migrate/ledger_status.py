@@ -10,6 +10,7 @@ from migrate.gates import concerns_of, is_verified, not_accepted, unresolved_mis
 from migrate.ledger_facts import assembled_folders, last_verification, published_path
 from migrate.ledger_log import LedgerLog
 from migrate.ledger_rows import Row, Step
+from migrate.marker import check_ours, is_given_up
 from migrate.plan_model import Chunk, Plan, load_plan, newest_plan
 from migrate.progress_state import pending_chunks, receipts_of, totals_of
 from migrate.receipt import Receipt
@@ -43,10 +44,12 @@ class Lookout:
         self._plan_stamp: tuple[str, int, int] | None = None
 
     def look(self) -> Standing:
-        """Where it stands now. Raises RefusedError for a plan or a ledger of a newer schema."""
+        """Where it stands now. Raises RefusedError for a plan or a ledger of a newer schema, or a folder not ours."""
+        check_ours(self._spec.home)
         spec, plan = self._spec, self._newest_plan()
         if plan is None:
-            early: State = "snapshot taken" if (spec.home / "snapshot").is_dir() else "not started"
+            is_early = not is_given_up(spec.home) and (spec.home / "snapshot").is_dir()
+            early: State = "snapshot taken" if is_early else "not started"
             return Standing(
                 StatusReport(name=spec.name, state=early, next_step=_next_step(spec, early)), None, [], [], []
             )
@@ -61,9 +64,11 @@ class Lookout:
 
     def _newest_plan(self) -> Plan | None:
         """A plan revision never changes; but a migration may be given up, and begun anew under its name."""
-        file = newest_plan(self._spec.home)
-        stamp = None if file is None else (file.name, file.stat().st_ino, file.stat().st_mtime_ns)
-        if stamp is None or stamp != self._plan_stamp:
+        file = None if is_given_up(self._spec.home) else newest_plan(self._spec.home)
+        if file is None:
+            return None
+        stamp = (file.name, file.stat().st_ino, file.stat().st_mtime_ns)
+        if stamp != self._plan_stamp:
             self._plan, self._plan_stamp = load_plan(self._spec.home), stamp
         return self._plan
 

@@ -13,6 +13,7 @@ from migrate.changelog_ends import ChangelogEnds, check_ends
 from migrate.errors import RefusedError, SourceChangedError
 from migrate.format_list import possible_targets
 from migrate.functions import ConversionRef
+from migrate.marker import check_ours
 from migrate.new_layout import is_another_system
 from migrate.plan_model import DatabasePlan
 from migrate.publishing import check_can_be_carried_over
@@ -175,13 +176,14 @@ def changelog_note(conversion: Conversion) -> str:
 
 
 def check_home(spec: Spec) -> None:
-    """Raises RefusedError where the migration's folder, which we remove one day, holds what is not ours."""
+    """Raises RefusedError where the migration's folder, which we remove one day, is not ours, or is not to be."""
     for what, path in (("[source]", spec.source_path), ("[target]", spec.target_path)):
         if path is not None and path.is_relative_to(spec.home):
             raise RefusedError(
                 f"{what} path {path} lies inside the migration's own folder {spec.home}",
                 hint="choose another work_dir, or another `name`",
             )
+    check_ours(spec.home)
 
 
 def check_target(spec: Spec, source: Source) -> None:

@@ -31,17 +31,15 @@ def build_directory(source: Path, new_stores: dict[Path, Path], temporary: Path,
     if temporary.exists():
         shutil.rmtree(temporary)
     make_directories(temporary.parent)
-    if is_alone:
-        temporary.mkdir()
-        shutil.copystat(source, temporary)
-        keep_owner(source, temporary)
-    else:
+    temporary.mkdir(mode=0o700)  # until all that is in it has its owner and mode
+    if not is_alone:
         _carry_over(source, temporary, leave_out={source / relative for relative in new_stores})
     for relative, new_store in new_stores.items():
         target = temporary / relative
         make_directories(target.parent)
         _carry_over(new_store, target, leave_out=set())
         own_like(source if is_alone else source / relative, target)
+    _as_it_was(source, temporary)
     fsync_tree(temporary)
 
 
@@ -73,8 +71,14 @@ def _carry_over(source: Path, target: Path, *, leave_out: set[Path]) -> None:
                 link_or_copy(file, there / name)
             else:
                 copy_file(file, there / name)
-        shutil.copystat(here, there)
-        keep_owner(here, there)
+        if there != target:
+            _as_it_was(here, there)
+
+
+def _as_it_was(old: Path, new: Path) -> None:
+    """Mode, times and owner of a directory."""
+    shutil.copystat(old, new)
+    keep_owner(old, new)
 
 
 def check_can_be_carried_over(source: Path) -> None:

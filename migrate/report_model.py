@@ -185,6 +185,10 @@ class SwitchReport(Report):
     """What it means for the changelog that the new stores are in use."""
     warnings: tuple[str, ...]
     next_step: str
+    moved_away: tuple[str, ...] = ()
+    """Store partitions whose new stores `finalize` did not see, by id."""
+    left_over: tuple[Path, ...] = ()
+    """What is in the migration's folder and not ours, by `finalize`."""
 
 
 class AbandonReport(Report):
@@ -195,3 +199,5 @@ class AbandonReport(Report):
     """The migration's folder; None: there was none."""
     source: Path
     """Untouched."""
+    left_over: tuple[Path, ...] = ()
+    """What is there still and not ours."""

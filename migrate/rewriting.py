@@ -60,6 +60,11 @@ def rewrite_chunk(task: RewriteTask, check: Callable[[], None] = go_on) -> Recei
     `check` is called with each batch and may raise. Raises ChunkFailedError, CorruptionError or RejectedError; the
     attempt's files are gone then.
     """
+    if not Path(task.home).is_dir():  # which is made by the driver alone, with its marker
+        raise ChunkFailedError(
+            f"{task.chunk}: {task.home} is not there",
+            hint="is the work_dir mounted on every worker? was the migration given up meanwhile?",
+        )
     attempt = _Attempt(task, check)
     make_directories(attempt.folder)
     try:

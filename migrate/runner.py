@@ -19,11 +19,13 @@ from migrate.executor import Executor, InProcessExecutor
 from migrate.finished import report_of_finished
 from migrate.gates import NOTHING_ACCEPTED, Acceptance, concerns_of
 from migrate.ground import Ground, open_source
+from migrate.home import remove_all, remove_if_empty
 from migrate.identity import migration_id
 from migrate.interruption import Stop
 from migrate.ledger import Ledger, readable_ledger
+from migrate.marker import claim, finish_abandoned
 from migrate.plan_model import Plan, load_plan
-from migrate.preflight import check_conversion, check_target
+from migrate.preflight import check_conversion, check_home, check_target
 from migrate.progress_state import acceptable, totals_of
 from migrate.receipt import Receipt
 from migrate.report_model import RunReport, Verification
@@ -37,7 +39,6 @@ from migrate.steps.publish import publish
 from migrate.steps.reconcile import reconcile
 from migrate.steps.rewrite import rewrite
 from migrate.steps.verify import NewStores, verify
-from migrate.stores.files import remove_tree
 from migrate.stores.lock import one_run_at_a_time
 from migrate.system_errors import system_errors_explained
 
@@ -113,11 +114,13 @@ def run_with(
 
     Raises InterruptedMigrationError once `stop` is asked for.
     """
+    check_home(spec)
     context = make_context(spec, on_event, function, stop, acceptance, changelog_ends=changelog_ends)
     check_conversion(spec, context.conversion, context.ref)
     if load_plan(context.home) is None:
         check_target(spec, open_source(spec))
     with one_run_at_a_time(context.home):
+        finish_abandoned(context.home)
         done = report_of_finished(context, readable_ledger(context.home, context.warn))
         return _run(context, open_executor) if done is None else done
 
@@ -126,6 +129,7 @@ def _run(context: Context, open_executor: ExecutorOpener) -> RunReport:
     clock = _Clock()
     with clock.phase("plan"):
         ground = look_around(context)
+        claim(context.home, context.spec.source_path)
         ledger = Ledger(context.home, migration_id(ground.identity), context.run_id)
         context.notify("ledger.opened")
     with _fencing_explained(ledger):
@@ -216,7 +220,8 @@ def migrate_store(
         base_dir=Path.cwd(),
     )
     report = run_with(in_process, spec, on_event=on_event, function=convert)
-    remove_tree(work_dir)
+    remove_all(spec.home)
+    remove_if_empty(work_dir)
     return report
 
 

@@ -12,6 +12,7 @@ from typing import Final, Literal
 from pydantic import Field, ValidationError
 
 from migrate.errors import RefusedError
+from migrate.home import remove_folder
 from migrate.keyrange import Stored
 from migrate.positions import Positions
 from migrate.seal import read_sealed, with_seal
@@ -93,17 +94,21 @@ def has_snapshot(spec: Spec) -> bool:
 
 def find_snapshot(spec: Spec) -> SnapshotSource:
     """The snapshot that `stateferry snapshot` took. Raises RefusedError where there is none."""
-    file = spec.home / "snapshot" / _RECORD
-    try:
-        record = _read_record(file)
-    except FileNotFoundError:
-        raise RefusedError(f"there is no snapshot in {spec.home}", hint=_TAKE_ONE) from None
+    record = snapshot_record(spec.home)
     check_copies(spec.home)
     if not record.is_for_later:
         raise RefusedError(f"the snapshot in {spec.home} was taken by a run, for itself alone", hint=_TAKE_ONE)
     source_format = spec.source_format
     system = get_system(source_format.system, has_stores=bool(spec.source.store_names))
     return SnapshotSource(spec.source_path, source_format, system, record.store_partitions, spec.home, record)
+
+
+def snapshot_record(home: Path) -> SnapshotRecord:
+    """What the snapshot is of. Raises RefusedError where there is none, or none that can be read."""
+    try:
+        return _read_record(home / "snapshot" / _RECORD)
+    except FileNotFoundError:
+        raise RefusedError(f"there is no snapshot in {home}", hint=_TAKE_ONE) from None
 
 
 def _read_record(file: Path) -> SnapshotRecord:
@@ -171,7 +176,7 @@ def _replace(final: Path, temporary: Path) -> None:
     if final.exists():
         with suppress(ExchangeUnsupportedError):
             exchange(final, temporary)
-            remove_tree(temporary)
+            remove_folder(final.parent, temporary.name)
             return
         remove_tree(final)
     temporary.rename(final)

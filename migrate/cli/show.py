@@ -74,6 +74,8 @@ def show_switch(report: SwitchReport, output: Output) -> None:
             "stores": "\n".join(map(str, report.stores)),
             "old stores": "" if report.old_stores is None else str(report.old_stores),
             ATTENTION: concerns_in_words(report.concerns),
+            "not seen": "\n".join(report.moved_away),
+            "not ours": "\n".join(map(str, report.left_over)),
             "changelog": report.changelog,
             "warnings": "\n".join(report.warnings),
             "next": report.next_step,
@@ -99,7 +101,9 @@ def show_snapshot(report: SnapshotReport, output: Output) -> None:
 def show_abandon(report: AbandonReport, output: Output) -> None:
     """What was removed."""
     removed = "nothing was there" if report.removed is None else str(report.removed)
-    print_facts({"migration": report.name, "removed": removed, "untouched": str(report.source)}, output)
+    left = "\n".join(map(str, report.left_over))
+    rows = {"migration": report.name, "removed": removed, "not ours": left, "untouched": str(report.source)}
+    print_facts(rows, output)
 
 
 def show_verify(report: VerifyReport, output: Output) -> None:

@@ -67,19 +67,26 @@ def rollback(spec: str, *, discard_new_writes: bool) -> None:
 @click.command()
 @_spec
 @click.option("--accept-mismatch", is_flag=True, help="Even where a verification found the new stores wrong.")
-def finalize(spec: str, *, accept_mismatch: bool) -> None:
+@click.option(
+    "--moved-away", is_flag=True, help="Even where some new stores are seen no more: their tasks run elsewhere now."
+)
+def finalize(spec: str, *, accept_mismatch: bool, moved_away: bool) -> None:
     """Give up the way back: remove the old stores and all that the new ones were made from. The ledger stays.
+
+    Refused where the new stores are not seen in their places.
 
     \b
     stateferry finalize migration.toml
+    stateferry finalize migration.toml --moved-away
     """
-    finish(lambda: switch_and_show("finalize", spec, current_output(), accept_mismatch=accept_mismatch))
+    options = {"accept_mismatch": accept_mismatch, "moved_away": moved_away}
+    finish(lambda: switch_and_show("finalize", spec, current_output(), **options))
 
 
 @click.command()
 @_spec
 def abandon(spec: str) -> None:
-    """Give up a migration that cannot go on: remove our files. The application's are not touched.
+    """Give up a migration that cannot go on: remove our files. Nobody else's are touched.
 
     \b
     stateferry abandon migration.toml

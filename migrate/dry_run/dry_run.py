@@ -25,6 +25,7 @@ from migrate.ground import Ground, source_to_be
 from migrate.ledger import read_ledger
 from migrate.ledger_status import status
 from migrate.looking_again import T, look_again
+from migrate.marker import is_usable
 from migrate.plan_model import DatabasePlan
 from migrate.planning import plan_databases
 from migrate.preflight import bytes_to_copy, changelog_note, space_needed
@@ -150,6 +151,8 @@ class _DryRun:
 
     def _finished(self) -> str | None:
         """What an earlier run did, where nothing is left to do."""
+        if not is_usable(self._context.home):
+            return None
         try:
             done = report_of_finished(self._context, read_ledger(self._context.home))
         except MigrationError as error:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from migrate.digest import RecordDigest
 from migrate.errors import ChunkFailedError, MigrationError, VerificationError
+from migrate.home import CHECKED_CHUNK, DAMAGED_CHUNKS
 from migrate.keyrange import subtract
 from migrate.ledger_facts import assembled_folders
 from migrate.ledger_rows import Row
@@ -25,10 +26,6 @@ from migrate.stores.layout import rocksdb_identities
 from migrate.stores.rocksdb import open_read_only
 from migrate.stores.rocksdb_writing import TableOptions, create_database
 
-DAMAGED_CHUNKS = "chunks-damaged"
-"""In the migration's folder: files of chunks that were damaged after they were committed, and their receipts."""
-CHECKED_CHUNK = ".checked-chunk"
-"""In the migration's folder, while a chunk's file is read again."""
 MOST_TIMES = 3
 """From then on it is the disk's fault, or somebody's who removes files."""
 
@@ -102,7 +99,7 @@ class Repairs:
         remove_tree(folder)
         make_directories(folder)
         try:
-            link = folder / "link.sst"
+            link = folder / "000000.sst"
             link.hardlink_to(self._home / str(written.file))
             options = {written.family: TableOptions()}
             create_database(folder / "rocksdb", options, {written.family: [link]}, {})

@@ -8,13 +8,13 @@ from migrate.errors import RefusedError
 from migrate.ground import Ground
 from migrate.identity import check_identity, check_snapshot, store_identity
 from migrate.ledger import Ledger
+from migrate.marker import claim
 from migrate.plan_model import Plan, load_plan, store_plan
 from migrate.planning import make_plan, plan_databases
 from migrate.preflight import bytes_to_copy, check_not_opened_since, check_position, check_space, check_target
 from migrate.snapshots import take_snapshot
 from migrate.source import Source, find_source
 from migrate.steps.context import Context
-from migrate.stores.files import make_directories
 from migrate.target_version import check_version
 
 
@@ -70,6 +70,7 @@ def prepare_snapshot(context: Context) -> Path:
     check_space(spec, plan_databases(spec, source, context.conversion), copied_bytes=bytes_to_copy(spec, source))
     identity = store_identity(source)
     context.notify("source.checked", source=source)
+    claim(context.home, spec.source_path)
     _take_snapshot(context, source, identity, is_for_later=True)
     return context.home / "snapshot"
 
@@ -83,7 +84,6 @@ def check_unchanged(context: Context, plan: Plan) -> None:
 
 
 def _take_snapshot(context: Context, source: Source, identity: dict[str, str], *, is_for_later: bool) -> None:
-    make_directories(context.home)
     take_snapshot(
         source,
         context.home,

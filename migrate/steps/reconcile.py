@@ -12,17 +12,18 @@ from pathlib import Path
 
 from migrate.assembling import LINKS
 from migrate.dead_letters import unfinished_dead_letters
+from migrate.home import NEW, remove_folder, remove_unfinished, unfinished_snapshots
 from migrate.keyrange import subtract
 from migrate.ledger import Ledger, Row, chunk_row
 from migrate.ledger_facts import assembled_folders
 from migrate.plan_model import Plan
 from migrate.progress_state import committed_receipts, has_files, recorded_receipts
 from migrate.receipt import Receipt, read_receipt
+from migrate.retired import RetiredStores
 from migrate.rewriting import attempt_name, write_receipt
 from migrate.steps.context import Context
 from migrate.steps.publish import temporary_directories
-from migrate.stores.files import remove_empty, remove_hidden, remove_tree
-from migrate.stores.layout import rocksdb_identities
+from migrate.stores.files import remove_empty, remove_tree
 
 
 def reconcile(context: Context, plan: Plan, ledger: Ledger) -> list[Receipt]:
@@ -82,10 +83,10 @@ def _remove_orphans(context: Context, plan: Plan, rows: list[Row], in_force: lis
         if _run_of(file) in older and _attempt_of(file) not in attempts:
             file.unlink(missing_ok=True)
     remove_tree(unfinished_dead_letters(home))
-    for unfinished in home.glob("snapshot-*.tmp"):
-        remove_tree(unfinished)
-    remove_hidden(home)
-    _remove_unnamed_stores(home, plan, rows, older)
+    for unfinished in unfinished_snapshots(home):
+        remove_folder(home, unfinished.name)
+    remove_unfinished(home)
+    _remove_unnamed_stores(context, plan, rows, older)
     for temporary in temporary_directories(context.spec.target_path, older):
         remove_tree(temporary)
 
@@ -102,17 +103,18 @@ def _attempt_of(file: Path) -> str:
     return file.name.lstrip(".").partition(".")[0]
 
 
-def _remove_unnamed_stores(home: Path, plan: Plan, rows: list[Row], older: set[str]) -> None:
+def _remove_unnamed_stores(context: Context, plan: Plan, rows: list[Row], older: set[str]) -> None:
     """New stores that no row names; never an old one, which is the application's (I8)."""
+    home = context.home
     kept = set(assembled_folders(rows, home).values())
-    old = rocksdb_identities(home / "snapshot")
-    for run in (home / "new").glob("*"):
+    retired = RetiredStores.of(context.spec.source_path, home, rows)
+    for run in (home / NEW).glob("*"):
         if run.name not in older:
             continue
         remove_tree(run / LINKS)
         for partition in plan.store_partitions:
             folder = run / partition.id
-            if folder not in kept and old.isdisjoint(rocksdb_identities(folder)):
+            if folder not in kept and not retired.may_hold(run.name, partition, plan):
                 remove_tree(folder)
             remove_empty(folder.parent, below=run)
         remove_empty(run, below=run.parent)

@@ -8,7 +8,9 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterable
+import stat
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from migrate.errors import RefusedError
@@ -84,6 +86,42 @@ def keep_owner(source: Path, target: Path) -> None:
             return  # only root may give files away; whoever runs us as another user gets files of that user
 
 
+def protect_like(root: Path, folder: Path, is_secret: Callable[[str], bool]) -> None:
+    """Let nobody into `folder` who may not read all of the directory `root`; owned as that is, where we may.
+
+    `is_secret`: the names of the files in it that count. The owner alone is let in where `root` is not there.
+    """
+    allowed = stat.S_IRWXU
+    with suppress(FileNotFoundError, NotADirectoryError):
+        allowed |= _readers(root, is_secret)
+        keep_owner(root, folder)
+        if folder.stat().st_gid != root.stat().st_gid:
+            allowed &= ~stat.S_IRWXG
+    mode = stat.S_IMODE(folder.stat().st_mode)
+    if mode & ~allowed & (stat.S_IRWXG | stat.S_IRWXO):
+        folder.chmod(mode & allowed)
+
+
+def _readers(root: Path, is_secret: Callable[[str], bool]) -> int:
+    """The bits of the group and of all others, each where it may read all that is below `root`, and get there."""
+    group = root.stat().st_gid
+    bits = stat.S_IRWXG | stat.S_IRWXO
+    for above in root.parents:
+        bits &= _let_in(above.stat(), group, stat.S_IXOTH)
+    for inside, _, names in os.walk(root):
+        bits &= _let_in(Path(inside).stat(), group, stat.S_IXOTH)
+        for name in filter(is_secret, names):
+            with suppress(FileNotFoundError):  # whoever writes there may be at work
+                bits &= _let_in(Path(inside, name).stat(), group, stat.S_IROTH)
+    return bits
+
+
+def _let_in(status: os.stat_result, group: int, bit: int) -> int:
+    """`bit`: that of all others, which counts for a group that is not the file's as well."""
+    of_group = bit << 3 if status.st_gid == group else bit
+    return stat.S_IRWXG * bool(status.st_mode & of_group) | stat.S_IRWXO * bool(status.st_mode & bit)
+
+
 def own_like(old: Path, new: Path) -> bool:
     """Owner and mode of the old store's directory, and of the files in it, for everything in the new one.
 
@@ -142,12 +180,6 @@ def remove_tree(path: Path) -> None:
     """Remove a directory of ours, if it is there."""
     if path.exists():
         shutil.rmtree(path)
-
-
-def remove_hidden(folder: Path) -> None:
-    """What a killed process of ours was writing under a hidden name; nothing else of ours is hidden."""
-    for path in folder.glob(".*"):
-        remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def remove_empty(folder: Path, *, below: Path) -> None:

@@ -43,11 +43,14 @@ def is_half_made(directory: Path) -> bool:
     return all(_MAKING.fullmatch(name) for name in names)
 
 
+def is_rocksdb_file(name: str) -> bool:
+    """Whether RocksDB, or an adapter beside it, gives a file in its directory this name."""
+    return any(pattern.fullmatch(name) for pattern in (_SST, _WAL, _META, _LEFT_BEHIND))
+
+
 def foreign_entries(directory: Path) -> list[str]:
     """What lies in a RocksDB directory and is not RocksDB's."""
-    known = (_SST, _WAL, _META, _LEFT_BEHIND)
-    names = sorted(path.name for path in directory.iterdir())
-    return [name for name in names if not any(pattern.fullmatch(name) for pattern in known)]
+    return [name for name in sorted(path.name for path in directory.iterdir()) if not is_rocksdb_file(name)]
 
 
 def rocksdb_identities(folder: Path) -> frozenset[str]:

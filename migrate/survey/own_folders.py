@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from migrate.errors import MigrationError
+from migrate.home import MARKER
 from migrate.ledger import read_ledger
 from migrate.ledger_status import state_of
 from migrate.plan_model import load_plan
@@ -23,7 +24,9 @@ _ROLES = {
 
 
 def is_migration(folder: Folder) -> bool:
-    """A migration's own folder: it holds a plan, a ledger or a snapshot of ours."""
+    """A migration's own folder: it bears our marker, or an earlier release's plan, ledger or snapshot."""
+    if MARKER in folder.files:
+        return True
     is_planned = any(_PLAN.fullmatch(name) for name in folder.files)
     if "ledger" in folder.folders and (is_planned or "run.lock" in folder.files):
         return True

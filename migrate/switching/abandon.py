@@ -2,58 +2,86 @@
 
 from __future__ import annotations
 
-from migrate.errors import DamagedLedgerError, RefusedError
+from contextlib import suppress
+from pathlib import Path
+
+from migrate.errors import DamagedLedgerError, MigrationError, RefusedError
 from migrate.events import Event, Listener, ignore
-from migrate.ledger import Step, read_ledger
+from migrate.home import ABANDONED, MARKER, NEW, OLD, is_run_folder, remove_all
+from migrate.ledger import Row, Step, read_ledger
 from migrate.ledger_facts import published_path
+from migrate.marker import claim, is_given_up
+from migrate.plan_model import Plan, load_plan
 from migrate.preflight import check_home
 from migrate.report_model import AbandonReport
+from migrate.retired import RetiredStores
+from migrate.snapshots import snapshot_record
 from migrate.spec import Spec
 from migrate.steps.publish import temporary_directories
+from migrate.store_partition import StorePartition
 from migrate.stores.files import fsync_directory, remove_tree
 from migrate.stores.layout import rocksdb_identities
 from migrate.stores.lock import one_run_at_a_time
-from migrate.switching.journal import last_switch
+from migrate.switching.journal import Journal, last_switch
 from migrate.system_errors import system_errors_explained
 
 
 @system_errors_explained()
 def abandon(spec: Spec, *, on_event: Listener = ignore) -> AbandonReport:
-    """Remove the migration's folder, so that another one may begin under the same name.
+    """Remove what is ours in the migration's folder, so that another one may begin under the same name.
 
-    Raises RefusedError once it was switched over: then `rollback` or `finalize` is what ends it.
+    What is not ours stays, and is named. Raises RefusedError once it was switched over: then `rollback` or `finalize`
+    is what ends it; and where a store in the folder may be the only copy of an old one.
     """
     check_home(spec)
+    is_there = spec.home.is_dir() and any(spec.home.iterdir())
+    left = _remove(spec, on_event) if is_there else ()
+    return AbandonReport(
+        name=spec.name, removed=spec.home if is_there else None, source=spec.source_path, left_over=left
+    )
+
+
+def _remove(spec: Spec, on_event: Listener) -> tuple[Path, ...]:
     home = spec.home
-    doomed = home.with_name(f"{home.name}.abandoned")
-    was_there = home.exists() or doomed.exists()
-    if home.exists():
-        with one_run_at_a_time(home):
-            _check_nothing_was_switched(spec)
+    left: list[Path] = []
+    with one_run_at_a_time(home):
+        if not is_given_up(home):
+            rows = _rows(home)
+            _check_nothing_was_switched(spec, rows)
             on_event(Event("abandon.started"))
-            for temporary in temporary_directories(spec.target_path):
-                remove_tree(temporary)
-            remove_tree(doomed)  # of an earlier one that was killed here
-            home.rename(doomed)
-            fsync_directory(home.parent)
+            left += _remove_unpublished(spec, rows)
+            claim(home, spec.source_path)
+            (home / MARKER).rename(home / ABANDONED)  # from here on no other verb takes it for a migration
+            fsync_directory(home)
             on_event(Event("abandon.renamed"))
-    remove_tree(doomed)
+        left += remove_all(home)
     on_event(Event("abandon.removed"))
-    return AbandonReport(name=spec.name, removed=home if was_there else None, source=spec.source_path)
+    return tuple(left)
 
 
-def _check_nothing_was_switched(spec: Spec) -> None:
-    home = spec.home
-    if _holds_old_stores(spec):
+def _rows(home: Path) -> list[Row]:
+    try:
+        return read_ledger(home)
+    except DamagedLedgerError:
+        return []  # which is a reason to give up
+
+
+def _remove_unpublished(spec: Spec, rows: list[Row]) -> list[Path]:
+    """What runs were building beside the target when they were killed; returns those that no row is about."""
+    ours = temporary_directories(spec.target_path, {row.run_id for row in rows})
+    for temporary in ours:
+        remove_tree(temporary)
+    return [folder for folder in temporary_directories(spec.target_path) if folder not in ours]
+
+
+def _check_nothing_was_switched(spec: Spec, rows: list[Row]) -> None:
+    if any(path.is_file() for path in (spec.home / OLD).rglob("*")):
         raise RefusedError(
-            f"{home} holds old stores, which are the application's",
+            f"{spec.home} holds old stores, which are the application's",
             hint="stateferry rollback SPEC puts them back; stateferry finalize SPEC gives them up",
         )
-    try:
-        rows = read_ledger(home)
-    except DamagedLedgerError:
-        return  # a damaged ledger is a reason to give up, and no old store is here
-    step, _ = last_switch(rows)
+    step, journal = last_switch(rows)
+    _check_no_old_store(spec, rows, journal)
     if step not in (None, Step.ROLLED_BACK) or published_path(rows) is not None:
         raise RefusedError(
             f"the migration {spec.name!r} is not one to give up: the new stores are in use",
@@ -61,8 +89,34 @@ def _check_nothing_was_switched(spec: Spec) -> None:
         )
 
 
-def _holds_old_stores(spec: Spec) -> bool:
-    """Told by RocksDB's own identities, whatever the ledger says or does not say."""
-    kept = any(path.is_file() for path in (spec.home / "old").rglob("*"))
-    snapshot, new = rocksdb_identities(spec.home / "snapshot"), rocksdb_identities(spec.home / "new")
-    return kept or not snapshot.isdisjoint(new)
+def _check_no_old_store(spec: Spec, rows: list[Row], journal: Journal) -> None:
+    """A switch that the ledger does not tell of any more has left old stores where the new ones stood."""
+    old = frozenset(name for exchange in journal.exchanges for name in exchange.old_names)
+    retired = RetiredStores.of(spec.source_path, spec.home, rows, old)
+    plan = _plan(spec.home)
+    partitions = _partitions(spec.home, plan)
+    for run in filter(lambda folder: is_run_folder(folder.name), sorted((spec.home / NEW).glob("*"))):
+        known = frozenset[str]().union(*(rocksdb_identities(run / partition.id) for partition in partitions))
+        unknown = rocksdb_identities(run) - known
+        found = [partition for partition in partitions if retired.may_hold(run.name, partition, plan)]
+        if found or (unknown and run.name not in retired.runs):
+            raise RefusedError(
+                f"{run} holds old stores, which are the application's, or may hold one: "
+                f"{', '.join(partition.id for partition in found) or 'no plan tells'}",
+                hint="stateferry rollback SPEC puts them back; where the ledger is lost, look which store is missing "
+                f"in {spec.source_path}, move it there from that folder, then run the command again",
+            )
+
+
+def _plan(home: Path) -> Plan | None:
+    with suppress(MigrationError):
+        return load_plan(home)
+    return None
+
+
+def _partitions(home: Path, plan: Plan | None) -> tuple[StorePartition, ...]:
+    if plan is not None:
+        return plan.store_partitions
+    with suppress(MigrationError):
+        return snapshot_record(home).store_partitions
+    return ()

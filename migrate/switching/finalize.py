@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from migrate.errors import RefusedError
 from migrate.events import Listener, ignore
 from migrate.gates import signed
-from migrate.ledger import Step
+from migrate.home import CHUNKS, DAMAGED_CHUNKS, NEW, OLD, SNAPSHOT, foreign_in, remove_folder, remove_store
+from migrate.ledger import Row, Step
 from migrate.ledger_facts import published_path
+from migrate.plan_model import load_plan
 from migrate.preflight import check_home
 from migrate.report_model import SwitchReport
 from migrate.spec import Spec
-from migrate.stores.files import fsync_directory, remove_tree
+from migrate.stores.files import fsync_directory
+from migrate.stores.layout import rocksdb_identities
 from migrate.switching.migration import Migration, open_migration
+from migrate.switching.places import is_seen
 from migrate.switching.reports import switch_report
 from migrate.system_errors import system_errors_explained
 
-FREED = ("old", "new", "chunks", "snapshot")
+FREED = (OLD, NEW, CHUNKS, DAMAGED_CHUNKS, SNAPSHOT)
 """What lies in the migration's folder and is needed no more."""
 
 
 @system_errors_explained()
-def finalize(spec: Spec, *, accept_mismatch: bool = False, on_event: Listener = ignore) -> SwitchReport:
+def finalize(
+    spec: Spec, *, accept_mismatch: bool = False, moved_away: bool = False, on_event: Listener = ignore
+) -> SwitchReport:
     """Remove the old stores that were cut over, and all that the migration was made from.
 
-    Of a migration that published a new directory the old one is the application's, and stays. Raises RefusedError
-    before the switch is done, and VerificationError where a verification found the new stores wrong, unless
-    `accept_mismatch`.
+    Of a migration that published a new directory the old one is the application's, and stays. `moved_away`: also
+    where some new stores are seen no more, since their tasks run elsewhere now.
+
+    Raises RefusedError before the switch is done and where no new store is seen, and VerificationError where a
+    verification found the new stores wrong, unless `accept_mismatch`.
     """
     check_home(spec)
     with open_migration(spec, on_event) as migration:
@@ -34,7 +44,7 @@ def finalize(spec: Spec, *, accept_mismatch: bool = False, on_event: Listener = 
             return switch_report(migration, journal, step)
         if step not in (Step.CUT_OVER, Step.FINALIZING) and published_path(migration.rows) is None:
             raise RefusedError(f"{spec.name!r} is not cut over yet", hint="stateferry status SPEC says where it stands")
-        _check_new_is_in_use(migration)
+        unseen = _check_new_is_in_use(migration, moved_away=moved_away)
         if accept_mismatch:
             accepted = signed(each.model_copy(update={"accepted": "--accept-mismatch"}) for each in migration.mismatch)
             journal = journal.model_copy(update={"accepted": (*journal.accepted, *accepted)})
@@ -43,17 +53,25 @@ def finalize(spec: Spec, *, accept_mismatch: bool = False, on_event: Listener = 
         migration.notify("finalize.started")
         migration.record(Step.FINALIZING, journal)
         migration.notify("finalize.intended")
-        for name in FREED:
-            remove_tree(migration.home / name)
-            migration.notify("finalize.removed", folder=name)
-        fsync_directory(migration.home)
+        _free(migration)
         migration.record(Step.FINALIZED, journal)
         migration.notify("finalize.committed")
-        return switch_report(migration, journal, Step.FINALIZED)
+        report = switch_report(migration, journal, Step.FINALIZED)
+        return report.model_copy(update={"moved_away": unseen, "left_over": foreign_in(migration.home)})
 
 
-def _check_new_is_in_use(migration: Migration) -> None:
-    """Not of every task: Kafka Streams removes those that moved elsewhere."""
+def _free(migration: Migration) -> None:
+    for places in migration.places(migration.journal):
+        if rocksdb_identities(places.old) <= {*places.entry.old_names}:  # fewer: an earlier attempt was killed here
+            remove_store(places.old)
+    for name in FREED:
+        remove_folder(migration.home, name)
+        migration.notify("finalize.removed", folder=name)
+    fsync_directory(migration.home)
+
+
+def _check_new_is_in_use(migration: Migration, *, moved_away: bool) -> tuple[str, ...]:
+    """The store partitions that are not seen: Kafka Streams removes the stores of tasks that moved elsewhere."""
     published = published_path(migration.rows)
     directory = published or migration.application
     if not directory.is_dir():
@@ -67,3 +85,36 @@ def _check_new_is_in_use(migration: Migration) -> None:
                 f"{places.live} holds the old store: somebody has put it back",
                 hint="is the cut-over still wanted? stateferry rollback SPEC settles that it is not",
             )
+    seen = _published(migration, published) if published is not None else _cut_over(migration)
+    unseen = tuple(name for name, is_there in seen.items() if not is_there)
+    if unseen and len(unseen) == len(seen):
+        raise RefusedError(
+            f"no new store is seen in {directory}, so that nothing shows that they are in use",
+            hint="is its volume mounted? then run the command again; if the application has made all of its stores "
+            f"anew, what {migration.home} holds is yours to remove",
+        )
+    if unseen and not moved_away:
+        raise RefusedError(
+            f"{len(unseen)} of {len(seen)} new stores are not seen in {directory}: {', '.join(unseen)}",
+            hint="is a volume missing? then mount it; if their tasks have moved to other instances, or the application "
+            "has made these stores anew, say so: stateferry finalize SPEC --moved-away",
+        )
+    return unseen
+
+
+def _cut_over(migration: Migration) -> dict[str, bool]:
+    """Whether each store partition is seen, by id."""
+    return {places.entry.partition.id: places.is_in_use for places in migration.places(migration.journal)}
+
+
+def _published(migration: Migration, published: Path) -> dict[str, bool]:
+    plan = load_plan(migration.home)
+    names = frozenset(name for row in migration.rows if row.step is Step.PUBLISHING for name in _stores(row))
+    partitions = () if plan is None else map(plan.new_partition, plan.store_partitions)
+    return {each.id: is_seen(published / each.path, each, names) for each in partitions if each.databases}
+
+
+def _stores(row: Row) -> list[str]:
+    stores = row.facts["stores"]
+    assert isinstance(stores, list)
+    return stores

@@ -13,15 +13,17 @@ from typing import Any
 from migrate.errors import RefusedError, SpecError
 from migrate.events import Event, Listener
 from migrate.gates import concerns_of, hold_back
+from migrate.home import remove_unfinished
 from migrate.identity import as_begun, store_state
 from migrate.ledger import Ledger, Row, Step, readable_ledger
+from migrate.marker import check_ours, claim, finish_abandoned
 from migrate.positions import Positions
 from migrate.report_model import Concern, Totals
 from migrate.spec import Spec
 from migrate.store_partition import StorePartition
 from migrate.store_state import StoreState
 from migrate.stores.exchange import can_exchange
-from migrate.stores.files import fsync_directory, remove_hidden
+from migrate.stores.files import fsync_directory
 from migrate.stores.lock import holding_locks, one_run_at_a_time
 from migrate.switching.journal import Journal, last_switch
 from migrate.switching.places import Places
@@ -142,7 +144,9 @@ def is_as_it_was(places: Places, root: Path, then: StoreState) -> bool:
 @contextmanager
 def open_migration(spec: Spec, on_event: Listener) -> Iterator[Migration]:
     """The one verb at work on this migration here. Raises RefusedError."""
+    check_ours(spec.home)
     with one_run_at_a_time(spec.home):
+        finish_abandoned(spec.home)
         warnings: list[str] = []
         rows = readable_ledger(spec.home, warnings.append)
         if not rows:
@@ -152,7 +156,8 @@ def open_migration(spec: Spec, on_event: Listener) -> Iterator[Migration]:
             raise RefusedError(
                 f"[source] is not what was cut over: {journal.source}", hint="put it back as it was in the spec"
             )
-        remove_hidden(spec.home)
+        claim(spec.home, spec.source_path)
+        remove_unfinished(spec.home)
         for sentence in warnings:
             on_event(Event("warning", {"sentence": sentence}))
         yield Migration(spec, on_event, rows, step, journal, warnings=tuple(warnings))

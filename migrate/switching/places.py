@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from migrate.errors import RefusedError
+from migrate.store_partition import WHOLE, StorePartition
 from migrate.stores.exchange import ExchangeUnsupportedError, exchange
 from migrate.stores.files import fsync_directory, keep_owner
 from migrate.stores.layout import rocksdb_identities
@@ -46,6 +47,11 @@ class Places:
         if not names.isdisjoint(self.entry.new_names):
             return "new"
         return "other" if names.isdisjoint(self.entry.old_names) else "old"
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether the new store, or what became of it, is seen where the application looks."""
+        return is_seen(self.live, self.entry.new_partition or self.entry.partition, frozenset(self.entry.new_names))
 
     @property
     def old_store(self) -> Path:
@@ -128,6 +134,18 @@ class Places:
         """The directories that hold the names, up to the migration's folder."""
         ours = {folder for place in (self.slot, self.old) for folder in place.parents if folder.is_relative_to(home)}
         return {folder for folder in (self.live.parent, *ours) if folder.is_dir()}
+
+
+def is_seen(live: Path, partition: StorePartition, names: frozenset[str]) -> bool:
+    """Whether a store partition made of databases of these names stands there, or what became of it.
+
+    All of its segments may have expired, if later ones alone are there: a store that was made anew begins with those
+    that have not.
+    """
+    if not names.isdisjoint(rocksdb_identities(live)):
+        return True
+    there = {file.parent.relative_to(live).as_posix() for file in live.rglob("IDENTITY")}
+    return partition.databases != (WHOLE,) and bool(there) and there.isdisjoint(partition.databases)
 
 
 def sync_names(places: list[Places], home: Path) -> None:

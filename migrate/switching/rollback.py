@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 from migrate.errors import RefusedError
 from migrate.events import Listener, ignore
+from migrate.home import is_store_alone, remove_store
 from migrate.ledger import Step
 from migrate.positions import Positions
 from migrate.report_model import SwitchReport
 from migrate.spec import Spec
-from migrate.stores.files import remove_empty, remove_tree
+from migrate.stores.files import remove_empty
 from migrate.switching.migration import Migration, check_in_place, is_as_it_was, open_migration
 from migrate.switching.places import Places, sync_names
 from migrate.switching.reports import switch_report
@@ -116,6 +117,6 @@ def _between(migration: Migration, places: Places) -> Positions:
 def _drop_discarded(migration: Migration, every: list[Places]) -> None:
     """A new store that was written to is not the one that was verified: a run assembles it again."""
     for places in every:
-        if places.slot.exists() and _is_written(places):
-            remove_tree(places.slot)
+        if places.slot.exists() and _is_written(places) and is_store_alone(places.slot):
+            remove_store(places.slot)
         remove_empty(places.old.parent, below=migration.home)

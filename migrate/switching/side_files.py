@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from migrate.home import SIDE_FILE
 from migrate.positions import Positions
 from migrate.store_partition import StorePartition
 from migrate.stores.files import keep_owner, write_synced
@@ -29,7 +30,7 @@ def _replace(file: Path, text: str | None, work: Path) -> None:
     if text is None:
         file.unlink(missing_ok=True)
     elif text != current:
-        temporary = work / f".{file.name}.tmp"
+        temporary = work / SIDE_FILE
         write_synced(temporary, text.encode())
         if current is not None:
             shutil.copymode(file, temporary)

@@ -19,6 +19,7 @@ from migrate.report_model import RunReport
 from migrate.spec import Spec
 from migrate.stores.lock import one_run_at_a_time
 from tests.bad_input.test_locks import OPEN_STORE, another_process
+from tests.dry_run.folders import FOLDER_SCENES
 from tests.dry_run.going_live import GOING_LIVE_SCENES
 from tests.dry_run.scenes import SCENES, Arrange, raw, stopped_at
 from tests.dry_run.segmented import SEGMENT_SCENES
@@ -26,7 +27,7 @@ from tests.dry_run.support import checks, failed, nothing_changes
 from tests.support import small_disk
 from tests.switching.support import in_place_spec, make_application
 
-ALL_SCENES = [*SCENES, *SEGMENT_SCENES, *GOING_LIVE_SCENES]
+ALL_SCENES = [*SCENES, *SEGMENT_SCENES, *GOING_LIVE_SCENES, *FOLDER_SCENES]
 SAYS_ITS_OWN = {"conversion.rejects", "conversion.keys"}
 """What a run meets record by record, and says of the first one."""
 

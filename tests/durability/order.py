@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from migrate.home import LOCK, MARKER
 from migrate.ledger import Row, Step
 from migrate.ledger_rows import as_rows
 from migrate.receipt import Receipt
@@ -182,6 +183,8 @@ def _is_next_step(call: Call, commit: Commit) -> bool:
 
 
 def _check_call(disk: Disk, home: Path, call: Call) -> Iterator[str]:
+    if call.op in (Op.CREATE, Op.MAKE_FOLDER):
+        yield from _at_first_file(disk, home, Path(call.path))
     if call.op is Op.EVENT:
         yield from _at_event(disk, home, call.path)
     elif call.op is Op.RENAME:
@@ -192,6 +195,12 @@ def _check_call(disk: Disk, home: Path, call: Call) -> Iterator[str]:
         yield from _at_receipt(disk, Path(call.path))
     elif call.op is Op.CREATE and "/.plan-" in call.path:
         yield from (f"the plan is written, and {fault}" for fault in disk.faults(home / "snapshot"))
+
+
+def _at_first_file(disk: Disk, home: Path, made: Path) -> Iterator[str]:
+    """The marker makes the folder ours, before anything else is in it (I11)."""
+    if home in made.parents and made.name != LOCK and MARKER not in made.name:
+        yield from (f"{made} is made, and {fault}" for fault in disk.faults(home / MARKER))
 
 
 def _at_event(disk: Disk, home: Path, event: str) -> Iterator[str]:

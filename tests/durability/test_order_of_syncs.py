@@ -63,7 +63,8 @@ def test_every_step_is_durable_before_its_row_and_every_row_before_the_next_step
         ("migrate.publishing:fsync_tree", "publishing row"),
         ("migrate.publishing:fsync_directory", "published row"),
         ("migrate.stores.files:fsync_directory", "the name of"),
-        ("migrate.stores.files:os.fsync", "after commit 1"),
+        ("migrate.stores.files:os.fsync", "stateferry-folder.json"),
+        ("migrate.runner:claim", "stateferry-folder.json does not exist"),
     ],
 )
 def test_a_sync_that_is_left_out_is_missed(broken: str, first: str, tmp_path: Path) -> None:

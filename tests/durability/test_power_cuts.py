@@ -15,6 +15,7 @@ import pytest
 
 from migrate import run
 from migrate.events import Event
+from migrate.home import MARKER
 from migrate.ledger import Step
 from tests.durability.disk import POWER_CUTS, Cut, Disk
 from tests.durability.order import Commit, check_is_synced, commits_of
@@ -92,6 +93,19 @@ def test_a_power_cut_between_events(
     first = POWER_CUTS.index(cut) * len(crashes) // BETWEEN // len(POWER_CUTS)
     wanted = {crashes[first + step * len(crashes) // BETWEEN] for step in range(BETWEEN)}
     for call, disk in _moments(calm, wanted.__contains__):
+        with subtests.test(f"before call {call.ended}: {call.op} {call.path}"):
+            _check(base, calm, reference, disk, cut)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cut", POWER_CUTS, ids=lambda cut: cut.name)
+def test_a_power_cut_while_the_folder_is_made_ours(
+    cut: Cut, calm: Recording, base: Path, reference: Calm, subtests: pytest.Subtests
+) -> None:
+    begun = [number for number, call in enumerate(calm.calls) if MARKER in f"{call.path} {call.other}"]
+    calls = calm.calls[begun[0] : begun[-1] + 4]
+    assert {Op.CREATE, Op.RENAME, Op.SYNC} <= {call.op for call in calls}
+    for call, disk in _moments(calm, calls.__contains__):
         with subtests.test(f"before call {call.ended}: {call.op} {call.path}"):
             _check(base, calm, reference, disk, cut)
 

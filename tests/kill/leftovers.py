@@ -10,7 +10,7 @@ from migrate.ledger import Row, Step
 from migrate.receipt import Receipt
 
 _ROCKSDB = r"(CURRENT|IDENTITY|MANIFEST-\d{6}|OPTIONS-\d{6}|\d{6}\.(log|sst|blob)|rocksdict-config\.json)"
-_KEPT = (r"plan-\d{4}\.json", r"run\.lock", r"ledger/.+", r"dead-letters/.+")
+_KEPT = (r"plan-\d{4}\.json", r"run\.lock", r"stateferry-folder\.json", r"ledger/.+", r"dead-letters/.+")
 """For ever: they say what was done."""
 
 

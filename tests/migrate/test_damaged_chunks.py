@@ -11,9 +11,10 @@ import pytest
 from migrate import Spec, run, verify
 from migrate.errors import ChunkFailedError, ExitCode, MigrationError
 from migrate.events import Event
+from migrate.home import DAMAGED_CHUNKS
 from migrate.ledger import read_ledger
 from migrate.progress_state import committed_receipts
-from migrate.steps.damage import DAMAGED_CHUNKS, MOST_TIMES
+from migrate.steps.damage import MOST_TIMES
 from tests.support import flip_byte, make_store, numbered, raw_spec, read_delta, read_family
 
 RECORDS = numbered(3000)

@@ -277,7 +277,7 @@ _RUN: tuple[Mutant, ...] = (
         name="old-store-collected",
         claim="I8",
         file="migrate/steps/reconcile.py",
-        old="if folder not in kept and old.isdisjoint(rocksdb_identities(folder)):",
+        old="if folder not in kept and not retired.may_hold(run.name, partition, plan):",
         new="if folder not in kept:",
         tests=("tests/migrate/test_reconcile.py::test_an_old_store_is_not_removed_wherever_it_stands",),
     ),

@@ -11,7 +11,7 @@ from tests.mutants.catalogue import MUTANTS
 from tests.mutants.mutant import Mutant
 
 ROOT = Path(__file__).parents[2]
-CLAIMS = {*(f"I{number}" for number in range(1, 11)), "switch"}
+CLAIMS = {*(f"I{number}" for number in range(1, 12)), "switch"}
 EACH = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 
 

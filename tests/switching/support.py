@@ -41,6 +41,8 @@ LATE = {b"late": b"x" * 20}
 MOVED_ON_BY = 1000
 """How far every line and position went meanwhile."""
 FROM_SNAPSHOT: dict[str, object] = {"run": {"source": "snapshot"}}
+LEFT_FOR_GOOD = {"ledger", "plan-0001.json", "run.lock", "stateferry-folder.json"}
+"""In the migration's folder, once it is finalized."""
 Families = dict[str, dict[bytes, bytes]]
 
 

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from migrate import RefusedError, Spec, abandon, cutover, finalize, rollback, run, status, verify
-from tests.support import kafka_spec, raw_spec, tree_state
+from migrate.ledger import read_ledger
+from tests.support import kafka_spec, make_store, raw_spec, read_families, tree_state
 from tests.switching.support import (
     FIRST,
+    LEFT_FOR_GOOD,
     Application,
     StopAt,
     StoppedError,
@@ -18,8 +20,6 @@ from tests.switching.support import (
     make_application,
     write_to,
 )
-
-LEFT_FOR_GOOD = {"ledger", "plan-0001.json", "run.lock"}
 
 
 def test_finalizing_frees_all_but_the_ledger_and_leaves_the_application_alone(app: Application) -> None:
@@ -157,12 +157,14 @@ def test_abandoning_a_run_that_was_publishing_removes_what_lies_beside_the_targe
     spec = raw_spec(folder, lone.source_path)
     with pytest.raises(StoppedError):
         run(spec, on_event=StopAt("plan.stored"))
-    leftover = folder / ".new.stateferry-0123456789ab"
-    leftover.mkdir()
-    theirs = folder / ".new.other"
-    theirs.mkdir()
+    (run_id,) = {row.run_id for row in read_ledger(spec.home)}
+    leftover = folder / f".new.stateferry-{run_id}"
+    theirs = [folder / name for name in (".new.other", ".new.stateferry-0123456789ab")]
+    for made in (leftover, *theirs):
+        make_store(made, {b"a": b"b"})
 
-    abandon(spec)
+    report = abandon(spec)
 
     assert not leftover.exists()
-    assert theirs.exists()
+    assert [read_families(each)["default"] for each in theirs] == [{b"a": b"b"}] * 2
+    assert report.left_over == (theirs[1],)

@@ -10,7 +10,7 @@ import pytest
 from migrate import RefusedError, abandon, cutover, finalize, rollback, run, status, verify
 from migrate.events import SWITCH_EVENTS
 from tests.support import tree_state
-from tests.switching.support import PARTITIONS, Application, StopAt, StoppedError, content
+from tests.switching.support import LEFT_FOR_GOOD, PARTITIONS, Application, StopAt, StoppedError, content
 
 ONCE = [(name, 1) for name in SWITCH_EVENTS]
 CUTOVER = [point for point in ONCE if point[0].startswith("cutover.")] + [
@@ -132,7 +132,7 @@ def test_a_killed_finalize_is_finished_by_the_next(name: str, occurrence: int, a
 
     assert finalize(app.spec).state == "finalized"
 
-    assert {path.name for path in app.spec.home.iterdir()} == {"ledger", "plan-0001.json", "run.lock"}
+    assert {path.name for path in app.spec.home.iterdir()} == LEFT_FOR_GOOD
     assert tree_state(app.path) == before
     assert app.steps() == ["cutting-over", "cut-over", *["finalizing"] * _begun(app), "finalized"]
 
