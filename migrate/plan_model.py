@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from pathlib import Path
 from typing import Final, Literal
@@ -9,11 +10,17 @@ from typing import Final, Literal
 from pydantic import ValidationError
 
 from migrate.errors import RefusedError
-from migrate.keyrange import KeyRange, Stored
+from migrate.keyrange import KeyRange, Stored, tiling_flaw
 from migrate.store_partition import StorePartition, place_name
 from migrate.stores.files import write_durably
 
 PLAN_SCHEMA: Final = 1
+_SEAL = re.compile(rb',\n "digest": "([0-9a-f]{64})"\n}\Z')
+"""The stored plan's last member: the digest of all that stands before it. Plans of earlier releases have none."""
+_WAY_OUT = (
+    "restore the file, or remove it and rerun: the same migration is planned again, and what is finished is kept; "
+    "stateferry abandon SPEC begins anew, and removes our files and nothing else"
+)
 
 
 class Chunk(Stored):
@@ -119,8 +126,12 @@ class Plan(Stored):
 
 
 def store_plan(home: Path, plan: Plan) -> None:
-    """Write the plan, durably."""
-    write_durably(_file(home, plan.revision), plan.model_dump_json(indent=1).encode())
+    """Write the plan, durably, with its digest. Raises ValueError for one that breaks I3."""
+    if (flaw := coverage_flaw(plan)) is not None:
+        raise ValueError(f"the plan does not cover the store: {flaw}")
+    content = plan.model_dump_json(indent=1).encode()
+    seal = b',\n "digest": "%s"\n}' % hashlib.sha256(content).hexdigest().encode()
+    write_durably(_file(home, plan.revision), content.removesuffix(b"\n}") + seal)
 
 
 def load_plan(home: Path) -> Plan | None:
@@ -128,11 +139,40 @@ def load_plan(home: Path) -> Plan | None:
     file = newest_plan(home)
     if file is None:
         return None
-    content = file.read_bytes()
+    content, is_whole = _unsealed(file.read_bytes())
     try:
-        return Plan.model_validate_json(content)
+        plan = Plan.model_validate_json(content)
     except ValidationError as error:
         raise _unreadable(file, content, error) from error
+    if not is_whole:
+        raise RefusedError(f"{file} is damaged: its content does not have the digest that it names", hint=_WAY_OUT)
+    if (flaw := coverage_flaw(plan)) is not None:
+        raise RefusedError(f"{file} is damaged: {flaw}", hint=_WAY_OUT)
+    return plan
+
+
+def _unsealed(content: bytes) -> tuple[bytes, bool]:
+    """(the plan's JSON, whether it has the digest that it names, if it names one)."""
+    seal = _SEAL.search(content)
+    if seal is None:
+        return content, True
+    content = content[: seal.start()] + b"\n}"
+    return content, hashlib.sha256(content).hexdigest().encode() == seal[1]
+
+
+def coverage_flaw(plan: Plan) -> str | None:
+    """The first RocksDB directory whose chunks do not run from the first to the last possible key (I3)."""
+    ranges: dict[tuple[str, str], list[KeyRange]] = {
+        (each.store_partition, each.database): [] for each in plan.databases
+    }
+    for chunk in plan.chunks:
+        if (chunk.store_partition, chunk.database) not in ranges:
+            return f"{chunk} is of no RocksDB directory that it names"
+        ranges[chunk.store_partition, chunk.database].append(chunk.keys)
+    for place, keys in ranges.items():
+        if (flaw := tiling_flaw(keys)) is not None:
+            return f"the chunks of {place_name(*place)} {flaw}"
+    return None
 
 
 def newest_plan(home: Path) -> Path | None:
@@ -151,7 +191,7 @@ def _unreadable(file: Path, content: bytes, error: ValidationError) -> RefusedEr
     reason = ": ".join([*map(str, first["loc"]), first["msg"]])
     return RefusedError(
         f"{file} is damaged: {reason}",
-        hint="restore it, or begin anew: stateferry abandon SPEC removes our files, and nothing else",
+        hint=_WAY_OUT,
     )
 
 
