@@ -33,10 +33,10 @@ def verify(
     on_event: Listener = ignore,
     stop: Stop | None = None,
 ) -> VerifyReport:
-    """Compare every chunk of the new stores, from disk.
+    """Compare the new stores, from disk.
 
-    With `full` against the snapshot, converted again; with `digest` against the receipts. Looks at the published
-    directory where there is one. Commits nothing.
+    With `full` against the snapshot, converted again; with `digest` against the receipts, and these with the number of
+    records in the snapshot. Looks at the published directory where there is one. Commits nothing.
 
     Raises RefusedError before the stores are assembled, VerificationError naming the first key of each kind.
     """

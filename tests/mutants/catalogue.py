@@ -7,6 +7,7 @@ from tests.mutants.lazy import LAZY
 from tests.mutants.mutant import Mutant
 from tests.mutants.segments import SEGMENTS
 from tests.mutants.switching import SWITCHING
+from tests.mutants.verification import VERIFICATION
 
 _EARLY_ROW = """\
     def started(task: RewriteTask) -> None:
@@ -160,9 +161,9 @@ _RUN: tuple[Mutant, ...] = (
     Mutant(
         name="extra-keys-ignored",
         claim="I3",
-        file="migrate/verification.py",
-        old="        return actual.is_done()",
-        new="        return True",
+        file="migrate/gaps.py",
+        old="    if not next_one or next_one[0] not in keys:",
+        new="    if next_one is not None:",
         tests=("tests/migrate/test_verification.py::test_an_extra_key[at the end of a chunk-full]",),
     ),
     Mutant(
@@ -171,7 +172,7 @@ _RUN: tuple[Mutant, ...] = (
         file="migrate/verification.py",
         old="    edges = [None, *(starts",
         new="    edges = [starts[filled[0]], *(starts",
-        tests=("tests/migrate/test_verification.py::test_an_extra_key[before the first-full]",),
+        tests=("tests/migrate/test_verification.py::test_an_extra_key[before the first-digest]",),
     ),
     Mutant(
         name="no-status-check",
@@ -322,4 +323,4 @@ _RUN: tuple[Mutant, ...] = (
     ),
 )
 
-MUTANTS = (*_RUN, *SEGMENTS, *SWITCHING, *LAZY, *DRY_RUN)
+MUTANTS = (*_RUN, *VERIFICATION, *SEGMENTS, *SWITCHING, *LAZY, *DRY_RUN)
