@@ -12,9 +12,9 @@ _MASTERS = {"in process": None, "Spark, two slots": "local[2]"}
 
 
 def verify(setting: Setting) -> list[Result]:
-    """Both kinds of verification, through the product, of one chunk that is the whole store."""
+    """Every kind of verification, through the product, of one chunk that is the whole store."""
     store = setting.store(SMALL)
-    series = {mode: Series(mode, store.records) for mode in ("digest", "full")}
+    series = {mode: Series(mode, store.records) for mode in ("digest", "digest and scan", "full")}
     with empty_folder(setting.folder) as folder:
         measure("prepare", {"source": str(store.path), "folder": str(folder)})
         for number in range(setting.rounds):

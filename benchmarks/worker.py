@@ -28,7 +28,7 @@ from migrate.receipt import Receipt
 from migrate.runner import run
 from migrate.spec import parse_spec
 from migrate.stores.rocksdb import open_read_only
-from migrate.verification import VerifyTask, verify_chunk
+from migrate.verification import CompareTask, CountTask, DigestTask, VerifyTask, run_verify_task
 
 Facts = dict[str, Any]
 
@@ -71,20 +71,18 @@ def prepare(source: str, folder: str) -> Facts:
 
 
 def verify(mode: str, source: str, folder: str) -> Facts:
-    """The verification of one chunk that is the whole store."""
+    """The verification of one chunk that is the whole store, in one range."""
     receipt = Receipt.model_validate_json((Path(folder) / "receipt.json").read_bytes())
-    task = VerifyTask(
-        mode="digest" if mode == "digest" else "full",
-        source=Inputs((source,)),
-        target=str(result_database(Path(folder))),
-        receipt=receipt,
-        lane=0,
-        reads=Lane(source="default", target="keyValueWithTimestamp"),
-        keys=KeyRange(),
-        conversion=CONVERSION,
-    )
-    found = verify_chunk(task)
-    if found.mismatches or found.records != receipt.records_out:
+    place = (receipt.store_partition, receipt.database)
+    lane = Lane(source="default", target=receipt.written[0].family)
+    both = (*place, Inputs((source,)), str(result_database(Path(folder))), lane, KeyRange())
+    tasks: list[VerifyTask] = [CompareTask(*both, CONVERSION)]
+    if mode != "full":
+        tasks = [DigestTask(*both, receipt.written[0], KeyRange(), CONVERSION)]
+    if mode == "digest and scan":  # as where no metadata proves how many records there are
+        tasks.append(CountTask(*place, source, "default", KeyRange()))
+    found = [run_verify_task(task) for task in tasks]
+    if any(each.mismatches for each in found) or found[0].records != receipt.records_out:
         raise AssertionError(f"{mode} found {found}")
     return {}
 

@@ -30,7 +30,7 @@ class SparkExecutor:
 
     def run(self, task: Task) -> TaskResult:
         """A job of its own. Raises Py4JJavaError where the worker dies."""
-        subject = task.chunk if isinstance(task, RewriteTask) else task.receipt
+        subject = task.chunk if isinstance(task, RewriteTask) else task
         self._context.setJobDescription(f"{'rewrite' if isinstance(task, RewriteTask) else 'verify'} {subject}")
         return self._context.parallelize([task], 1).map(worker.run).collect()[0]
 

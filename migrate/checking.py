@@ -40,10 +40,10 @@ def verify(
     on_event: Listener = ignore,
     stop: Stop | None = None,
 ) -> VerifyReport:
-    """Compare every chunk of the new stores, from disk, and write to the ledger what came of it.
+    """Compare the new stores, from disk, and write to the ledger what came of it.
 
-    With `full` against the snapshot, converted again; with `digest` against the receipts. Looks where the new stores
-    are in use, once they are.
+    With `full` against the snapshot, converted again; with `digest` against the receipts, and these with the number of
+    records in the snapshot. Looks where the new stores are in use, once they are.
 
     Raises RefusedError before the stores are assembled and while a run is at work, VerificationError naming the first
     key of each kind.

@@ -176,7 +176,7 @@ def _forget_breadcrumb(task: Task) -> None:
 
 def _worker_died(task: Task, error: Exception) -> MigrationError:
     reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-    where = str(task.chunk if isinstance(task, RewriteTask) else task.receipt)
+    where = str(task.chunk if isinstance(task, RewriteTask) else task)
     if isinstance(task, RewriteTask) and task.breadcrumb is not None:
         key = read_breadcrumb(Path(task.breadcrumb))
         _forget_breadcrumb(task)

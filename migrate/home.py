@@ -41,11 +41,7 @@ _TABLE_FILE = re.compile(r"part-.+\.parquet.*|\.?\d{20}\..+|_last_checkpoint.*|_
 _FILES = re.compile(f"{_PLAN}|{_ANSWERS}|{re.escape(LOCK)}|{_MARKERS}")
 _RUN_FOLDER = re.compile(_RUN)
 _UNFINISHED_SNAPSHOT = re.compile(rf"{SNAPSHOT}-{_RUN}\.tmp")
-_TABLES = (LEDGER, LEDGER_DAMAGED, DAMAGED_CHUNKS = "chunks-damaged"
-"""Files of chunks that were damaged after they were committed, and their receipts."""
-CHECKED_CHUNK = ".checked-chunk"
-"""A chunk's file while it is read again."""
-DEAD_LETTERS, UNFINISHED_DEAD_LETTERS)
+_TABLES = (LEDGER, LEDGER_DAMAGED, DEAD_LETTERS, UNFINISHED_DEAD_LETTERS)
 _LAST = (LOCK, MARKER, ABANDONED)
 _OF_STORES = (SNAPSHOT, CHUNKS, DAMAGED_CHUNKS, CHECKED_CHUNK, NEW, OLD)
 

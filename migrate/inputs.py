@@ -70,6 +70,8 @@ class Records:
     """Records of an unfinished upgrade that a newer one of the same key stands for, as far as was read."""
     read: Counter[tuple[int, str]] = field(default_factory=Counter, init=False)
     """Records by RocksDB directory (its number among the inputs) and column family, as far as was read."""
+    seen: Counter[tuple[int, str]] = field(default_factory=Counter, init=False)
+    """The same, with the records of other times."""
 
     def batches(self, lane: Lane, keys: KeyRange | None = None) -> Iterator[Batch]:
         """Every record of a lane in the range, in key order, in the layout of the source's format.
@@ -89,22 +91,23 @@ class Records:
         database = self.databases[number]
         there = [family for family in (lane.source, *lane.older) if family in database.families]
         for family in there:
-            scan = database.batches(family, keys)
+            scan = _counted(self.seen, database.batches(family, keys), (number, family))
             if family != lane.source:
                 scan = upgraded(scan, self.source, family)
-            yield self._counted(self._in_time(scan, number), number, family)
-
-    def _counted(self, scan: Iterator[Batch], number: int, family: str) -> Iterator[Batch]:
-        for batch in scan:
-            self.read[number, family] += len(batch)
-            yield batch
-            del batch  # or a large value would live on while the next one is read
+            yield _counted(self.read, self._in_time(scan, number), (number, family))
 
     def _in_time(self, scan: Iterator[Batch], number: int) -> Iterator[Batch]:
         wanted = self.inputs.times
         if wanted is None:
             return scan
         return _within(scan, self.source, wanted, self.inputs.times_of[number], self.databases[number])
+
+
+def _counted(counts: Counter[tuple[int, str]], scan: Iterator[Batch], place: tuple[int, str]) -> Iterator[Batch]:
+    for batch in scan:
+        counts[place] += len(batch)
+        yield batch
+        del batch  # or a large value would live on while the next one is read
 
 
 def upgraded(scan: Iterator[Batch], source: Format, family: str) -> Iterator[Batch]:

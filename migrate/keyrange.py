@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from pydantic import BaseModel, ConfigDict
 
@@ -44,6 +45,22 @@ def subtract(whole: KeyRange, done: Iterable[KeyRange]) -> list[KeyRange]:
         start = max(start or b"", part.end)
     rest = KeyRange(start=start, end=whole.end)
     return left if rest.is_empty else [*left, rest]
+
+
+def tiling_flaw(ranges: Sequence[KeyRange]) -> str | None:
+    """Why ranges, in key order, do not hold every possible key once; None: they do."""
+    if not ranges:
+        return "are missing"
+    if ranges[0].start is not None:
+        return f"begin at {show_key(ranges[0].start)}, not at the first possible key"
+    for before, after in pairwise(ranges):
+        if before.end is None or after.start is None or before.end != after.start:
+            word = "leave a gap" if before.end is not None and before.end < (after.start or b"") else "overlap"
+            return f"{word} between {before} and {after}"
+    if ranges[-1].end is not None:
+        return f"end at {show_key(ranges[-1].end)}, not behind the last possible key"
+    empty = next((each for each in ranges if each.is_empty), None)
+    return None if empty is None else f"hold an empty one, {empty}"
 
 
 def _earlier(key: bytes, end: bytes | None) -> bytes:

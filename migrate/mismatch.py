@@ -6,11 +6,13 @@ from typing import Literal
 
 from migrate.keyrange import Stored, show_key
 
+Kind = Literal["missing", "differing", "extra"]
+
 
 class Mismatch(Stored):
     """One key that is not as it should be."""
 
-    kind: Literal["missing", "differing", "extra"]
+    kind: Kind
     store_partition: str
     family: str
     key: bytes
@@ -20,12 +22,25 @@ class Mismatch(Stored):
     actual: str
 
     def __str__(self) -> str:
-        where = f"{self.store_partition}, column family {self.family!r}, key {show_key(self.key)}"
+        where = self.store_partition + (f", column family {self.family!r}" if self.family else "")
         if not self.key:
-            where = f"{self.store_partition}, column family {self.family!r}"
             return f"{where}: {self.field} should be {self.expected}, is {self.actual}"
+        where += f", key {show_key(self.key)}"
         if self.kind == "missing":
             return f"missing in the new store: {where}"
         if self.kind == "extra":
             return f"extra in the new store: {where}"
         return f"differing: {where}: {self.field} should be {self.expected}, is {self.actual}"
+
+
+def differing(partition: str, field: str, expected: str, actual: str, *, family: str = "") -> Mismatch:
+    """A difference in something else than a key's value."""
+    return Mismatch(
+        kind="differing",
+        store_partition=partition,
+        family=family,
+        key=b"",
+        field=field,
+        expected=expected,
+        actual=actual,
+    )

@@ -9,11 +9,16 @@ from typing import Final, Literal
 from pydantic import ValidationError
 
 from migrate.errors import RefusedError
-from migrate.keyrange import KeyRange, Stored
+from migrate.keyrange import KeyRange, Stored, tiling_flaw
+from migrate.seal import read_sealed, with_seal
 from migrate.store_partition import StorePartition, place_name
 from migrate.stores.files import write_durably
 
 PLAN_SCHEMA: Final = 1
+_WAY_OUT = (
+    "restore the file, or remove it and rerun: the same migration is planned again, and what is finished is kept; "
+    "stateferry abandon SPEC begins anew, and removes our files and nothing else"
+)
 
 
 class Chunk(Stored):
@@ -119,8 +124,10 @@ class Plan(Stored):
 
 
 def store_plan(home: Path, plan: Plan) -> None:
-    """Write the plan, durably."""
-    write_durably(_file(home, plan.revision), plan.model_dump_json(indent=1).encode())
+    """Write the plan, durably, with its digest. Raises ValueError for one that breaks I3."""
+    if (flaw := coverage_flaw(plan)) is not None:
+        raise ValueError(f"the plan does not cover the store: {flaw}")
+    write_durably(_file(home, plan.revision), with_seal(plan.model_dump_json(indent=1)).encode())
 
 
 def load_plan(home: Path) -> Plan | None:
@@ -128,11 +135,31 @@ def load_plan(home: Path) -> Plan | None:
     file = newest_plan(home)
     if file is None:
         return None
-    content = file.read_bytes()
+    content, is_whole = read_sealed(file.read_bytes())
     try:
-        return Plan.model_validate_json(content)
+        plan = Plan.model_validate_json(content)
     except ValidationError as error:
         raise _unreadable(file, content, error) from error
+    if not is_whole:
+        raise RefusedError(f"{file} is damaged: its content does not have the digest that it names", hint=_WAY_OUT)
+    if (flaw := coverage_flaw(plan)) is not None:
+        raise RefusedError(f"{file} is damaged: {flaw}", hint=_WAY_OUT)
+    return plan
+
+
+def coverage_flaw(plan: Plan) -> str | None:
+    """The first RocksDB directory whose chunks do not run from the first to the last possible key (I3)."""
+    ranges: dict[tuple[str, str], list[KeyRange]] = {
+        (each.store_partition, each.database): [] for each in plan.databases
+    }
+    for chunk in plan.chunks:
+        if (chunk.store_partition, chunk.database) not in ranges:
+            return f"{chunk} is of no RocksDB directory that it names"
+        ranges[chunk.store_partition, chunk.database].append(chunk.keys)
+    for place, keys in ranges.items():
+        if (flaw := tiling_flaw(keys)) is not None:
+            return f"the chunks of {place_name(*place)} {flaw}"
+    return None
 
 
 def newest_plan(home: Path) -> Path | None:
@@ -140,8 +167,8 @@ def newest_plan(home: Path) -> Path | None:
     return max(home.glob("plan-*.json"), default=None)
 
 
-def _unreadable(file: Path, content: bytes, error: ValidationError) -> RefusedError:
-    version = re.search(rb'"schema_version": ?(\d+)', content)
+def _unreadable(file: Path, content: str, error: ValidationError) -> RefusedError:
+    version = re.search(r'"schema_version": ?(\d+)', content)
     if version is not None and int(version[1]) > PLAN_SCHEMA:
         return RefusedError(
             f"{file} has schema {int(version[1])}, this version knows {PLAN_SCHEMA}",
@@ -149,10 +176,7 @@ def _unreadable(file: Path, content: bytes, error: ValidationError) -> RefusedEr
         )
     first = error.errors()[0]
     reason = ": ".join([*map(str, first["loc"]), first["msg"]])
-    return RefusedError(
-        f"{file} is damaged: {reason}",
-        hint="restore it, or begin anew: stateferry abandon SPEC removes our files, and nothing else",
-    )
+    return RefusedError(f"{file} is damaged: {reason}", hint=_WAY_OUT)
 
 
 def _file(home: Path, revision: int) -> Path:

@@ -48,7 +48,7 @@ def plan_databases(spec: Spec, source: Source, conversion: Conversion) -> tuple[
     return tuple(
         plan
         for partition in source.partitions
-        for plan in _plan_partition(spec, partition, source.directories(partition), conversion)
+        for plan in plan_partition(spec, partition, source.directories(partition), conversion)
     )
 
 
@@ -61,9 +61,10 @@ class _Looked:
     data_bytes: int
 
 
-def _plan_partition(
+def plan_partition(
     spec: Spec, partition: StorePartition, directories: dict[str, Path], conversion: Conversion
 ) -> Iterator[DatabasePlan]:
+    """What each RocksDB directory of a store partition becomes; `directories`: where they lie. Raises RefusedError."""
     new_partition(spec, partition, ())  # a task that the other system cannot name is refused before anything is copied
     looked = {database: _look(directory, conversion) for database, directory in directories.items()}
     for new in new_segments(spec, partition, directories):

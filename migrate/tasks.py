@@ -12,7 +12,7 @@ from migrate.keyrange import Stored
 from migrate.receipt import Receipt
 from migrate.rewriting import RewriteTask, rewrite_chunk
 from migrate.system_errors import explain_system_error
-from migrate.verification import Verified, VerifyTask, verify_chunk
+from migrate.verification import CountTask, Verified, VerifyTask, run_verify_task
 
 Task = RewriteTask | VerifyTask
 
@@ -36,8 +36,7 @@ def run_task(task: Task, check: Callable[[], None] = go_on) -> TaskResult:
     `check` is called with each batch, and may raise to abandon the task.
     """
     try:
-        with function_at_work(task.conversion):
-            return rewrite_chunk(task, check) if isinstance(task, RewriteTask) else verify_chunk(task, check)
+        return _done(task, check)
     except Exception as failure:
         error = failure if isinstance(failure, MigrationError) else explain_system_error(failure)
         if error is None:
@@ -49,3 +48,10 @@ def run_task(task: Task, check: Callable[[], None] = go_on) -> TaskResult:
             exit_code=error.exit_code,
             place=error.place,
         )
+
+
+def _done(task: Task, check: Callable[[], None]) -> Receipt | Verified:
+    if isinstance(task, CountTask):
+        return run_verify_task(task, check)
+    with function_at_work(task.conversion):
+        return rewrite_chunk(task, check) if isinstance(task, RewriteTask) else run_verify_task(task, check)

@@ -3,47 +3,104 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
 
 from migrate.differences import first_difference
 from migrate.digest import RecordDigest
 from migrate.engine.portable import Converter, convert_all
 from migrate.function_code import checked_code
 from migrate.functions import ConversionRef, load_conversion
+from migrate.gaps import compare_gaps
 from migrate.inputs import Inputs, Records, open_inputs
 from migrate.interruption import go_on
 from migrate.keyrange import KeyRange, Stored
-from migrate.mismatch import Mismatch
+from migrate.mismatch import Kind, Mismatch
 from migrate.plan_model import Lane
-from migrate.receipt import Receipt
+from migrate.receipt import Receipt, Written
 from migrate.rejects import CountRejects
+from migrate.side_by_side import RecordReader, side_by_side
+from migrate.store_partition import place_name
 from migrate.stores.batch import Batch
 from migrate.stores.openings import open_to_read
+from migrate.stores.record_count import count_records
 from migrate.stores.rocksdb import Database
 
 
 @dataclass(frozen=True, slots=True)
-class VerifyTask:
+class CompareTask:
+    """A key range of the old records of one new column family, to be converted and held against the new ones.
+
+    The range is the source's: where the new records of it begin and end, the conversion alone knows.
+    """
+
+    store_partition: str
+    database: str
+    source: Inputs
+    target: str | None
+    """None: the records are older than the new store's retention; they are counted, and must not be there."""
+    lane: Lane
+    keys: KeyRange
+    conversion: ConversionRef
+
+    def __str__(self) -> str:
+        return f"{place_name(self.store_partition, self.database)} {self.lane.target} {self.keys}"
+
+
+@dataclass(frozen=True, slots=True)
+class DigestTask:
     """One family of one finished chunk, and the part of the new store that it answers for."""
 
-    mode: Literal["full", "digest"]
+    store_partition: str
+    database: str
     source: Inputs
     target: str
-    receipt: Receipt
-    lane: int
-    """Which of the receipt's."""
-    reads: Lane
-    keys: KeyRange | None
-    """The target's key range; None: the chunk wrote nothing, and no range is its own."""
+    lane: Lane
+    keys: KeyRange
+    """The chunk's, to say what differs."""
+    written: Written
+    """As the receipt has it."""
+    target_keys: KeyRange | None
+    """None: the chunk wrote nothing, and no range is its own."""
     conversion: ConversionRef
+
+    def __str__(self) -> str:
+        return f"{place_name(self.store_partition, self.database)} {self.lane.target} {self.keys}"
+
+
+@dataclass(frozen=True, slots=True)
+class CountTask:
+    """A key range of one column family of the source, whose records are counted."""
+
+    store_partition: str
+    database: str
+    directory: str
+    family: str
+    keys: KeyRange
+
+    def __str__(self) -> str:
+        return f"{place_name(self.store_partition, self.database)} {self.family} {self.keys}"
+
+
+VerifyTask = CompareTask | DigestTask | CountTask
+
+
+class FamilyCount(Stored):
+    """How many records were read of one column family of a RocksDB directory of the source."""
+
+    directory: str
+    family: str
+    seen: int
+    used: int
+    """Those of the times that were asked for."""
 
 
 class Verified(Stored):
-    """What the comparison of one task found."""
+    """What one task found."""
 
     records: int
     missing: int = 0
@@ -52,6 +109,9 @@ class Verified(Stored):
     first: tuple[Mismatch, ...] = ()
     """The first of each kind."""
     seconds: float = 0.0
+    ends: tuple[bytes, bytes] | None = None
+    """The first and the last key of the new records that were expected; None: there are none."""
+    counts: tuple[FamilyCount, ...] = ()
 
     @property
     def mismatches(self) -> int:
@@ -76,153 +136,199 @@ def target_ranges(receipts: list[Receipt], lane: int) -> list[KeyRange | None]:
     return ranges
 
 
-def verify_chunk(task: VerifyTask, check: Callable[[], None] = go_on) -> Verified:
-    """Compare one chunk; `check` is called with each batch and may raise.
+def run_verify_task(task: VerifyTask, check: Callable[[], None] = go_on) -> Verified:
+    """Do one part of a verification; `check` is called now and then, and may raise.
 
     Raises CorruptionError where either side cannot be read to its end.
     """
     started = time.perf_counter()
-    source_format = load_conversion(task.conversion).source
-    with open_to_read(Path(task.target)) as target, open_inputs(task.source, source_format) as source:
-        comparison = _Comparison(task, source, target, check)
-        same = comparison.by_digest() if task.mode == "digest" else comparison.by_records()
-        found = Verified(records=task.receipt.written[task.lane].records) if same else comparison.in_detail()
-    checked_code(task.conversion)
+    if isinstance(task, CountTask):
+        found = _count(task, check)
+    else:
+        found = _by_digest(task, check) if isinstance(task, DigestTask) else _in_full(task, check)
+        checked_code(task.conversion)
     return found.model_copy(update={"seconds": round(time.perf_counter() - started, 6)})
 
 
+def as_verified(found: Mismatch, count: int = 1) -> Verified:
+    """A mismatch that no task has found."""
+    return Verified(records=0, first=(found,)).model_copy(update={found.kind: count})
+
+
+def _in_full(task: CompareTask, check: Callable[[], None]) -> Verified:
+    with ExitStack() as stack:
+        source = stack.enter_context(open_inputs(task.source, load_conversion(task.conversion).source))
+        if task.target is None:
+            for _ in source.batches(task.lane, task.keys):
+                check()
+            return Verified(records=0, counts=_counts_of(source))
+        target = stack.enter_context(open_to_read(Path(task.target)))
+        found = _FullComparison(task, source, target, check).run()
+        if task.keys == KeyRange():
+            ends = [] if found.ends is None else [found.ends]
+            for count, mismatch in compare_gaps(target, task.store_partition, task.lane.target, ends):
+                found = _added(found, mismatch, count)
+        return found
+
+
+def _added(found: Verified, mismatch: Mismatch, count: int) -> Verified:
+    is_known = mismatch.kind in {each.kind for each in found.first}
+    first = found.first if is_known else (*found.first, mismatch)
+    return found.model_copy(update={"first": first, mismatch.kind: count + getattr(found, mismatch.kind)})
+
+
+def _by_digest(task: DigestTask, check: Callable[[], None]) -> Verified:
+    """The source is opened only to say what differs."""
+    with open_to_read(Path(task.target)) as target:
+        digest = RecordDigest()
+        for batch in _actual(task, target, check):
+            digest.update(batch)
+        if (digest.records, str(digest)) == (task.written.records, task.written.digest):
+            return Verified(records=digest.records)
+        with open_inputs(task.source, load_conversion(task.conversion).source) as source:
+            comparison = _Comparison(task, source, target, check)
+            found = comparison.differences(_actual(task, target, check), to_end=True)
+    if found.mismatches:
+        return found
+    # the records agree, so it is the receipt that does not
+    lie = comparison.mismatch(task.written.first_key or b"", "receipt", task.written.digest, "another digest")
+    return _added(found, lie, 1)
+
+
+def _actual(task: DigestTask, target: Database, check: Callable[[], None]) -> Iterator[Batch]:
+    keys = task.target_keys
+    return iter(()) if keys is None else _checked(target.batches(task.lane.target, keys), check)
+
+
+def _checked(batches: Iterator[Batch], check: Callable[[], None]) -> Iterator[Batch]:
+    for batch in batches:
+        check()
+        yield batch
+        del batch  # or a large value would live on while the next one is read
+
+
+def _count(task: CountTask, check: Callable[[], None]) -> Verified:
+    with open_to_read(Path(task.directory)) as database:
+        count = count_records(database, task.family, task.keys, check)
+    counted = FamilyCount(directory=task.directory, family=task.family, seen=count, used=count)
+    return Verified(records=0, counts=(counted,))
+
+
+def _counts_of(source: Records) -> tuple[FamilyCount, ...]:
+    return tuple(
+        FamilyCount(
+            directory=source.inputs.directories[number], family=family, seen=seen, used=source.read[number, family]
+        )
+        for (number, family), seen in source.seen.items()
+    )
+
+
 class _Comparison:
-    def __init__(self, task: VerifyTask, source: Records, target: Database, check: Callable[[], None]) -> None:
-        self._task = task
+    def __init__(
+        self, task: CompareTask | DigestTask, source: Records, target: Database, check: Callable[[], None]
+    ) -> None:
+        self._where = (task.store_partition, task.lane)
+        self._label = str(task)
+        self._keys = task.keys
         self._check = check
         self._source = source
         self._target = target
         self._conversion = load_conversion(task.conversion)
-        self._scanned = task.receipt.scanned[task.lane]
-        self._written = task.receipt.written[task.lane]
 
-    def by_digest(self) -> bool:
-        """The new store's records against the receipt."""
-        digest = RecordDigest()
-        for batch in self._actual():
-            digest.update(batch)
-        return (digest.records, str(digest)) == (self._written.records, self._written.digest)
+    def expected(self) -> Iterator[Batch]:
+        """The old store's records of the range, converted again."""
+        lane = self._where[1]
+        rejects = CountRejects(self._label)
+        convert = Converter(self._conversion, self._conversion.program, rejects, lane.source)
+        return convert_all(_checked(self._source.batches(lane, self._keys), self._check), convert, lambda _: None)
 
-    def by_records(self) -> bool:
-        """The new store's records against the old store's, converted again."""
-        actual = _Reader(self._actual())
-        for batch in self._expected():
-            keys, values = actual.take(len(batch))
-            if keys != batch.keys or values != batch.values:
-                return False
-        return actual.is_done()
+    def actual(self, keys: KeyRange) -> Iterator[Batch]:
+        """The new store's."""
+        return self._target.batches(self._where[1].target, keys)
 
-    def in_detail(self) -> Verified:
-        """Record by record: how many of each kind, and the first of each."""
-        counts = {"missing": 0, "differing": 0, "extra": 0}
-        first: dict[str, Mismatch] = {}
+    def differences(self, actual: Iterator[Batch], *, to_end: bool) -> Verified:
+        """Record by record: how many of each kind, and the first of each.
+
+        `to_end`: what is left of the actual records once no more are expected is extra, too.
+        """
+        kinds: Counter[Kind] = Counter()
+        first: dict[Kind, Mismatch] = {}
+        keys: list[bytes] = []
         records = 0
-        for key, expected, actual in _side_by_side(_each(self._expected()), _each(self._actual())):
-            records += expected is not None
-            if expected == actual:
+        for key, expected, got in side_by_side(self.expected(), actual, to_end=to_end):
+            if expected is not None:
+                records += 1
+                keys[1:] = [key]
+            if expected == got:
                 continue
-            mismatch = self._mismatch(key, expected, actual)
-            counts[mismatch.kind] += 1
+            mismatch = self._difference(key, expected, got)
+            kinds[mismatch.kind] += 1
             first.setdefault(mismatch.kind, mismatch)
-        if not first:  # the records agree, so it is the receipt that does not
-            mismatch = Mismatch(
-                kind="differing",
-                store_partition=self._task.receipt.store_partition,
-                family=self._written.family,
-                key=self._written.first_key or b"",
-                field="receipt",
-                expected=self._written.digest,
-                actual="another digest",
-            )
-            return Verified(records=records, differing=1, first=(mismatch,))
-        return Verified(records=records, first=tuple(first.values()), **counts)
-
-    def _expected(self) -> Iterator[Batch]:
-        rejects = CountRejects(str(self._task.receipt))
-        convert = Converter(self._conversion, self._conversion.program, rejects, self._scanned.family)
-        batches = self._source.batches(self._task.reads, self._task.receipt.keys)
-        return convert_all(batches, convert, lambda _: None)
-
-    def _actual(self) -> Iterator[Batch]:
-        if self._task.keys is None:
-            return
-        for batch in self._target.batches(self._written.family, self._task.keys):
-            self._check()
-            yield batch
-            del batch  # or a large value would live on while the next one is read
-
-    def _mismatch(self, key: bytes, expected: bytes | None, actual: bytes | None) -> Mismatch:
-        kind: Literal["missing", "differing", "extra"] = "differing"
-        field, wanted, got = "key", "", ""
-        if actual is None:
-            kind = "missing"
-        elif expected is None:
-            kind = "extra"
-        else:
-            field, wanted, got = first_difference(self._conversion.target, key, expected, actual)
-        return Mismatch(
-            kind=kind,
-            store_partition=self._task.receipt.store_partition,
-            family=self._written.family,
-            key=key,
-            field=field,
-            expected=wanted,
-            actual=got,
+        return Verified(
+            records=records,
+            missing=kinds["missing"],
+            differing=kinds["differing"],
+            extra=kinds["extra"],
+            first=tuple(first.values()),
+            ends=(keys[0], keys[-1]) if keys else None,
         )
 
+    def mismatch(self, key: bytes, field: str, expected: str, actual: str, kind: Kind = "differing") -> Mismatch:
+        """One of this family."""
+        partition, lane = self._where
+        return Mismatch(
+            kind=kind,
+            store_partition=partition,
+            family=lane.target,
+            key=key,
+            field=field,
+            expected=expected,
+            actual=actual,
+        )
 
-class _Reader:
-    """Hands out as many records as are asked for, whatever the batches hold."""
-
-    def __init__(self, batches: Iterator[Batch]) -> None:
-        self._batches = batches
-        self._keys: list[bytes] = []
-        self._values: list[bytes] = []
-
-    def take(self, count: int) -> tuple[list[bytes], list[bytes]]:
-        """The next `count` records, fewer at the end."""
-        while len(self._keys) < count and (batch := next(self._batches, None)) is not None:
-            if self._keys:
-                self._keys += batch.keys
-                self._values += batch.values
-            else:
-                self._keys, self._values = batch.keys, batch.values
-            del batch
-        if len(self._keys) == count:  # both sides cut alike, mostly
-            taken = self._keys, self._values
-            self._keys, self._values = [], []
-            return taken
-        taken = self._keys[:count], self._values[:count]
-        del self._keys[:count], self._values[:count]
-        return taken
-
-    def is_done(self) -> bool:
-        """Whether nothing is left."""
-        return not self.take(1)[0]
+    def _difference(self, key: bytes, expected: bytes | None, actual: bytes | None) -> Mismatch:
+        if actual is None:
+            return self.mismatch(key, "key", "", "", "missing")
+        if expected is None:
+            return self.mismatch(key, "key", "", "", "extra")
+        return self.mismatch(key, *first_difference(self._conversion.target, key, expected, actual))
 
 
-def _each(batches: Iterator[Batch]) -> Iterator[tuple[bytes, bytes]]:
-    for batch in batches:
-        yield from zip(batch.keys, batch.values, strict=True)
+class _FullComparison(_Comparison):
+    """Of a range of the source: everything in it, and what the new store has from its first to its last new key."""
 
+    def run(self) -> Verified:
+        """Column by column; record by record where the columns differ."""
+        found = self._by_columns()
+        if found is None:
+            found = self._in_detail()
+        return found.model_copy(update={"counts": _counts_of(self._source)})
 
-def _side_by_side(
-    expected: Iterator[tuple[bytes, bytes]], actual: Iterator[tuple[bytes, bytes]]
-) -> Iterator[tuple[bytes, bytes | None, bytes | None]]:
-    left, right = next(expected, None), next(actual, None)
-    while left is not None or right is not None:
-        if right is None or (left is not None and left[0] < right[0]):
-            assert left is not None
-            yield left[0], left[1], None
-            left = next(expected, None)
-        elif left is None or right[0] < left[0]:
-            yield right[0], None, right[1]
-            right = next(actual, None)
-        else:
-            yield left[0], left[1], right[1]
-            left, right = next(expected, None), next(actual, None)
+    def _by_columns(self) -> Verified | None:
+        records = 0
+        first = last = b""
+        actual = RecordReader(iter(()))
+        for batch in self.expected():
+            if not records:
+                first = batch.keys[0]
+                actual = RecordReader(self.actual(KeyRange(start=first)))
+            keys, values = actual.take(len(batch))
+            if keys != batch.keys or values != batch.values:
+                return None
+            records += len(batch)
+            last = batch.keys[-1]
+            del batch, keys, values  # or a large value would live on while the next one is read
+        return Verified(records=records, ends=(first, last) if records else None)
+
+    def _in_detail(self) -> Verified:
+        first = next(self.expected()).keys[0]
+        self._forget_counts()
+        found = self.differences(self.actual(KeyRange(start=first)), to_end=False)
+        if found.mismatches:
+            return found
+        mismatch = self.mismatch(first, "conversion", "the same twice", "another when it was done again")
+        return _added(found, mismatch, 1)
+
+    def _forget_counts(self) -> None:
+        self._source.read.clear()
+        self._source.seen.clear()

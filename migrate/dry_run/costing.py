@@ -80,7 +80,8 @@ def _work_seconds(bill: Bill, sizes: list[int]) -> tuple[float, float]:
         return 0.0, 0.0
     speed = 1 + (bill.slots - 1) * SLOT_EFFICIENCY
     size = max(_left(bill, sizes) / min(speed, len(sizes)), *sizes)
-    verifying = {"full": bill.measured.verify_rate, "digest": bill.measured.scan_rate}.get(bill.spec.run.verify)
+    both_scanned = bill.measured.scan_rate / 2  # the new records by digest, the old ones to be counted
+    verifying = {"full": bill.measured.verify_rate, "digest": both_scanned}.get(bill.spec.run.verify)
     return size / bill.measured.rewrite_rate, 0.0 if verifying is None else size / verifying
 
 

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from migrate.assembling import in_order
+from migrate.coverage import Coverage
 from migrate.errors import VerificationError
 from migrate.executor import Executor, run_all
-from migrate.family_check import compare_families
-from migrate.inputs import inputs_of
+from migrate.family_check import compare_directories, compare_families, left_over
 from migrate.ledger import Ledger, Step
-from migrate.plan_model import Plan
+from migrate.mismatch import Mismatch
+from migrate.plan_model import DatabasePlan, Plan
 from migrate.receipt import Receipt
 from migrate.report_model import Verification
+from migrate.rewriting import RewriteTask
+from migrate.source_count import SourceCount, uncovered
 from migrate.steps.context import Context
-from migrate.verification import Verified, VerifyTask, target_ranges
+from migrate.verification import Verified, as_verified
+from migrate.verify_tasks import Subject, expected_databases, range_bytes
 
 Mode = Literal["full", "digest"]
 _KEEP = (
@@ -65,26 +67,45 @@ def record(context: Context, ledger: Ledger, found: Verification) -> None:
 
 
 def compare(context: Context, executor: Executor, plan: Plan, stores: NewStores, mode: Mode) -> Verification:
-    """Compare every chunk, on the executor, and the column families, here."""
+    """Compare what there is with what there should be, which the snapshot says, and not the plan.
+
+    The records on the executor; RocksDB directories, column families and whether all was read, here.
+    """
     started = time.monotonic()
-    total = Verification(mode=mode)
-    for database in plan.databases:
-        if not database.is_kept:
-            continue
-        snapshots = context.snapshots_of(plan, database.store_partition)
-        mismatch = compare_families(database, snapshots, stores.folders[database.store_partition] / database.database)
-        if mismatch is not None:
-            total = _add(total, Verified(records=0, differing=1, first=(mismatch,)))
-    if not total.ok:  # the families that the chunks belong to may not be there
+    databases = expected_databases(context, plan)
+    total = _total(mode, _around(context, plan, stores, databases, mode))
+    if not total.ok:  # the families that the records belong to may not be there
         return total
-    tasks = _tasks(context, plan, stores, mode)
-    for finished in run_all(executor, tasks, on_start=lambda _: None, stop=context.stop):
-        for _, result in finished:
+    size = range_bytes(databases, executor.slots, context.spec.run.chunk_size)
+    subject = Subject(context, plan, databases, stores.folders, stores.receipts, size)
+    comparison = Coverage(subject) if mode == "full" else SourceCount(subject)
+    for finished in run_all(executor, comparison.tasks(), on_start=lambda _: None, stop=context.stop):
+        for task, result in finished:
             assert isinstance(result, Verified)
+            assert not isinstance(task, RewriteTask)
+            comparison.add(task, result)
             total = _add(total, result)
         context.notify("verify.progressed", records=total.records)
     context.stop.check()  # or what is missing here would be what nobody has looked at
+    for result in comparison.end():
+        total = _add(total, result)
     return total.model_copy(update={"seconds": round(time.monotonic() - started, 3)})
+
+
+def _around(
+    context: Context, plan: Plan, stores: NewStores, databases: tuple[DatabasePlan, ...], mode: Mode
+) -> Iterator[Mismatch]:
+    yield from left_over(plan, databases, context.home / "snapshot", context.conversion.source)
+    if mode == "digest":
+        yield from uncovered(databases, stores.receipts)
+    misplaced = [*compare_directories(databases, stores.folders)]
+    yield from misplaced
+    for database in databases:
+        if database.is_kept and not misplaced:
+            snapshots = context.snapshots_of(plan, database.store_partition)
+            target = stores.folders[database.store_partition] / database.database
+            if (found := compare_families(database, snapshots, target)) is not None:
+                yield found
 
 
 def mismatch_error(found: Verification, *, hint: str) -> VerificationError:
@@ -97,28 +118,11 @@ def mismatch_error(found: Verification, *, hint: str) -> VerificationError:
     )
 
 
-def _tasks(context: Context, plan: Plan, stores: NewStores, mode: Mode) -> Iterator[VerifyTask]:
-    by_database: dict[tuple[str, str], list[Receipt]] = defaultdict(list)
-    for receipt in stores.receipts:
-        by_database[receipt.store_partition, receipt.database].append(receipt)
-    for (partition, database), mine in by_database.items():
-        planned = plan.database(partition, database)
-        if not planned.is_kept:
-            continue
-        inputs = inputs_of(planned, context.snapshots_of(plan, partition))
-        ordered = in_order(mine)
-        for lane in range(len(ordered[0].written)):
-            for receipt, keys in zip(ordered, target_ranges(ordered, lane), strict=True):
-                yield VerifyTask(
-                    mode=mode,
-                    source=inputs,
-                    target=str(stores.folders[partition] / database),
-                    receipt=receipt,
-                    lane=lane,
-                    reads=planned.lanes[lane],
-                    keys=keys,
-                    conversion=context.ref,
-                )
+def _total(mode: Mode, found: Iterator[Mismatch]) -> Verification:
+    total = Verification(mode=mode)
+    for mismatch in found:
+        total = _add(total, as_verified(mismatch))
+    return total
 
 
 def _add(total: Verification, result: Verified) -> Verification:

@@ -42,7 +42,7 @@ DEFAULT_FAMILY = "default"
 MAX_BATCH_RECORDS = 1024
 MAX_BATCH_BYTES = 1 << 18
 _SMALL = MAX_BATCH_BYTES // MAX_BATCH_RECORDS
-_READAHEAD = 1 << 17
+READAHEAD = 1 << 17
 _FILE_NUMBER = re.compile(r"^ (\d+):", re.MULTILINE)
 """In RocksDB's list of a family's files: one to a line, its keys in hex (VersionStorageInfo's DebugString)."""
 _COUNTS = ("entries", "deletes")
@@ -130,7 +130,7 @@ class Database:
         """
         keys = keys or KeyRange()
         column = self.column(family)
-        items = column.items(from_key=keys.start, read_opt=streaming(_READAHEAD))
+        items = column.items(from_key=keys.start, read_opt=streaming(READAHEAD))
         last: bytes | None = None
         while (batch := pull(items)) is not None:
             if keys.end is not None and batch.keys[-1] >= keys.end:
@@ -140,7 +140,7 @@ class Database:
             last = batch.keys[-1]
             yield batch
             del batch  # or a large value would live on while the next one is read
-        self._check_end(family, keys.start, last)
+        self.check_ended(family, keys.start, last)
 
     def sample(self, family: str, start: bytes | None, count: int, max_bytes: int = 1 << 20) -> Batch:
         """Up to `count` records from `start` on, fewer once they have `max_bytes`. Raises CorruptionError."""
@@ -154,10 +154,10 @@ class Database:
             if max_bytes <= 0:
                 break
         if len(keys) < count and max_bytes > 0:
-            self._check_end(family, start, keys[-1] if keys else None)
+            self.check_ended(family, start, keys[-1] if keys else None)
         return Batch(keys, values)
 
-    def _check_end(self, family: str, start: bytes | None, last: bytes | None) -> None:
+    def check_ended(self, family: str, start: bytes | None, last: bytes | None) -> None:
         """A scan from `start` ended behind `last`: raises CorruptionError where that is not the end (I4)."""
         where = f"column family {family!r} of {self.directory}"
         try:
@@ -276,6 +276,11 @@ def _damaged(where: str, at: bytes | None, reason: str) -> CorruptionError:
         hint="nothing was lost that was not lost before; unless its own application still reads it, restore this store "
         "from a backup or let its owner rebuild it",
     )
+
+
+def family_names(directory: Path) -> tuple[str, ...]:
+    """The column families that the manifest names: a hundredth of what it takes to open the directory."""
+    return tuple(Rdict.list_cf(str(directory), Options(raw_mode=True)))
 
 
 @contextmanager

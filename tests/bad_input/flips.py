@@ -27,6 +27,8 @@ from migrate.stores.rocksdb import open_read_only
 from tests.support import digest_by_hand, make_store, numbered, raw_spec
 
 KINDS = {
+    "marker": "stateferry-folder.json",
+    "plan": "plan-*.json",
     "log of the ledger": "ledger/_delta_log/*.json",
     "data of the ledger": "ledger/*.parquet",
     "chunk": "chunks/*.sst",
@@ -42,8 +44,6 @@ KINDS = {
     "metadata of an old store": "old/*",
 }
 """By name in the migration's folder; the first that fits."""
-NOT_YET = ("plan-*.json",)
-"""Another check's."""
 EMPTY = ("run.lock", "*/LOCK", "*.log")
 REFUSALS = (ExitCode.FAILED, ExitCode.MISMATCH, ExitCode.REFUSED)
 RECORDS = numbered(600)
@@ -129,12 +129,11 @@ class Stage:
         found: dict[str, list[Path]] = {}
         for path in sorted(path for path in home.rglob("*") if path.is_file()):
             name = str(path.relative_to(home))
-            if not any(fnmatch(name, pattern) for pattern in NOT_YET):
-                kind = next((kind for kind, pattern in KINDS.items() if fnmatch(name, pattern)), "")
-                is_empty = path.stat().st_size == 0 and any(fnmatch(name, pattern) for pattern in EMPTY)
-                assert is_empty or kind, f"{name} is of no kind"
-                if not is_empty:
-                    found.setdefault(kind, []).append(path.relative_to(home))
+            kind = next((kind for kind, pattern in KINDS.items() if fnmatch(name, pattern)), "")
+            is_empty = path.stat().st_size == 0 and any(fnmatch(name, pattern) for pattern in EMPTY)
+            assert is_empty or kind, f"{name} is of no kind"
+            if not is_empty:
+                found.setdefault(kind, []).append(path.relative_to(home))
         return found
 
 

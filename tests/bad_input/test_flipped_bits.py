@@ -9,7 +9,7 @@ import pytest
 
 from tests.bad_input.flips import KINDS, STAGES, Stage, outcome, positions
 
-REPAIRED = ("log of the ledger", "data of the ledger", "chunk", "receipt", "rejects", "tables of a new store")
+REPAIRED = ("marker", "log of the ledger", "data of the ledger", "chunk", "receipt", "rejects", "tables of a new store")
 """What a run makes again, so that it refuses nothing."""
 EACH = 3
 """Bits in each file that is tried."""

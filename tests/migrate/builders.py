@@ -73,14 +73,15 @@ def plan(*chunks: Chunk, revision: int = 1) -> Plan:
         program_fingerprint=None,
         warnings=("careful",),
         store_partitions=(PARTITION,),
-        databases=(
+        databases=tuple(
             DatabasePlan(
-                store_partition=PARTITION.id,
+                store_partition=partition,
                 database=".",
                 lanes=(Lane(source="default", target="default"),),
                 carried_families=(),
                 data_bytes=100,
-            ),
+            )
+            for partition in dict.fromkeys([each.store_partition for each in chunks] or [PARTITION.id])
         ),
         chunks=chunks,
     )

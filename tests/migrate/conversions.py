@@ -42,3 +42,12 @@ def first_byte(record: StateRecord) -> StateRecord:
 def impure(record: StateRecord) -> StateRecord:
     """Gives another result each time."""
     return replace(record, value=b"%d" % next(_CALLS))
+
+
+def thin_out(record: StateRecord) -> StateRecord | None:
+    """Drops some, rejects others, and gives the rest another key, in the same order."""
+    if record.key[0] % 3 == 0:
+        return None
+    if record.key[-1] % 5 == 0:
+        raise ValueError("a multiple of five")
+    return replace(record, key=b"k" + record.key)

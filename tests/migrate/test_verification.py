@@ -15,14 +15,16 @@ from rocksdict import Rdict
 
 from migrate.errors import CorruptionError
 from migrate.functions import ConversionRef
+from migrate.gaps import compare_gaps
 from migrate.inputs import Inputs
 from migrate.keyrange import KeyRange
 from migrate.mismatch import Mismatch
 from migrate.plan_model import Lane
 from migrate.receipt import Receipt
 from migrate.rewriting import rewrite_chunk
+from migrate.stores.rocksdb import open_read_only
 from migrate.stores.rocksdb_writing import TableOptions, create_database
-from migrate.verification import Verified, VerifyTask, target_ranges, verify_chunk
+from migrate.verification import CompareTask, DigestTask, Verified, as_verified, run_verify_task, target_ranges
 from tests.migrate.builders import chunk, receipt, rewrite_task, written
 from tests.support import KEY_VALUE, TIMESTAMPED, flip_byte, make_store, numbered, open_store, read_families
 
@@ -50,10 +52,21 @@ class Migrated:
             del column
 
     def verify(self, mode: Mode) -> list[Verified]:
-        return [
-            verify_chunk(VerifyTask(mode, Inputs((str(self.source),)), str(self.target), one, 0, LANE, keys, REF))
-            for one, keys in zip(self.receipts, target_ranges(self.receipts, 0), strict=True)
+        """Chunk by chunk; in full, range by range, and what lies between the ranges at the end."""
+        common = ("db", ".", Inputs((str(self.source),)), str(self.target), LANE)
+        if mode == "digest":
+            parts = zip(self.receipts, target_ranges(self.receipts, 0), strict=True)
+            return [run_verify_task(DigestTask(*common, one.keys, one.written[0], keys, REF)) for one, keys in parts]
+        compared = [
+            run_verify_task(CompareTask(*common, KeyRange(start=start, end=end), REF))
+            for start, end in pairwise(BORDERS)
         ]
+        with open_read_only(self.target) as target:
+            ends = [each.ends for each in compared if each.ends is not None]
+            return [
+                *compared,
+                *(as_verified(found, count) for count, found in compare_gaps(target, "db", FAMILY, ends)),
+            ]
 
     def only_mismatch(self, mode: Mode) -> Mismatch:
         found = self.verify(mode)

@@ -30,8 +30,9 @@ DriverSteps = Callable[[State, Driver], Steps]
 class DriverModel:
     """What a driver may do next, by where it stands."""
 
-    def __init__(self, chunks: int, mutant: Mutant | None) -> None:
-        self._chunks = range(chunks)
+    def __init__(self, chunks: int, planned: int, mutant: Mutant | None) -> None:
+        self._whole = range(chunks)
+        self._chunks = range(planned)
         self._mutant = mutant
         first = "list" if mutant is Mutant.COLLECTS_BEFORE_RUN else "begin"
         opened = first if mutant is Mutant.OPENED_UNSYNCED else "sync newest"
@@ -51,7 +52,9 @@ class DriverModel:
             "sync chunk": self._syncing(then="work"),
             "sync store": self._sync_store,
             "commit store": self._commit_store,
-            "sync assembled": self._syncing(then="done"),
+            "sync assembled": self._syncing(then="verify"),
+            "verify": self._verify,
+            "sync verified": self._syncing(then="done"),
         }
 
     def begun(self, state: State) -> State:
@@ -95,8 +98,8 @@ class DriverModel:
     def _open(self, state: State, driver: Driver, *, then: str) -> Steps:
         torn = bool(state.log) and state.log[-1].kept is Kept.TORN
         view = tuple(entry.row for entry in (state.log[:-1] if torn else state.log))
-        if any(row.kind is Kind.ASSEMBLED for row in view):
-            then = "sync assembled"
+        if any(row.kind is Kind.VERIFIED for row in view):
+            then = "sync verified"
         yield "reads the log", state.with_driver(driver._replace(at="repair" if torn else then, view=view))
 
     def _repair(self, state: State, driver: Driver) -> Steps:
@@ -116,6 +119,9 @@ class DriverModel:
 
     def _adopt(self, state: State, driver: Driver) -> Steps:
         """What an older run finished but did not get to commit, or what a torn entry had named."""
+        if any(row.kind is Kind.ASSEMBLED for row in driver.view):
+            yield "finds an assembled store", state.with_driver(driver._replace(at="verify"))
+            return
         done, older = state.done(driver.view), self._older(driver)
         found = [each for each in state.attempts if each.key[0] in older and each.key[1] not in done]
         whole = [each for each in found if is_whole(each.receipt) and is_whole(each.sst)]
@@ -201,6 +207,16 @@ class DriverModel:
 
     def _commit_store(self, state: State, driver: Driver) -> Steps:
         return self._commit(state, driver, Row(Kind.ASSEMBLED, driver.run), then="sync assembled")
+
+    def _verify(self, state: State, driver: Driver) -> Steps:
+        """Against the source, whatever was planned."""
+        wanted = self._chunks if self._mutant is Mutant.VERIFIES_AS_PLANNED else self._whole
+        run = next(row.run for row in reversed(driver.view) if row.kind is Kind.ASSEMBLED)
+        (store,) = (store for store in state.stores if store.run == run)
+        if [chunk for chunk, _ in store.chunks] == [*wanted]:
+            yield from self._commit(state, driver, Row(Kind.VERIFIED, driver.run), then="sync verified")
+        else:
+            yield "finds a mismatch, and stops", state.without_driver(driver.run, workers=False)
 
     def _older(self, driver: Driver) -> set[int]:
         return {row.run for row in driver.view if row.kind is Kind.RUN} - {driver.run}

@@ -37,6 +37,8 @@ class Instance:
     zombies: bool = False
     """Whether workers may outlive their driver."""
     stages: tuple[str, ...] = FINE
+    forgotten: int = 0
+    """Chunks of the source that the plan lacks, by whatever mistake."""
 
 
 class ChunkProtocol:
@@ -45,7 +47,7 @@ class ChunkProtocol:
     def __init__(self, instance: Instance, mutant: Mutant | None = None) -> None:
         self._instance = instance
         self._mutant = mutant
-        self._drivers = DriverModel(instance.chunks, mutant)
+        self._drivers = DriverModel(instance.chunks, instance.chunks - instance.forgotten, mutant)
         self._found: dict[State, list[tuple[str, State]]] = {}
         """What power cuts leave of a disk, worked out once."""
         left_out = _LEFT_OUT.get(mutant, set()) if mutant is not None else set()
@@ -123,13 +125,17 @@ class ChunkProtocol:
                 chunks.append(row.names[1])
                 if found is None or found.sst is None or not found.sst.is_durable:
                     return "a committed chunk's file is there, whole and durable"
-            if row.kind is Kind.ASSEMBLED and not self._is_right(state, row):
-                return "an assembled store is durable, with each chunk in it once, whole"
+            if row.kind in (Kind.ASSEMBLED, Kind.VERIFIED) and (wrong := self._wrong_store(state, row)) is not None:
+                return wrong
         return None if len(chunks) == len({*chunks}) else "a chunk is committed once"
 
-    def _is_right(self, state: State, row: Row) -> bool:
-        right = tuple((chunk, True) for chunk in range(self._instance.chunks))
-        return any(store == Store(row.run, right, Kept.DURABLE) for store in state.stores)
+    def _wrong_store(self, state: State, row: Row) -> str | None:
+        planned = self._instance.chunks - self._instance.forgotten
+        right = tuple((chunk, True) for chunk in range(planned))
+        if row.kind is Kind.VERIFIED:
+            return "a verified store has every chunk of the source" if self._instance.forgotten else None
+        is_there = any(store == Store(row.run, right, Kept.DURABLE) for store in state.stores)
+        return None if is_there else "an assembled store is durable, with each chunk in it once, whole"
 
     def broken_by_step(self, before: State, after: State) -> str | None:
         for number, entry in enumerate(before.log if after.log is not before.log else ()):
@@ -168,7 +174,7 @@ def stopped(state: State) -> State:
 
 
 def is_finished(state: State) -> bool:
-    return any(entry.row.kind is Kind.ASSEMBLED and entry.kept is Kept.DURABLE for entry in state.log)
+    return any(entry.row.kind is Kind.VERIFIED and entry.kept is Kept.DURABLE for entry in state.log)
 
 
 def _named(file: File | None) -> File | None:

@@ -31,6 +31,7 @@ class Mutant(StrEnum):
     REFUSES_TORN_ENTRY = "a ledger whose newest entry is torn is refused"
     STORE_NOT_SYNCED = "the assembled row is committed before the store is synced"
     ASSEMBLES_EARLY = "the store is assembled from what is done so far"
+    VERIFIES_AS_PLANNED = "the store is held against the plan's chunks"
 
 
 class Kind(StrEnum):
@@ -39,6 +40,7 @@ class Kind(StrEnum):
     RUN = "run"
     CHUNK = "chunk"
     ASSEMBLED = "assembled"
+    VERIFIED = "verified"
     NOTHING = "nothing"
 
 

@@ -17,6 +17,7 @@ CutOver = cutover_protocol.Instance
 
 ONE_CHUNK = Chunks(chunks=1)
 THREE_RUNS = Chunks(chunks=1, runs=3, stages=COARSE)
+PLANNED_GAP = Chunks(forgotten=1, stages=COARSE)
 CHUNKS = {
     "one driver, two chunks, twins, failures": (Chunks(runs=1, twins=1, failures=1), 4_000),
     "two drivers, workers that outlive them": (Chunks(chunks=1, zombies=True), 2_000),
@@ -42,6 +43,7 @@ CHUNK_MUTANTS = {
     ChunkMutant.DROPS_TORN_ENTRY: (THREE_RUNS, "a row that was synced is never lost"),
     ChunkMutant.STORE_NOT_SYNCED: (ONE_CHUNK, WRONG_STORE),
     ChunkMutant.ASSEMBLES_EARLY: (Chunks(runs=1), WRONG_STORE),
+    ChunkMutant.VERIFIES_AS_PLANNED: (PLANNED_GAP, "a verified store has every chunk of the source"),
 }
 
 SNAPSHOT = CutOver(new=(1, 1), runs=1)
@@ -87,6 +89,13 @@ def test_the_chunk_protocol_loses_nothing_and_always_gets_done(name: str) -> Non
     assert len(found) > at_least
     assert any(is_finished(state) for state in found)
     assert model.all_finish(found)
+
+
+def test_what_a_plan_lacks_is_never_verified() -> None:
+    found = explore(ChunkProtocol(PLANNED_GAP))
+    assert found.counter_example is None, f"{found.counter_example}"
+    assert len(found) > 1_000
+    assert not any(is_finished(state) for state in found)
 
 
 @pytest.mark.parametrize("mutant", CHUNK_MUTANTS, ids=lambda mutant: mutant.name)

@@ -11,6 +11,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.segments import SEGMENTS
 from tests.mutants.source import SOURCE
 from tests.mutants.switching import SWITCHING
+from tests.mutants.verification import VERIFICATION
 
 _EARLY_ROW = """\
     def started(task: RewriteTask) -> None:
@@ -164,9 +165,9 @@ _RUN: tuple[Mutant, ...] = (
     Mutant(
         name="extra-keys-ignored",
         claim="I3",
-        file="migrate/verification.py",
-        old="        return actual.is_done()",
-        new="        return True",
+        file="migrate/gaps.py",
+        old="    if not next_one or next_one[0] not in keys:",
+        new="    if next_one is not None:",
         tests=("tests/migrate/test_verification.py::test_an_extra_key[at the end of a chunk-full]",),
     ),
     Mutant(
@@ -175,7 +176,7 @@ _RUN: tuple[Mutant, ...] = (
         file="migrate/verification.py",
         old="    edges = [None, *(starts",
         new="    edges = [starts[filled[0]], *(starts",
-        tests=("tests/migrate/test_verification.py::test_an_extra_key[before the first-full]",),
+        tests=("tests/migrate/test_verification.py::test_an_extra_key[before the first-digest]",),
     ),
     Mutant(
         name="no-status-check",
@@ -326,4 +327,15 @@ _RUN: tuple[Mutant, ...] = (
     ),
 )
 
-MUTANTS = (*_RUN, *SEGMENTS, *SOURCE, *SWITCHING, *LAZY, *DRY_RUN, *AVRO, *FUNCTIONS, *DAMAGE)
+MUTANTS = (
+    *_RUN,
+    *VERIFICATION,
+    *SEGMENTS,
+    *SOURCE,
+    *SWITCHING,
+    *LAZY,
+    *DRY_RUN,
+    *AVRO,
+    *FUNCTIONS,
+    *DAMAGE,
+)
