@@ -22,14 +22,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rocksdict import (
-    AccessType,
-    DBRecoveryMode,
-    Options,
-    Rdict,
-    RdictIter,
-    ReadOptions,
-)
+from rocksdict import AccessType, DBRecoveryMode, Options, Rdict, RdictIter, ReadOptions
 
 from migrate.errors import CorruptionError, RefusedError
 from migrate.keyrange import KeyRange, show_key
