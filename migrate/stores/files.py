@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from migrate.errors import RefusedError
+from migrate.stores.regular_files import MAX_DEPTH
 
 
 def fsync_file(path: Path) -> None:
@@ -108,7 +109,9 @@ def _readers(root: Path, is_secret: Callable[[str], bool]) -> int:
     bits = stat.S_IRWXG | stat.S_IRWXO
     for above in root.parents:
         bits &= _let_in(above.stat(), group, stat.S_IXOTH)
-    for inside, _, names in os.walk(root):
+    for inside, folders, names in os.walk(root):
+        if len(Path(inside).relative_to(root).parts) >= MAX_DEPTH:
+            folders.clear()  # no store lies there
         bits &= _let_in(Path(inside).stat(), group, stat.S_IXOTH)
         for name in filter(is_secret, names):
             with suppress(FileNotFoundError):  # whoever writes there may be at work

@@ -129,7 +129,7 @@ def without_chunks(plan: dict[str, object]) -> str:
     [
         (newer_plan, ("has schema 2, this version knows 1", "use the newer Stateferry that wrote it")),
         (cut_short, ("is damaged", "stateferry abandon SPEC")),
-        (without_chunks, ("is damaged: chunks", "stateferry abandon SPEC")),
+        (without_chunks, ("is damaged", "stateferry abandon SPEC")),
         (lambda _: "", ("is damaged", "stateferry abandon SPEC")),
         (lambda _: "[]", ("is damaged", "stateferry abandon SPEC")),
     ],

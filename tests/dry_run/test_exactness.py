@@ -67,7 +67,7 @@ CHANGES: list[Change] = [drop_some, reject_some, shorten_keys, reverse_keys, all
 def plan_with(spec: Spec, change: Change, **options: int | bool) -> DryRunReport:
     """A dry run of a spec whose function is this one, as `migrate_store` runs one."""
 
-    def with_function(spec: Spec, *arguments: object) -> Context:
+    def with_function(spec: Spec, *arguments: object, **others: object) -> Context:
         return make_context(spec, function=as_function(change))
 
     with pytest.MonkeyPatch.context() as patch:

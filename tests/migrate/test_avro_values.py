@@ -40,7 +40,7 @@ def test_a_field_that_was_renamed_keeps_its_value_where_its_old_name_is_used_aga
         source_format=KEY_VALUE,
         target_format=KEY_VALUE,
         source={"store": "people"},
-        conversion={"allow": ["changelog"], "value": sides},
+        conversion={"allow": ["changelog", "unclean-source"], "value": sides},
     )
     run(spec)
     found = read_family(tmp_path / "new/0_0/rocksdb/people")

@@ -16,8 +16,8 @@ from tests.modes import make_application, public_folder, read_by_others
 from tests.support import kafka_spec
 
 REJECTING: dict[str, object] = {
-    "conversion": {"function": "tests.migrate.conversions:picky", "allow": ["changelog"]},
-    "run": {"on_reject": "dead-letter", "chunk_size": "32 KiB"},
+    "conversion": {"function": "tests.migrate.conversions:picky", "allow": ["changelog", "unclean-source"]},
+    "run": {"on_reject": "dead-letter", "max_reject_share": 0.5, "chunk_size": "32 KiB"},
 }
 IN_PLACE: dict[str, object] = {"target": {"path": None}}
 

@@ -23,9 +23,10 @@ format = "kafka-streams.timestamped-key-value"
 path = "new"
 [conversion]
 function = "conversion:convert"
-allow = ["changelog"]
+allow = ["changelog", "unclean-source"]
 [run]
 on_reject = "dead-letter"
+max_reject_share = 0.5
 """
 _FUNCTION = """
 def convert(record):

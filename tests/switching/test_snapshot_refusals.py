@@ -186,12 +186,12 @@ def test_a_snapshot_that_was_written_to_is_refused(pattern: str, fresh: Applicat
     else:
         write_to(taken)
     for verb in (run, cutover):
-        refuse(fresh, verb, "changed since|cannot open|not complete")
+        refuse(fresh, verb, "not as copied|cannot open|not complete")
 
 
 def test_a_snapshot_that_was_written_to_after_the_run_is_refused(later: Application) -> None:
     write_to(later.spec.home / "snapshot" / FIRST)
-    refuse(later, cutover, "changed since: store 0_0/orders")
+    refuse(later, cutover, "snapshot/0_0/orders is damaged: its files are not as copied")
 
 
 @pytest.mark.parametrize(
