@@ -136,7 +136,7 @@ class Ground:
         return (
             Check("work_dir.ours", "the migration's folder is ours, or not there yet", self._ours),
             Check("conversion.allowed", "nothing is lost that the spec does not allow", self._conversion),
-            Check("run.verify", "the new stores are verified before they go live", self._verified),
+            Check("run.verify", "no new store goes live unverified, unless that is accepted", self._verified),
             Check("source.found", "the old store is there", self._found),
             Check("source.stopped", "the application is stopped", self._stopped, found),
             Check("source.files", "every file is there and can be read", self._files, found),

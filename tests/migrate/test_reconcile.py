@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from migrate.assembling import LINKS
 from migrate.keyrange import KeyRange
 from migrate.ledger import Ledger, chunk_row
 from migrate.progress_state import recorded_receipts
@@ -77,6 +78,7 @@ def test_what_a_run_that_the_ledger_does_not_know_makes_is_left_alone(context: C
         file.rename(file.with_name(file.name.replace(f"{OLDER}-", "ffffffffffff-", 1)))
     (folder / ".ffffffffffff-000001-0123abcd.receipt.json.7.tmp").touch()
     shutil.copytree(store, context.home / "new" / "ffffffffffff" / PARTITION.id)
+    shutil.copytree(folder, context.home / "new" / "ffffffffffff" / LINKS)
     beside = context.spec.base_dir / ".new.stateferry-ffffffffffff"
     beside.mkdir()
     before = sorted(context.home.glob("[cn]*/**/*"))
