@@ -17,10 +17,10 @@ from deltalake.exceptions import DeltaError
 from migrate.errors import CorruptionError
 from migrate.home import DEAD_LETTERS, UNFINISHED_DEAD_LETTERS
 from migrate.receipt import Receipt
-from migrate.rejects import REJECT_SCHEMA, file_digest
+from migrate.rejects import REJECT_SCHEMA
 from migrate.report_model import Column
 from migrate.seal import with_seal, without_seal
-from migrate.stores.files import delta_uri, fsync_directory, fsync_tree, remove_tree
+from migrate.stores.files import content_digest, delta_uri, fsync_directory, fsync_tree, remove_tree
 
 _COLUMNS = pa.schema([pa.field("attempt", pa.string()), pa.field("chunk", pa.int64()), *REJECT_SCHEMA])
 _DIGESTS = "_digests.json"
@@ -83,11 +83,11 @@ def _is_intact(folder: Path) -> bool:
 
 def _digests(folder: Path) -> dict[str, str]:
     files = (path for path in folder.rglob("*") if path.is_file() and path.name != _DIGESTS)
-    return {str(path.relative_to(folder)): file_digest(path) for path in files}
+    return {str(path.relative_to(folder)): content_digest(path) for path in files}
 
 
 def _append(table: DeltaTable, receipt: Receipt, file: Path) -> None:
-    if not file.is_file() or receipt.rejects_digest not in (None, file_digest(file)):
+    if not file.is_file() or receipt.rejects_digest not in (None, content_digest(file)):
         raise CorruptionError(
             f"{file} has gone, or was damaged, since it was written",
             hint="run the command again: it rewrites that chunk, and no other",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Hashable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -14,6 +13,7 @@ from migrate.errors import RefusedError, SpecError
 from migrate.function_modules import archive_digests, file_digest, loaded_digests, module_digests, watching_imports
 from migrate.function_values import Described
 from migrate.module_roots import Roots, roots_of
+from migrate.stores.files import content_digest
 
 if TYPE_CHECKING:
     from migrate.functions import ConversionRef
@@ -91,8 +91,7 @@ def _data(ref: ConversionRef, roots: Roots) -> Iterator[tuple[str, str]]:
 
 @lru_cache(maxsize=64)
 def _digest_of(file: Path, mtime_ns: int, size: int) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
+    return content_digest(file)
 
 
 def files_for_executors(ref: ConversionRef) -> list[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Protocol
 
@@ -120,12 +119,6 @@ class KeepRejects:
         self._writer.write_table(pa.Table.from_pylist(self._rows, schema=REJECT_SCHEMA))
         self._rows = []
         self._size = 0
-
-
-def file_digest(file: Path) -> str:
-    """SHA-256 of a file's content: Parquet has no digests of its own."""
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def too_many(last: str, count: int, limit: float, *, has_function: bool) -> RejectedError:

@@ -22,10 +22,10 @@ from migrate.interruption import go_on
 from migrate.plan_model import Chunk, Lane
 from migrate.pumping import Pumped, pump
 from migrate.receipt import Receipt, Scanned, Written
-from migrate.rejects import CountRejects, FailOnReject, KeepRejects, Rejects, file_digest
+from migrate.rejects import CountRejects, FailOnReject, KeepRejects, Rejects
 from migrate.seal import with_seal
 from migrate.stores.batch import Batch
-from migrate.stores.files import fsync_directory, fsync_file, make_directories, write_durably
+from migrate.stores.files import content_digest, fsync_directory, fsync_file, make_directories, write_durably
 from migrate.stores.rocksdb_writing import KeyOrderError, SstWriter, TableOptions
 
 _RESTORE = (
@@ -121,7 +121,7 @@ class _Attempt:
             shadowed=self.shadowed,
             rejected=self.rejects.count,
             rejects_file=self._relative(self.rejects_file) if kept else None,
-            rejects_digest=file_digest(self.rejects_file) if kept else None,
+            rejects_digest=content_digest(self.rejects_file) if kept else None,
             seconds=round(time.perf_counter() - self._started, 6),
             engine=portable.NAME,
             host=socket.gethostname(),

@@ -15,13 +15,12 @@ from migrate.ledger_rows import Row
 from migrate.plan_model import Plan
 from migrate.progress_state import has_files
 from migrate.receipt import Receipt, Written, read_receipt
-from migrate.rejects import file_digest
 from migrate.rewriting import chunk_directory, receipt_file
 from migrate.seal import with_seal
 from migrate.snapshots import check_copies
 from migrate.steps.context import Context
 from migrate.store_partition import StorePartition
-from migrate.stores.files import fsync_directory, make_directories, remove_tree, write_durably
+from migrate.stores.files import content_digest, fsync_directory, make_directories, remove_tree, write_durably
 from migrate.stores.layout import rocksdb_identities
 from migrate.stores.rocksdb import open_read_only
 from migrate.stores.rocksdb_writing import TableOptions, create_database
@@ -90,7 +89,7 @@ class Repairs:
         if not has_files(receipt, self._home):
             return False
         kept, digest = receipt.rejects_file, receipt.rejects_digest
-        if kept is not None and digest not in (None, file_digest(self._home / kept)):
+        if kept is not None and digest not in (None, content_digest(self._home / kept)):
             return False
         return all(self._is_whole(written) for written in receipt.written if written.file is not None)
 

@@ -6,6 +6,7 @@ Order matters everywhere: data, then the directory that names it, then whatever 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
 import stat
@@ -201,3 +202,9 @@ def delta_uri(folder: Path) -> str:
 def total_size(paths: Iterable[Path]) -> int:
     """Bytes in these files."""
     return sum(path.stat().st_size for path in paths)
+
+
+def content_digest(file: Path) -> str:
+    """SHA-256 of what a file holds, in hex."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
