@@ -7,7 +7,7 @@ from pathlib import Path
 
 from migrate.errors import DamagedLedgerError, MigrationError, RefusedError
 from migrate.events import Event, Listener, ignore
-from migrate.home import ABANDONED, MARKER, NEW, OLD, is_run_folder, remove_all
+from migrate.home import ABANDONED, MARKER, NEW, OLD, is_ours, is_run_folder, remove_all
 from migrate.ledger import Row, Step, read_ledger
 from migrate.ledger_facts import published_path
 from migrate.marker import claim, is_given_up
@@ -36,9 +36,18 @@ def abandon(spec: Spec, *, on_event: Listener = ignore) -> AbandonReport:
     check_home(spec)
     is_there = spec.home.is_dir() and any(spec.home.iterdir())
     left = _remove(spec, on_event) if is_there else ()
-    return AbandonReport(
-        name=spec.name, removed=spec.home if is_there else None, source=spec.source_path, left_over=left
-    )
+    doomed = _doomed_by_an_earlier_release(spec.home)
+    if doomed is not None:
+        left += remove_all(doomed)
+    removed = spec.home if is_there else doomed
+    return AbandonReport(name=spec.name, removed=removed, source=spec.source_path, left_over=left)
+
+
+def _doomed_by_an_earlier_release(home: Path) -> Path | None:
+    """The folder that its `abandon` had renamed, whatever a kill left of it; no migration can have this name."""
+    doomed = home.with_name(f"{home.name}.abandoned")
+    is_folder = doomed.is_dir() and not doomed.is_symlink()
+    return doomed if is_folder and all(map(is_ours, doomed.iterdir())) else None
 
 
 def _remove(spec: Spec, on_event: Listener) -> tuple[Path, ...]:

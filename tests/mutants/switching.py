@@ -229,6 +229,16 @@ SWITCHING: tuple[Mutant, ...] = (
         tests=("tests/switching/test_seen.py::test_stores_of_tasks_that_moved_away_are_named_and_need_a_word",),
     ),
     Mutant(
+        name="elses-folder-abandoned",
+        claim="I11",
+        file="migrate/switching/abandon.py",
+        old="if is_folder and all(map(is_ours, doomed.iterdir())) else None",
+        new="if is_folder else None",
+        tests=(
+            "tests/switching/test_finalize_and_abandon.py::test_a_folder_of_that_name_that_is_somebody_elses_stays",
+        ),
+    ),
+    Mutant(
         name="only-copy-abandoned",
         claim="I11",
         file="migrate/switching/abandon.py",

@@ -104,6 +104,40 @@ def test_abandoning_removes_our_files_and_no_other(app: Application) -> None:
     assert cutover(app.spec).state == "cut over"
 
 
+@pytest.mark.parametrize("is_begun_anew", [False, True])
+def test_what_an_earlier_release_was_abandoning_when_it_was_killed_is_removed(
+    is_begun_anew: bool, app: Application
+) -> None:
+    """It renamed the folder first, and left no marker in it."""
+    doomed = app.spec.home.with_name(f"{app.spec.name}.abandoned")
+    app.spec.home.rename(doomed)
+    (doomed / "stateferry-folder.json").unlink()
+    (doomed / "plan-0001.json").unlink()
+    (doomed / "new/notes.txt").write_text("mine")
+    before = tree_state(app.path)
+    if is_begun_anew:
+        run(app.spec)
+
+    report = abandon(app.spec)
+
+    assert report.removed == (app.spec.home if is_begun_anew else doomed)
+    assert report.left_over == (doomed / "new/notes.txt",)
+    assert [path for path in app.spec.home.parent.rglob("*") if path.is_file()] == [doomed / "new/notes.txt"]
+    assert tree_state(app.path) == before
+
+
+def test_a_folder_of_that_name_that_is_somebody_elses_stays(app: Application) -> None:
+    beside = app.spec.home.with_name(f"{app.spec.name}.abandoned")
+    (beside / "snapshot").mkdir(parents=True)
+    (beside / "snapshot/000001.sst").write_text("mine")
+    (beside / "notes.txt").write_text("mine")
+    before = tree_state(beside)
+
+    abandon(app.spec)
+
+    assert tree_state(beside) == before
+
+
 def test_abandoning_is_the_way_on_where_the_source_has_changed(app: Application) -> None:
     write_to(app.live(FIRST))
     with pytest.raises(RefusedError, match="was written to since it was converted"):
