@@ -113,6 +113,8 @@ class Plan(Stored):
     new_partitions: tuple[StorePartition, ...] = ()
     """The store partitions as they will lie in the new store, under the ids that they have in the old one; none: as
     they lie there."""
+    asked_for_changelog_ends: bool = False
+    """Where they matter; False in plans of earlier releases, which did not ask."""
 
     def new_partition(self, partition: StorePartition) -> StorePartition:
         """As it will lie in the new store."""

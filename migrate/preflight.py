@@ -15,7 +15,7 @@ from migrate.format_list import possible_targets
 from migrate.functions import ConversionRef
 from migrate.marker import check_ours
 from migrate.new_layout import is_another_system
-from migrate.plan_model import DatabasePlan
+from migrate.plan_model import DatabasePlan, Plan
 from migrate.publishing import check_can_be_carried_over
 from migrate.snapshots import is_snapshot_current
 from migrate.source import Source
@@ -142,6 +142,18 @@ def check_clean(
 
 def _may_replay_old_records(conversion: Conversion) -> bool:
     return conversion.source.has_changelog and conversion.changes_changelog
+
+
+def check_asked(spec: Spec, conversion: Conversion, plan: Plan) -> None:
+    """Raises RefusedError where an earlier release planned the migration, and did not ask where its changelogs end."""
+    if plan.asked_for_changelog_ends or not _may_replay_old_records(conversion) or _UNCLEAN in spec.conversion.allow:
+        return
+    raise RefusedError(
+        "an earlier release began this migration, and did not ask where the changelogs end: an application that was "
+        "killed replays what it wrote since into the new store, in the old form",
+        hint="ask the broker (docs/operations.md has the command); where every changelog ends at its store's position, "
+        f'[conversion] allow = ["{_UNCLEAN}"] and the same command; else stateferry abandon SPEC',
+    )
 
 
 def check_not_opened_since(spec: Spec, conversion: Conversion, source: Source) -> None:

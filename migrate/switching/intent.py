@@ -20,7 +20,7 @@ from migrate.ledger_facts import assembled_folders
 from migrate.new_positions import new_positions, newest_first
 from migrate.plan_model import Plan, load_plan
 from migrate.positions import Positions
-from migrate.preflight import changelog_note, check_can_be_exchanged, check_not_opened_since
+from migrate.preflight import changelog_note, check_asked, check_can_be_exchanged, check_not_opened_since
 from migrate.progress_state import committed_receipts, pending_chunks, totals_of
 from migrate.report_model import Concern
 from migrate.snapshots import SnapshotSource
@@ -80,6 +80,7 @@ def begin(migration: Migration, stores: NewStores) -> Journal:
     )
     if source is live:
         check_not_opened_since(migration.spec, stores.context.conversion, live)
+        check_asked(migration.spec, stores.context.conversion, stores.plan)
     return Journal(
         source=as_begun(migration.spec.source),
         changelog=changelog_note(stores.context.conversion),
