@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,22 @@ def test_from_run_to_the_end(orders: Migration) -> None:
     refused(orders, "rollback", "the old stores are gone")
     refused(orders, "abandon", "in use")
     refused(orders, "verify", "is finalized", options=("--no-spark",))
+
+
+def test_old_stores_that_no_ledger_tells_of_are_moved_by_hand(orders: Migration) -> None:
+    before = tree_state(orders.source / ORDERS)
+    done(orders.run("--cutover"))
+    shutil.rmtree(orders.home / "ledger")
+    refused(orders, "abandon", str(orders.home / "old"), "move each old store to its place", str(orders.source))
+    for current in sorted((orders.home / "old").rglob("CURRENT")):
+        task, store = current.parent.relative_to(orders.home / "old").parts
+        place = orders.source / task / "rocksdb" / store
+        shutil.rmtree(place)
+        current.parent.rename(place)
+    assert tree_state(orders.source / ORDERS) == before
+    done(orders.run(verb="abandon"), "removed")
+    assert not orders.home.exists()
+    done(orders.run("--cutover"), "cut over")
 
 
 def test_run_with_cutover_does_both_and_may_be_repeated(orders: Migration) -> None:
