@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -81,6 +83,26 @@ def test_old_stores_that_no_ledger_tells_of_are_moved_by_hand(orders: Migration)
     assert tree_state(orders.source / ORDERS) == before
     done(orders.run(verb="abandon"), "removed")
     assert not orders.home.exists()
+    done(orders.run("--cutover"), "cut over")
+
+
+def test_a_snapshot_that_has_gone_is_named_and_taken_again(orders: Migration) -> None:
+    done(orders.run())
+    shutil.rmtree(orders.home / "snapshot")
+    refused(orders, "verify", str(orders.home / "snapshot"), "is not there any more", options=("--no-spark",))
+    refused(orders, "cutover", "is not there any more", "stateferry run SPEC takes it again")
+    done(orders.run("--cutover"), "cut over")
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_a_plan_that_is_no_file_is_refused(make: Callable[[Path], None], orders: Migration) -> None:
+    done(orders.run())
+    plan = orders.home / "plan-0001.json"
+    plan.unlink()
+    make(plan)
+    for verb in ("status", "run", "cutover"):
+        refused(orders, verb, str(plan), "where a regular file belongs")
+    plan.rmdir() if plan.is_dir() else plan.unlink()
     done(orders.run("--cutover"), "cut over")
 
 
