@@ -95,14 +95,17 @@ def test_a_snapshot_that_has_gone_is_named_and_taken_again(orders: Migration) ->
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
-def test_a_plan_that_is_no_file_is_refused(make: Callable[[Path], None], orders: Migration) -> None:
+@pytest.mark.parametrize("name", ["plan-0001.json", "stateferry-folder.json", "run.lock"])
+def test_what_has_the_name_of_a_file_and_is_none_is_refused(
+    name: str, make: Callable[[Path], None], orders: Migration
+) -> None:
     done(orders.run())
-    plan = orders.home / "plan-0001.json"
-    plan.unlink()
-    make(plan)
-    for verb in ("status", "run", "cutover"):
-        refused(orders, verb, str(plan), "where a regular file belongs")
-    plan.rmdir() if plan.is_dir() else plan.unlink()
+    file = orders.home / name
+    file.unlink()
+    make(file)
+    for verb in ("status", "run", "cutover", "abandon"):
+        refused(orders, verb, str(file), "where a regular file belongs")
+    file.rmdir() if file.is_dir() else file.unlink()
     done(orders.run("--cutover"), "cut over")
 
 
