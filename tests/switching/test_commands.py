@@ -109,6 +109,17 @@ def test_what_has_the_name_of_a_file_and_is_none_is_refused(
     done(orders.run("--cutover"), "cut over")
 
 
+def test_going_back_asks_for_new_stores_that_are_not_seen(orders: Migration) -> None:
+    done(orders.run("--cutover"))
+    away = orders.source.with_name("not-mounted")
+    orders.source.rename(away)
+    orders.source.mkdir()
+    refused(orders, "rollback", "3 of 3 new stores are not where the cut-over put them", "is a volume missing?")
+    orders.source.rmdir()
+    away.rename(orders.source)
+    done(orders.run(verb="rollback"), "rolled back")
+
+
 def test_run_with_cutover_does_both_and_may_be_repeated(orders: Migration) -> None:
     report = json.loads(done(orders.run("--cutover", "--json")))
     assert (report["state"], len(report["stores"])) == ("cut over", 3)
