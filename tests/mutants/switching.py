@@ -240,7 +240,7 @@ SWITCHING: tuple[Mutant, ...] = (
         name="only-copy-abandoned",
         claim="I11",
         file="migrate/switching/abandon.py",
-        old="    _check_no_old_store(spec, rows, journal)\n    if",
+        old="    _check_no_old_store(spec, rows, step, journal)\n    if",
         new="    if",
         tests=("tests/switching/test_seen.py::test_the_only_copy_of_an_old_store_is_never_abandoned",),
     ),
