@@ -10,6 +10,7 @@ from pathlib import Path
 
 from migrate.stores.files import fsync_directory
 from migrate.stores.layout import is_rocksdb_file
+from migrate.stores.regular_files import check_regular
 
 MARKER = "stateferry-folder.json"
 """What makes the folder ours: in it from the start."""
@@ -60,6 +61,14 @@ def is_ours(path: Path) -> bool:
         of_stores = name in _OF_STORES or _UNFINISHED_SNAPSHOT.fullmatch(name) is not None
         return of_stores or name in _TABLES or _PROBE.fullmatch(name) is not None
     return (_FILES.fullmatch(name) or _UNFINISHED.fullmatch(name)) is not None
+
+
+def check_files(home: Path) -> None:
+    """Raises RefusedError where a pipe, a directory or the like has the name of a file of ours: opening it may hang."""
+    if home.is_dir():
+        for path in filter(lambda path: _FILES.fullmatch(path.name), home.iterdir()):
+            with suppress(FileNotFoundError):  # another command has just removed it
+                check_regular(path)
 
 
 def is_unfinished(path: Path) -> bool:

@@ -12,7 +12,7 @@ from formats import CONVERSION_REVISION
 from migrate.errors import SourceChangedError
 from migrate.functions import ConversionRef
 from migrate.plan_model import Plan
-from migrate.snapshots import snapshot_directories
+from migrate.snapshots import present_snapshot
 from migrate.source import Source
 from migrate.spec import Spec
 from migrate.store_partition import StorePartition
@@ -100,7 +100,7 @@ def store_state(directories: dict[str, Path], known: StoreState | None = None) -
 def planned_state(plan: Plan, partition: StorePartition, home: Path) -> StoreState:
     """As a store partition was when its snapshot was taken."""
     content = {database: plan.identity[_store_name(partition, database)] for database in partition.databases}
-    directories = snapshot_directories(home, partition)
+    directories = present_snapshot(home, partition)
     return StoreState(
         content=_digest(json.dumps(content)), files=_files_digest(directories), metadata=_metadata_digest(directories)
     )

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from migrate.errors import MigrationError, RefusedError
-from migrate.home import ABANDONED, LOCK, MARKER, is_ours, is_unfinished, remove_content
+from migrate.home import ABANDONED, LOCK, MARKER, check_files, is_ours, is_unfinished, remove_content
 from migrate.plan_model import load_plan
 from migrate.stores.files import make_directories, protect_like, write_durably
 from migrate.stores.layout import is_rocksdb_file
@@ -24,6 +24,7 @@ def check_ours(home: Path) -> None:
             f"{home} is a symbolic link, which cannot be a migration's own folder",
             hint=f"{_ELSEWHERE}; a work_dir may be a link",
         )
+    check_files(home)
     if not home.exists() or _is_marked(home / MARKER) or is_given_up(home):
         return
     if not home.is_dir():

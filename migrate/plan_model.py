@@ -13,6 +13,7 @@ from migrate.keyrange import KeyRange, Stored, tiling_flaw
 from migrate.seal import read_sealed, with_seal
 from migrate.store_partition import StorePartition, place_name
 from migrate.stores.files import write_durably
+from migrate.stores.regular_files import read_regular
 
 PLAN_SCHEMA: Final = 1
 _WAY_OUT = (
@@ -137,7 +138,7 @@ def load_plan(home: Path) -> Plan | None:
     file = newest_plan(home)
     if file is None:
         return None
-    content, is_whole = read_sealed(file.read_bytes())
+    content, is_whole = read_sealed(read_regular(file))
     try:
         plan = Plan.model_validate_json(content)
     except ValidationError as error:

@@ -35,10 +35,11 @@ from migrate.words import moment
 
 SNAPSHOT_SCHEMA: Final = 1
 _RECORD = "snapshot.json"
-_GIVE_UP = (
-    'with [run] source = "live", stateferry run SPEC takes it again; else give the migration up (stateferry abandon '
-    "SPEC), or use the newer Stateferry that wrote it"
+_TAKEN_AGAIN = (
+    'with [run] source = "live", stateferry run SPEC takes it again; else give it up (stateferry abandon SPEC)'
 )
+_GIVE_UP = f"{_TAKEN_AGAIN}, or use the newer Stateferry that wrote it"
+_GONE = f"put it back, or, before a cut-over, {_TAKEN_AGAIN}"
 _TAKE_ONE = "stop the application, run `stateferry snapshot SPEC`, start the application again, then run this"
 
 
@@ -149,6 +150,15 @@ def snapshot_directory(home: Path, partition: StorePartition, database: str) -> 
 def snapshot_directories(home: Path, partition: StorePartition) -> dict[str, Path]:
     """All those of a store partition, by database."""
     return partition.below(home / "snapshot" / partition.id)
+
+
+def present_snapshot(home: Path, partition: StorePartition) -> dict[str, Path]:
+    """All those of a store partition, by database. Raises RefusedError where one has gone."""
+    directories = snapshot_directories(home, partition)
+    for directory in directories.values():
+        if not directory.is_dir():
+            raise RefusedError(f"the snapshot {directory} is not there any more", hint=_GONE)
+    return directories
 
 
 def take_snapshot(

@@ -14,7 +14,7 @@ from migrate.functions import ConversionRef, conversion_ref, load_conversion
 from migrate.gates import NOTHING_ACCEPTED, Acceptance
 from migrate.interruption import Stop
 from migrate.plan_model import Plan
-from migrate.snapshots import snapshot_directories
+from migrate.snapshots import present_snapshot
 from migrate.spec import Spec
 
 
@@ -51,7 +51,7 @@ class Context:
     def snapshots_of(self, plan: Plan, partition_id: str) -> dict[str, Path]:
         """The snapshots of a store partition's RocksDB directories, by database."""
         partition = next(partition for partition in plan.store_partitions if partition.id == partition_id)
-        return snapshot_directories(self.home, partition)
+        return present_snapshot(self.home, partition)
 
 
 def make_context(

@@ -84,13 +84,16 @@ def _remove_unpublished(spec: Spec, rows: list[Row]) -> list[Path]:
 
 
 def _check_nothing_was_switched(spec: Spec, rows: list[Row]) -> None:
-    if any(path.is_file() for path in (spec.home / OLD).rglob("*")):
-        raise RefusedError(
-            f"{spec.home} holds old stores, which are the application's",
-            hint="stateferry rollback SPEC puts them back; stateferry finalize SPEC gives them up",
-        )
     step, journal = last_switch(rows)
-    _check_no_old_store(spec, rows, journal)
+    shelf = spec.home / OLD
+    if any(path.is_file() for path in shelf.rglob("*")):
+        raise RefusedError(
+            f"{shelf} holds old stores, which are the application's",
+            hint=_without_ledger(spec)
+            if step is None
+            else "stateferry rollback SPEC puts them back; stateferry finalize SPEC gives them up",
+        )
+    _check_no_old_store(spec, rows, step, journal)
     if step not in (None, Step.ROLLED_BACK) or published_path(rows) is not None:
         raise RefusedError(
             f"the migration {spec.name!r} is not one to give up: the new stores are in use",
@@ -98,7 +101,7 @@ def _check_nothing_was_switched(spec: Spec, rows: list[Row]) -> None:
         )
 
 
-def _check_no_old_store(spec: Spec, rows: list[Row], journal: Journal) -> None:
+def _check_no_old_store(spec: Spec, rows: list[Row], step: Step | None, journal: Journal) -> None:
     """A switch that the ledger does not tell of any more has left old stores where the new ones stood."""
     old = frozenset(name for exchange in journal.exchanges for name in exchange.old_names)
     retired = RetiredStores.of(spec.source_path, spec.home, rows, old)
@@ -112,9 +115,15 @@ def _check_no_old_store(spec: Spec, rows: list[Row], journal: Journal) -> None:
             raise RefusedError(
                 f"{run} holds old stores, which are the application's, or may hold one: "
                 f"{', '.join(partition.id for partition in found) or 'no plan tells'}",
-                hint="stateferry rollback SPEC puts them back; where the ledger is lost, look which store is missing "
-                f"in {spec.source_path}, move it there from that folder, then run the command again",
+                hint=_without_ledger(spec) if step is None else "stateferry rollback SPEC puts them back",
             )
+
+
+def _without_ledger(spec: Spec) -> str:
+    return (
+        "the ledger tells of no switch, so that no command can undo one: move each old store to its place in "
+        f"{spec.source_path}, or, to go on with the new ones, out of {spec.home}; then run the command again"
+    )
 
 
 def _plan(home: Path) -> Plan | None:

@@ -64,6 +64,13 @@ def _check_old_unwritten(every: list[Places]) -> None:
 
 
 def _check_new_unwritten(every: list[Places]) -> None:
+    gone = [places for places in every if places.is_switched and not places.new_store.is_dir()]
+    if gone:
+        raise RefusedError(
+            f"{len(gone)} of {len(every)} new stores are not where the cut-over put them: {gone[0].new_store}",
+            hint="is a volume missing? then mount it, and run the command again; if they are gone for good: stateferry "
+            "rollback SPEC --discard-new-writes",
+        )
     written = [places for places in every if places.is_switched and _is_written(places)]
     if written:
         names = ", ".join(places.entry.partition.id for places in written[:3])

@@ -168,12 +168,20 @@ SWITCHING: tuple[Mutant, ...] = (
         name="old-stores-abandoned",
         claim="I8",
         file="migrate/switching/abandon.py",
-        old='    if any(path.is_file() for path in (spec.home / OLD).rglob("*")):\n',
+        old='    if any(path.is_file() for path in shelf.rglob("*")):\n',
         new="    if spec.source_path == spec.home:\n",
         tests=(
             "tests/switching/test_finalize_and_abandon.py::"
             "test_old_stores_are_not_removed_even_where_the_ledger_is_gone",
         ),
+    ),
+    Mutant(
+        name="pipe-under-our-name-opened",
+        claim="I11",
+        file="migrate/marker.py",
+        old="    check_files(home)\n",
+        new="",
+        tests=("tests/switching/test_commands.py::test_what_has_the_name_of_a_file_and_is_none_is_refused",),
     ),
     Mutant(
         name="folder-of-somebody-else-taken",
@@ -242,7 +250,7 @@ SWITCHING: tuple[Mutant, ...] = (
         name="only-copy-abandoned",
         claim="I11",
         file="migrate/switching/abandon.py",
-        old="    _check_no_old_store(spec, rows, journal)\n    if",
+        old="    _check_no_old_store(spec, rows, step, journal)\n    if",
         new="    if",
         tests=("tests/switching/test_seen.py::test_the_only_copy_of_an_old_store_is_never_abandoned",),
     ),

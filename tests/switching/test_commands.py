@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -65,6 +68,56 @@ def test_from_run_to_the_end(orders: Migration) -> None:
     refused(orders, "rollback", "the old stores are gone")
     refused(orders, "abandon", "in use")
     refused(orders, "verify", "is finalized", options=("--no-spark",))
+
+
+def test_old_stores_that_no_ledger_tells_of_are_moved_by_hand(orders: Migration) -> None:
+    before = tree_state(orders.source / ORDERS)
+    done(orders.run("--cutover"))
+    shutil.rmtree(orders.home / "ledger")
+    refused(orders, "abandon", str(orders.home / "old"), "move each old store to its place", str(orders.source))
+    for current in sorted((orders.home / "old").rglob("CURRENT")):
+        task, store = current.parent.relative_to(orders.home / "old").parts
+        place = orders.source / task / "rocksdb" / store
+        shutil.rmtree(place)
+        current.parent.rename(place)
+    assert tree_state(orders.source / ORDERS) == before
+    done(orders.run(verb="abandon"), "removed")
+    assert not orders.home.exists()
+    done(orders.run("--cutover"), "cut over")
+
+
+def test_a_snapshot_that_has_gone_is_named_and_taken_again(orders: Migration) -> None:
+    done(orders.run())
+    shutil.rmtree(orders.home / "snapshot")
+    refused(orders, "verify", str(orders.home / "snapshot"), "is not there any more", options=("--no-spark",))
+    refused(orders, "cutover", "is not there any more", "stateferry run SPEC takes it again")
+    done(orders.run("--cutover"), "cut over")
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+@pytest.mark.parametrize("name", ["plan-0001.json", "stateferry-folder.json", "run.lock"])
+def test_what_has_the_name_of_a_file_and_is_none_is_refused(
+    name: str, make: Callable[[Path], None], orders: Migration
+) -> None:
+    done(orders.run())
+    file = orders.home / name
+    file.unlink()
+    make(file)
+    for verb in ("status", "run", "cutover", "abandon"):
+        refused(orders, verb, str(file), "where a regular file belongs")
+    file.rmdir() if file.is_dir() else file.unlink()
+    done(orders.run("--cutover"), "cut over")
+
+
+def test_going_back_asks_for_new_stores_that_are_not_seen(orders: Migration) -> None:
+    done(orders.run("--cutover"))
+    away = orders.source.with_name("not-mounted")
+    orders.source.rename(away)
+    orders.source.mkdir()
+    refused(orders, "rollback", "3 of 3 new stores are not where the cut-over put them", "is a volume missing?")
+    orders.source.rmdir()
+    away.rename(orders.source)
+    done(orders.run(verb="rollback"), "rolled back")
 
 
 def test_run_with_cutover_does_both_and_may_be_repeated(orders: Migration) -> None:
