@@ -91,11 +91,11 @@ def test_after_a_discard_the_new_store_is_assembled_again_before_the_next_cutove
     assert app.standing() == {"new"}
 
 
-def test_a_new_store_that_is_gone_counts_as_written_to(app: Application) -> None:
+def test_a_new_store_that_is_gone_has_to_be_given_up_by_name(app: Application) -> None:
     cutover(app.spec)
     shutil.rmtree(app.live(FIRST))
 
-    with pytest.raises(RefusedError, match="written to"):
+    with pytest.raises(RefusedError, match="are not where the cut-over put them"):
         rollback(app.spec)
     rollback(app.spec, discard_new_writes=True)
     assert app.standing() == {"old"}
