@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from formats.errors import EntryError
 from formats.format import Format
 from formats.layout import TIMESTAMP, WINDOW_START
@@ -11,6 +13,8 @@ _OLDEST_MS = 1_000_000_000_000
 """2001-09-09: no stream processor is older."""
 _AHEAD_MS = 366 * 86_400_000
 _LONGEST_SESSION_MS = 366 * 86_400_000
+SURE = 0.95
+"""Share of a sample from which on it looks like a format; up to the rest of it, it does not."""
 _TIME = slice(1, 9)
 _TIMES_AT_THE_END = (-12, -16)
 """Of a window and its sequence number, of a session's end and start."""
@@ -21,17 +25,33 @@ def leaves_marks(known: Format) -> bool:
     return not known.carries.isdisjoint((TIMESTAMP, WINDOW_START))
 
 
-def looks_like(known: Format, key: bytes, value: bytes, *, now_ms: int, is_named: bool = False) -> bool:
-    """Whether it decodes, and what it carries makes sense: times that are unknown, or not long ago or ahead.
+@dataclass(slots=True)
+class FormatSample:
+    """How many of some records decode as a format, and look like it."""
 
-    A value that is nothing but a time is a number, a counter or a moment, unless the format `is_named` by the user.
-    """
-    try:
-        record = known.decode(key, value)
-    except EntryError:
-        return False
-    is_a_number = record.timestamp_ms is not None and not record.value
-    return (is_named or not is_a_number) and _is_plausible(record, now_ms)
+    known: Format
+    is_possible: bool = True
+    """The user or the column families name it: a value that is nothing but a time is then more than a number."""
+    sampled: int = 0
+    decoded: int = 0
+    alike: int = 0
+    """These make sense besides: times that are unknown, or not long ago or far ahead."""
+
+    def add(self, key: bytes, value: bytes, *, now_ms: int) -> None:
+        """Count one record."""
+        self.sampled += 1
+        try:
+            record = self.known.decode(key, value)
+        except EntryError:
+            return
+        self.decoded += 1
+        is_a_number = record.timestamp_ms is not None and not record.value
+        self.alike += (self.is_possible or not is_a_number) and _is_plausible(record, now_ms)
+
+    @property
+    def share(self) -> float:
+        """Of the records, those that look like the format."""
+        return self.alike / max(1, self.sampled)
 
 
 def looks_closed_first(key: bytes, *, now_ms: int) -> bool:

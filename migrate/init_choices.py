@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,9 @@ from migrate.inspection import inspect
 from migrate.preflight import check_target
 from migrate.source import find_source
 from migrate.spec import Spec, parse_spec
-from migrate.stores.options_file import read_options
-from migrate.survey.fitting import could_be, formats_that_fit
+from migrate.survey.databases import Place, database_report
 from migrate.survey.locating import Located
-from migrate.survey.looks import hint, summed
+from migrate.survey.looks import could_be, formats_of, hint, likeness_of
 from migrate.survey.report import DatabaseReport, StoreReport
 from migrate.survey.task_trees import parts_of
 
@@ -89,22 +88,22 @@ def choose_format(
 
     Raises SpecError where there are more, or none.
     """
-    families = [[family.name for family in database.families] for database in databases.values()]
+    found = tuple(databases.values())
     by_place = None if located.application is None else is_segmented(located, store)
-    fitting = [formats_that_fit(names, system=located.system, is_segmented=by_place) for names in families]
-    common = [format_id for format_id in fitting[0] if all(format_id in others for others in fitting)]
+    common: Sequence[str] = formats_of(found, system=located.system, is_segmented=by_place)
     if len(common) > 1:
         possible = [each for each in common if conversion_problem(get_format(each), target) is None]
-        common = could_be(possible or common, databases)
+        common = could_be(possible or common, found)
     if len(common) == 1:
         return get_format(common[0])
     what = f"the store {store!r}" if store is not None else str(located.path)
-    there = ", ".join(dict.fromkeys(name for names in families for name in names))
+    there = ", ".join(dict.fromkeys(family.name for database in found for family in database.families))
     if common:
+        told = hint(likeness_of(found, common))
         raise SpecError(
             f"the column families of {what} ({there}) fit more than one format: {', '.join(common)}",
             hint=f"say which it is: {' or '.join(f'--from {format_id}' for format_id in common)}"
-            + _likely(databases.values(), common),
+            + (f" ({told})" if told else ""),
         )
     if (kind := unsupported_kind(store, there.split(", "))) is not None:
         raise RefusedError(f"{what} is {kind.name}, which cannot be converted: {kind.reason}", hint=kind.instead)
@@ -112,13 +111,6 @@ def choose_format(
         f"the column families of {what} ({there}) are those of no known format of {located.system}",
         hint="stateferry formats lists what is known; stateferry inspect shows what is there",
     )
-
-
-def _likely(databases: Iterable[DatabaseReport], format_ids: Sequence[str]) -> str:
-    """What the records look like, for a person who knows what they are."""
-    found = [each for database in databases for family in database.families for each in family.likeness]
-    told = hint(summed(each for each in found if each.format in format_ids))
-    return f" ({told})" if told else ""
 
 
 def others_of_format(located: Located, store: str | None, source: Format) -> tuple[str, ...]:
@@ -129,8 +121,9 @@ def others_of_format(located: Located, store: str | None, source: Format) -> tup
     for part in parts_of(located.application):
         is_its_own = unsupported_kind(part.store) is not None or perhaps_unsupported(part.store) is not None
         if part.store != store and part.is_segment == source.is_segmented and not is_its_own:
-            fitting = formats_that_fit(read_options(part.directory), system=source.system, is_segmented=part.is_segment)
-            fits = could_be(fitting, [part.directory]) == [source.id]
+            report = [database_report(Place(part.directory, str(part.directory)), digest=False)]
+            fitting = formats_of(report, system=source.system, is_segmented=part.is_segment)
+            fits = could_be(fitting, report) == [source.id]
             found[part.store] = found.get(part.store, True) and fits
     return tuple(sorted(name for name, fits in found.items() if fits))
 

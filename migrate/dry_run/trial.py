@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from formats import Conversion, EntryError, Format
-from formats.likeness import leaves_marks, looks_like
+from formats.likeness import SURE, FormatSample, leaves_marks
 from formats.program import ByteProgram
 from formats.registry import FORMATS
 from migrate.dry_run.collisions import KeyOrder
@@ -25,10 +24,8 @@ from migrate.trying import convert_twice
 
 _MOST_DIFFERENCES = 3
 _RUNS_PER_EXAMPLE = 16
-_SURE = 0.95
-_UNLIKE = 0.5
-_LOOKS_AT_ALL = 1000
-"""Records of a sample that are all looked at."""
+_ALL_COMPARED = 1000
+"""So many records of a sample are all compared with other formats, then fewer and fewer."""
 
 
 @dataclass(slots=True)
@@ -50,24 +47,25 @@ class Trial:
     old_sizes: RecordSizes = field(default_factory=RecordSizes)
     new_sizes: RecordSizes = field(default_factory=RecordSizes)
     differences: list[str] = field(default_factory=list)
-    _looks: Counter[str] = field(default_factory=Counter)
-    _looked: int = 0
-    _seen: int = 0
     _now_ms: int = field(default_factory=lambda: int(time.time() * 1000))
     _store_partition: str = ""
     _runs: int = 0
     _program: ByteProgram | None = field(init=False)
-    _marked: tuple[Format, ...] = field(init=False)
-    """Formats that the records may turn out to be of."""
+    _formats: tuple[FormatSample, ...] = field(init=False)
+    """The source's, and those that the records may turn out to be of."""
     _candidates: list[BeforeAfter] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._program = self.conversion.program
         source = self.conversion.source
-        self._marked = tuple(
-            known
-            for known in FORMATS
-            if leaves_marks(known) and (source.column_families is None or known.is_segmented == source.is_segmented)
+        others = (known for known in FORMATS if known.id != source.id and leaves_marks(known))
+        self._formats = (
+            FormatSample(source),
+            *(
+                FormatSample(known, is_possible=False)
+                for known in others
+                if source.column_families is None or known.is_segmented == source.is_segmented
+            ),
         )
 
     def begin(self, store_partition: str) -> None:
@@ -85,6 +83,7 @@ class Trial:
         """
         self.records += len(batch)
         self.old_sizes.add(batch, weight)
+        self._compare_formats(batch)
         pairs = list(self._convert(batch, lane))
         self.converted += len(pairs)
         self.order.add((old, new) for old, _, new, _ in pairs)
@@ -96,7 +95,6 @@ class Trial:
 
     def _convert(self, batch: Batch, lane: Lane) -> Iterator[tuple[bytes, bytes, bytes, bytes]]:
         for key, value in zip(batch.keys, batch.values, strict=True):
-            self._look(key, value)
             try:
                 converted = convert_twice(self.conversion, key, value)
             except EntryError as error:
@@ -149,65 +147,33 @@ class Trial:
         places = sorted({0, len(found) // 2, len(found) - 1}) if found else []
         return tuple(found[place] for place in places)
 
-    def _look(self, key: bytes, value: bytes) -> None:
-        """At fewer and fewer of many records: each look takes as long as a conversion."""
-        self._seen += 1
-        if self._seen % (1 + self._looked // _LOOKS_AT_ALL):
-            return
-        self._looked += 1
-        for known in self._marked:
-            is_named = known.id == self.conversion.source.id
-            self._looks[known.id] += looks_like(known, key, value, now_ms=self._now_ms, is_named=is_named)
+    def _compare_formats(self, batch: Batch) -> None:
+        """Fewer and fewer of many records: it takes as long as a conversion."""
+        step = 1 + self._formats[0].sampled // _ALL_COMPARED
+        for key, value in zip(batch.keys[::step], batch.values[::step], strict=True):
+            for each in self._formats:
+                each.add(key, value, now_ms=self._now_ms)
 
     def look_alikes(self) -> tuple[LookAlike, ...]:
         """Known formats that the sample fits better than the one that was named."""
-        if not self.records:
-            return ()
-        source = self.conversion.source
-        found = [self._alike(known) for known in self._marked if known.id != source.id]
-        named = self._share(source)
-        if leaves_marks(source) and named < _UNLIKE:
-            found.append(self._unlike(source, named))
-        return tuple(each for each in found if each is not None)
+        named, *others = self._formats
+        source = named.known
+        found = [
+            self._look_alike(each.known, each, each.share)
+            for each in others
+            if each.share >= SURE and (each.known.carries - source.carries or each.share > named.share)
+        ]
+        if found or source.is_segmented or not (named.sampled and leaves_marks(source) and named.share <= 1 - SURE):
+            return tuple(found)
+        plain = (known for known in FORMATS if known.system == source.system and not known.carries)
+        return tuple(self._look_alike(known, named, 1.0) for known in plain)
 
-    def _share(self, known: Format) -> float:
-        if leaves_marks(known):
-            return self._looks[known.id] / max(1, self._looked)
-        return self.decoded / self.records if known.id == self.conversion.source.id else 1.0
-
-    def _alike(self, known: Format) -> LookAlike | None:
-        share, named = self._share(known), self._share(self.conversion.source)
-        marks_of_source = self.conversion.source.carries
-        if share < _SURE or (known.carries <= marks_of_source and share <= named):
-            return None
-        what = f"each ends with a {known.kind} of times that make sense" if known.is_segmented else _BEGINS
-        return LookAlike(
-            format=known.id,
-            share=share,
-            named_share=named,
-            sentence=f"{share:.1%} of the sampled records look like {known.id} too: {what}; is "
-            f"{self.conversion.source.id} what the old store has?",
-        )
-
-    def _unlike(self, source: Format, share: float) -> LookAlike:
-        marks = "times that make sense" if source.is_segmented else "a timestamp that makes sense"
-        other = self._other(source)
-        unless = "" if other.carries else ", without one"
+    def _look_alike(self, other: Format, counted: FormatSample, share: float) -> LookAlike:
+        named = self._formats[0]
         return LookAlike(
             format=other.id,
-            share=self._share(other),
-            named_share=share,
-            sentence=f"only {share:.1%} of the sampled records carry {marks}: are they {other.id}{unless}?",
+            share=share,
+            named_share=named.share,
+            sentence=f"{counted.share:.1%} of the sampled records look like {counted.known.id}: "
+            f"is the old store {other.id}, and not {named.known.id}?",
         )
-
-    def _other(self, source: Format) -> Format:
-        """What the records may be instead: what most of them look like, or the format that leaves no marks."""
-        mine = [known for known in FORMATS if known.system == source.system and known.id != source.id]
-        alike = [known for known in mine if known in self._marked and known.column_families == source.column_families]
-        best = max(alike, key=self._share, default=None)
-        if best is not None and (source.is_segmented or self._share(best) > _UNLIKE):
-            return best
-        return next(known for known in mine if not known.carries)
-
-
-_BEGINS = "each begins with a timestamp that makes sense"

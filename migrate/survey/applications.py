@@ -14,8 +14,7 @@ from formats.kafka_streams.unsupported import (
     perhaps_unsupported,
     unsupported_kind,
 )
-from migrate.survey.fitting import formats_that_fit
-from migrate.survey.looks import hint, summed
+from migrate.survey.looks import formats_of, hint, likeness_of
 from migrate.survey.report import DatabaseReport, FamilyReport, PlaceReport, StoreReport, UnsupportedStore
 from migrate.survey.task_trees import Application, Part, application_sentence, part_sentence
 from migrate.systems.task_tree import KAFKA_STREAMS, TREES, TaskTree
@@ -61,10 +60,10 @@ def _store(looked_at: list[tuple[Part, DatabaseReport]]) -> StoreReport:
     reports = [report for _, report in looked_at]
     families = {family.name: None for report in reports for family in report.families}
     system = first.application.tree.system
-    formats = _formats(reports, system, is_segmented=first.is_segment)
+    formats = tuple(sorted(formats_of(reports, system=system, is_segmented=first.is_segment)))
     data = [family for report in reports for family in report.families if not family.entries]
     starts = [report.segment_start_ms for report in reports if report.segment_start_ms is not None]
-    likeness = summed(each for family in data for each in family.likeness if each.format in formats)
+    likeness = likeness_of(reports, formats)
     unsupported = None
     if system == KAFKA_STREAMS.system:
         unsupported = _unsupported(first.store, families, data, is_segmented=first.is_segment)
@@ -87,16 +86,6 @@ def _store(looked_at: list[tuple[Part, DatabaseReport]]) -> StoreReport:
         hint="" if unsupported is not None and unsupported.is_certain else hint(likeness),
         unsupported=unsupported,
     )
-
-
-def _formats(reports: list[DatabaseReport], system: str, *, is_segmented: bool) -> tuple[str, ...]:
-    """Those that fit every RocksDB directory; segments of an unfinished upgrade differ in what they have."""
-    fitting = [
-        set(formats_that_fit([f.name for f in r.families], system=system, is_segmented=is_segmented))
-        for r in reports
-        if r.families
-    ]
-    return tuple(sorted(set.intersection(*fitting))) if fitting else ()
 
 
 def _kind(

@@ -15,8 +15,7 @@ from migrate.showing import shown
 from migrate.stores.layout import database_files
 from migrate.stores.options_file import FamilyOptions, read_options, rocksdb_version
 from migrate.stores.rocksdb import Database, open_read_only
-from migrate.survey.fitting import formats_that_fit, system_of_metadata
-from migrate.survey.looks import Looks, look
+from migrate.survey.looks import Looks, formats_that_fit, look, system_of_metadata
 from migrate.survey.report import DatabaseReport, FamilyReport, RecordShown
 from migrate.system_errors import explain_system_error
 
