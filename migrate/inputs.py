@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import compress
 from pathlib import Path
@@ -52,10 +52,12 @@ def inputs_of(plan: DatabasePlan, directories: dict[str, Path]) -> Inputs:
 
 
 @contextmanager
-def open_inputs(inputs: Inputs, source: Format) -> Iterator[Records]:
+def open_inputs(
+    inputs: Inputs, source: Format, opening: Callable[[Path], AbstractContextManager[Database]] = open_to_read
+) -> Iterator[Records]:
     """Raises RefusedError where one of them cannot be opened."""
     with ExitStack() as stack:
-        databases = [stack.enter_context(open_to_read(Path(directory))) for directory in inputs.directories]
+        databases = [stack.enter_context(opening(Path(directory))) for directory in inputs.directories]
         yield Records(inputs, source, databases)
 
 
@@ -87,14 +89,36 @@ class Records:
         yield from merged
         self.shadowed += merged.shadowed
 
+    def families(self, number: int, lane: Lane) -> list[str]:
+        """Column families of one RocksDB directory that a lane reads; of a key that several have, the first counts."""
+        there = self.databases[number].families
+        return [family for family in (lane.source, *lane.older) if family in there]
+
+    def sampled(self, number: int, lane: Lane, family: str, sample: Iterator[Batch]) -> Iterator[Batch]:
+        """Those of some records of a column family that `batches` would yield.
+
+        Raises CorruptionError, and ChunkFailedError as `batches` does.
+        """
+        families, database = self.families(number, lane), self.databases[number]
+        newer = families[: families.index(family)]
+        for batch in self._scan(number, lane, family, sample):
+            mask = [all(database.get(name, key) is None for name in newer) for key in batch.keys]
+            if all(mask):
+                yield batch
+                continue
+            self.shadowed += mask.count(False)
+            if any(mask):
+                yield Batch(list(compress(batch.keys, mask)), list(compress(batch.values, mask)))
+
     def _scans(self, number: int, lane: Lane, keys: KeyRange | None) -> Iterator[Iterator[Batch]]:
-        database = self.databases[number]
-        there = [family for family in (lane.source, *lane.older) if family in database.families]
-        for family in there:
-            scan = _counted(self.seen, database.batches(family, keys), (number, family))
-            if family != lane.source:
-                scan = upgraded(scan, self.source, family)
-            yield _counted(self.read, self._in_time(scan, number), (number, family))
+        for family in self.families(number, lane):
+            yield self._scan(number, lane, family, self.databases[number].batches(family, keys))
+
+    def _scan(self, number: int, lane: Lane, family: str, batches: Iterator[Batch]) -> Iterator[Batch]:
+        scan = _counted(self.seen, batches, (number, family))
+        if family != lane.source:
+            scan = _upgraded(scan, self.source, family)
+        return _counted(self.read, self._in_time(scan, number), (number, family))
 
     def _in_time(self, scan: Iterator[Batch], number: int) -> Iterator[Batch]:
         wanted = self.inputs.times
@@ -110,7 +134,7 @@ def _counted(counts: Counter[tuple[int, str]], scan: Iterator[Batch], place: tup
         del batch  # or a large value would live on while the next one is read
 
 
-def upgraded(scan: Iterator[Batch], source: Format, family: str) -> Iterator[Batch]:
+def _upgraded(scan: Iterator[Batch], source: Format, family: str) -> Iterator[Batch]:
     """What an unfinished upgrade left in `family`, in the layout of `source`."""
     older = next(each for each in source.older_families if each.name == family)
     convert = compile_program(ByteProgram(IDENTITY, upgrade_program(older.value_layout, source)))
@@ -118,22 +142,14 @@ def upgraded(scan: Iterator[Batch], source: Format, family: str) -> Iterator[Bat
         yield convert(batch)
 
 
-def segment_times(
-    batch: Batch, source: Format, own: TimeSlice | None, database: Database
-) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The time by which each record of a segment belongs to it. Raises ChunkFailedError for one of another time."""
-    times = _times(batch, source.segment_time, database)
-    if own is not None and (times.min() < own.start_ms or times.max() >= own.end_ms):
-        stray = int(np.flatnonzero((times < own.start_ms) | (times >= own.end_ms))[0])
-        raise _misplaced(database, batch.keys[stray], int(times[stray]), own)
-    return times
-
-
 def _within(
     scan: Iterator[Batch], source: Format, wanted: TimeSlice, own: TimeSlice | None, database: Database
 ) -> Iterator[Batch]:
     for batch in scan:
-        times = segment_times(batch, source, own, database)
+        times = _times(batch, source.segment_time, database)
+        if own is not None and (times.min() < own.start_ms or times.max() >= own.end_ms):
+            stray = int(np.flatnonzero((times < own.start_ms) | (times >= own.end_ms))[0])
+            raise _misplaced(database, batch.keys[stray], int(times[stray]), own)
         if times.min() >= wanted.start_ms and times.max() < wanted.end_ms:
             yield batch
             continue

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from formats import Conversion
 from migrate.checks import CheckReport, failed
@@ -14,16 +14,16 @@ from migrate.dry_run.finding import find_database
 from migrate.dry_run.looking import FullLook
 from migrate.dry_run.measuring import Measured, measure
 from migrate.dry_run.report import DatabaseFound
-from migrate.dry_run.sampled import FamilyPlace, Sampled, Sampler
+from migrate.dry_run.sampled import Sampled, Sampler
 from migrate.dry_run.trial import Trial
 from migrate.errors import ChunkFailedError, CorruptionError, MigrationError, RefusedError
-from migrate.inputs import Records, inputs_of
-from migrate.looking_again import LOOKS, explained
+from migrate.inputs import Records, inputs_of, open_inputs
+from migrate.looking_again import explained, look_again
 from migrate.plan_model import Chunk, DatabasePlan, Lane
 from migrate.planning import check_sample, cut_database
 from migrate.segment_keys import check_segments
 from migrate.source import Source
-from migrate.stores.rocksdb import Database, open_read_only
+from migrate.stores.rocksdb import open_read_only
 from migrate.system_errors import system_errors_explained
 
 _Place = tuple[str, str]
@@ -98,28 +98,20 @@ class _Look:
         """Column families of which a sample was read."""
         self._broken: set[_Place] = set()
         """What could not be read to its end."""
-        self._begun = 0
         self._is_read = False
         """The last one, to its end."""
 
     def take(self, plan: DatabasePlan, *, is_timed: bool) -> None:
-        """Once more where its owner has changed its files before any record was read."""
-        is_running = self._request.is_running
-        known = self._begun
+        """Opened once more where its owner has changed its files before any record was read."""
         self._is_read = False
-        for left in reversed(range(LOOKS if is_running else 1)):
-            try:
-                with system_errors_explained(), ExitStack() as stack:
-                    directories = self._directories(plan)
-                    opened = [stack.enter_context(open_read_only(each, all_files=is_running)) for each in directories]
-                    self._read(plan, opened, is_timed=is_timed)
-                    return
-            except (MigrationError, FileNotFoundError) as error:
-                if not left or self._begun > known:
-                    if not self._is_read:
-                        self._broken |= set(_places(plan))
-                    self._fail(explained(error))
-                    return
+        try:
+            with system_errors_explained(), ExitStack() as stack:
+                records, chunks = look_again(lambda: self._open(plan, stack), is_in_use=self._request.is_running)
+                self._read(plan, records, chunks, is_timed=is_timed)
+        except (MigrationError, FileNotFoundError) as error:
+            if not self._is_read:
+                self._broken |= set(_places(plan))
+            self._fail(explained(error))
 
     def finish(self) -> None:
         """What is known in the end of each RocksDB directory."""
@@ -132,59 +124,60 @@ class _Look:
         everywhere = {place for plan in self._request.databases for place in _places(plan)}
         self._reading.unread = len(everywhere - {*self._found})
 
-    def _directories(self, plan: DatabasePlan) -> list[Path]:
-        directories = self._request.source.directories(self._partitions[plan.store_partition])
-        return [directories[each.database] for each in plan.sources]
-
     def _fail(self, error: MigrationError) -> None:
         name = "source.records" if isinstance(error, RefusedError) else "source.read"
         check = failed(name, "records of every store partition can be read and converted", error)
         if check not in self._reading.failures:  # several new segments may be made of one old one
             self._reading.failures.append(check)
 
-    def _read(self, plan: DatabasePlan, opened: list[Database], *, is_timed: bool) -> None:
+    @system_errors_explained()
+    def _open(self, plan: DatabasePlan, stack: ExitStack) -> tuple[Records, list[Chunk]]:
+        stack.close()  # of what was opened before
         request, partition = self._request, self._partitions[plan.store_partition]
-        new = [(place, each) for place, each in zip(_places(plan), opened, strict=True) if place not in self._found]
-        found = {place: find_database(request.source, partition, place[1], each, plan) for place, each in new}
-        chunks = cut_database(plan, opened, request.chunk_size)
-        self._begun += 1
+        inputs = inputs_of(plan, request.source.directories(partition))
+        opening = partial(open_read_only, all_files=request.is_running)
+        records = stack.enter_context(open_inputs(inputs, request.conversion.source, opening))
+        found = {
+            place: find_database(request.source, partition, place[1], database, plan)
+            for place, database in zip(_places(plan), records.databases, strict=True)
+            if place not in self._found
+        }
+        chunks = cut_database(plan, records.databases, request.chunk_size)
         self._found |= found
+        return records, chunks
+
+    def _read(self, plan: DatabasePlan, records: Records, chunks: list[Chunk], *, is_timed: bool) -> None:
+        request = self._request
         self._reading.chunks += chunks
-        for place, database in new:
-            self._sample(plan, place, database)
+        self._sample(plan, replace(records))
         if self._reading.full is not None:
-            self._read_all(self._reading.full, plan, opened)
+            self._read_all(self._reading.full, plan, replace(records))
         self._is_read = True
         if is_timed:
-            middle = chunks[len(chunks) // 2].keys.start
-            self._reading.measured = self._time(plan, opened, middle)
-        check_segments(opened, plan, request.source)
-        check_sample(opened, plan, request.conversion, request.allowed)
+            self._reading.measured = self._time(plan, records, chunks[len(chunks) // 2].keys.start)
+        check_segments(records.databases, plan, request.source)
+        check_sample(records.databases, plan, request.conversion, request.allowed)
 
-    def _sample(self, plan: DatabasePlan, place: _Place, database: Database) -> None:
-        for lane in plan.lanes:
-            for family in [name for name in (lane.source, *lane.older) if name in database.families]:
-                sampled = self._sampler.take(
-                    FamilyPlace(*place, database, lane, family), self._found[place].record_bytes
-                )
-                if self._reading.full is None:
-                    self._count(place, family, sampled)
+    def _sample(self, plan: DatabasePlan, records: Records) -> None:
+        places = _places(plan)
+        sizes = [self._found[place].record_bytes for place in places]
+        for sampled in self._sampler.take(plan, records, sizes):
+            if self._reading.full is None:
+                self._count(places[sampled.number], sampled)
 
-    def _count(self, place: _Place, family: str, sampled: Sampled) -> None:
+    def _count(self, place: _Place, sampled: Sampled) -> None:
         """A family's sample stands for all of its records."""
+        family = sampled.family
         self._counted[place, family] += sampled.read
         if not sampled.is_whole:
             self._not_whole.add((place, family))
-        if not sampled.read:
-            return
         known = next(each for each in self._found[place].families if each.name == family)
-        times = 1.0 if sampled.is_whole else max(sampled.read, known.records) / sampled.read
+        times = 1.0 if sampled.is_whole else max(1.0, known.records / max(1, sampled.seen))
         self._reading.rejects += sampled.rejected * times
         self._reading.shadowed += sampled.shadowed * times
         self._reading.expired += sampled.expired * times
 
-    def _read_all(self, full: FullLook, plan: DatabasePlan, opened: list[Database]) -> None:
-        records = self._records(plan, opened)
+    def _read_all(self, full: FullLook, plan: DatabasePlan, records: Records) -> None:
         rejected, expired = full.rejects.count, full.expired
         for lane in plan.lanes:
             full.take(records, plan, lane, self._request.on_progress)
@@ -207,29 +200,22 @@ class _Look:
     def _is_counted(self, place: _Place, family: str) -> bool:
         return place not in self._broken and (place, family) not in self._not_whole
 
-    def _records(self, plan: DatabasePlan, opened: list[Database]) -> Records:
-        directories = dict(zip((each.database for each in plan.sources), self._directories(plan), strict=True))
-        return Records(inputs_of(plan, directories), self._request.conversion.source, opened)
-
-    def _time(self, plan: DatabasePlan, opened: list[Database], start: bytes | None) -> Measured | None:
+    def _time(self, plan: DatabasePlan, records: Records, start: bytes | None) -> Measured | None:
         """Of the column family with the most records."""
 
         def records_of(lane: Lane) -> int:
-            there = [(each, family) for each in opened for family in (lane.source, *lane.older)]
-            return sum(each.estimated_records(family) for each, family in there if family in each.families)
+            there = [(database, family) for database in records.databases for family in (lane.source, *lane.older)]
+            return sum(database.estimated_records(family) for database, family in there if family in database.families)
 
         lane = max(plan.lanes, key=records_of)
         try:
             with system_errors_explained():
-                for begin in (start, None):
-                    measured = measure(self._records(plan, opened), lane, begin, self._request.conversion)
-                    if measured is not None:
-                        return measured
+                tried = (measure(records, lane, begin, self._request.conversion) for begin in (start, None))
+                return next((measured for measured in tried if measured is not None), None)
         except CorruptionError:
             raise
         except (RefusedError, ChunkFailedError):  # the temporary directory's trouble is none of a run's
             return None
-        return None
 
 
 def _places(plan: DatabasePlan) -> list[_Place]:

@@ -1,53 +1,39 @@
-"""A sample of each column family, tried as a run would: what is upgraded first, and what it would leave behind."""
+"""A sample of each column family, read as a run would read it, and tried."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress
+from itertools import product
 
 from migrate.dry_run.trial import Trial
-from migrate.inputs import segment_times, upgraded
-from migrate.plan_model import DatabasePlan, Lane, TimeSlice
+from migrate.inputs import Records
+from migrate.plan_model import DatabasePlan, Lane
 from migrate.sampling import RUN_LENGTH, SampleSize, read_sample
-from migrate.stores.batch import Batch
-from migrate.stores.rocksdb import Database
 
 MOST_SAMPLE_BYTES = 64 << 20
 """Of one store partition: huge values are sampled more thinly."""
 
 
-@dataclass(slots=True)
-class Sampled:
-    """Of one column family."""
-
-    read: int = 0
-    is_whole: bool = False
-    """These were all."""
-    rejected: int = 0
-    expired: int = 0
-    """Older than the new store's retention."""
-    shadowed: int = 0
-    """Left by an unfinished upgrade under a key that was written since."""
-
-
 @dataclass(frozen=True, slots=True)
-class FamilyPlace:
-    """One column family of a RocksDB directory of the source."""
+class Sampled:
+    """What was read of one column family for one new RocksDB directory."""
 
-    store_partition: str
-    name: str
-    """Of the directory."""
-    database: Database
-    lane: Lane
+    number: int
+    """Of the RocksDB directory among the inputs."""
     family: str
-
-    @property
-    def newer(self) -> tuple[str, ...]:
-        """The families there whose records count before this one's."""
-        order = [name for name in (self.lane.source, *self.lane.older) if name in self.database.families]
-        return tuple(order[: order.index(self.family)])
+    is_whole: bool
+    """Every record of the family is in the sample."""
+    seen: int
+    """Records of the sample."""
+    read: int
+    """Of them, those of the new directory's times."""
+    rejected: int
+    expired: int
+    """Older than the new store's retention."""
+    shadowed: int
+    """Left by an unfinished upgrade under a key that was written since."""
 
 
 class Sampler:
@@ -58,48 +44,40 @@ class Sampler:
         self._records = records
         self._seed = seed
         self._sharing: Counter[str] = Counter()
-        self._times: dict[tuple[str, str], TimeSlice | None] = {}
-        self._kept_from: dict[str, int] = {}
+        places: set[tuple[str, str]] = set()
         for plan in plans:
-            for each in plan.sources:
-                place = (plan.store_partition, each.database)
-                if place not in self._times:  # new segments may share an old one
-                    self._times[place] = each.times
-                    self._sharing[plan.store_partition] += sum(1 + len(lane.older) for lane in plan.lanes)
-            if plan.times is not None and not plan.is_kept:
-                self._kept_from[plan.store_partition] = plan.times.end_ms
+            mine = {(plan.store_partition, each.database) for each in plan.sources} - places
+            places |= mine  # new segments may share an old one
+            self._sharing[plan.store_partition] += len(mine) * sum(1 + len(lane.older) for lane in plan.lanes)
 
-    def take(self, place: FamilyPlace, record_bytes: int) -> Sampled:
-        """`record_bytes`: of the whole RocksDB directory. Raises CorruptionError, ChunkFailedError, RefusedError."""
-        trial, share = self._trial, self._sharing[place.store_partition]
+    def take(self, plan: DatabasePlan, records: Records, record_bytes: Sequence[int]) -> Iterator[Sampled]:
+        """`record_bytes`: of each RocksDB directory. Raises CorruptionError, ChunkFailedError, RefusedError."""
+        for lane, (number, size) in product(plan.lanes, enumerate(record_bytes)):
+            for family in records.families(number, lane):
+                yield self._try(plan, lane, records, (number, family), size)
+
+    def _try(
+        self, plan: DatabasePlan, lane: Lane, records: Records, place: tuple[int, str], record_bytes: int
+    ) -> Sampled:
+        number, family = place
+        trial, share = self._trial, self._sharing[plan.store_partition]
         size = SampleSize(max(1, self._records // share), MOST_SAMPLE_BYTES // share, self._seed)
-        sample = read_sample(place.database, place.family, size)
+        sample = read_sample(records.databases[number], family, size)
         stands_for = max(1.0, record_bytes / share / max(1, size.records // RUN_LENGTH))
-        sampled = Sampled(is_whole=sample.is_whole)
-        rejected = trial.rejects.count
-        trial.begin(place.store_partition)
-        batches = sample.batches
-        if place.newer:
-            batches = upgraded(batches, trial.conversion.source, place.family)
-        for batch in batches:
-            sampled.read += len(batch)
-            left = self._left(batch, place, sampled)
-            if left.keys:
-                trial.take(left, place.lane, weight=1.0 if sample.is_whole else stands_for / max(1, batch.size))
-        sampled.rejected = trial.rejects.count - rejected
-        trial.expired += sampled.expired
-        return sampled
-
-    def _left(self, batch: Batch, place: FamilyPlace, sampled: Sampled) -> Batch:
-        """What a run would convert of it."""
-        own, kept_from = self._times[place.store_partition, place.name], self._kept_from.get(place.store_partition)
-        is_left = [all(place.database.get(name, key) is None for name in place.newer) for key in batch.keys]
-        sampled.shadowed += is_left.count(False)
-        if own is not None:
-            times = segment_times(batch, self._trial.conversion.source, own, place.database)
-            is_kept = (times >= kept_from).tolist() if kept_from is not None else [True] * len(batch)
-            sampled.expired += sum(left and not kept for left, kept in zip(is_left, is_kept, strict=True))
-            is_left = [left and kept for left, kept in zip(is_left, is_kept, strict=True)]
-        if all(is_left):
-            return batch
-        return Batch(list(compress(batch.keys, is_left)), list(compress(batch.values, is_left)))
+        rejected, expired, shadowed = trial.rejects.count, trial.expired, records.shadowed
+        trial.begin(plan.store_partition)
+        for batch in records.sampled(number, lane, family, sample.batches):
+            if plan.is_kept:
+                trial.take(batch, lane, weight=1.0 if sample.is_whole else stands_for / max(1, batch.size))
+            else:
+                trial.expired += len(batch)
+        return Sampled(
+            number=number,
+            family=family,
+            is_whole=sample.is_whole,
+            seen=records.seen[place],
+            read=records.read[place],
+            rejected=trial.rejects.count - rejected,
+            expired=trial.expired - expired,
+            shadowed=records.shadowed - shadowed,
+        )
