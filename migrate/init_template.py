@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from formats import Conversion
+from migrate.format_list import must_be_allowed
+from migrate.new_layout import is_another_system
 from migrate.spec import Spec
 from migrate.toml_text import toml_string, toml_strings
 
@@ -20,11 +23,6 @@ class Findings:
     """Of the same format, perhaps."""
     target_path: str
     """What an alternative would be."""
-    must_be_allowed: tuple[str, ...]
-    gains_timestamp: bool
-    is_moved: bool
-    """To another system's directories."""
-    is_same_format: bool
     warnings: tuple[str, ...]
 
 
@@ -48,7 +46,7 @@ def spec_text(spec: Spec, found: Findings) -> str:
         f"work_dir = {_path(spec.work_dir)}",
         *_source(spec, found),
         *_target(spec, found),
-        *_conversion(spec, found),
+        *_conversion(spec),
         *_run(spec),
     ]
     return "\n".join(lines) + "\n"
@@ -97,7 +95,7 @@ def _target(spec: Spec, found: Findings) -> list[str]:
             "# A complete new state directory appears here once it is verified; the old one stays as it is.",
             f"path = {_path(spec.target.path)}",
         ]
-    if found.is_moved:
+    if is_another_system(spec):
         return [
             *lines,
             "# Needed: the state directories of the two systems differ, so a new one is made. It must not exist yet.",
@@ -115,30 +113,33 @@ def _has_segments(spec: Spec) -> bool:
     return spec.source_format.is_segmented and bool(spec.source.store_names)
 
 
-def _conversion(spec: Spec, found: Findings) -> list[str]:
+def _conversion(spec: Spec) -> list[str]:
     lines = ["", "[conversion]"]
-    if found.gains_timestamp and spec.target_format.kind == "versioned":
+    source, target = spec.source_format, spec.target_format
+    gains_timestamp = "timestamp" in target.carries - source.carries
+    must_be = must_be_allowed(Conversion(source, target))
+    if gains_timestamp and target.kind == "versioned":
         lines += [
             "# Needed: a versioned store says since when each value holds, and the old one does not. In milliseconds:",
             "# default_timestamp_ms = 1767225600000",
         ]
-    elif found.gains_timestamp:
+    elif gains_timestamp:
         lines += [
             "# Written where the old store has no timestamp; -1: unknown, as Kafka Streams' own upgrade writes.",
             "default_timestamp_ms = -1",
         ]
-    if found.is_same_format:
+    if source == target:
         lines.append("# The formats are the same: without a function the records stay as they are.")
     lines += [
         "# Your own change of each record, in a module beside this file: from StateRecord to StateRecord, or None to",
         "# drop it.",
         '# function = "my_conversion:convert"',
     ]
-    if found.must_be_allowed:
+    if must_be:
         lines += [
             "# Refused unless you allow it by name, knowing what it means:",
-            *(f"#   {name}: {_MEANING.get(name, 'the new store cannot hold it')}" for name in found.must_be_allowed),
-            f"# allow = {toml_strings(found.must_be_allowed)}",
+            *(f"#   {name}: {_MEANING.get(name, 'the new store cannot hold it')}" for name in must_be),
+            f"# allow = {toml_strings(must_be)}",
         ]
     return [
         *lines,

@@ -20,7 +20,6 @@ from migrate.init_choices import (
     others_of_format,
 )
 from migrate.init_template import Findings, spec_text
-from migrate.new_layout import is_another_system
 from migrate.preflight import check_possible
 from migrate.report_model import Report
 from migrate.source import Source, find_source, lanes
@@ -110,7 +109,7 @@ def init_spec(
         store_partitions=found.store_partitions,
         records=found.records,
         work_dir=spec.resolve(spec.work_dir),
-        must_be_allowed=found.must_be_allowed,
+        must_be_allowed=must_be_allowed(Conversion(source, target)),
         note=located.note,
         warnings=found.warnings,
         next_step=f"stateferry plan {shlex.quote(str(file or DEFAULT_OUTPUT))}",
@@ -158,7 +157,7 @@ def _in_use(ground: Source) -> str:
 def _findings(
     spec: Spec, located: Located, databases: dict[Path, DatabaseReport], objection: str, paths: SpecPaths
 ) -> Findings:
-    source, target = spec.source_format, spec.target_format
+    source = spec.source_format
     families = [family for report in databases.values() for family in report.families]
     ground = find_source(spec)
     ground.check_readable()
@@ -168,10 +167,6 @@ def _findings(
         column_families=tuple(dict.fromkeys(family.name for family in families)),
         other_stores=others_of_format(located, spec.source.store, source),
         target_path=paths.text(located.path.with_name(f"{located.path.name}-migrated")),
-        must_be_allowed=must_be_allowed(Conversion(source, target)),
-        gains_timestamp="timestamp" in target.carries - source.carries,
-        is_moved=is_another_system(spec),
-        is_same_format=source == target,
         warnings=tuple(filter(None, (*ground.warnings(), _in_use(ground), objection))),
     )
 

@@ -11,8 +11,7 @@ from migrate.survey.applications import application_places, stores_of
 from migrate.survey.databases import Place, as_migration_error, damaged_database, database_report
 from migrate.survey.other_systems import recognise_around
 from migrate.survey.own_folders import migration_around, migration_report, migration_sentence, role_in
-from migrate.survey.owners import owners_of
-from migrate.survey.report import DatabaseReport, InspectReport, MigrationReport, PlaceReport
+from migrate.survey.report import DatabaseReport, InspectReport, MigrationReport, OwnerReport, PlaceReport
 from migrate.survey.task_trees import Application, Part, application_around, lock_file, parts_of, warnings_about
 from migrate.survey.walking import Found, walk
 from migrate.system_errors import system_errors_explained
@@ -56,7 +55,7 @@ def inspect(path: str | Path, *, digest: bool = False) -> InspectReport:
         stores=stores_of(parts, by_directory),
         databases=databases,
         migrations=migrations,
-        owners=owners_of(holders),
+        owners=_owners_of(holders),
         warnings=(*found.warnings, *(warning for each in applications for warning in warnings_about(each))),
     )
 
@@ -115,3 +114,19 @@ def _lone(root: Path, databases: list[Path], *, is_told: bool) -> list[PlaceRepo
         return [around]
     sentence = "a RocksDB directory; no name around it tells whose"
     return [PlaceReport(path=root, system="rocksdb", is_certain=True, can_be_migrated=True, sentence=sentence)]
+
+
+def _owners_of(holders: Mapping[Path, int]) -> tuple[OwnerReport, ...]:
+    """Each process once, with the lock files that it holds."""
+    files: dict[int, list[Path]] = {}
+    for file, pid in holders.items():
+        files.setdefault(pid, []).append(file)
+    return tuple(OwnerReport(pid=pid, command=_command(pid), files=tuple(files[pid])) for pid in sorted(files))
+
+
+def _command(pid: int) -> str:
+    """As Linux tells it: the program's name alone, since arguments may hold secrets."""
+    try:
+        return Path("/proc", str(pid), "comm").read_text(encoding="utf-8", errors="replace").strip() if pid else ""
+    except OSError:  # another system than Linux, or it has just ended
+        return ""

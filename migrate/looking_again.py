@@ -11,12 +11,12 @@ LOOKS = 5
 T = TypeVar("T")
 
 
-def look_again(look: Callable[[], T], *, is_in_use: bool) -> T:
+def look_again(look: Callable[[], T], *, is_in_use: bool, looks: int = LOOKS) -> T:
     """What `look` returns; where the owner runs, it may have removed a file in the middle of a look.
 
     Raises MigrationError, as the last look did.
     """
-    for left in reversed(range(LOOKS if is_in_use else 1)):
+    for left in reversed(range(looks if is_in_use else 1)):
         try:
             return look()
         except StoreLockedError:

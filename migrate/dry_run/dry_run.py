@@ -14,8 +14,7 @@ from migrate.checks import Check, CheckReport, failed, observe
 from migrate.dry_run.costing import Bill, cost_of
 from migrate.dry_run.reading import Reading, Request, read
 from migrate.dry_run.report import Cost, DryRunReport, Found, Tried
-from migrate.dry_run.segmenting import segmentations
-from migrate.dry_run.summing_up import found_of, tried_of
+from migrate.dry_run.summing_up import found_of, segmentations, tried_of
 from migrate.dry_run.verdict import checks_of_the_trial, verdict_of
 from migrate.errors import MigrationError, SpecError
 from migrate.events import Listener, ignore
@@ -164,20 +163,19 @@ class _DryRun:
         outcomes = {check.name: check.outcome for check in self._checks}
         if any(outcomes.get(name) != "ok" for name in _NEEDED_TO_READ):
             return None
-        request = Request(
-            source=self._ground.source,
-            conversion=self._context.conversion,
-            databases=self._databases(),
-            chunk_size=int(self._spec.run.chunk_size),
-            sample=self._options.sample,
-            seed=self._options.seed,
-            allowed=self._spec.conversion.allow,
-            is_full=self._options.is_full,
-            is_running=self._ground.is_in_use,
-            on_progress=lambda records: self._context.notify("dry-run.progressed", records=records),
+        ground, options = self._ground, self._options
+        self._context.notify("dry-run.started", is_full=options.is_full)
+        return read(
+            Request(
+                self._context,
+                ground.source,
+                self._databases(),
+                sample=options.sample,
+                seed=options.seed,
+                is_full=options.is_full,
+                is_running=ground.is_in_use,
+            )
         )
-        self._context.notify("dry-run.started", is_full=request.is_full)
-        return read(request)
 
     def _databases(self) -> tuple[DatabasePlan, ...]:
         return self._ground.databases or self._databases_again

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
@@ -13,7 +12,7 @@ from formats import EntryError, Format, Headers, History, StateRecord, Window
 from formats.serde import BytesSerde, Serde
 from migrate.dry_run.report import BeforeAfter
 from migrate.showing import shown
-from migrate.words import visible
+from migrate.words import moment, visible
 
 Entry = tuple[bytes, bytes]
 """A key and its value, as they lie in a store."""
@@ -113,10 +112,4 @@ def _cut(text: str) -> str:
 
 def timestamp_in_words(milliseconds: int) -> str:
     """The number, and the moment where it is one."""
-    if milliseconds == -1:
-        return "-1 (unknown)"
-    try:
-        moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return f"{milliseconds} (no moment that a calendar has)"
-    return f"{milliseconds} = {moment:%Y-%m-%d %H:%M:%S} UTC"
+    return "-1 (unknown)" if milliseconds == -1 else f"{milliseconds} = {moment(milliseconds)}"

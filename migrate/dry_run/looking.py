@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from operator import eq
 
 from formats import Conversion, EntryError
 from formats.program import IDENTITY
-from migrate.dry_run.collisions import KeyOrder
-from migrate.dry_run.rejected import RejectsByReason
-from migrate.dry_run.sizes import RecordSizes
+from migrate.dry_run.trial import Counts
 from migrate.engine.portable import Converter
 from migrate.inputs import Records
 from migrate.plan_model import DatabasePlan, Lane
@@ -17,29 +16,19 @@ from migrate.pumping import pump
 from migrate.stores.batch import Batch
 
 
-class FullLook:
+class FullLook(Counts):
     """What becomes of every record: counted, none of them kept but the examples."""
 
     def __init__(self, conversion: Conversion) -> None:
+        super().__init__()
         self._conversion = conversion
         self._program = conversion.program
         self._keeps_keys = self._program is not None and self._program.key == IDENTITY
-        self._source_batch: Batch | None = None
-        self.records = 0
-        self.converted = 0
-        self.dropped = 0
-        self.expired = 0
-        """Older than the new store's retention; no part of `records`."""
-        self.unchanged = 0
-        self.rejects = RejectsByReason()
-        self.order = KeyOrder()
-        self.old_sizes = RecordSizes()
-        self.new_sizes = RecordSizes()
+        self._source_batch = Batch([], [])
 
     def take(self, records: Records, plan: DatabasePlan, lane: Lane, on_progress: Callable[[int], None]) -> None:
         """Every record that a new RocksDB directory is made of, converted. Raises CorruptionError, as a run would."""
-        self.rejects.begin(plan.store_partition)
-        self.order.begin(plan.store_partition)
+        self.begin(plan.store_partition)
 
         def see(batch: Batch) -> None:
             self._source_batch = batch
@@ -56,29 +45,20 @@ class FullLook:
             self.records += pumped.scanned.records
             self.converted += pumped.written.records
             self.dropped += converter.dropped
-        self._source_batch = None
+        self._source_batch = Batch([], [])
 
     def write(self, batch: Batch) -> None:
         """As a sink: nothing is written."""
         self.new_sizes.add(batch)
-        assert self._source_batch is not None
         if not self._keeps_keys:
-            self._watch_order(self._source_batch, batch)
+            self.order.add(batch.keys, partial(self._converted_keys, self._source_batch))
         self.unchanged += _unchanged(self._source_batch, batch)
 
-    def _watch_order(self, old: Batch, new: Batch) -> None:
-        records = zip(reversed(old.keys), reversed(old.values), strict=True)
-        last_old = (
-            old.keys[-1] if len(old) == len(new) else next(key for key, value in records if self._gives(key, value))
-        )
-        self.order.add_ascending(
-            new.keys,
-            last_old,
-            lambda: [key for key, value in zip(old.keys, old.values, strict=True) if self._gives(key, value)],
-        )
+    def _converted_keys(self, batch: Batch) -> list[bytes]:
+        """Those of which a new record comes."""
+        return [key for key, value in zip(batch.keys, batch.values, strict=True) if self._gives(key, value)]
 
     def _gives(self, key: bytes, value: bytes) -> bool:
-        """Whether a new record comes of it."""
         try:
             return self._conversion.convert(key, value) is not None
         except EntryError:

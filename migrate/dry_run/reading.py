@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from formats import Conversion
 from migrate.checks import CheckReport, failed
+from migrate.dry_run.costing import NOT_MEASURED, Measured, measure
 from migrate.dry_run.finding import find_database
 from migrate.dry_run.looking import FullLook
-from migrate.dry_run.measuring import Measured, measure
 from migrate.dry_run.report import DatabaseFound
 from migrate.dry_run.sampled import Sampled, Sampler
 from migrate.dry_run.trial import Trial
@@ -23,6 +22,7 @@ from migrate.plan_model import Chunk, DatabasePlan, Lane
 from migrate.planning import check_sample, cut_database
 from migrate.segment_keys import check_segments
 from migrate.source import Source
+from migrate.steps.context import Context
 from migrate.stores.rocksdb import open_read_only
 from migrate.system_errors import system_errors_explained
 
@@ -32,21 +32,26 @@ _Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to read."""
+    """What to read, and how."""
 
+    context: Context
     source: Source
-    conversion: Conversion
     databases: tuple[DatabasePlan, ...]
-    chunk_size: int
     sample: int
     """Records of each store partition."""
     seed: int
-    allowed: tuple[str, ...]
-    """By the spec's name for each."""
     is_full: bool
     is_running: bool
     """The owner may remove files meanwhile."""
-    on_progress: Callable[[int], None]
+
+    @property
+    def conversion(self) -> Conversion:
+        """To be tried."""
+        return self.context.conversion
+
+    def notify_of(self, records: int) -> None:
+        """So many more were read."""
+        self.context.notify("dry-run.progressed", records=records)
 
 
 @dataclass(slots=True)
@@ -66,7 +71,7 @@ class Reading:
     """Records older than the new store's retention."""
     rejects: float = 0.0
     """To be expected of all records: each column family's share counts by how many records it has; as the two above."""
-    measured: Measured | None = None
+    measured: Measured = NOT_MEASURED
 
 
 def read(request: Request) -> Reading:
@@ -142,7 +147,7 @@ class _Look:
             for place, database in zip(_places(plan), records.databases, strict=True)
             if place not in self._found
         }
-        chunks = cut_database(plan, records.databases, request.chunk_size)
+        chunks = cut_database(plan, records.databases, int(request.context.spec.run.chunk_size))
         self._found |= found
         return records, chunks
 
@@ -156,7 +161,7 @@ class _Look:
         if is_timed:
             self._reading.measured = self._time(plan, records, chunks[len(chunks) // 2].keys.start)
         check_segments(records.databases, plan, request.source)
-        check_sample(records.databases, plan, request.conversion, request.allowed)
+        check_sample(records.databases, plan, request.conversion, request.context.spec.conversion.allow)
 
     def _sample(self, plan: DatabasePlan, records: Records) -> None:
         places = _places(plan)
@@ -180,7 +185,7 @@ class _Look:
     def _read_all(self, full: FullLook, plan: DatabasePlan, records: Records) -> None:
         rejected, expired = full.rejects.count, full.expired
         for lane in plan.lanes:
-            full.take(records, plan, lane, self._request.on_progress)
+            full.take(records, plan, lane, self._request.notify_of)
         self._reading.rejects += full.rejects.count - rejected
         self._reading.expired += full.expired - expired
         self._reading.shadowed += records.shadowed
@@ -200,22 +205,23 @@ class _Look:
     def _is_counted(self, place: _Place, family: str) -> bool:
         return place not in self._broken and (place, family) not in self._not_whole
 
-    def _time(self, plan: DatabasePlan, records: Records, start: bytes | None) -> Measured | None:
+    def _time(self, plan: DatabasePlan, records: Records, start: bytes | None) -> Measured:
         """Of the column family with the most records."""
 
         def records_of(lane: Lane) -> int:
-            there = [(database, family) for database in records.databases for family in (lane.source, *lane.older)]
-            return sum(database.estimated_records(family) for database, family in there if family in database.families)
+            there = [(each, family) for number, each in enumerate(opened) for family in records.families(number, lane)]
+            return sum(database.estimated_records(family) for database, family in there)
 
+        opened = records.databases
         lane = max(plan.lanes, key=records_of)
         try:
             with system_errors_explained():
                 tried = (measure(records, lane, begin, self._request.conversion) for begin in (start, None))
-                return next((measured for measured in tried if measured is not None), None)
+                return next((measured for measured in tried if measured.records), NOT_MEASURED)
         except CorruptionError:
             raise
         except (RefusedError, ChunkFailedError):  # the temporary directory's trouble is none of a run's
-            return None
+            return NOT_MEASURED
 
 
 def _places(plan: DatabasePlan) -> list[_Place]:

@@ -1,10 +1,16 @@
-"""From what was read to what is told."""
+"""From what was read to what is reported."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from formats import Conversion
 from migrate.dry_run.reading import Reading
-from migrate.dry_run.report import Found, Tried
+from migrate.dry_run.report import Found, Segmentation, SegmentPlanned, Tried
+from migrate.new_layout import segments_of, target_system
+from migrate.plan_model import DatabasePlan
+from migrate.source import Source
+from migrate.spec import Spec
 
 
 def found_of(reading: Reading) -> Found:
@@ -55,7 +61,10 @@ def tried_of(reading: Reading, found: Found, conversion: Conversion, seed: int) 
         colliding_keys=max(counted.order.colliding, trial.order.colliding),
         out_of_order=counted.order.out_of_order or trial.order.out_of_order,
         losses=conversion.losses,
-        losses_in_words=tuple(_in_words(loss) for loss in conversion.losses),
+        losses_in_words=tuple(
+            f"the {loss.removeprefix('loss:')} of every record: the new format has no room for it"
+            for loss in conversion.losses
+        ),
         both_paths=trial.both_paths,
         differences=tuple(trial.differences),
         program=None if conversion.program is None else str(conversion.program),
@@ -64,5 +73,24 @@ def tried_of(reading: Reading, found: Found, conversion: Conversion, seed: int) 
     )
 
 
-def _in_words(loss: str) -> str:
-    return f"the {loss.removeprefix('loss:')} of every record: the new format has no room for it"
+def segmentations(spec: Spec, source: Source, databases: Sequence[DatabasePlan]) -> Iterator[Segmentation]:
+    """One for each store partition; none for other kinds of stores."""
+    if not (spec.source_format.is_segmented and spec.source.store_names):
+        return
+    for partition in source.partitions:
+        mine = [plan for plan in databases if plan.store_partition == partition.id]
+        expired = [plan.times for plan in mine if not plan.is_kept and plan.times is not None]
+        yield Segmentation(
+            store_partition=partition.id,
+            old=tuple(segment.name for segment in segments_of(spec, partition)),
+            new=tuple(
+                SegmentPlanned(
+                    name=plan.database,
+                    start_ms=target_system(spec).segment_start(partition.store, plan.database),
+                    made_of=tuple(each.database for each in plan.sources),
+                )
+                for plan in mine
+                if plan.is_kept
+            ),
+            expired_before_ms=expired[0].end_ms if expired else None,
+        )

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from formats import Conversion, EntryError, Format
 from formats.likeness import SURE, FormatSample, leaves_marks
-from formats.program import ByteProgram
 from formats.registry import FORMATS
 from migrate.dry_run.collisions import KeyOrder
 from migrate.dry_run.examples import before_after
@@ -28,36 +26,43 @@ _ALL_COMPARED = 1000
 """So many records of a sample are all compared with other formats, then fewer and fewer."""
 
 
-@dataclass(slots=True)
-class Trial:
-    """What became of the records that it was given."""
+class Counts:
+    """What became of records."""
 
-    conversion: Conversion
-    records: int = 0
-    decoded: int = 0
-    converted: int = 0
-    dropped: int = 0
-    expired: int = 0
-    """Older than the new store's retention; no part of `records`."""
-    unchanged: int = 0
-    both_paths: int = 0
-    partitions: int = 0
-    rejects: RejectsByReason = field(default_factory=RejectsByReason)
-    order: KeyOrder = field(default_factory=KeyOrder)
-    old_sizes: RecordSizes = field(default_factory=RecordSizes)
-    new_sizes: RecordSizes = field(default_factory=RecordSizes)
-    differences: list[str] = field(default_factory=list)
-    _now_ms: int = field(default_factory=lambda: int(time.time() * 1000))
-    _store_partition: str = ""
-    _runs: int = 0
-    _program: ByteProgram | None = field(init=False)
-    _formats: tuple[FormatSample, ...] = field(init=False)
-    """The source's, and those that the records may turn out to be of."""
-    _candidates: list[BeforeAfter] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.records = 0
+        self.converted = 0
+        self.dropped = 0
+        self.expired = 0
+        """Older than the new store's retention; no part of `records`."""
+        self.unchanged = 0
+        self.rejects = RejectsByReason()
+        self.order = KeyOrder()
+        self.old_sizes = RecordSizes()
+        self.new_sizes = RecordSizes()
 
-    def __post_init__(self) -> None:
-        self._program = self.conversion.program
-        source = self.conversion.source
+    def begin(self, store_partition: str) -> None:
+        """The next records are of another column family or RocksDB directory."""
+        self.rejects.begin(store_partition)
+        self.order.begin(store_partition)
+
+
+class Trial(Counts):
+    """What became of the sampled records."""
+
+    def __init__(self, conversion: Conversion) -> None:
+        super().__init__()
+        self.conversion = conversion
+        self.decoded = 0
+        self.both_paths = 0
+        self.partitions = 0
+        self.differences: list[str] = []
+        self._now_ms = int(time.time() * 1000)
+        self._store_partition = ""
+        self._runs = 0
+        self._program = conversion.program
+        self._candidates: list[BeforeAfter] = []
+        source = conversion.source
         others = (known for known in FORMATS if known.id != source.id and leaves_marks(known))
         self._formats = (
             FormatSample(source),
@@ -67,14 +72,14 @@ class Trial:
                 if source.column_families is None or known.is_segmented == source.is_segmented
             ),
         )
+        """The source's, and those that the records may turn out to be of."""
 
     def begin(self, store_partition: str) -> None:
-        """The next records are of another column family or RocksDB directory."""
+        """As for all counts."""
+        super().begin(store_partition)
         self.partitions += store_partition != self._store_partition
         self._store_partition = store_partition
         self._runs = 0
-        self.rejects.begin(store_partition)
-        self.order.begin(store_partition)
 
     def take(self, batch: Batch, lane: Lane, *, weight: float) -> None:
         """Try each record of a batch; `weight`: how many of the store's records each of them stands for.
@@ -86,9 +91,9 @@ class Trial:
         self._compare_formats(batch)
         pairs = list(self._convert(batch, lane))
         self.converted += len(pairs)
-        self.order.add((old, new) for old, _, new, _ in pairs)
         new = Batch([new for _, _, new, _ in pairs], [value for *_, value in pairs])
         if pairs:
+            self.order.add(new.keys, lambda: [old for old, *_ in pairs])
             self.new_sizes.add(new, weight)
             self._keep_example(pairs)
         self._compare_paths(batch, new, lane)

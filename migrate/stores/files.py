@@ -199,6 +199,15 @@ def delta_uri(folder: Path) -> str:
     return folder.absolute().as_uri()
 
 
+def present(paths: Iterable[Path]) -> dict[Path, os.stat_result]:
+    """The files that are there: a running owner may remove some meanwhile, and a link may lead nowhere."""
+    found = {}
+    for path in paths:
+        with suppress(OSError):
+            found[path] = path.stat()
+    return found
+
+
 def total_size(paths: Iterable[Path]) -> int:
     """Bytes in these files."""
     return sum(path.stat().st_size for path in paths)

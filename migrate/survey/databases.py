@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from migrate.digest import RecordDigest
 from migrate.dual.mark import half_converged
-from migrate.errors import CorruptionError, MigrationError, RefusedError
+from migrate.errors import CorruptionError, MigrationError
+from migrate.looking_again import look_again
 from migrate.showing import shown
+from migrate.stores.files import present
 from migrate.stores.layout import database_files
 from migrate.stores.options_file import FamilyOptions, read_options, rocksdb_version
 from migrate.stores.rocksdb import Database, open_read_only
@@ -26,7 +27,7 @@ _DAMAGED = (
     "else restore this store from a backup or let its owner rebuild it"
 )
 _ATTEMPTS = 50
-"""A running owner may remove a file between the listing and the opening: what it has then is listed anew."""
+"""A running owner may remove a file between the listing and the opening: what it has then is listed again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +53,10 @@ def database_report(place: Place, *, digest: bool, strict: bool = False) -> Data
 
     Raises RefusedError where it cannot be opened.
     """
-    attempts = 1 if place.held_by is None else _ATTEMPTS
-    for left in reversed(range(attempts)):
-        try:
-            return _read(place, digest=digest, strict=strict)
-        except (RefusedError, FileNotFoundError):
-            if not left:
-                raise
-    raise AssertionError("the last attempt returns or raises")
+    report = look_again(lambda: _read(place, digest=digest), is_in_use=place.held_by is not None, looks=_ATTEMPTS)
+    if strict and report.error is not None:
+        raise CorruptionError(report.error, hint=report.hint)
+    return report
 
 
 def damaged_database(place: Place, error: MigrationError) -> DatabaseReport:
@@ -81,11 +78,7 @@ def damaged_database(place: Place, error: MigrationError) -> DatabaseReport:
 
 
 def _size(files: Iterable[Path]) -> int:
-    size = 0
-    for file in files:
-        with suppress(OSError):  # a running owner has removed it, or it is a link that leads nowhere
-            size += file.stat().st_size
-    return size
+    return sum(status.st_size for status in present(files).values())
 
 
 def as_migration_error(error: Exception) -> MigrationError | None:
@@ -93,7 +86,7 @@ def as_migration_error(error: Exception) -> MigrationError | None:
     return error if isinstance(error, MigrationError) else explain_system_error(error)
 
 
-def _read(place: Place, *, digest: bool, strict: bool) -> DatabaseReport:
+def _read(place: Place, *, digest: bool) -> DatabaseReport:
     directory = place.directory
     files = database_files(directory)
     options = read_options(directory)
@@ -104,8 +97,6 @@ def _read(place: Place, *, digest: bool, strict: bool) -> DatabaseReport:
             for name in database.families
         )
         damaged = next((family for family in families if family.error is not None), None)
-        if strict and damaged is not None:
-            raise CorruptionError(damaged.error or "", hint=_DAMAGED)
         return DatabaseReport(
             path=place.path,
             role=place.role,

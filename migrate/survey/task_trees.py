@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from migrate.stores.layout import is_rocksdb
 from migrate.survey.folder import Folder
 from migrate.systems.checkpoint_file import CHECKPOINT
 from migrate.systems.task_tree import GLOBAL, KAFKA_STREAMS, KEY_VALUE_STORES, STREAMIZ, TREES, TaskTree
+from migrate.words import moment, plural
 
 _TOPOLOGY = re.compile(r"__.+__")
 
@@ -47,7 +47,7 @@ class Part:
         start_ms = self.segment_start_ms
         if start_ms is None:
             return f"store {self.store}, task {self.task}"
-        return f"store {self.store}, task {self.task}, segment {_in_utc(start_ms)}"
+        return f"store {self.store}, task {self.task}, segment {moment(start_ms)}"
 
     @property
     def segment_start_ms(self) -> int | None:
@@ -120,14 +120,6 @@ def parts_of(application: Application) -> Iterator[Part]:
                 yield from (Part(application, name, store, path, is_segment=True) for store, path in found)
 
 
-def _in_utc(milliseconds: int) -> str:
-    """As a number where that is no time that there is."""
-    try:
-        return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (ValueError, OverflowError, OSError):
-        return str(milliseconds)
-
-
 def lock_file(application: Application) -> Path | None:
     """Held by the application while it runs; None: it has none of its own."""
     return None if application.tree.lock is None else application.path / application.tree.lock
@@ -155,7 +147,7 @@ def application_sentence(application: Application, parts: list[Part]) -> str:
     """What it is, in one line."""
     tasks = len({part.task for part in parts})
     stores = {part.store for part in parts}
-    holds = f"{_count(len(stores), 'store')} in {_count(tasks, 'task')}" if parts else "without a store"
+    holds = f"{plural(len(stores), 'store')} in {plural(tasks, 'task')}" if parts else "without a store"
     return f"{application.tree.title}: the state directory of the application {application.path.name}, {holds}"
 
 
@@ -170,7 +162,3 @@ def part_sentence(application: Application, path: Path) -> str:
         what = f"{'/'.join(inside)} in {what}"
     home = application.path
     return f"{application.tree.title}: {what}, of the application {home.name} in {home.parent}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -25,10 +25,6 @@ FOUND = Findings(
     column_families=("default",),
     other_stores=(),
     target_path="new",
-    must_be_allowed=("changelog",),
-    gains_timestamp=True,
-    is_moved=False,
-    is_same_format=False,
     warnings=(),
 )
 
