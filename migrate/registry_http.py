@@ -15,7 +15,7 @@ from http.client import HTTPException
 from threading import Thread
 from typing import IO, Any, TypeVar
 from urllib.error import HTTPError, URLError
-from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from migrate.errors import RegistryError
 
@@ -57,13 +57,6 @@ class NotFoundAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Trouble:
-    """Why there is no answer, in words."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class RegistryHttp:
     """Reads below one base URL. Nothing that it prints or raises holds a credential."""
 
@@ -74,47 +67,39 @@ class RegistryHttp:
     def get(self, path: str) -> Any:  # noqa: ANN401 - JSON
         """The answer's JSON, or NotFoundAnswer for 404. Raises RegistryError."""
         end = time.monotonic() + self.tries.total_s
-        number = 0
+        number, pause = 1, self.tries.pause_s
         while True:
-            number += 1
-            found = self._try(path, end)
-            if not isinstance(found, _Trouble):
-                return found
-            pause = self.tries.pause_s * 2 ** (number - 1)
+            try:
+                return _before(end, partial(self._answer, path))
+            except (URLError, HTTPException, OSError) as error:
+                reason = _in_words(error)
             if number == self.tries.count or time.monotonic() + pause >= end:
                 break
             time.sleep(pause)
+            number, pause = number + 1, 2 * pause
         raise RegistryError(
-            f"the Schema Registry {self.url} does not answer {path}: {found.reason}, "
+            f"the Schema Registry {self.url} does not answer {path}: {reason}, "
             f"{'once' if number == 1 else f'{number} times'}",
             hint="check that it runs and can be reached from here, then run the command again",
         )
 
-    def _try(self, path: str, end: float) -> Any:  # noqa: ANN401
-        """The answer's JSON, NotFoundAnswer, or _Trouble where another try may help."""
-        try:
-            return _before(end, partial(self._answer_or_refusal, path))
-        except (URLError, HTTPException, OSError) as error:
-            return _Trouble(_in_words(error))
-
-    def _answer_or_refusal(self, path: str) -> Any:  # noqa: ANN401
-        try:
-            return self._answer(path)
-        except HTTPError as error:
-            with error:
-                if error.code == 404:
-                    return _not_found(error)
-                if error.code not in _WORTH_ANOTHER_TRY:
-                    raise self._refusal(path, error) from None
-                return _Trouble(f"HTTP {error.code}")
-
     def _answer(self, path: str) -> Any:  # noqa: ANN401
+        """The answer's JSON, or NotFoundAnswer. Raises OSError or HTTPException where another try may help."""
         # Confluent Cloud leaves out guid and schemaType unless the client says that it does not mind new keys.
         headers = {"Accept": ACCEPT, "Confluent-Accept-Unknown-Properties": "true"}
         if self.authorization is not None:
             headers["Authorization"] = self.authorization
-        with _opener().open(Request(self.url + path, headers=headers), timeout=self.tries.timeout_s) as response:
-            content = response.read(MAX_BYTES)
+        request = Request(self.url + path, headers=headers)
+        try:
+            with build_opener(_NoRedirects()).open(request, timeout=self.tries.timeout_s) as response:
+                content = response.read(MAX_BYTES)
+        except HTTPError as error:
+            with error:
+                if error.code == 404:
+                    return NotFoundAnswer(*_message(error))
+                if error.code in _WORTH_ANOTHER_TRY:
+                    raise OSError(f"HTTP {error.code}") from None
+                raise self._refusal(path, error) from None
         try:
             return json.loads(content)  # an answer that was cut off at MAX_BYTES is no JSON
         except (ValueError, RecursionError) as error:
@@ -172,14 +157,6 @@ def _before(end: float, call: Callable[[], T]) -> T:
 
     Thread(target=run, daemon=True).start()
     return answer.result(max(end - time.monotonic(), 0))
-
-
-def _opener() -> OpenerDirector:
-    return build_opener(_NoRedirects())
-
-
-def _not_found(error: HTTPError) -> NotFoundAnswer:
-    return NotFoundAnswer(*_message(error))
 
 
 def _message(error: HTTPError) -> tuple[int | None, str]:
