@@ -90,23 +90,21 @@ def _target(spec: Spec, found: Findings) -> list[str]:
     elif spec.target_format.has_changelog and spec.target_format.system == "kafka-streams":
         lines.append('# version = "4.1"  # of the system that will open the new store, where it matters: checked first')
     if spec.target.path is not None:
-        return [
-            *lines,
+        lines += [
             "# A complete new state directory appears here once it is verified; the old one stays as it is.",
             f"path = {_path(spec.target.path)}",
         ]
+        return lines
     if is_another_system(spec):
-        return [
-            *lines,
-            "# Needed: the state directories of the two systems differ, so a new one is made. It must not exist yet.",
-            f"# path = {toml_string(found.target_path)}",
+        lines.append(
+            "# Needed: the state directories of the two systems differ, so a new one is made. It must not exist yet."
+        )
+    else:
+        lines += [
+            "# Once verified, `stateferry cutover` exchanges old and new stores, `stateferry rollback` takes it back.",
+            "# Or let a complete new state directory appear here, and the old one stay as it is:",
         ]
-    return [
-        *lines,
-        "# Once verified, `stateferry cutover` exchanges old and new stores, `stateferry rollback` takes it back.",
-        "# Or let a complete new state directory appear here, and the old one stay as it is:",
-        f"# path = {toml_string(found.target_path)}",
-    ]
+    return [*lines, f"# path = {toml_string(found.target_path)}"]
 
 
 def _has_segments(spec: Spec) -> bool:

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from migrate.dead_letters import dead_letter_folder
-from migrate.dry_run.rejected import EXAMPLES, MOST_COUNTED, MOST_REASONS, OTHER
+from migrate.dry_run.rejected import EXAMPLES, MOST_COUNTED, MOST_REASONS, OTHER, reject_example
 from migrate.dry_run.report import RejectExample, RejectReason
 from migrate.receipt import Receipt
-from migrate.showing import shown
 
 MOST_LOOKED_AT = 2_000_000
 """Rejects whose reason is read; a migration with more of them has other worries."""
 _MOST_READ = 64 << 20
 """Bytes of a file's row group that are read for one example."""
+_COLUMNS = ["store_partition", "family", "key", "value", "reason"]
 _MISREAD = (LookupError, TypeError, ValueError, AssertionError)
 """What comes of a damaged file, beside pyarrow's own errors: columns of other names, or without values."""
 
@@ -87,21 +87,8 @@ def _examples(places: list[_Place]) -> Iterator[RejectExample]:
             if about.total_byte_size * (place.row + 1) / about.num_rows > _MOST_READ:
                 continue
             at = 0
-            for batch in content.iter_batches(batch_size=256, row_groups=[place.group], use_threads=False):
+            for batch in content.iter_batches(256, row_groups=[place.group], columns=_COLUMNS, use_threads=False):
                 if place.row < at + batch.num_rows:
-                    yield _example(batch.slice(place.row - at, 1).to_pylist()[0])
+                    yield reject_example(**batch.slice(place.row - at, 1).to_pylist()[0])
                     break
                 at += batch.num_rows
-
-
-def _example(row: dict[str, object]) -> RejectExample:
-    key, value = row["key"], row["value"]
-    assert isinstance(key, bytes)
-    assert isinstance(value, bytes)
-    return RejectExample(
-        store_partition=str(row["store_partition"]),
-        family=str(row["family"]),
-        key=shown(key),
-        value=shown(value),
-        reason=str(row["reason"]),
-    )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 import unicodedata
+from datetime import UTC, datetime
 
 _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
 _JOINERS = "\u200c\u200d"
@@ -61,7 +61,7 @@ def share(part: float) -> str:
 def moment(milliseconds: int) -> str:
     """Milliseconds since the epoch, in UTC: a page is read elsewhere than where it was made."""
     try:
-        return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(milliseconds / 1000))
+        return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (OverflowError, ValueError, OSError):
         return f"{milliseconds} ms since 1970"
 

@@ -6,13 +6,12 @@ import os
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 
 from migrate.changelog_ends import ChangelogEnds
 from migrate.checks import Check, CheckReport, failed, observe
 from migrate.dry_run.costing import Bill, cost_of
-from migrate.dry_run.reading import Reading, Request, read
+from migrate.dry_run.reading import Options, Reading
 from migrate.dry_run.report import Cost, DryRunReport, Found, Tried
 from migrate.dry_run.summing_up import found_of, segmentations, tried_of
 from migrate.dry_run.verdict import checks_of_the_trial, verdict_of
@@ -40,16 +39,6 @@ from migrate.tool_version import tool_version
 
 SAMPLE = 10_000
 _NEEDED_TO_READ = ("source.found", "source.files", "source.comparator", "source.tables", "source.format")
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How to look; none of it changes what a run would do."""
-
-    sample: int = SAMPLE
-    seed: int = 0
-    is_full: bool = False
-    slots: int | None = None
 
 
 @system_errors_explained()
@@ -163,19 +152,10 @@ class _DryRun:
         outcomes = {check.name: check.outcome for check in self._checks}
         if any(outcomes.get(name) != "ok" for name in _NEEDED_TO_READ):
             return None
-        ground, options = self._ground, self._options
-        self._context.notify("dry-run.started", is_full=options.is_full)
-        return read(
-            Request(
-                self._context,
-                ground.source,
-                self._databases(),
-                sample=options.sample,
-                seed=options.seed,
-                is_full=options.is_full,
-                is_running=ground.is_in_use,
-            )
-        )
+        ground = self._ground
+        self._context.notify("dry-run.started", is_full=self._options.is_full)
+        reading = Reading(self._context, ground.source, self._databases(), self._options, is_running=ground.is_in_use)
+        return reading.read()
 
     def _databases(self) -> tuple[DatabasePlan, ...]:
         return self._ground.databases or self._databases_again

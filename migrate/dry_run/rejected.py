@@ -14,6 +14,13 @@ MOST_COUNTED = 1000
 OTHER = "other reasons"
 
 
+def reject_example(store_partition: str, family: str, key: bytes, value: bytes, reason: str) -> RejectExample:
+    """As a person reads it."""
+    return RejectExample(
+        store_partition=store_partition, family=family, key=shown(key), value=shown(value), reason=reason
+    )
+
+
 class RejectsByReason:
     """Takes records that cannot be converted (`migrate.rejects.Rejects`)."""
 
@@ -39,15 +46,7 @@ class RejectsByReason:
         self._counts[reason] += 1
         examples = self._examples.setdefault(reason, [])
         if len(examples) < EXAMPLES:
-            examples.append(
-                RejectExample(
-                    store_partition=self._store_partition,
-                    family=family,
-                    key=shown(key),
-                    value=shown(value),
-                    reason=reason,
-                )
-            )
+            examples.append(reject_example(self._store_partition, family, key, value, reason))
 
     def reasons(self) -> tuple[RejectReason, ...]:
         """The most frequent first."""

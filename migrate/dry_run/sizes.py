@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -32,29 +34,22 @@ class SizeCounter:
         """What was counted; None: nothing."""
         if not self._weights:
             return None
-        total = sum(self._weights.values())
+        ascending = sorted(self._weights.items())
+        passed = list(accumulate(weight for _, weight in ascending))
+        p50, p99 = (ascending[bisect_left(passed, part * passed[-1])][0] for part in (0.5, 0.99))
         return Sizes(
-            p50=min(self._quantile(0.5 * total), self._largest),
-            p99=min(self._quantile(0.99 * total), self._largest),
+            p50=min(p50, self._largest),
+            p99=min(p99, self._largest),
             largest=self._largest,
-            buckets=self._buckets(total),
+            buckets=self._buckets(passed[-1]),
         )
 
-    def _quantile(self, wanted: float) -> int:
-        passed = 0.0
-        for size, weight in sorted(self._weights.items()):
-            passed += weight
-            if passed >= wanted:
-                return size
-        return self._largest
-
     def _buckets(self, total: float) -> tuple[tuple[int, float], ...]:
-        shares: Counter[int] = Counter()
+        shares: defaultdict[int, float] = defaultdict(float)
         for size, weight in self._weights.items():
-            shares[_power_of_two(size)] += weight / total  # type: ignore[assignment]
-        smallest, largest = min(shares), max(shares)
-        bounds = [0] if smallest == 0 else []
-        bounds += [1 << power for power in range(max(smallest, 1).bit_length() - 1, largest.bit_length())]
+            shares[1 << (size - 1).bit_length() if size else 0] += weight / total
+        bounds = [0] if 0 in shares else []
+        bounds += [1 << power for power in range(max(min(shares), 1).bit_length() - 1, max(shares).bit_length())]
         return tuple((bound, round(float(shares[bound]), 6)) for bound in bounds)
 
 
@@ -77,8 +72,3 @@ def _rounded(size: int) -> int:
         return size
     step = 1 << max(0, size.bit_length() - _STEPS.bit_length())
     return -(-size // step) * step
-
-
-def _power_of_two(size: int) -> int:
-    """The smallest one that is no less; 0 for 0."""
-    return 1 << (size - 1).bit_length() if size else 0

@@ -15,10 +15,10 @@ from migrate.spec import Spec
 
 def found_of(reading: Reading) -> Found:
     """Totals over all store partitions."""
-    databases = tuple(reading.found)
+    databases = reading.found
     data = [family for database in databases for family in database.families if family.role == "records"]
     older = [family for database in databases for family in database.families if family.role == "older"]
-    exact = not reading.unread and all(family.exact for family in (*data, *older))
+    exact = reading.is_whole and all(family.exact for family in (*data, *older))
     shadowed, unfinished = round(reading.shadowed), sum(family.records for family in older)
     sizes = reading.trial.old_sizes if reading.full is None else reading.full.old_sizes
     return Found(

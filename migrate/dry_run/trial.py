@@ -9,7 +9,7 @@ from formats import Conversion, EntryError, Format
 from formats.likeness import SURE, FormatSample, leaves_marks
 from formats.registry import FORMATS
 from migrate.dry_run.collisions import KeyOrder
-from migrate.dry_run.examples import before_after
+from migrate.dry_run.examples import Entry, before_after
 from migrate.dry_run.rejected import RejectsByReason
 from migrate.dry_run.report import BeforeAfter, LookAlike
 from migrate.dry_run.sizes import RecordSizes
@@ -63,15 +63,10 @@ class Trial(Counts):
         self._program = conversion.program
         self._candidates: list[BeforeAfter] = []
         source = conversion.source
-        others = (known for known in FORMATS if known.id != source.id and leaves_marks(known))
-        self._formats = (
-            FormatSample(source),
-            *(
-                FormatSample(known, is_possible=False)
-                for known in others
-                if source.column_families is None or known.is_segmented == source.is_segmented
-            ),
-        )
+        others = [known for known in FORMATS if known.id != source.id and leaves_marks(known)]
+        if source.column_families is not None:
+            others = [known for known in others if known.is_segmented == source.is_segmented]
+        self._formats = (FormatSample(source), *(FormatSample(known, is_possible=False) for known in others))
         """The source's, and those that the records may turn out to be of."""
 
     def begin(self, store_partition: str) -> None:
@@ -91,14 +86,14 @@ class Trial(Counts):
         self._compare_formats(batch)
         pairs = list(self._convert(batch, lane))
         self.converted += len(pairs)
-        new = Batch([new for _, _, new, _ in pairs], [value for *_, value in pairs])
+        new = Batch([new[0] for _, new in pairs], [new[1] for _, new in pairs])
         if pairs:
-            self.order.add(new.keys, lambda: [old for old, *_ in pairs])
+            self.order.add(new.keys, lambda: [old[0] for old, _ in pairs])
             self.new_sizes.add(new, weight)
             self._keep_example(pairs)
         self._compare_paths(batch, new, lane)
 
-    def _convert(self, batch: Batch, lane: Lane) -> Iterator[tuple[bytes, bytes, bytes, bytes]]:
+    def _convert(self, batch: Batch, lane: Lane) -> Iterator[tuple[Entry, Entry]]:
         for key, value in zip(batch.keys, batch.values, strict=True):
             try:
                 converted = convert_twice(self.conversion, key, value)
@@ -111,7 +106,7 @@ class Trial(Counts):
                 self.dropped += 1
                 continue
             self.unchanged += converted == (key, value)
-            yield key, value, *converted
+            yield (key, value), converted
 
     def _decodes(self, key: bytes, value: bytes) -> bool:
         """Whether it is the function, or the target, that takes no such record."""
@@ -129,18 +124,15 @@ class Trial(Counts):
         self.both_paths += len(batch)
         if (found.keys, found.values) == (expected.keys, expected.values):
             return
-        both = zip(
-            zip(found.keys, found.values, strict=True), zip(expected.keys, expected.values, strict=True), strict=False
-        )
-        first = next((right[0] for left, right in both if left != right), batch.keys[0])
+        by_both = (zip(each.keys, each.values, strict=True) for each in (found, expected))
+        first = next((right[0] for left, right in zip(*by_both, strict=False) if left != right), batch.keys[0])
         if len(self.differences) < _MOST_DIFFERENCES:
             self.differences.append(f"{self._store_partition}: the two paths differ at the key {show_key(first)}")
 
-    def _keep_example(self, pairs: list[tuple[bytes, bytes, bytes, bytes]]) -> None:
+    def _keep_example(self, pairs: list[tuple[Entry, Entry]]) -> None:
         """One of each store partition, and one of every so many runs."""
         if self._runs % _RUNS_PER_EXAMPLE == 0:
-            old_key, old_value, new_key, new_value = pairs[len(pairs) // 2]
-            old, new = (old_key, old_value), (new_key, new_value)
+            old, new = pairs[len(pairs) // 2]
             source, target = self.conversion.source, self.conversion.target
             self._candidates.append(before_after(self._store_partition, old, new, source=source, target=target))
         self._runs += 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from migrate.checks import CheckReport, Outcome
+from migrate.checks import CheckReport, Outcome, failed
 from migrate.dry_run.report import Shown, Tried, Verdict
-from migrate.errors import ExitCode
+from migrate.errors import ChunkFailedError, ExitCode, MigrationError
 from migrate.showing import UNPRINTABLE
 from migrate.spec import Spec
 from migrate.ways_out import mend
@@ -17,16 +17,16 @@ def checks_of_the_trial(spec: Spec, tried: Tried, records: int, rejects: float) 
 
     `rejects`: as many are to be expected of them.
     """
-    return (_paths(tried), _rejects(spec, tried, records, rejects), _order(tried), *_remarks(tried))
+    return (_paths(tried), _rejects(spec, tried, records, rejects), _order(tried), _looks(tried))
 
 
 def verdict_of(checks: Sequence[CheckReport], *, finished: str | None, next_step: str, tried: Tried | None) -> Verdict:
     """The first failure that matters most: a bug of ours, then a refusal, then rejects. `finished`: nothing is left."""
     if finished is not None:
         return Verdict(exit_code=0, go=True, sentence=f"nothing to do: {finished}", next_step="nothing is left to run")
-    failed = [check for check in checks if check.outcome == "failed"]
+    failures = [check for check in checks if check.outcome == "failed"]
     for code in (ExitCode.BUG, ExitCode.USAGE, ExitCode.REFUSED, *ExitCode):
-        if code and (mine := [check for check in failed if check.exit_code == code]):
+        if code and (mine := [check for check in failures if check.exit_code == code]):
             return Verdict(exit_code=int(code), go=False, sentence=_no_go(code, mine), next_step=mine[0].fix)
     as_far = _as_far(tried)
     if any(check.outcome == "waiting" for check in checks):
@@ -50,22 +50,16 @@ _NO_GO = {
 }
 
 
-def _no_go(code: ExitCode, failed: list[CheckReport]) -> str:
-    more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-    return f"{_NO_GO.get(code, _NO_GO[ExitCode.FAILED])}: {failed[0].detail}{more}"
+def _no_go(code: ExitCode, failures: list[CheckReport]) -> str:
+    more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+    return f"{_NO_GO.get(code, _NO_GO[ExitCode.FAILED])}: {failures[0].detail}{more}"
 
 
 def _paths(tried: Tried) -> CheckReport:
     name, claim = "conversion.paths", "the compiled and the reference path agree on the sample"
     if tried.differences:
-        return CheckReport(
-            name=name,
-            claim=claim,
-            outcome="failed",
-            detail="; ".join(tried.differences),
-            fix="report this, with the output of --json: do not migrate with this version",
-            exit_code=int(ExitCode.BUG),
-        )
+        fix = "report this, with the output of --json: do not migrate with this version"
+        return failed(name, claim, MigrationError("; ".join(tried.differences), hint=fix))
     if not tried.both_paths:
         why = "no compiled path: the reference path serves" if tried.program is None else "no record was read"
         return CheckReport(name=name, claim=claim, outcome="ok", detail=why)
@@ -81,14 +75,9 @@ def _rejects(spec: Spec, tried: Tried, records: int, expected: float) -> CheckRe
     if allowed is None:
         outcome: Outcome = "warning" if tried.rejected else "ok"
         return CheckReport(name=name, claim=claim, outcome=outcome, detail=detail, fix=_fix(spec, tried))
-    return CheckReport(
-        name=name,
-        claim=claim,
-        outcome="failed",
-        detail=f"{detail}, {allowed}; most often: {tried.rejects[0].reason}",
-        fix=f'{way_out}; or allow it: [run] on_reject = "skip" or "dead-letter", and max_rejects',
-        exit_code=int(ExitCode.FAILED),
-    )
+    fix = f'{way_out}; or allow it: [run] on_reject = "skip" or "dead-letter", and max_rejects'
+    said = f"{detail}, {allowed}; most often: {tried.rejects[0].reason}"
+    return failed(name, claim, ChunkFailedError(said, hint=fix))
 
 
 def _has_cap(spec: Spec) -> bool:
@@ -122,14 +111,9 @@ def _order(tried: Tried) -> CheckReport:
     if wrong is None:
         return CheckReport(name=name, claim=claim, outcome="ok")
     what = "two old keys become one" if tried.collisions else "the conversion changes the order of keys"
-    return CheckReport(
-        name=name,
-        claim=claim,
-        outcome="failed",
-        detail=f"{what}: {_words(wrong.first)} and {_words(wrong.second)} in {wrong.store_partition}",
-        fix="the function must keep the order of keys and map no two keys to one",
-        exit_code=int(ExitCode.FAILED),
-    )
+    said = f"{what}: {_words(wrong.first)} and {_words(wrong.second)} in {wrong.store_partition}"
+    fix = "the function must keep the order of keys and map no two keys to one"
+    return failed(name, claim, ChunkFailedError(said, hint=fix))
 
 
 def _words(key: Shown) -> str:
@@ -137,16 +121,12 @@ def _words(key: Shown) -> str:
     return f"0x{key.hex}" if UNPRINTABLE in key.text or not key.text.isascii() else f'"{key.text}"'
 
 
-def _remarks(tried: Tried) -> tuple[CheckReport, ...]:
-    claim = "the records look like [source] format and like no other"
-    if not tried.look_alikes:
-        return (CheckReport(name="source.looks", claim=claim, outcome="ok"),)
-    return (
-        CheckReport(
-            name="source.looks",
-            claim=claim,
-            outcome="warning",
-            detail="; ".join(each.sentence for each in tried.look_alikes),
-            fix="compare the records below with what the application writes, before you run",
-        ),
+def _looks(tried: Tried) -> CheckReport:
+    fix = "compare the records below with what the application writes, before you run"
+    return CheckReport(
+        name="source.looks",
+        claim="the records look like [source] format and like no other",
+        outcome="warning" if tried.look_alikes else "ok",
+        detail="; ".join(each.sentence for each in tried.look_alikes),
+        fix=fix if tried.look_alikes else "",
     )

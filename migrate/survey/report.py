@@ -64,13 +64,13 @@ class DatabaseReport(Value):
     """Of a system's store: "0_0/orders"."""
     segment_start_ms: int | None = None
     """Of a segment, by its name: milliseconds since the epoch."""
-    families: tuple[FamilyReport, ...]
-    formats: tuple[str, ...]
+    families: tuple[FamilyReport, ...] = ()
+    formats: tuple[str, ...] = ()
     """Ids of the known formats whose column families these are; bytes are never guessed at."""
-    sst_files: int
+    sst_files: int = 0
     size: int
     """Bytes on disk."""
-    sequence_number: int
+    sequence_number: int = 0
     half_converged: str | None = None
     """How far a lazy adapter came, in words; its records lie in two places then."""
     rocksdb_version: str | None = None

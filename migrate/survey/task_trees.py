@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from migrate.stores.layout import is_rocksdb
 from migrate.survey.folder import Folder
 from migrate.systems.checkpoint_file import CHECKPOINT
 from migrate.systems.task_tree import GLOBAL, KAFKA_STREAMS, KEY_VALUE_STORES, STREAMIZ, TREES, TaskTree
-from migrate.words import moment, plural
+from migrate.words import plural
 
 _TOPOLOGY = re.compile(r"__.+__")
 
@@ -47,7 +48,7 @@ class Part:
         start_ms = self.segment_start_ms
         if start_ms is None:
             return f"store {self.store}, task {self.task}"
-        return f"store {self.store}, task {self.task}, segment {moment(start_ms)}"
+        return f"store {self.store}, task {self.task}, segment {_in_utc(start_ms)}"
 
     @property
     def segment_start_ms(self) -> int | None:
@@ -118,6 +119,14 @@ def parts_of(application: Application) -> Iterator[Part]:
             else:
                 found = [(folder, segment) for segment in application.tree.segments(task / folder)]
                 yield from (Part(application, name, store, path, is_segment=True) for store, path in found)
+
+
+def _in_utc(milliseconds: int) -> str:
+    """As a number where no calendar has that time."""
+    try:
+        return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError, OSError):
+        return str(milliseconds)
 
 
 def lock_file(application: Application) -> Path | None:
