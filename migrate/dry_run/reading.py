@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 
 from migrate.checks import CheckReport, failed
 from migrate.dry_run.costing import NOT_MEASURED, Measured, measure
 from migrate.dry_run.finding import find_database
 from migrate.dry_run.looking import FullLook
 from migrate.dry_run.report import DatabaseFound
-from migrate.dry_run.sampled import Sampled, Sampler
 from migrate.dry_run.trial import Trial
 from migrate.errors import ChunkFailedError, CorruptionError, MigrationError, RefusedError
 from migrate.inputs import Records, inputs_of, open_inputs
 from migrate.looking_again import explained, look_again
 from migrate.plan_model import Chunk, DatabasePlan, Lane
 from migrate.planning import check_sample, cut_database
+from migrate.sampling import RUN_LENGTH, SampleSize, read_sample
 from migrate.segment_keys import check_segments
 from migrate.source import Source
 from migrate.steps.context import Context
 from migrate.stores.rocksdb import open_read_only
 from migrate.system_errors import system_errors_explained
 
+MOST_SAMPLE_BYTES = 64 << 20
+"""Of one store partition: huge values are sampled more thinly."""
 _Place = tuple[str, str]
 """A RocksDB directory of the source: its store partition and its name there."""
 _Family = tuple[_Place, str]
@@ -73,7 +77,9 @@ class Reading:
         self._is_running = is_running
         self._databases = databases
         self._partitions = {partition.id: partition for partition in source.partitions}
-        self._sampler = Sampler(self.trial, databases, options.sample, options.seed)
+        self._options = options
+        self._sharing = Counter(partition for partition, _, _ in {*_sampled_families(databases)})
+        """Column families that share the sample of a store partition."""
         self._found: dict[_Place, DatabaseFound] = {}
         self._counted: Counter[_Family] = Counter()
         self._not_whole: set[_Family] = set()
@@ -142,25 +148,38 @@ class Reading:
             self.failures.append(check)
 
     def _read(self, plan: DatabasePlan, records: Records) -> None:
-        places, opened = _places(plan), replace(records)
-        sizes = [self._found[place].record_bytes for place in places]
-        for sampled in self._sampler.take(plan, opened, sizes):
-            if self.full is None:
-                self._count(places[sampled.number], sampled)
+        sampled = replace(records)
+        for lane, number in product(plan.lanes, range(len(records.databases))):
+            for family in records.families(number, lane):
+                self._sample(plan, lane, sampled, number, family)
         if self.full is not None:
             self._read_all(self.full, plan, replace(records))
 
-    def _count(self, place: _Place, sampled: Sampled) -> None:
-        """A family's sample stands for all of its records."""
-        family = sampled.family
-        self._counted[place, family] += sampled.read
-        if not sampled.is_whole:
+    def _sample(self, plan: DatabasePlan, lane: Lane, records: Records, number: int, family: str) -> None:
+        """A column family's sample, read and tried as a run would: it stands for all of its records."""
+        place, trial = _places(plan)[number], self.trial
+        found, share = self._found[place], self._sharing[plan.store_partition]
+        size = SampleSize(max(1, self._options.sample // share), MOST_SAMPLE_BYTES // share, self._options.seed)
+        stands_for = max(1.0, found.record_bytes / share / max(1, size.records // RUN_LENGTH))
+        sample = read_sample(records.databases[number], family, size)
+        rejected, expired, shadowed = trial.rejects.count, trial.expired, records.shadowed
+        trial.begin(plan.store_partition)
+        for batch in records.sampled(number, lane, family, sample.batches):
+            if plan.is_kept:
+                trial.take(batch, lane, weight=1.0 if sample.is_whole else stands_for / max(1, batch.size))
+            else:
+                trial.expired += len(batch)
+        if self.full is not None:
+            return
+        self._counted[place, family] += records.read[number, family]
+        times = 1.0
+        if not sample.is_whole:
             self._not_whole.add((place, family))
-        known = next(each for each in self._found[place].families if each.name == family)
-        times = 1.0 if sampled.is_whole else max(1.0, known.records / max(1, sampled.seen))
-        self.rejects += sampled.rejected * times
-        self.shadowed += sampled.shadowed * times
-        self.expired += sampled.expired * times
+            known = next(each.records for each in found.families if each.name == family)
+            times = max(1.0, known / max(1, records.seen[number, family]))
+        self.rejects += (trial.rejects.count - rejected) * times
+        self.expired += (trial.expired - expired) * times
+        self.shadowed += (records.shadowed - shadowed) * times
 
     def _read_all(self, full: FullLook, plan: DatabasePlan, records: Records) -> None:
         for lane in plan.lanes:
@@ -205,3 +224,10 @@ class Reading:
 
 def _places(plan: DatabasePlan) -> list[_Place]:
     return [(plan.store_partition, each.database) for each in plan.sources]
+
+
+def _sampled_families(databases: tuple[DatabasePlan, ...]) -> Iterator[tuple[str, str, str]]:
+    """(store partition, RocksDB directory, column family) of everything that may be read."""
+    for plan in databases:
+        for (partition, name), lane in product(_places(plan), plan.lanes):
+            yield from ((partition, name, family) for family in (lane.source, *lane.older))
