@@ -33,7 +33,7 @@ from migrate.stores.rocksdb_live import read_only_family
 from migrate.stores.sst import SstFile, SstFormatError
 from migrate.stores.unreadable import check_table_readable
 from migrate.target_version import families_to_carry
-from migrate.trying import LOOKS_CONVERTED, TargetLikeness, convert_twice, none_converted
+from migrate.trying import LOOKS_CONVERTED, Entry, check_not_converted, convert_twice, none_converted
 
 SAMPLE_RECORDS = 256
 SAMPLE_SHARE = 0.01
@@ -219,20 +219,19 @@ def check_sample(
     Raises RefusedError where none of them is what the source's format says, where all of them may be converted already
     and would be once more (I10), or where the function does not give the same result twice.
     """
-    converted = 0
+    converted: list[tuple[Lane, Entry, Entry | None]] = []
     reasons: list[str] = []
-    likeness = TargetLikeness(conversion)
     budget = max(SAMPLE_MIN_BYTES, int(SAMPLE_SHARE * database.data_bytes)) // (len(database.lanes) * len(opened))
     size = SampleSize(SAMPLE_RECORDS // len(opened) or 1, budget)
     for each, lane in product(opened, database.lanes):
         for batch in read_sample(each, lane.source, size).batches:
             for key, value in zip(batch.keys, batch.values, strict=True):
                 try:
-                    likeness.look(lane, (key, value), convert_twice(conversion, key, value))
-                    converted += 1
+                    converted.append((lane, (key, value), convert_twice(conversion, key, value)))
                 except EntryError as error:
                     reasons.append(f"{show_key(key)}: {error}")
     if reasons and not converted:
         raise none_converted(database.store_partition, len(reasons), reasons[0], conversion)
     if LOOKS_CONVERTED not in allowed:
-        likeness.check(database.store_partition)
+        pairs = [(old, new) for lane, old, new in converted if lane.source == lane.target]
+        check_not_converted(conversion, pairs, database.store_partition)

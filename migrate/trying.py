@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from formats import Conversion, EntryError
+from formats import Conversion
 from formats.applying import said_by
+from formats.likeness import FormatSample
 from migrate.errors import RefusedError
 from migrate.keyrange import show_key
-from migrate.plan_model import Lane
 
+Entry = tuple[bytes, bytes]
+"""A key and its value, as they lie in a store."""
 LOOKS_CONVERTED = "looks-converted"
 """In `allow`: records that could be of the new form are of the old one."""
 
@@ -34,44 +36,30 @@ def convert_twice(conversion: Conversion, key: bytes, value: bytes) -> tuple[byt
     return first
 
 
-@dataclass(slots=True)
-class TargetLikeness:
-    """Whether records may be what they are to become already, where neither place nor layout tells (I10)."""
+def check_not_converted(conversion: Conversion, pairs: Sequence[tuple[Entry, Entry | None]], where: str) -> None:
+    """Sampled records and what they become, where neither place nor column family tells old from new (I10).
 
-    conversion: Conversion
-    seen: int = 0
-    fitting: int = 0
-    changed: int = 0
+    Raises RefusedError where every record decodes as the target's format, and one would be changed.
+    """
+    if not _holds_more(conversion) or all(new in (None, old) for old, new in pairs):
+        return
+    sample = FormatSample(conversion.target)
+    for old, _ in pairs:
+        sample.add(*old, now_ms=0)
+    if sample.decoded == sample.sampled:
+        raise RefusedError(
+            f"each of {sample.sampled} sampled records of {where} could be one of the new form already: was this store "
+            "migrated before?",
+            hint=f'if it was not, say so: [conversion] allow = ["{LOOKS_CONVERTED}"]',
+        )
 
-    def look(self, lane: Lane, old: tuple[bytes, bytes], new: tuple[bytes, bytes] | None) -> None:
-        """One record and what it becomes."""
-        if lane.source != lane.target or self._is_told_apart:
-            return
-        self.seen += 1
-        self.changed += new is not None and new != old
-        try:
-            self.conversion.target.decode(*old)
-        except EntryError:
-            return
-        self.fitting += 1
 
-    @property
-    def _is_told_apart(self) -> bool:
-        """By another system's directories, or by records that hold no more than before; what a function does nobody
-        knows."""
-        source, target = self.conversion.source, self.conversion.target
-        is_same = source.id == target.id and self.conversion.changes_payloads
-        holds_more = source.system == target.system and bool(target.carries - source.carries)
-        return not (is_same or holds_more) or self.conversion.function is not None
-
-    def check(self, where: str) -> None:
-        """Raises RefusedError where every record fits, and would be changed."""
-        if self.changed and self.fitting == self.seen:
-            raise RefusedError(
-                f"each of {self.seen} sampled records of {where} could be one of the new form already: was this store "
-                "migrated before?",
-                hint=f'if it was not, say so: [conversion] allow = ["{LOOKS_CONVERTED}"]',
-            )
+def _holds_more(conversion: Conversion) -> bool:
+    """Whether a converted record could be converted once more; what a function does is not known."""
+    source, target = conversion.source, conversion.target
+    is_same = source.id == target.id and conversion.changes_payloads
+    carries_more = source.system == target.system and bool(target.carries - source.carries)
+    return (is_same or carries_more) and conversion.function is None
 
 
 def none_converted(where: str, count: int, first: str, conversion: Conversion) -> RefusedError:

@@ -12,10 +12,9 @@ from formats import EntryError, Format, Headers, History, StateRecord, Window
 from formats.serde import BytesSerde, Serde
 from migrate.dry_run.report import BeforeAfter
 from migrate.showing import shown
+from migrate.trying import Entry
 from migrate.words import moment, visible
 
-Entry = tuple[bytes, bytes]
-"""A key and its value, as they lie in a store."""
 Fields = tuple[tuple[str, str], ...]
 
 _LONGEST = 200

@@ -9,7 +9,7 @@ from formats import Conversion, EntryError, Format
 from formats.likeness import SURE, FormatSample, leaves_marks
 from formats.registry import FORMATS
 from migrate.dry_run.collisions import KeyOrder
-from migrate.dry_run.examples import Entry, before_after
+from migrate.dry_run.examples import before_after
 from migrate.dry_run.rejected import RejectsByReason
 from migrate.dry_run.report import BeforeAfter, LookAlike
 from migrate.dry_run.sizes import RecordSizes
@@ -18,7 +18,7 @@ from migrate.keyrange import show_key
 from migrate.plan_model import Lane
 from migrate.rejects import CountRejects
 from migrate.stores.batch import Batch
-from migrate.trying import convert_twice
+from migrate.trying import Entry, convert_twice
 
 _MOST_DIFFERENCES = 3
 _RUNS_PER_EXAMPLE = 16

@@ -45,8 +45,8 @@ SEGMENTS: tuple[Mutant, ...] = (
         name="converted-twice-by-a-serde",
         claim="I10",
         file="migrate/trying.py",
-        old="        if self.changed and self.fitting == self.seen:",
-        new="        if self.changed and self.fitting > self.seen:",
+        old="    if sample.decoded == sample.sampled:",
+        new="    if sample.decoded > sample.sampled:",
         tests=("tests/migrate/test_looks_converted.py::test_numbers_that_may_have_been_swapped_before_are_refused",),
     ),
     Mutant(
