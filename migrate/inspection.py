@@ -48,7 +48,10 @@ def inspect(path: str | Path, *, digest: bool = False) -> InspectReport:
         path=root,
         places=(
             *application_places(root, applications, parts.values()),
-            *(_migration_place(migration) for migration in migrations),
+            *(
+                PlaceReport(path=each.path, system="stateferry", sentence=migration_sentence(each))
+                for each in migrations
+            ),
             *found.others,
             *_lone(root, found.databases, is_told=bool(applications or migrations)),
         ),
@@ -95,16 +98,6 @@ def _database(place: Place, root: Path, *, digest: bool) -> DatabaseReport:
         return damaged_database(place, known)
 
 
-def _migration_place(migration: MigrationReport) -> PlaceReport:
-    return PlaceReport(
-        path=migration.path,
-        system="stateferry",
-        is_certain=True,
-        can_be_migrated=False,
-        sentence=migration_sentence(migration),
-    )
-
-
 def _lone(root: Path, databases: list[Path], *, is_told: bool) -> list[PlaceReport]:
     """The one RocksDB directory that was named, where nothing around it tells whose it is."""
     if is_told or databases != [root]:
@@ -113,7 +106,7 @@ def _lone(root: Path, databases: list[Path], *, is_told: bool) -> list[PlaceRepo
     if around is not None:
         return [around]
     sentence = "a RocksDB directory; no name around it tells whose"
-    return [PlaceReport(path=root, system="rocksdb", is_certain=True, can_be_migrated=True, sentence=sentence)]
+    return [PlaceReport(path=root, system="rocksdb", can_be_migrated=True, sentence=sentence)]
 
 
 def _owners_of(holders: Mapping[Path, int]) -> tuple[OwnerReport, ...]:

@@ -120,7 +120,7 @@ class _DryRun:
             state=self._state(),
             found=found,
             tried=tried,
-            segments=() if found is None else tuple(segmentations(spec, self._ground.source, self._databases())),
+            segments=() if found is None else tuple(segmentations(spec, self._ground.source, self._databases)),
             cost=cost,
             changelog=self._changelog(),
             warnings=self._warnings(),
@@ -154,17 +154,15 @@ class _DryRun:
             return None
         ground = self._ground
         self._context.notify("dry-run.started", is_full=self._options.is_full)
-        reading = Reading(self._context, ground.source, self._databases(), self._options, is_running=ground.is_in_use)
+        reading = Reading(self._context, ground.source, self._databases, self._options, is_running=ground.is_in_use)
         return reading.read()
 
-    def _databases(self) -> tuple[DatabasePlan, ...]:
-        return self._ground.databases or self._databases_again
-
     @cached_property
-    def _databases_again(self) -> tuple[DatabasePlan, ...]:
-        """Where a stored plan serves, the ground asks for none."""
-        return self._look_again(
-            lambda: plan_databases(self._context.spec, self._ground.source, self._context.conversion)
+    def _databases(self) -> tuple[DatabasePlan, ...]:
+        """Where a stored plan serves, the preflight asks for none."""
+        spec, source = self._spec, self._ground.source
+        return self._ground.databases or self._look_again(
+            lambda: plan_databases(spec, source, self._context.conversion)
         )
 
     def _cost(self, reading: Reading, found: Found) -> Cost:
@@ -183,11 +181,11 @@ class _DryRun:
                 chunks=chunks,
                 chunks_done=done,
                 found=found,
-                is_moved=any(plan.times is not None for plan in self._databases()),
+                is_moved=any(plan.times is not None for plan in self._databases),
                 measured=reading.measured,
                 slots=self._options.slots or os.cpu_count() or 1,
                 copied_bytes=copied,
-                required_bytes=space_needed(self._databases(), copied_bytes=copied),
+                required_bytes=space_needed(self._databases, copied_bytes=copied),
                 free_bytes=shutil.disk_usage(existing_parent(spec.home)).free,
             )
         )
@@ -206,9 +204,10 @@ class _DryRun:
             return ()
 
     def _next_step(self) -> str:
-        begin = "" if self._spec.run.source == "snapshot" else "stop the application, "
-        if self._spec.run.source == "snapshot" and not has_snapshot(self._spec):
+        is_snapshot = self._spec.run.source == "snapshot"
+        begin = "" if is_snapshot else "stop the application, "
+        if is_snapshot and not has_snapshot(self._spec):
             begin = "stop the application, stateferry snapshot SPEC, start it again, "
-        stop = "stop the application, " if self._spec.run.source == "snapshot" else ""
+        stop = "stop the application, " if is_snapshot else ""
         end = f", {stop}stateferry cutover SPEC" if self._spec.target_path is None else ""
         return f"{begin}stateferry run SPEC{end}"

@@ -42,7 +42,7 @@ def application_places(root: Path, applications: list[Application], parts: Itera
 
 
 def _place(tree: TaskTree, path: Path, sentence: str) -> PlaceReport:
-    return PlaceReport(path=path, system=tree.system, is_certain=True, can_be_migrated=True, sentence=sentence)
+    return PlaceReport(path=path, system=tree.system, can_be_migrated=True, sentence=sentence)
 
 
 def stores_of(parts: Mapping[Path, Part], databases: Mapping[Path, DatabaseReport]) -> tuple[StoreReport, ...]:

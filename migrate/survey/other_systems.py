@@ -48,7 +48,7 @@ def recognise_around(path: Path) -> PlaceReport | None:
     table = _FAUST_TABLE.fullmatch(path.name)
     if table is not None and path.parent.name == "tables":
         sentence = f"Faust: partition {table[2]} of the table {table[1]}, {_NOT_YET}"
-        return PlaceReport(path=path, system="faust", is_certain=True, can_be_migrated=False, sentence=sentence)
+        return PlaceReport(path=path, system="faust", sentence=sentence)
     return _quix_place(path, [path]) if path.name.isdecimal() else None
 
 
@@ -57,8 +57,9 @@ def _streamiz(folder: Folder) -> PlaceReport | None:
         return None
     if any(application_at(folder.inside(name)) is not None for name in folder.folders):
         return None  # which are told of when it is their turn
-    sentence = f"{STREAMIZ.title}: a state directory without an application"
-    return PlaceReport(path=folder.path, system="streamiz", is_certain=True, can_be_migrated=False, sentence=sentence)
+    return PlaceReport(
+        path=folder.path, system="streamiz", sentence=f"{STREAMIZ.title}: a state directory without an application"
+    )
 
 
 def _faust(folder: Folder) -> PlaceReport | None:
@@ -68,7 +69,7 @@ def _faust(folder: Folder) -> PlaceReport | None:
     if not tables:
         return None
     sentence = f"Faust: the tables {', '.join(sorted(tables))} of {folder.path.parent.name}, {_NOT_YET}"
-    return PlaceReport(path=folder.path, system="faust", is_certain=True, can_be_migrated=False, sentence=sentence)
+    return PlaceReport(path=folder.path, system="faust", sentence=sentence)
 
 
 def _spark(folder: Folder) -> PlaceReport | None:
@@ -79,7 +80,7 @@ def _spark(folder: Folder) -> PlaceReport | None:
     else:
         return None
     sentence = f"Spark Structured Streaming: {what}, {_provider(state)}; {_NOT_YET}"
-    return PlaceReport(path=folder.path, system="spark", is_certain=True, can_be_migrated=False, sentence=sentence)
+    return PlaceReport(path=folder.path, system="spark", sentence=sentence)
 
 
 def _spark_level(folder: Folder, level: int = 0) -> int | None:
@@ -121,8 +122,7 @@ def _delta(folder: Folder) -> PlaceReport | None:
         return None
     if not any(_DELTA_VERSION.fullmatch(name) for name in folder.inside("_delta_log").files):
         return None
-    sentence = f"a Delta table, {_NOT_YET}"
-    return PlaceReport(path=folder.path, system="delta", is_certain=True, can_be_migrated=False, sentence=sentence)
+    return PlaceReport(path=folder.path, system="delta", sentence=f"a Delta table, {_NOT_YET}")
 
 
 def _quix(folder: Folder) -> PlaceReport | None:

@@ -134,9 +134,9 @@ class PlaceReport(Value):
 
     path: Path
     system: Literal["kafka-streams", "streamiz", "quix-streams", "faust", "spark", "delta", "stateferry", "rocksdb"]
-    is_certain: bool
+    is_certain: bool = True
     """The names say so and nothing else; where they do not, `sentence` says what is ambiguous."""
-    can_be_migrated: bool
+    can_be_migrated: bool = False
     """By this version."""
     sentence: str
 
