@@ -45,6 +45,19 @@ def _read(
         return found, records.shadowed
 
 
+def _sampled(inputs: Inputs, source: Format = WINDOW, lane: Lane = LANE) -> tuple[list[tuple[bytes, bytes]], int]:
+    """As a dry run reads, one column family after the other: of whole families the same records."""
+    with open_inputs(inputs, source) as records:
+        batches = [
+            batch
+            for number, database in enumerate(records.databases)
+            for family in records.families(number, lane)
+            for batch in records.sampled(number, lane, family, database.batches(family))
+        ]
+        found = [pair for batch in batches for pair in zip(batch.keys, batch.values, strict=True)]
+        return sorted(found), records.shadowed
+
+
 def _segments(folder: Path, *segments: Records, size_ms: int = 100) -> list[tuple[str, TimeSlice]]:
     made = [make_store(folder / f"win.{number * size_ms}", mine) for number, mine in enumerate(segments)]
     times = [TimeSlice(start_ms=number * size_ms, end_ms=(number + 1) * size_ms) for number in range(len(made))]
@@ -63,9 +76,11 @@ def test_records_of_these_times_alone_are_read(start: int, end: int, size: int |
     keys = [window_key(rng.randbytes(size or rng.randint(0, 9)), time) for time in range(200) for _ in range(20)]
     records = {key: b"v" for key in keys}
     halves = [{key: records[key] for key in keys if window_time(key) // 100 == half} for half in (0, 1)]
-    found, shadowed = _read(_inputs(_segments(tmp_path, *halves), TimeSlice(start_ms=start, end_ms=end)))
+    inputs = _inputs(_segments(tmp_path, *halves), TimeSlice(start_ms=start, end_ms=end))
+    found, shadowed = _read(inputs)
     assert found == sorted((key, b"v") for key in records if start <= window_time(key) < end)
     assert shadowed == 0
+    assert _sampled(inputs) == (found, shadowed)
 
 
 def test_a_session_is_of_the_time_of_its_end(tmp_path: Path) -> None:
@@ -129,6 +144,8 @@ def test_what_an_upgrade_left_is_read_as_its_owner_reads_it(
     found, shadowed = _read(Inputs((str(folder),)), get_format("kafka-streams.timestamped-key-value"), lane)
     assert found == sorted({b"a": now, b"d": now, **new}.items())
     assert shadowed == 1
+    sampled = _sampled(Inputs((str(folder),)), get_format("kafka-streams.timestamped-key-value"), lane)
+    assert sampled == (found, shadowed)
 
 
 @pytest.mark.parametrize(
