@@ -66,4 +66,4 @@ def _decodes(known: Format, family: str, key: bytes, value: bytes) -> bool:
 def system_of_metadata(family: str, fitting: Iterable[str]) -> System | None:
     """Whose own it is, by the formats that fit; None: it holds records."""
     known = (get_format(format_id) for format_id in fitting)
-    return next((get_system(f.system, has_stores=True) for f in known if family in f.metadata_families), None)
+    return next((get_system(f.system) for f in known if family in f.metadata_families), None)

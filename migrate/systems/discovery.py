@@ -1,17 +1,137 @@
-"""Finding the store partitions in an application's directory; what is there instead, where they are not."""
+"""`TaskTreeSystem`: what the systems that lay out a task tree have in common, and what is there instead of a store."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 
 from migrate.errors import RefusedError
 from migrate.store_partition import StorePartition
 from migrate.stores.layout import is_rocksdb, unreadable
-from migrate.systems.task_tree import KEY_VALUE_STORES, TaskTree
+from migrate.stores.regular_files import Folder
+from migrate.systems.base import StoreDirectory, System
+from migrate.systems.checkpoint_file import CHECKPOINT
+from migrate.systems.task_tree import GLOBAL, KAFKA_STREAMS, KEY_VALUE_STORES, TaskTree
 
 _KINDS = {False: "key-value", True: "windowed or session"}
+_TOPOLOGY = re.compile(r"__.+__")
+
+
+class TaskTreeSystem(System):
+    """`[source] path` is the application's directory, with a directory for each task in it."""
+
+    tree: TaskTree
+    path_hint: str
+    """What [source] path should name."""
+    no_numbers: str
+    """Which tasks have no numbers, and stay with the system that they are of."""
+
+    def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool = False) -> list[StorePartition]:
+        """The store partitions of these stores; a windowed one's RocksDB directories are its segments, and what else
+        its owner would take for one."""
+        return find_partitions(self.tree, path, stores, is_segmented=is_segmented, path_hint=self.path_hint)
+
+    def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
+        """`<task>/rocksdb/<store>`, or `<task>/<store>` where it has segments."""
+        return self.tree.place(task, store, is_segmented=is_segmented)
+
+    def task_numbers(self, task: str) -> tuple[int, int]:
+        """(subtopology, partition) of a task by its name. Raises RefusedError where it has none."""
+        numbers = self.tree.numbers(task)
+        if numbers is None:
+            raise RefusedError(
+                f"task {task} has no name of two numbers, which is all that the other system knows",
+                hint=f"{self.no_numbers} stay with the system that they are of",
+            )
+        return numbers
+
+    def task_name(self, numbers: tuple[int, int]) -> str:
+        """The directory of a task."""
+        return self.tree.task_name(numbers)
+
+    def segment_start(self, store: str, name: str) -> int | None:
+        """By today's name or a former one."""
+        return self.tree.segment_start(store, name)
+
+    def recognises(self, folder: Folder) -> bool:
+        """It holds tasks that hold stores or changelog offsets."""
+        if not self.tree.has_topologies:
+            return has_tasks(self.tree, folder)
+        if _TOPOLOGY.fullmatch(folder.path.name):
+            return False  # part of the one above it
+        if self.tree.process_file in folder.files:
+            return True
+        topologies = [folder.inside(name) for name in folder.folders if _TOPOLOGY.fullmatch(name)]
+        return any(has_tasks(self.tree, inside) for inside in (folder, *topologies))
+
+    def store_directories(self, path: Path) -> Iterator[StoreDirectory]:
+        """Every RocksDB directory of an application, ordered by task, store and segment."""
+        for task in self.tree.task_directories(path):
+            name = str(task.relative_to(path))
+            for folder in Folder(task).folders:
+                if folder == KEY_VALUE_STORES:
+                    stores = Folder(task / folder).folders
+                    yield from (StoreDirectory(name, store, task / folder / store) for store in stores)
+                else:
+                    segments = self.tree.segments(task / folder)
+                    yield from (StoreDirectory(name, folder, each, is_segment=True) for each in segments)
+
+    def is_part(self, relative: Path) -> bool:
+        """Whether it is the application's directory, a task's, or in one."""
+        first = next(iter(relative.parts), None)
+        return first is None or self.tree.is_task(first) or _TOPOLOGY.fullmatch(first) is not None
+
+    def part_in_words(self, relative: Path) -> str:
+        """A task or a named topology, and what is in it."""
+        parts = relative.parts
+        kind = "the directory of the named topology" if _TOPOLOGY.fullmatch(parts[0]) else "the directory of task"
+        at = 2 if _TOPOLOGY.fullmatch(parts[0]) and len(parts) > 1 else 1
+        what = f"{kind} {parts[0].strip('_')}" if at == 1 else f"the directory of task {parts[0]}/{parts[1]}"
+        inside = parts[at:]
+        return f"{'/'.join(inside)} in {what}" if inside else what
+
+    def application_lock(self, path: Path) -> Path | None:
+        """The file in the application's directory, where the system has one."""
+        return None if self.tree.lock is None else path / self.tree.lock
+
+    def foreign_entries(self, path: Path) -> Iterator[str]:
+        """What lies among segments, and directories without a RocksDB."""
+        for task in self.tree.task_directories(path):
+            for name in Folder(task).folders:
+                if name != KEY_VALUE_STORES and (found := self.tree.segments(task / name)):
+                    store = Folder(task / name)
+                    listed = {*store.folders, *(store.files if self.tree.lists_files else ())}
+                    foreign = sorted(listed - {segment.name for segment in found})
+                    hides = f"{self.title} may not find one of them, or refuse to start, while it is there"
+                    yield from (f"{store.path / entry} lies among segments: {hides}" for entry in foreign)
+            yield from (
+                f"{folder} holds no RocksDB files"
+                for folder in sorted((task / KEY_VALUE_STORES).glob("*"))
+                if folder.is_dir() and not is_rocksdb(folder)
+            )
+
+
+def has_tasks(tree: TaskTree, folder: Folder) -> bool:
+    """Whether tasks with stores lie in a directory; `global` has the same name in all systems, and does not count."""
+    return any(_is_task(folder.inside(name)) for name in folder.folders if tree.task.fullmatch(name))
+
+
+def has_global(folder: Folder) -> bool:
+    """Whether there are stores that every instance has a copy of."""
+    return GLOBAL in folder.folders and _is_task(folder.inside(GLOBAL))
+
+
+def _is_task(folder: Folder) -> bool:
+    with suppress(PermissionError):
+        if CHECKPOINT in folder.files or any(name.endswith(".position") for name in folder.files):
+            return True
+        if KEY_VALUE_STORES in folder.folders:
+            return True
+        return any(KAFKA_STREAMS.segments(folder.path / name) for name in folder.folders)
+    return False
 
 
 def find_partitions(
