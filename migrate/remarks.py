@@ -7,6 +7,7 @@ from migrate.publishing import left_out
 from migrate.source import is_another_system, source_system
 from migrate.spec import Spec
 from migrate.stores.layout import is_rocksdb
+from migrate.systems import get_system
 from migrate.target_version import families_to_carry
 
 
@@ -18,16 +19,7 @@ def spec_warnings(spec: Spec, ref: ConversionRef) -> list[str]:
         for store in spec.source.store_names
         if (kind := source_system(spec).likely_unsupported(store)) is not None
     ]
-    if target.kind == "versioned":
-        found.append(
-            "Kafka Streams 3.9 to 4.3 finds former values only in segments of time that were written to since its "
-            "start: they are in the new store, and reads as of a former time find them once something is written there"
-        )
-        if source.kind != "versioned":
-            found.append(
-                "the changelog topic of a versioned store needs min.compaction.lag.ms of its history retention: set it "
-                "before the application starts"
-            )
+    found += get_system(target.system).format_warnings(source, target)
     carried = families_to_carry(target, spec.target.version, target.metadata_families)
     if source.system == target.system and len(carried) < len(target.metadata_families):
         found.append(

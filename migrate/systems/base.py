@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from formats import Format
 from formats.kafka_streams.unsupported import UnsupportedKind
 from migrate.errors import RefusedError
 from migrate.positions import Line, Positions
@@ -155,6 +156,10 @@ class System(ABC):
     ) -> UnsupportedKind | None:
         """What a store may be by a name that others may have too, or by a sample of its keys."""
         return next((kind for kind in self.unsupported if kind.may_be_kind_of(store)), None)
+
+    def format_warnings(self, source: Format, target: Format) -> list[str]:
+        """What an operator should know about a new store of this system, by its format."""
+        return []
 
     def owner_version(self, directory: Path) -> str | None:
         """The version that wrote a RocksDB directory, in words, where it can be known."""

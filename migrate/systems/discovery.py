@@ -32,7 +32,64 @@ class TaskTreeSystem(System):
     def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool = False) -> list[StorePartition]:
         """The store partitions of these stores; a windowed one's RocksDB directories are its segments, and what else
         its owner would take for one."""
-        return find_partitions(self.tree, path, stores, is_segmented=is_segmented, path_hint=self.path_hint)
+        if not path.is_dir():
+            what = "is not a directory" if path.exists() else "does not exist"
+            raise RefusedError(f"{path} {what}", hint=self.path_hint)
+        try:
+            tasks = [str(task.relative_to(path)) for task in self.tree.task_directories(path)]
+            found = [
+                self._partition(path, task, store, is_segmented=is_segmented)
+                for store in stores
+                for task in tasks
+                if (path / self.place(task, store, is_segmented=is_segmented)).is_dir()
+            ]  # whatever is in it: a directory that lost its files is no less a loss
+            missing = [store for store in stores if store not in {partition.store for partition in found}]
+            if missing:
+                raise self._not_there(path, missing[0], is_segmented=is_segmented) if tasks else self._no_tasks(path)
+        except PermissionError as error:
+            raise unreadable(Path(error.filename)) from error
+        return found
+
+    def _partition(self, path: Path, task: str, store: str, *, is_segmented: bool) -> StorePartition:
+        place = self.place(task, store, is_segmented=is_segmented)
+        partition = StorePartition(id=f"{task}/{store}", store=store, task=task, path=place)
+        if not is_segmented:
+            return partition
+        entries = (entry for entry in (path / place).iterdir() if self.tree.lists_files or entry.is_dir())
+        return partition.model_copy(update={"databases": tuple(sorted(entry.name for entry in entries))})
+
+    def _no_tasks(self, path: Path) -> RefusedError:
+        near = next((folder for folder in (*path.parents[:3], *path.iterdir()) if self._holds_tasks(folder)), None)
+        hint = self.path_hint if near is None else f"{self.path_hint}: did you mean '{near}'?"
+        if is_rocksdb(path):
+            return RefusedError(
+                f"{path} is a RocksDB directory", hint=f"leave `store` out to migrate it alone, or {hint}"
+            )
+        if self.tree.task.fullmatch(path.name):
+            return RefusedError(f"{path} is a task directory, of one task alone", hint=hint)
+        names = ", ".join(sorted(entry.name for entry in path.iterdir())[:8])
+        there = f"there are: {names}" if names else "it is empty"
+        return RefusedError(f"{path} holds no task directory (like {self.task_name((0, 0))}); {there}", hint=hint)
+
+    def _holds_tasks(self, folder: Path) -> bool:
+        try:
+            return folder.is_dir() and any(self.tree.task.fullmatch(entry.name) for entry in folder.iterdir())
+        except PermissionError:
+            return False
+
+    def _not_there(self, path: Path, store: str, *, is_segmented: bool) -> RefusedError:
+        found = [each for each in self.store_directories(path) if is_rocksdb(each.path)]
+        names = {kind: sorted({each.store for each in found if each.is_segment == kind}) for kind in (False, True)}
+        if store in names[not is_segmented]:
+            return RefusedError(
+                f"{store!r} is a {_KINDS[not is_segmented]} store", hint="name its format in [source] format"
+            )
+        near = get_close_matches(store, names[is_segmented], n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        return RefusedError(
+            f"no {_KINDS[is_segmented]} store {store!r} in {path}",
+            hint=f"{hint}there are: {', '.join(names[is_segmented]) or 'none'}",
+        )
 
     def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
         """`<task>/rocksdb/<store>`, or `<task>/<store>` where it has segments."""
@@ -132,82 +189,3 @@ def _is_task(folder: Folder) -> bool:
             return True
         return any(KAFKA_STREAMS.segments(folder.path / name) for name in folder.folders)
     return False
-
-
-def find_partitions(
-    tree: TaskTree, path: Path, stores: Sequence[str], *, is_segmented: bool, path_hint: str
-) -> list[StorePartition]:
-    """The store partitions of these stores, ordered by store and task; a windowed one's RocksDB directories are its
-    segments, and what else its owner would take for one.
-
-    `path_hint`: what [source] path should name. Raises RefusedError.
-    """
-    if not path.is_dir():
-        raise RefusedError(f"{path} {'is not a directory' if path.exists() else 'does not exist'}", hint=path_hint)
-    try:
-        tasks = list(tree.task_directories(path))
-        found = [
-            _partition(tree, path, task, store, is_segmented=is_segmented)
-            for store in stores
-            for task in tasks
-            if (path / tree.place(str(task.relative_to(path)), store, is_segmented=is_segmented)).is_dir()
-        ]  # whatever is in it: a directory that lost its files is no less a loss
-        missing = [store for store in stores if store not in {partition.store for partition in found}]
-        if missing and not tasks:
-            raise _no_tasks(tree, path, path_hint)
-        if missing:
-            raise _not_there(tree, path, missing[0], tasks, is_segmented=is_segmented)
-    except PermissionError as error:
-        raise unreadable(Path(error.filename)) from error
-    return found
-
-
-def _partition(tree: TaskTree, path: Path, task: Path, store: str, *, is_segmented: bool) -> StorePartition:
-    name = str(task.relative_to(path))
-    place = tree.place(name, store, is_segmented=is_segmented)
-    partition = StorePartition(id=f"{name}/{store}", store=store, task=name, path=place)
-    if not is_segmented:
-        return partition
-    entries = (entry for entry in (path / place).iterdir() if tree.lists_files or entry.is_dir())
-    return partition.model_copy(update={"databases": tuple(sorted(entry.name for entry in entries))})
-
-
-def _no_tasks(tree: TaskTree, path: Path, path_hint: str) -> RefusedError:
-    near = next((folder for folder in (*path.parents[:3], *path.iterdir()) if _holds_tasks(tree, folder)), None)
-    hint = path_hint if near is None else f"{path_hint}: did you mean '{near}'?"
-    if is_rocksdb(path):
-        return RefusedError(f"{path} is a RocksDB directory", hint=f"leave `store` out to migrate it alone, or {hint}")
-    if tree.task.fullmatch(path.name):
-        return RefusedError(f"{path} is a task directory, of one task alone", hint=hint)
-    names = ", ".join(sorted(entry.name for entry in path.iterdir())[:8])
-    there = f"there are: {names}" if names else "it is empty"
-    return RefusedError(f"{path} holds no task directory (like {tree.task_name((0, 0))}); {there}", hint=hint)
-
-
-def _holds_tasks(tree: TaskTree, folder: Path) -> bool:
-    try:
-        return folder.is_dir() and any(tree.task.fullmatch(entry.name) for entry in folder.iterdir())
-    except PermissionError:
-        return False
-
-
-def store_names(tree: TaskTree, tasks: Sequence[Path]) -> dict[bool, list[str]]:
-    """The stores of these tasks: the key-value ones (False), and those of segments (True)."""
-    return {
-        False: sorted({f.name for task in tasks for f in (task / KEY_VALUE_STORES).glob("*") if is_rocksdb(f)}),
-        True: sorted({f.name for task in tasks for f in task.iterdir() if f.is_dir() and tree.segments(f)}),
-    }
-
-
-def _not_there(tree: TaskTree, path: Path, store: str, tasks: list[Path], *, is_segmented: bool) -> RefusedError:
-    stores = store_names(tree, tasks)
-    if store in stores[not is_segmented]:
-        return RefusedError(
-            f"{store!r} is a {_KINDS[not is_segmented]} store", hint="name its format in [source] format"
-        )
-    near = get_close_matches(store, stores[is_segmented], n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return RefusedError(
-        f"no {_KINDS[is_segmented]} store {store!r} in {path}",
-        hint=f"{hint}there are: {', '.join(stores[is_segmented]) or 'none'}",
-    )

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from formats import Format
 from formats.kafka_streams.families import OFFSETS as OFFSETS_FAMILY
 from formats.kafka_streams.families import SESSION_HEADERS_FAMILY
 from formats.kafka_streams.unsupported import (
@@ -156,6 +157,20 @@ class KafkaStreams(TaskTreeSystem):
         if kind is None and keys_begin_with_time:
             kind = EMIT_ON_CLOSE_SESSIONS if SESSION_HEADERS_FAMILY in families else EMIT_ON_CLOSE_WINDOWS
         return kind
+
+    def format_warnings(self, source: Format, target: Format) -> list[str]:
+        """What versioned stores need."""
+        if target.kind != "versioned":
+            return []
+        reads = (
+            "Kafka Streams 3.9 to 4.3 finds former values only in segments of time that were written to since its "
+            "start: they are in the new store, and reads as of a former time find them once something is written there"
+        )
+        topic = (
+            "the changelog topic of a versioned store needs min.compaction.lag.ms of its history retention: set it "
+            "before the application starts"
+        )
+        return [reads] if source.kind == "versioned" else [reads, topic]
 
     def owner_version(self, directory: Path) -> str | None:
         """By the column family that 4.3 brought, or else by the RocksDB that each version carries."""
