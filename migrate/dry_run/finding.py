@@ -131,8 +131,8 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _positions(source: Source, partition: StorePartition, database: Database) -> _Positions:
-    side_file = next(iter(source.system.side_files(partition)), None)
-    found = [(line, str(side_file)) for line in source.system.positions(source.path, partition).lines]
+    where = next(map(str, source.system.side_files(partition)), "the store")
+    found = [(line, where) for line in source.system.positions(source.path, partition).lines]
     for family in [name for name in source.format.metadata_families if name in database.families]:
         batch = database.sample(family, None, _MOST_METADATA)
         entries = zip(batch.keys, batch.values, strict=True)

@@ -30,7 +30,8 @@ class System(ABC):
     """The directories of one stream processor, and what it keeps in them beside the records.
 
     What is not abstract answers for a system that has nothing of the kind. Entries of its own that share a RocksDB
-    directory with records are its formats' affair: `Format.metadata_families` and `Format.metadata_keys`.
+    directory with records are its formats' affair: `Format.metadata_families` and `Format.metadata_keys`. A system that
+    keeps RocksDB directories in archives would unpack them for `Source.directories`, which alone says where to read.
     """
 
     name: str

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 
 from migrate.errors import RefusedError
+from migrate.positions import Line, Positions
 from migrate.store_partition import StorePartition
 from migrate.stores.layout import is_rocksdb, unreadable
 from migrate.stores.regular_files import Folder
 from migrate.systems.base import StoreDirectory, System
-from migrate.systems.checkpoint_file import CHECKPOINT
+from migrate.systems.checkpoint_file import CHECKPOINT, OFFSET_UNKNOWN, are_of, read_checkpoint, replace_lines
 from migrate.systems.task_tree import GLOBAL, KAFKA_STREAMS, KEY_VALUE_STORES, TaskTree
 
 _KINDS = {False: "key-value", True: "windowed or session"}
@@ -28,6 +30,8 @@ class TaskTreeSystem(System):
     """What [source] path should name."""
     no_numbers: str
     """Which tasks have no numbers, and stay with the system that they are of."""
+    checkpoints: tuple[str, ...] = (CHECKPOINT,)
+    """Files of a task with its changelog offsets; the first that is there counts."""
 
     def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool = False) -> list[StorePartition]:
         """The store partitions of these stores; a windowed one's RocksDB directories are its segments, and what else
@@ -112,6 +116,42 @@ class TaskTreeSystem(System):
     def segment_start(self, store: str, name: str) -> int | None:
         """By today's name or a former one."""
         return self.tree.segment_start(store, name)
+
+    def checkpoint_lines(self, task: Path) -> list[Line] | None:
+        """The changelog offsets of a task's stores; None: there is no such file."""
+        file = next((task / name for name in self.checkpoints if (task / name).exists()), None)
+        return None if file is None else read_checkpoint(file, owner=self.title)
+
+    def merged_lines(
+        self, path: Path, partition: StorePartition, positions: Positions, application: str | None
+    ) -> list[Line]:
+        """The same with `positions` of one store partition, and all others as they are."""
+        lines = self.checkpoint_lines(path / partition.task) or []
+        return replace_lines(lines, positions.lines, are_of(path, partition, lines, application))
+
+    def positions(self, path: Path, partition: StorePartition) -> Positions:
+        """This store's lines in the task's file."""
+        lines = self.checkpoint_lines(path / partition.task) or []
+        own = are_of(path, partition, lines)
+        return Positions(lines=tuple(line for line, mine in zip(lines, own, strict=True) if mine))
+
+    def warnings(self, path: Path, partitions: Sequence[StorePartition]) -> list[str]:
+        """Changelog positions that say that the local state may not be the state."""
+        found = []
+        for task in dict.fromkeys(partition.task for partition in partitions):
+            lines = self.checkpoint_lines(path / task)
+            if lines is None:
+                found.append(self.without_checkpoint(path, [each for each in partitions if each.task == task]))
+            found += [
+                f"{Path(task).name}: the changelog position of {topic}-{number} is unknown, {self.title} will replay it"
+                for topic, number, offset in lines or ()
+                if offset == OFFSET_UNKNOWN
+            ]
+        return [sentence for sentence in found if sentence is not None]
+
+    @abstractmethod
+    def without_checkpoint(self, path: Path, partitions: Sequence[StorePartition]) -> str | None:
+        """What it means for the store partitions of a task that it has no such file; None: nothing."""
 
     def recognises(self, folder: Folder) -> bool:
         """It holds tasks that hold stores or changelog offsets."""

@@ -35,11 +35,8 @@ from migrate.systems import offsets_family
 from migrate.systems.checkpoint_file import (
     CHECKPOINT,
     OFFSET_UNKNOWN,
-    are_of,
     format_checkpoint,
-    read_checkpoint,
     read_position_file,
-    replace_lines,
 )
 from migrate.systems.discovery import TaskTreeSystem, has_global, has_tasks
 from migrate.systems.offsets_family import read_offsets
@@ -86,28 +83,20 @@ class KafkaStreams(TaskTreeSystem):
         return [path / ".lock", *databases]
 
     def warnings(self, path: Path, partitions: Sequence[StorePartition]) -> list[str]:
-        """Changelog positions that say that the local state may not be the state."""
-        found = []
-        offsets = {
-            partition.id: [read_offsets(directory) for directory in partition.directories(path).values()]
-            for partition in partitions
-        }
-        for name in dict.fromkeys(partition.task for partition in partitions):
-            task = path / name
-            if (task / CHECKPOINT).exists():
-                found += [
-                    f"{task.name}: the changelog position of {topic}-{number} is unknown, Kafka Streams will replay it"
-                    for topic, number, offset in read_checkpoint(task / CHECKPOINT)
-                    if offset == OFFSET_UNKNOWN
-                ]
-            elif not all(any(offsets[partition.id]) for partition in partitions if partition.task == name):
-                found.append(f"{task.name} has no {CHECKPOINT}: its application did not stop cleanly")
-        return found + [
+        """Changelog positions that say that the local state may not be the state, and stores that were not closed."""
+        return super().warnings(path, partitions) + [
             f"{partition.id} was not closed cleanly: its `status` says open"
             for partition in partitions
-            for each in offsets[partition.id]
-            if each is not None and each.is_open
+            for directory in partition.directories(path).values()
+            if (offsets := read_offsets(directory)) is not None and offsets.is_open
         ]
+
+    def without_checkpoint(self, path: Path, partitions: Sequence[StorePartition]) -> str | None:
+        """Since 4.3 the positions lie in a column family of each store."""
+        directories = (partition.directories(path).values() for partition in partitions)
+        if all(any(OFFSETS_FAMILY in read_options(directory) for directory in each) for each in directories):
+            return None
+        return f"{Path(partitions[0].task).name} has no {CHECKPOINT}: its application did not stop cleanly"
 
     def side_files(self, partition: StorePartition) -> tuple[Path, ...]:
         """The task's `.checkpoint`, which its stores share, and the store's own `.position`."""
@@ -115,20 +104,16 @@ class KafkaStreams(TaskTreeSystem):
 
     def positions(self, path: Path, partition: StorePartition) -> Positions:
         """This store's lines in `.checkpoint`, and its `.position` as it is."""
-        shared, own = (path / file for file in self.side_files(partition))
-        lines = read_checkpoint(shared) if shared.exists() else []
-        return Positions(
-            lines=tuple(line for line, own in zip(lines, are_of(path, partition, lines), strict=True) if own),
-            own_file=read_position_file(own) if own.exists() else None,
-        )
+        own = path / self.side_files(partition)[1]
+        text = read_position_file(own) if own.exists() else None
+        return super().positions(path, partition).model_copy(update={"own_file": text})
 
     def with_positions(
         self, path: Path, partition: StorePartition, positions: Positions, *, application: str | None = None
     ) -> dict[Path, str | None]:
         """Lines of other stores stay as they are, and where they are. No lines: no file, as Kafka Streams leaves it."""
         shared, own = self.side_files(partition)
-        lines = read_checkpoint(path / shared) if (path / shared).exists() else []
-        merged = replace_lines(lines, positions.lines, are_of(path, partition, lines, application))
+        merged = self.merged_lines(path, partition, positions, application)
         return {shared: format_checkpoint(merged) if merged else None, own: positions.own_file}
 
     def unsure_position(self, path: Path, partition: StorePartition) -> str | None:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from formats.format import in_order
-from migrate.positions import Line, Positions
+from migrate.positions import Positions
 from migrate.store_partition import StorePartition
 from migrate.stores.layout import is_rocksdb
 from migrate.stores.options_file import rocksdb_version
@@ -28,10 +28,7 @@ from migrate.stores.regular_files import Folder
 from migrate.systems.checkpoint_file import (
     CHECKPOINT,
     OFFSET_UNKNOWN,
-    are_of,
     format_checkpoint,
-    read_checkpoint,
-    replace_lines,
 )
 from migrate.systems.discovery import TaskTreeSystem, has_global
 from migrate.systems.task_tree import STREAMIZ
@@ -51,6 +48,7 @@ class Streamiz(TaskTreeSystem):
     tree = STREAMIZ
     path_hint = "let [source] path name the application's own directory, <StateDir>/<ApplicationId>"
     no_numbers = "global stores"
+    checkpoints = (CHECKPOINT, RECOVERY)
 
     def recognises(self, folder: Folder) -> bool:
         """Its tasks, or `global` alone in a StateDir."""
@@ -73,29 +71,13 @@ class Streamiz(TaskTreeSystem):
         others = sorted(database for folder in folders for database in folder.iterdir() if is_rocksdb(database))
         return [folder / "LOCK" for folder in dict.fromkeys((*own, *others))]
 
-    def warnings(self, path: Path, partitions: Sequence[StorePartition]) -> list[str]:
-        """Changelog positions that say that the local state may not be the state."""
-        found = []
-        for task in dict.fromkeys(partition.task for partition in partitions):
-            lines = _lines(path / task)
-            if lines is None:
-                found.append(f"{task} has no {CHECKPOINT}: Streamiz will replay the changelogs from their beginning")
-            found += [
-                f"{task}: the changelog position of {topic}-{number} is unknown, Streamiz will replay it"
-                for topic, number, offset in lines or ()
-                if offset == OFFSET_UNKNOWN
-            ]
-        return found
+    def without_checkpoint(self, path: Path, partitions: Sequence[StorePartition]) -> str | None:
+        """Nothing else says where a changelog is to be read on."""
+        return f"{partitions[0].task} has no {CHECKPOINT}: Streamiz will replay the changelogs from their beginning"
 
     def side_files(self, partition: StorePartition) -> tuple[Path, ...]:
         """The task's `.checkpoint` and its recovery copy, which its stores share."""
         return Path(partition.task, CHECKPOINT), Path(partition.task, RECOVERY)
-
-    def positions(self, path: Path, partition: StorePartition) -> Positions:
-        """This store's lines in `.checkpoint`."""
-        lines = _lines(path / partition.task) or []
-        own = are_of(path, partition, lines)
-        return Positions(lines=tuple(line for line, mine in zip(lines, own, strict=True) if mine))
 
     def with_positions(
         self, path: Path, partition: StorePartition, positions: Positions, *, application: str | None = None
@@ -103,9 +85,9 @@ class Streamiz(TaskTreeSystem):
         """Lines of other stores stay as they are, and where they are. The recovery copy would tell of the old store,
         and goes."""
         shared, recovery = self.side_files(partition)
-        lines = _lines(path / partition.task)
-        merged = replace_lines(lines or [], positions.lines, are_of(path, partition, lines or [], application))
-        return {shared: format_checkpoint(merged) if merged or lines is not None else None, recovery: None}
+        merged = self.merged_lines(path, partition, positions, application)
+        is_kept = merged or self.checkpoint_lines(path / partition.task) is not None
+        return {shared: format_checkpoint(merged) if is_kept else None, recovery: None}
 
     def unsure_position(self, path: Path, partition: StorePartition) -> str | None:
         """Since 1.7, each start and stop without a write in between puts the position one further."""
@@ -127,9 +109,3 @@ class Streamiz(TaskTreeSystem):
         version = rocksdb_version(directory)
         known = None if version is None else _VERSIONS.get(version.rpartition(".")[0])
         return None if known is None else f"Streamiz {known}: that carries RocksDB {version}"
-
-
-def _lines(task: Path) -> list[Line] | None:
-    """As Streamiz finds them; None: there is no such file."""
-    file = next((task / name for name in (CHECKPOINT, RECOVERY) if (task / name).exists()), None)
-    return None if file is None else read_checkpoint(file, owner=Streamiz.title)

@@ -172,9 +172,9 @@ def test_a_dry_run_says_what_would_be_done(tmp_path: Path, application: Path) ->
     assert planned.verdict.go, planned.checks
     assert planned.found is not None
     positions = [each for database in planned.found.databases for each in database.positions]
-    assert [(each.topic, each.partition, each.offset) for each in positions] == [
-        ("toy-app-counts-changelog", 0, 41),
-        ("toy-app-counts-changelog", 1, 42),
+    assert [(each.topic, each.partition, each.offset, each.where) for each in positions] == [
+        ("toy-app-counts-changelog", 0, 41, "the store"),
+        ("toy-app-counts-changelog", 1, 42, "the store"),
     ]
     assert tree_state(tmp_path) == before
 
