@@ -59,10 +59,9 @@ class KafkaStreams(TaskTreeSystem):
 
     def recognises(self, folder: Folder) -> bool:
         """Its tasks, or `global` alone where nothing says that it is Streamiz's."""
-        if super().recognises(folder):
-            return True
-        is_streamiz = (folder.path.parent / STREAMIZ.process_file).is_file() or has_tasks(STREAMIZ, folder)
-        return not is_streamiz and has_global(folder)
+        in_state_dir = folder.path.parent / STREAMIZ.process_file
+        is_alone = has_global(folder) and not (in_state_dir.is_file() or has_tasks(STREAMIZ, folder))
+        return super().recognises(folder) or is_alone
 
     def segment_size(self, retention_ms: int, segment_ms: int | None) -> int:
         """Half the retention, a minute at least: org.apache.kafka.streams.state.Stores."""

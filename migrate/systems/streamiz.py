@@ -52,8 +52,8 @@ class Streamiz(TaskTreeSystem):
 
     def recognises(self, folder: Folder) -> bool:
         """Its tasks, or `global` alone in a StateDir."""
-        is_streamiz = (folder.path.parent / STREAMIZ.process_file).is_file()
-        return super().recognises(folder) or (is_streamiz and has_global(folder))
+        is_alone = has_global(folder) and (folder.path.parent / STREAMIZ.process_file).is_file()
+        return super().recognises(folder) or is_alone
 
     def holds_applications(self, folder: Folder) -> bool:
         """A StateDir has a file of its own beside the applications."""

@@ -23,8 +23,10 @@ import pytest
 from formats import FORMATS, Format, StateRecord, get_format
 from formats import registry as format_registry
 from migrate import (
+    DualReadStore,
     RefusedError,
     Spec,
+    SpecError,
     StoreLockedError,
     cutover,
     finalize,
@@ -234,6 +236,13 @@ def test_what_the_target_does_not_know_is_left_out(tmp_path: Path, application: 
     done = run(spec_of(tmp_path, application, target={"format": BARE.id}))
     assert (done.totals.records_in, done.totals.dropped) == (2 * len(RECORDS) + 4, 4)
     assert read_families(done.new_stores[0]) == {"default": dict(sorted(RECORDS.items()))}
+
+
+def test_the_lazy_adapter_refuses_stores_with_keys_that_are_no_records(tmp_path: Path, application: Path) -> None:
+    with pytest.raises(SpecError, match="entries among the records, which the adapter does not know"):
+        DualReadStore.open(
+            tmp_path / "new", old_path=application / "tables/counts-0.db", source=PLAIN.id, target=STAMPED.id
+        )
 
 
 def test_a_running_application_keeps_a_run_out(tmp_path: Path, application: Path) -> None:
