@@ -65,6 +65,8 @@ class Conversion:
 
     def convert(self, key: bytes, value: bytes) -> tuple[bytes, bytes] | None:
         """The target's (key, value), or None where the function drops the record. Raises EntryError: a reject."""
+        if key.startswith(self.source.metadata_keys):
+            return (key, value) if key.startswith(self.target.metadata_keys) else None
         found = self.source.decode(key, value)
         if found.history is not None and HISTORY not in self.target.carries:
             return None

@@ -33,6 +33,20 @@ class OlderFamily:
     value_layout: Layout
 
 
+@dataclass(frozen=True, slots=True)
+class OwnerVersions:
+    """The versions of an owning system that are known, and what of its own keeps older ones from opening a store."""
+
+    name: str
+    oldest: str
+    newest: str
+    """The real system opened new stores of ours in these two, and in versions between them."""
+    example: str
+    """As a spec could name one."""
+    families: tuple[tuple[str, str], ...] = ()
+    """(column family of its own, first version that can open a store that has it)."""
+
+
 @dataclass(frozen=True)
 class Format:
     """A key schema, a value layout and the payload serdes, and where in a RocksDB directory they live."""
@@ -50,6 +64,8 @@ class Format:
     value_serde: Serde = BYTES
     metadata_families: tuple[str, ...] = ()
     """The owning system's own families: carried as they are, never converted (I7)."""
+    metadata_keys: tuple[bytes, ...] = ()
+    """How keys of the owning system's own begin, where they lie among the records: the same."""
     older_families: tuple[OlderFamily, ...] = ()
     """What a store may hold besides, until its owner's upgrade is finished: read where the new family has no entry."""
     has_changelog: bool = False
@@ -58,6 +74,8 @@ class Format:
     """A key's hash decides its task: a changed key may belong to another one."""
     since: str | None = None
     """The first version of the owning system that has it; None: any that is in use."""
+    versions: OwnerVersions | None = None
+    """Of the owning system; None: they do not matter."""
 
     @property
     def system(self) -> str:
@@ -85,6 +103,20 @@ class Format:
         """What a record holds besides its payloads; a target that lacks one of them loses it."""
         fields = (*self.key_schema.fields, *self.value_layout.fields)
         return frozenset(field.name for field in fields) - {PAYLOAD, VALUE_SIZE}
+
+    def checked_version(self, version: str) -> OwnerVersions:
+        """What is known where `[target] version` names this one. Raises ValueError where nothing is."""
+        known = self.versions
+        if known is None:
+            raise ValueError(
+                f"[target] version: {self.id} has no owning system whose version could matter: leave it out"
+            )
+        if not in_order(known.oldest) <= in_order(version)[:2] <= in_order(known.newest):
+            raise ValueError(
+                f"[target] version: {known.name} {version} is not known, {known.oldest} to {known.newest} are; for "
+                "another one leave `version` out, and let it open a copy of the new store first"
+            )
+        return known
 
     def decode(self, key: bytes, value: bytes) -> StateRecord:
         """Raises EntryError where the bytes are not this format's."""
@@ -125,6 +157,11 @@ class Format:
         if window is None or (self.kind == "session" and window.end_ms is None):
             raise InvalidEntryError(f"a record of {self.id} needs its {self.kind}")
         return {WINDOW_START: window.start_ms, WINDOW_END: window.end_ms, SEQUENCE: window.sequence}
+
+
+def in_order(version: str) -> tuple[int, ...]:
+    """The numbers of a version, which compare as versions do."""
+    return tuple(int(part) for part in version.split("."))
 
 
 def _decoded(serde: Serde, payload: bytes, headers: Headers | None) -> Any:  # noqa: ANN401 - the serde's own type

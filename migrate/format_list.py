@@ -6,9 +6,9 @@ from typing import Literal
 
 from formats import FORMATS, Conversion, Format, conversion_problem
 from formats.format import Kind
-from formats.kafka_streams.unsupported import UNSUPPORTED
 from formats.serdes.registry import SERDES
 from migrate.report_model import Report, Value
+from migrate.systems import SYSTEMS
 
 
 class ConversionReport(Value):
@@ -100,7 +100,8 @@ def known_formats() -> FormatsReport:
         ),
         unsupported=tuple(
             UnsupportedReport(name=kind.name, told_by=kind.told_by, reason=kind.reason, instead=kind.instead)
-            for kind in UNSUPPORTED
+            for system in SYSTEMS
+            for kind in system.unsupported
         ),
     )
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from formats import Format, UnknownFormatError, conversion_problem, get_format
-from formats.kafka_streams.unsupported import perhaps_unsupported, unsupported_kind
 from migrate.errors import RefusedError, SpecError
 from migrate.inspection import inspect
 from migrate.preflight import check_target
@@ -21,6 +20,7 @@ from migrate.survey.locating import Located
 from migrate.survey.looks import could_be, formats_of, hint, likeness_of
 from migrate.survey.report import DatabaseReport, StoreReport
 from migrate.survey.task_trees import parts_of
+from migrate.systems import SYSTEMS
 
 _WORK_DIR = "stateferry-work"
 _ASKED = "the spec that was asked for"
@@ -105,7 +105,8 @@ def choose_format(
             hint=f"say which it is: {' or '.join(f'--from {format_id}' for format_id in common)}"
             + (f" ({told})" if told else ""),
         )
-    if (kind := unsupported_kind(store, there.split(", "))) is not None:
+    kinds = (system.unsupported_kind(store, there.split(", ")) for system in SYSTEMS)
+    if (kind := next(filter(None, kinds), None)) is not None:
         raise RefusedError(f"{what} is {kind.name}, which cannot be converted: {kind.reason}", hint=kind.instead)
     raise SpecError(
         f"the column families of {what} ({there}) are those of no known format of {located.system}",
@@ -118,8 +119,9 @@ def others_of_format(located: Located, store: str | None, source: Format) -> tup
     if store is None or located.application is None:
         return ()
     found: dict[str, bool] = {}
+    system = located.application.system
     for part in parts_of(located.application):
-        is_its_own = unsupported_kind(part.store) is not None or perhaps_unsupported(part.store) is not None
+        is_its_own = (system.unsupported_kind(part.store) or system.likely_unsupported(part.store)) is not None
         if part.store != store and part.is_segment == source.is_segmented and not is_its_own:
             report = [database_report(Place(part.directory, str(part.directory)), digest=False)]
             fitting = formats_of(report, system=source.system, is_segmented=part.is_segment)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from formats import Conversion
 from migrate.format_list import must_be_allowed
-from migrate.new_layout import is_another_system
+from migrate.source import is_another_system
 from migrate.spec import Spec
 from migrate.toml_text import toml_string, toml_strings
 
@@ -67,7 +67,7 @@ def _source(spec: Spec, found: Findings) -> list[str]:
     ]
     if spec.source.store is not None:
         lines.append(f"store = {toml_string(spec.source.store)}")
-    if _has_segments(spec) and spec.source.retention_ms is None:
+    if spec.has_segments and spec.source.retention_ms is None:
         lines += [
             "# Segments stay as they are. To change the retention, say here which one they were made with, in [target]",
             "# the new one: records go to the segments where the application looks for them then, and what is older is",
@@ -82,13 +82,14 @@ def _source(spec: Spec, found: Findings) -> list[str]:
 
 def _target(spec: Spec, found: Findings) -> list[str]:
     lines = ["", "[target]", f"format = {toml_string(spec.target.format)}"]
-    if _has_segments(spec) and spec.target.retention_ms is None:
+    if spec.has_segments and spec.target.retention_ms is None:
         lines.append("# retention_ms = 172800000")
     since = spec.target_format.since
     if since is not None:
         lines.append(f'# version = "{since}"  # of the system that will open the new store: it has this since {since}')
-    elif spec.target_format.has_changelog and spec.target_format.system == "kafka-streams":
-        lines.append('# version = "4.1"  # of the system that will open the new store, where it matters: checked first')
+    elif (versions := spec.target_format.versions) is not None:
+        why = "of the system that will open the new store, where it matters: checked first"
+        lines.append(f'# version = "{versions.example}"  # {why}')
     if spec.target.path is not None:
         lines += [
             "# A complete new state directory appears here once it is verified; the old one stays as it is.",
@@ -105,10 +106,6 @@ def _target(spec: Spec, found: Findings) -> list[str]:
             "# Or let a complete new state directory appear here, and the old one stay as it is:",
         ]
     return [*lines, f"# path = {toml_string(found.target_path)}"]
-
-
-def _has_segments(spec: Spec) -> bool:
-    return spec.source_format.is_segmented and bool(spec.source.store_names)
 
 
 def _conversion(spec: Spec) -> list[str]:

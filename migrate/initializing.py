@@ -29,7 +29,7 @@ from migrate.survey.databases import Place, database_report
 from migrate.survey.locating import Located, locate
 from migrate.survey.report import DatabaseReport
 from migrate.system_errors import system_errors_explained
-from migrate.systems import get_system
+from migrate.systems import STANDALONE, get_system
 
 DEFAULT_OUTPUT = Path("migration.toml")
 
@@ -79,7 +79,7 @@ def init_spec(
     target, named = known_format(to), None if source_format is None else known_format(source_format)
     file = None if output is None else Path(output)
     paths = SpecPaths(_folder_for(file), is_relative=not Path(path).is_absolute())
-    located = locate(Path(path), store=store, is_lone=named is not None and named.system == "rocksdb")
+    located = locate(Path(path), store=store, is_lone=named is not None and get_system(named.system) is STANDALONE)
     _check_outside(file, located)
     wanted = choose_store(located, store, target)
     databases = _databases(located, wanted)
@@ -138,7 +138,7 @@ def _check_outside(file: Path | None, located: Located) -> None:
 
 def _databases(located: Located, store: str | None) -> dict[Path, DatabaseReport]:
     """Every RocksDB directory of the store. Raises RefusedError where there is none, or one cannot be opened."""
-    system = get_system(located.system or "rocksdb", has_stores=store is not None)
+    system = located.application.system if located.application is not None and store is not None else STANDALONE
     partitions: list[StorePartition] = system.find(
         located.path, () if store is None else (store,), is_segmented=is_segmented(located, store)
     )

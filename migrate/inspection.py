@@ -12,9 +12,10 @@ from migrate.survey.databases import Place, as_migration_error, damaged_database
 from migrate.survey.other_systems import recognise_around
 from migrate.survey.own_folders import migration_around, migration_report, migration_sentence, role_in
 from migrate.survey.report import DatabaseReport, InspectReport, MigrationReport, OwnerReport, PlaceReport
-from migrate.survey.task_trees import Application, Part, application_around, lock_file, parts_of, warnings_about
+from migrate.survey.task_trees import Application, Part, application_around, parts_of
 from migrate.survey.walking import Found, walk
 from migrate.system_errors import system_errors_explained
+from migrate.systems import STANDALONE
 
 _NAME_ONE = "name a state directory or a RocksDB directory"
 
@@ -59,12 +60,15 @@ def inspect(path: str | Path, *, digest: bool = False) -> InspectReport:
         databases=databases,
         migrations=migrations,
         owners=_owners_of(holders),
-        warnings=(*found.warnings, *(warning for each in applications for warning in warnings_about(each))),
+        warnings=(
+            *found.warnings,
+            *(warning for each in applications for warning in each.system.foreign_entries(each.path)),
+        ),
     )
 
 
 def _holders(found: Found, applications: Iterable[Application]) -> dict[Path, int]:
-    locks = [lock for application in applications if (lock := lock_file(application)) is not None]
+    locks = [lock for each in applications if (lock := each.system.application_lock(each.path)) is not None]
     try:
         return lock_holders([*locks, *(directory / "LOCK" for directory in found.databases)])
     except RefusedError as error:
@@ -106,7 +110,7 @@ def _lone(root: Path, databases: list[Path], *, is_told: bool) -> list[PlaceRepo
     if around is not None:
         return [around]
     sentence = "a RocksDB directory; no name around it tells whose"
-    return [PlaceReport(path=root, system="rocksdb", can_be_migrated=True, sentence=sentence)]
+    return [PlaceReport(path=root, system=STANDALONE.name, can_be_migrated=True, sentence=sentence)]
 
 
 def _owners_of(holders: Mapping[Path, int]) -> tuple[OwnerReport, ...]:

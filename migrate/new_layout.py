@@ -8,12 +8,12 @@ from pathlib import Path
 from migrate.errors import RefusedError
 from migrate.inputs import MISPLACED, newest_time
 from migrate.plan_model import DatabasePlan, Input, TimeSlice
-from migrate.segments import NewSegment, Retention, Segment, as_they_are, emptied, re_segmented
-from migrate.source import find_segments
+from migrate.segments import NewSegment, Retention, as_they_are, emptied, re_segmented
+from migrate.source import is_another_system, source_system, target_system
 from migrate.spec import SourceSection, Spec, TargetSection
-from migrate.store_partition import StorePartition
+from migrate.store_partition import Segment, StorePartition
 from migrate.stores.rocksdb import open_read_only
-from migrate.systems import System, get_system
+from migrate.systems import System
 
 MOST_SEGMENTS = 1000
 """Of a store partition: each is a RocksDB directory that its owner keeps open."""
@@ -24,8 +24,7 @@ def new_segments(spec: Spec, partition: StorePartition, directories: dict[str, P
 
     `directories`: of the source, by database. Raises RefusedError for names that are no segment's.
     """
-    source = spec.source_format
-    if not (source.is_segmented and spec.source.store_names):
+    if not partition.has_segments:
         return [NewSegment(name, (Input(database=name),)) for name in partition.databases]
     segments = segments_of(spec, partition)
     old, new = _retentions(spec)
@@ -38,8 +37,8 @@ def new_segments(spec: Spec, partition: StorePartition, directories: dict[str, P
 
 
 def segments_of(spec: Spec, partition: StorePartition) -> list[Segment]:
-    """The segments of a store partition, the oldest first. Raises RefusedError for names that are no segment's."""
-    return find_segments(source_system(spec), spec.source_path, partition)
+    """The segments of a store partition of the source, the oldest first; none where it is one RocksDB directory."""
+    return source_system(spec).segments(spec.source_path, partition)
 
 
 def new_partition(spec: Spec, partition: StorePartition, databases: Sequence[DatabasePlan]) -> StorePartition:
@@ -51,23 +50,6 @@ def new_partition(spec: Spec, partition: StorePartition, databases: Sequence[Dat
         place = target_system(spec).place(task, partition.store, is_segmented=spec.target_format.is_segmented)
         changes |= {"task": task, "path": place}
     return partition.model_copy(update=changes)
-
-
-def source_system(spec: Spec) -> System:
-    """The old store's."""
-    return get_system(spec.source_format.system, has_stores=bool(spec.source.store_names))
-
-
-def target_system(spec: Spec) -> System:
-    """The new store's; bytes as they are have none of their own, and stay where they lie."""
-    if spec.target_format.column_families is None:
-        return source_system(spec)
-    return get_system(spec.target_format.system, has_stores=bool(spec.source.store_names))
-
-
-def is_another_system(spec: Spec) -> bool:
-    """Whether the new store is for another stream processor than the old one."""
-    return target_system(spec) is not source_system(spec)
 
 
 def _retentions(spec: Spec) -> tuple[Retention | None, Retention | None]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from migrate.new_layout import is_another_system, segments_of, source_system, target_system
+from migrate.new_layout import segments_of
 from migrate.plan_model import Plan
 from migrate.positions import Positions
+from migrate.source import is_another_system, source_system, target_system
 from migrate.spec import Spec
 from migrate.store_partition import StorePartition
 from migrate.stores.files import write_synced
@@ -36,7 +37,7 @@ def new_positions(spec: Spec, stated: Positions, directories: Sequence[Path]) ->
 
 def newest_first(spec: Spec, partition: StorePartition, directories: dict[str, Path]) -> list[Path]:
     """The RocksDB directories of a store partition of the source."""
-    if not (spec.source_format.is_segmented and spec.source.store_names):
+    if not partition.has_segments:
         return list(directories.values())
     return [directories[segment.name] for segment in reversed(segments_of(spec, partition))]
 

@@ -7,18 +7,16 @@ import shutil
 from pathlib import Path
 
 from formats import Conversion, conversion_problem
-from formats.kafka_streams.unsupported import unsupported_kind
 from formats.layout import TIMESTAMP
 from migrate.changelog_ends import ChangelogEnds, check_ends
 from migrate.errors import RefusedError, SourceChangedError
 from migrate.format_list import possible_targets
 from migrate.functions import ConversionRef
 from migrate.marker import check_ours
-from migrate.new_layout import is_another_system
 from migrate.plan_model import DatabasePlan, Plan
 from migrate.publishing import check_can_be_carried_over
 from migrate.snapshots import is_snapshot_current
-from migrate.source import Source
+from migrate.source import Source, is_another_system, source_system
 from migrate.spec import Spec
 from migrate.stores.exchange import can_rename
 from migrate.stores.files import cannot_link, existing_parent, total_size
@@ -92,12 +90,10 @@ def _what_it_can_become(conversion: Conversion) -> str:
 
 
 def _check_kind(spec: Spec, conversion: Conversion) -> None:
-    """Raises RefusedError for stores that Kafka Streams keeps for itself: a copy of their bytes is all that is safe."""
-    if spec.source_format.system != "kafka-streams":
-        return
+    """Raises RefusedError for stores that their system keeps for itself: a copy of their bytes is all that is safe."""
     is_copy = spec.source.format == spec.target.format and conversion.function is None
     for store in spec.source.store_names:
-        kind = unsupported_kind(store)
+        kind = source_system(spec).unsupported_kind(store)
         if kind is not None and not (is_copy and not conversion.changes_payloads):
             raise RefusedError(f"{store!r} is {kind.name}, which cannot be converted: {kind.reason}", hint=kind.instead)
 

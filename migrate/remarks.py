@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from formats.kafka_streams.unsupported import perhaps_unsupported
 from migrate.functions import ConversionRef
-from migrate.new_layout import is_another_system
 from migrate.publishing import left_out
+from migrate.source import is_another_system, source_system
 from migrate.spec import Spec
-from migrate.systems.discovery import store_names
-from migrate.systems.task_tree import TREES
+from migrate.stores.layout import is_rocksdb
+from migrate.systems import get_system
 from migrate.target_version import families_to_carry
 
 
@@ -18,25 +17,16 @@ def spec_warnings(spec: Spec, ref: ConversionRef) -> list[str]:
     found = [
         f"{store!r} has a name like {kind.name}, which is not to be converted: {kind.reason}"
         for store in spec.source.store_names
-        if source.system == "kafka-streams" and (kind := perhaps_unsupported(store)) is not None
+        if (kind := source_system(spec).likely_unsupported(store)) is not None
     ]
-    if target.kind == "versioned":
-        found.append(
-            "Kafka Streams 3.9 to 4.3 finds former values only in segments of time that were written to since its "
-            "start: they are in the new store, and reads as of a former time find them once something is written there"
-        )
-        if source.kind != "versioned":
-            found.append(
-                "the changelog topic of a versioned store needs min.compaction.lag.ms of its history retention: set it "
-                "before the application starts"
-            )
+    found += get_system(target.system).format_warnings(source, target)
     carried = families_to_carry(target, spec.target.version, target.metadata_families)
     if source.system == target.system and len(carried) < len(target.metadata_families):
         found.append(
             f"version {spec.target.version} opens a task only where none of its stores has the column family "
             f"{target.metadata_families[0]!r}: migrate every store that the application has opened with a newer one"
         )
-    if source.is_segmented and spec.source.store_names and spec.source.retention_ms is None:
+    if spec.has_segments and spec.source.retention_ms is None:
         found.append(
             "every segment keeps its records: the application must open the new store with the retention that the old "
             "one has; give retention_ms in [source] and [target] to change it"
@@ -68,6 +58,6 @@ def _directory_warnings(spec: Spec) -> list[str]:
 
 def _left_behind(spec: Spec) -> list[str]:
     """Another system's directory is made of the stores that are converted, and of nothing else."""
-    tree = next(tree for tree in TREES if tree.system == spec.source_format.system)
-    tasks = list(tree.task_directories(spec.source_path)) if spec.source_path.is_dir() else []
-    return sorted({name for names in store_names(tree, tasks).values() for name in names} - {*spec.source.store_names})
+    path = spec.source_path
+    found = source_system(spec).store_directories(path) if path.is_dir() else ()
+    return sorted({each.store for each in found if is_rocksdb(each.path)} - {*spec.source.store_names})

@@ -9,9 +9,8 @@ from formats import Format
 from migrate.errors import RefusedError
 from migrate.plan_model import DatabasePlan, TimeSlice
 from migrate.sampling import SampleSize, read_sample
-from migrate.segments import Segment
-from migrate.source import Source, find_segments
-from migrate.store_partition import WHOLE
+from migrate.source import Source
+from migrate.store_partition import Segment
 from migrate.stores.rocksdb import Database
 
 _SAMPLE = 100
@@ -61,9 +60,9 @@ def _is_within(time: bytes, span: TimeSlice) -> bool:
 def check_segments(opened: Sequence[Database], plan: DatabasePlan, source: Source) -> None:
     """A sample of each segment among the RocksDB directories that are `opened`. Raises RefusedError."""
     partition = next(each for each in source.partitions if each.id == plan.store_partition)
-    if not source.format.is_segmented or partition.databases == (WHOLE,):
+    if not partition.has_segments:
         return
-    spans = spans_of(find_segments(source.system, source.path, partition))
+    spans = spans_of(source.system.segments(source.path, partition))
     for each, lane in product(opened, plan.lanes):
         if lane.source not in each.families:
             continue

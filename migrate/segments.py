@@ -6,17 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from migrate.plan_model import Input, TimeSlice
+from migrate.store_partition import Segment
 
 EXPIRED = "expired"
 """In place of a segment's name: what is older than the new store's retention."""
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """A segment of the old store."""
-
-    name: str
-    start_ms: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from migrate.home import remove_folder
 from migrate.keyrange import Stored
 from migrate.positions import Positions
 from migrate.seal import read_sealed, with_seal
-from migrate.source import Source
+from migrate.source import Source, source_system
 from migrate.spec import Spec
 from migrate.store_partition import StorePartition
 from migrate.stores.exchange import ExchangeUnsupportedError, exchange
@@ -30,7 +30,6 @@ from migrate.stores.files import (
     write_durably,
 )
 from migrate.stores.layout import database_files, metadata_digest
-from migrate.systems import get_system
 from migrate.words import moment
 
 SNAPSHOT_SCHEMA: Final = 1
@@ -99,9 +98,9 @@ def find_snapshot(spec: Spec) -> SnapshotSource:
     check_copies(spec.home)
     if not record.is_for_later:
         raise RefusedError(f"the snapshot in {spec.home} was taken by a run, for itself alone", hint=_TAKE_ONE)
-    source_format = spec.source_format
-    system = get_system(source_format.system, has_stores=bool(spec.source.store_names))
-    return SnapshotSource(spec.source_path, source_format, system, record.store_partitions, spec.home, record)
+    return SnapshotSource(
+        spec.source_path, spec.source_format, source_system(spec), record.store_partitions, spec.home, record
+    )
 
 
 def snapshot_record(home: Path) -> SnapshotRecord:

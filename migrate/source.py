@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from formats import Format
-from formats.kafka_streams.unsupported import unsupported_kind
 from migrate.dual.mark import check_not_half_converged
 from migrate.errors import RefusedError
 from migrate.plan_model import Lane
-from migrate.segments import Segment
 from migrate.spec import Spec
 from migrate.store_partition import StorePartition
 from migrate.stores.layout import check_readable, database_files
@@ -19,7 +17,8 @@ from migrate.stores.options_file import check_options, read_options
 from migrate.stores.rocksdb import DEFAULT_FAMILY
 from migrate.stores.rocksdb_live import Family
 from migrate.stores.rocksdb_scan import TooManyTombstonesError
-from migrate.systems import System, get_system
+from migrate.systems import STANDALONE, System, get_system
+from migrate.systems.base import no_segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,47 +54,31 @@ class Source:
 
 def find_source(spec: Spec) -> Source:
     """Discover the source's store partitions. Raises RefusedError, which lists what is there."""
-    source_format = spec.source_format
-    system = get_system(source_format.system, has_stores=bool(spec.source.store_names))
-    partitions = system.find(spec.source_path, spec.source.store_names, is_segmented=source_format.is_segmented)
-    if source_format.is_segmented and spec.source.store_names:
-        _check_segments(system, spec.source_path, partitions)
-    return Source(spec.source_path, source_format, system, tuple(partitions))
-
-
-def _check_segments(system: System, path: Path, partitions: list[StorePartition]) -> None:
+    system = source_system(spec)
+    partitions = system.find(spec.source_path, spec.source.store_names, is_segmented=spec.source_format.is_segmented)
     for partition in partitions:
-        find_segments(system, path, partition)
-        for name, directory in partition.directories(path).items():
+        system.segments(spec.source_path, partition)  # or a foreign name among them is refused
+        for name, directory in partition.directories(spec.source_path).items() if partition.has_segments else ():
             if not directory.is_dir():
-                raise _no_segment(path, partition, name)
+                raise no_segment(spec.source_path, partition, name)
+    return Source(spec.source_path, spec.source_format, system, tuple(partitions))
 
 
-def find_segments(system: System, path: Path, partition: StorePartition) -> list[Segment]:
-    """The segments of a store partition below `path`, the oldest first.
-
-    Raises RefusedError for names that are no segment's, and for two segments of one time.
-    """
-    found: dict[int, Segment] = {}
-    for name in partition.databases:
-        start_ms = system.segment_start(partition.store, name)
-        if start_ms is None:
-            raise _no_segment(path, partition, name)
-        if start_ms in found:
-            raise RefusedError(
-                f"{path / partition.path} has two segments of one time: {found[start_ms].name} and {name}",
-                hint="an older version of the application named one of them: let it start and stop once, or restore "
-                "the store from its changelog",
-            )
-        found[start_ms] = Segment(name, start_ms)
-    return [found[start_ms] for start_ms in sorted(found)]
+def source_system(spec: Spec) -> System:
+    """The old store's."""
+    return get_system(spec.source_format.system) if spec.source.store_names else STANDALONE
 
 
-def _no_segment(path: Path, partition: StorePartition, name: str) -> RefusedError:
-    return RefusedError(
-        f"{path / partition.path / name} is no segment of the store {partition.store!r}",
-        hint="move it away: beside a foreign name the application finds none of the segments, or does not start",
-    )
+def target_system(spec: Spec) -> System:
+    """The new store's; bytes as they are have none of their own, and stay where they lie."""
+    if spec.target_format.column_families is None or not spec.source.store_names:
+        return source_system(spec)
+    return get_system(spec.target_format.system)
+
+
+def is_another_system(spec: Spec) -> bool:
+    """Whether the new store is for another stream processor than the old one."""
+    return target_system(spec) is not source_system(spec)
 
 
 def lanes(families: tuple[str, ...], source: Format, target: Format, directory: Path) -> tuple[Lane, ...]:
@@ -123,7 +106,7 @@ def lanes(families: tuple[str, ...], source: Format, target: Format, directory: 
 
 
 def _other_format(directory: Path, source: Format, what: str, families: tuple[str, ...]) -> RefusedError:
-    kind = unsupported_kind(families=families) if source.system == "kafka-streams" else None
+    kind = get_system(source.system).unsupported_kind(families=families)
     if kind is not None:
         return RefusedError(
             f"{directory} is of {kind.name}, which cannot be converted: {kind.reason}", hint=kind.instead

@@ -14,7 +14,6 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from formats import Format, UnknownFormatError, get_format
 from migrate.errors import SpecError
-from migrate.owner_versions import owner_versions
 from migrate.serde_section import SerdeChangeSection
 
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|m|h|d)\s*")
@@ -177,6 +176,11 @@ class Spec(_Section):
         """The migration's own folder in the work_dir: plan, ledger, snapshot, chunks, new stores."""
         return self.resolve(self.work_dir) / self.name
 
+    @property
+    def has_segments(self) -> bool:
+        """Whether each store partition of the source is a directory of RocksDB directories, by time."""
+        return self.source_format.is_segmented and bool(self.source.store_names)
+
     def resolve(self, path: Path) -> Path:
         """`path`, seen from the spec file."""
         return (self.base_dir / path.expanduser()).resolve()
@@ -184,7 +188,7 @@ class Spec(_Section):
     def _check_retentions(self) -> None:
         for name, section in (("source", self.source), ("target", self.target)):
             told = [key for key in ("retention_ms", "segment_ms") if getattr(section, key) is not None]
-            if told and not (self.source_format.is_segmented and self.source.store_names):
+            if told and not self.has_segments:
                 why = _NOT_SEGMENTED.get(self.source_format.kind, _NO_SEGMENTS)
                 raise ValueError(f"[{name}] {told[0]}: {why}")
             if told == ["segment_ms"]:
@@ -195,7 +199,7 @@ class Spec(_Section):
                 "they tell how the old store's segments were made"
             )
         source, target = self.source_format, self.target_format
-        if source.system != target.system and source.is_segmented and target.is_segmented and self.source.store_names:
+        if source.system != target.system and self.has_segments and target.is_segmented:
             for name, section in (("source", self.source), ("target", self.target)):
                 if section.retention_ms is None:
                     raise ValueError(
@@ -221,7 +225,7 @@ class Spec(_Section):
                 raise ValueError(f"[{section}] {error}") from error
         self._check_retentions()
         if self.target.version is not None:
-            owner_versions(self.target.format, self.target.version)
+            self.target_format.checked_version(self.target.version)
         return self
 
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from migrate.keyrange import Stored
 
 WHOLE = "."
 """In place of a RocksDB directory's name: the store partition is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One RocksDB directory of a windowed store."""
+
+    name: str
+    start_ms: int
 
 
 class StorePartition(Stored):
@@ -22,9 +31,14 @@ class StorePartition(Stored):
     databases: tuple[str, ...] = (WHOLE,)
     """Its RocksDB directories, relative to `path`."""
 
+    @property
+    def has_segments(self) -> bool:
+        """Whether its RocksDB directories are segments by time; a new store may have none yet."""
+        return self.databases != (WHOLE,)
+
     def is_all_of(self, folder: Path) -> bool:
         """Whether nothing but its RocksDB directories is in a folder: no segment more, and none less."""
-        return self.databases == (".",) or {entry.name for entry in folder.iterdir()} == set(self.databases)
+        return not self.has_segments or {entry.name for entry in folder.iterdir()} == set(self.databases)
 
     def directories(self, root: Path) -> dict[str, Path]:
         """Each RocksDB directory of the partition below the application's directory `root`, by database."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from formats import Format
+from formats.format import in_order
 from migrate.errors import RefusedError
-from migrate.owner_versions import in_order, owner_versions
 from migrate.spec import Spec
 
 
@@ -15,7 +15,7 @@ def check_version(spec: Spec) -> str | None:
     version, target = spec.target.version, spec.target_format
     if version is None:
         return None
-    known = owner_versions(target.id, version)
+    known = target.checked_version(version)
     if target.since is not None and in_order(version) < in_order(target.since):
         raise RefusedError(
             f"{known.name} has {target.id} since {target.since}, and [target] version is {version}",
@@ -27,7 +27,7 @@ def check_version(spec: Spec) -> str | None:
 
 def families_to_carry(target: Format, version: str | None, there: Iterable[str]) -> tuple[str, ...]:
     """Which of the old store's own families of its system the new store is to have; `version` is to open it."""
-    since = {} if version is None else dict(owner_versions(target.id, version).families)
+    since = {} if version is None else dict(target.checked_version(version).families)
     return tuple(
         family
         for family in there

@@ -19,7 +19,7 @@ Source: org.apache.kafka.streams.state.internals.RocksDBSessionStoreWithHeaders,
 from __future__ import annotations
 
 from formats.format import Format, OlderFamily
-from formats.kafka_streams.families import OFFSETS, PLAIN_FAMILY, SESSION_HEADERS_FAMILY
+from formats.kafka_streams.families import OFFSETS, PLAIN_FAMILY, SESSION_HEADERS_FAMILY, VERSIONS
 from formats.kafka_streams.values import SESSION_WITH_HEADERS
 from formats.layout import PLAIN
 from formats.window_keys import SESSION_KEY
@@ -33,6 +33,7 @@ HEADERS_SESSION = Format(
     value_layout=SESSION_WITH_HEADERS,
     older_families=(OlderFamily(PLAIN_FAMILY, PLAIN),),
     metadata_families=(OFFSETS,),
+    versions=VERSIONS,
     has_changelog=True,
     keeps_keys_in_tasks=True,
     since="4.3",

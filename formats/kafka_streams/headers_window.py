@@ -21,7 +21,7 @@ ValueTimestampHeadersSerializer.
 from __future__ import annotations
 
 from formats.format import Format, OlderFamily
-from formats.kafka_streams.families import HEADERS_FAMILY, OFFSETS, PLAIN_FAMILY, TIMESTAMPED_FAMILY
+from formats.kafka_streams.families import HEADERS_FAMILY, OFFSETS, PLAIN_FAMILY, TIMESTAMPED_FAMILY, VERSIONS
 from formats.kafka_streams.values import TIMESTAMPED, WITH_HEADERS
 from formats.layout import PLAIN
 from formats.window_keys import WINDOW_KEY
@@ -35,6 +35,7 @@ HEADERS_WINDOW = Format(
     value_layout=WITH_HEADERS,
     older_families=(OlderFamily(TIMESTAMPED_FAMILY, TIMESTAMPED), OlderFamily(PLAIN_FAMILY, PLAIN)),
     metadata_families=(OFFSETS,),
+    versions=VERSIONS,
     has_changelog=True,
     keeps_keys_in_tasks=True,
     since="4.3",

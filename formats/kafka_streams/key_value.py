@@ -14,13 +14,14 @@ which is the system's own. Source: org.apache.kafka.streams.state.internals.Rock
 from __future__ import annotations
 
 from formats.format import Format
-from formats.kafka_streams.families import OFFSETS, PLAIN_FAMILY
+from formats.kafka_streams.families import OFFSETS, PLAIN_FAMILY, VERSIONS
 
 KEY_VALUE = Format(
     id="kafka-streams.key-value",
     summary="Kafka Streams key-value store: key -> value",
     column_families=(PLAIN_FAMILY,),
     metadata_families=(OFFSETS,),
+    versions=VERSIONS,
     has_changelog=True,
     keeps_keys_in_tasks=True,
 )

@@ -17,7 +17,7 @@ Source: org.apache.kafka.streams.state.internals.RocksDBSessionStore, SessionKey
 from __future__ import annotations
 
 from formats.format import Format
-from formats.kafka_streams.families import OFFSETS, PLAIN_FAMILY
+from formats.kafka_streams.families import OFFSETS, PLAIN_FAMILY, VERSIONS
 from formats.window_keys import SESSION_KEY
 
 SESSION = Format(
@@ -27,6 +27,7 @@ SESSION = Format(
     kind="session",
     key_schema=SESSION_KEY,
     metadata_families=(OFFSETS,),
+    versions=VERSIONS,
     has_changelog=True,
     keeps_keys_in_tasks=True,
 )

@@ -17,7 +17,7 @@ TimestampedBytesStore.convertToTimestampedFormat.
 from __future__ import annotations
 
 from formats.format import Format, OlderFamily
-from formats.kafka_streams.families import OFFSETS, PLAIN_FAMILY, TIMESTAMPED_FAMILY
+from formats.kafka_streams.families import OFFSETS, PLAIN_FAMILY, TIMESTAMPED_FAMILY, VERSIONS
 from formats.kafka_streams.values import TIMESTAMPED
 from formats.layout import PLAIN
 
@@ -28,6 +28,7 @@ TIMESTAMPED_KEY_VALUE = Format(
     value_layout=TIMESTAMPED,
     older_families=(OlderFamily(PLAIN_FAMILY, PLAIN),),
     metadata_families=(OFFSETS,),
+    versions=VERSIONS,
     has_changelog=True,
     keeps_keys_in_tasks=True,
 )

@@ -18,7 +18,7 @@ Source: org.apache.kafka.streams.state.internals.RocksDBTimestampedWindowStore, 
 from __future__ import annotations
 
 from formats.format import Format, OlderFamily
-from formats.kafka_streams.families import OFFSETS, PLAIN_FAMILY, TIMESTAMPED_FAMILY
+from formats.kafka_streams.families import OFFSETS, PLAIN_FAMILY, TIMESTAMPED_FAMILY, VERSIONS
 from formats.kafka_streams.values import TIMESTAMPED
 from formats.layout import PLAIN
 from formats.window_keys import WINDOW_KEY
@@ -32,6 +32,7 @@ TIMESTAMPED_WINDOW = Format(
     value_layout=TIMESTAMPED,
     older_families=(OlderFamily(PLAIN_FAMILY, PLAIN),),
     metadata_families=(OFFSETS,),
+    versions=VERSIONS,
     has_changelog=True,
     keeps_keys_in_tasks=True,
 )

@@ -44,6 +44,15 @@ class UnsupportedKind:
     likely_name: str | None = None
     """The same for names that another store may have too."""
 
+    def is_kind_of(self, store: str | None, families: Iterable[str]) -> bool:
+        """Whether the name or the column families of a store are of this kind and no other."""
+        is_named = store is not None and self.store_name is not None and re.fullmatch(self.store_name, store)
+        return bool(is_named) or not {*families}.isdisjoint(self.families)
+
+    def may_be_kind_of(self, store: str) -> bool:
+        """Whether the name of a store may be of this kind."""
+        return self.likely_name is not None and re.fullmatch(self.likely_name, store) is not None
+
 
 EMIT_ON_CLOSE_WINDOWS = UnsupportedKind(
     name="a window store that emits when a window closes",
@@ -83,19 +92,3 @@ UNSUPPORTED: tuple[UnsupportedKind, ...] = (
     OUTER_JOIN,
     FOREIGN_KEY_SUBSCRIPTIONS,
 )
-
-
-def unsupported_kind(store: str | None = None, families: Iterable[str] = ()) -> UnsupportedKind | None:
-    """What a store is by its name or its column families; None: nothing tells that it is one of these."""
-    there = set(families)
-    for kind in UNSUPPORTED:
-        named = store is not None and kind.store_name is not None and re.fullmatch(kind.store_name, store)
-        if named or there.intersection(kind.families):
-            return kind
-    return None
-
-
-def perhaps_unsupported(store: str) -> UnsupportedKind | None:
-    """What its name says that a store may be, or may not be: a hint for a person."""
-    kinds = (kind for kind in UNSUPPORTED if kind.likely_name is not None and re.fullmatch(kind.likely_name, store))
-    return next(kinds, None)

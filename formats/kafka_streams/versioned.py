@@ -35,7 +35,7 @@ from struct import error as StructError
 
 from formats.errors import InvalidEntryError, TruncatedEntryError
 from formats.format import Format
-from formats.kafka_streams.families import OFFSETS, PLAIN_FAMILY
+from formats.kafka_streams.families import OFFSETS, PLAIN_FAMILY, VERSIONS
 from formats.kafka_streams.values import TIMESTAMPED, pack_timestamp
 from formats.layout import HISTORY, TIMESTAMP
 from formats.record import History, StateRecord, Version
@@ -140,6 +140,7 @@ VERSIONED = VersionedFormat(
     kind="versioned",
     value_layout=TIMESTAMPED,
     metadata_families=(OFFSETS,),
+    versions=VERSIONS,
     has_changelog=True,
     keeps_keys_in_tasks=True,
 )

@@ -110,8 +110,8 @@ def _bounds(database: Database, family: str, tables: list[_Table]) -> tuple[int,
 
 
 def _positions(source: Source, partition: StorePartition, database: Database) -> Iterator[ChangelogPosition]:
-    side_file = next(iter(source.system.side_files(partition)), None)
-    found = [(line, str(side_file)) for line in source.system.positions(source.path, partition).lines]
+    where = next(map(str, source.system.side_files(partition)), "the store")
+    found = [(line, where) for line in source.system.positions(source.path, partition).lines]
     for family in [name for name in source.format.metadata_families if name in database.families]:
         lines = source.system.inner_positions(_first_entries(database, family))
         found += [(line, f"column family {family!r}") for line in lines]

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from formats import Conversion
 from migrate.dry_run.reading import Reading
 from migrate.dry_run.report import Found, Segmentation, SegmentPlanned, Tried
-from migrate.new_layout import segments_of, target_system
 from migrate.plan_model import DatabasePlan
-from migrate.source import Source
+from migrate.source import Source, target_system
 from migrate.spec import Spec
 
 
@@ -75,14 +74,14 @@ def tried_of(reading: Reading, found: Found, conversion: Conversion, seed: int) 
 
 def segmentations(spec: Spec, source: Source, databases: Sequence[DatabasePlan]) -> Iterator[Segmentation]:
     """One for each store partition; none for other kinds of stores."""
-    if not (spec.source_format.is_segmented and spec.source.store_names):
+    if not spec.has_segments:
         return
     for partition in source.partitions:
         mine = [plan for plan in databases if plan.store_partition == partition.id]
         expired = [plan.times for plan in mine if not plan.is_kept and plan.times is not None]
         yield Segmentation(
             store_partition=partition.id,
-            old=tuple(segment.name for segment in segments_of(spec, partition)),
+            old=tuple(segment.name for segment in source.system.segments(source.path, partition)),
             new=tuple(
                 SegmentPlanned(
                     name=plan.database,

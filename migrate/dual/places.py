@@ -63,6 +63,9 @@ def _check_formats(source: Format, target: Format) -> None:
     problem = conversion_problem(source, target)
     if problem is None and "versioned" in (source.kind, target.kind):
         problem = "a versioned store keeps a key's values in several records, which the adapter does not follow"
+    for known in (source, target):
+        if problem is None and known.metadata_keys:
+            problem = f"{known.id} has its system's own entries among the records, which the adapter does not know"
     if problem is not None:
         raise SpecError(
             problem, hint="name formats of one kind; the batch migration (stateferry run SPEC) knows more of them"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -33,12 +34,17 @@ class Converter:
 
     def __call__(self, batch: Batch) -> Batch:
         """The records that come of it. Raises RejectedError where the policy allows no more rejects."""
-        if self._compiled is not None:
+        if self._compiled is not None and not self._holds_metadata(batch):
             try:
                 return self._compiled(batch)
             except UnfitError:
                 pass  # the reference path finds the record and its reason
         return self._convert_each(batch)
+
+    def _holds_metadata(self, batch: Batch) -> bool:
+        """Whether keys of the owning system's own are among them, which no program knows; batches are in key order."""
+        places = ((prefix, bisect_left(batch.keys, prefix)) for prefix in self.conversion.source.metadata_keys)
+        return any(at < len(batch) and batch.keys[at].startswith(prefix) for prefix, at in places)
 
     def _convert_each(self, batch: Batch) -> Batch:
         keys: list[bytes] = []

@@ -7,11 +7,11 @@ from pathlib import Path
 from migrate.errors import RefusedError
 from migrate.gates import hold_back, signed
 from migrate.ledger import Ledger, Row, Step
-from migrate.new_layout import is_another_system
 from migrate.new_positions import write_new_positions
 from migrate.plan_model import Plan
 from migrate.publishing import build_directory, rename_into_place
 from migrate.report_model import Concern
+from migrate.source import is_another_system
 from migrate.steps.context import Context
 from migrate.steps.prepare import check_unchanged
 from migrate.stores.files import fsync_directory, remove_tree

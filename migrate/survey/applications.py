@@ -7,29 +7,22 @@ from pathlib import Path
 from typing import Literal
 
 from formats import get_format
-from formats.kafka_streams.families import SESSION_HEADERS_FAMILY
-from formats.kafka_streams.unsupported import (
-    EMIT_ON_CLOSE_SESSIONS,
-    EMIT_ON_CLOSE_WINDOWS,
-    perhaps_unsupported,
-    unsupported_kind,
-)
 from migrate.survey.looks import formats_of, hint, likeness_of
 from migrate.survey.report import DatabaseReport, FamilyReport, PlaceReport, StoreReport, UnsupportedStore
 from migrate.survey.task_trees import Application, Part, application_sentence, part_sentence
-from migrate.systems.task_tree import KAFKA_STREAMS, TREES, TaskTree
+from migrate.systems import SYSTEMS, System
 
 
 def application_places(root: Path, applications: list[Application], parts: Iterable[Part]) -> Iterator[PlaceReport]:
     """One for each application; where several of a system lie in one directory, one for that before them."""
-    for tree in TREES:
-        mine = [application.path for application in applications if application.tree == tree]
+    for system in SYSTEMS:
+        mine = [application.path for application in applications if application.system is system]
         for folder in [folder for folder in dict.fromkeys(path.parent for path in mine) if folder.is_relative_to(root)]:
             names = [path.name for path in mine if path.parent == folder]
             if len(names) == 1 and folder != root:
                 continue
             kind = "applications" if len(names) > 1 else "application"
-            yield _place(tree, folder, f"{tree.title}: a state.dir with the {kind} {', '.join(names)}")
+            yield _place(system, folder, f"{system.title}: a state.dir with the {kind} {', '.join(names)}")
     by_application: dict[Application, list[Part]] = {}
     for part in parts:
         by_application.setdefault(part.application, []).append(part)
@@ -38,11 +31,11 @@ def application_places(root: Path, applications: list[Application], parts: Itera
         sentence = application_sentence(application, by_application.get(application, []))
         if root != path and root.is_relative_to(path):
             sentence = part_sentence(application, root)
-        yield _place(application.tree, max(path, root) if root.is_relative_to(path) else path, sentence)
+        yield _place(application.system, max(path, root) if root.is_relative_to(path) else path, sentence)
 
 
-def _place(tree: TaskTree, path: Path, sentence: str) -> PlaceReport:
-    return PlaceReport(path=path, system=tree.system, can_be_migrated=True, sentence=sentence)
+def _place(system: System, path: Path, sentence: str) -> PlaceReport:
+    return PlaceReport(path=path, system=system.name, can_be_migrated=True, sentence=sentence)
 
 
 def stores_of(parts: Mapping[Path, Part], databases: Mapping[Path, DatabaseReport]) -> tuple[StoreReport, ...]:
@@ -59,17 +52,16 @@ def _store(looked_at: list[tuple[Part, DatabaseReport]]) -> StoreReport:
     first, _ = looked_at[0]
     reports = [report for _, report in looked_at]
     families = {family.name: None for report in reports for family in report.families}
-    system = first.application.tree.system
-    formats = tuple(sorted(formats_of(reports, system=system, is_segmented=first.is_segment)))
+    system = first.application.system
+    formats = tuple(sorted(formats_of(reports, system=system.name, is_segmented=first.is_segment)))
     data = [family for report in reports for family in report.families if not family.entries]
     starts = [report.segment_start_ms for report in reports if report.segment_start_ms is not None]
     likeness = likeness_of(reports, formats)
-    unsupported = None
-    if system == KAFKA_STREAMS.system:
-        unsupported = _unsupported(first.store, families, data, is_segmented=first.is_segment)
+    begins_with_time = first.is_segment and _all_closed_first(data)
+    unsupported = _unsupported(system, first.store, families, keys_begin_with_time=begins_with_time)
     return StoreReport(
         name=first.store,
-        system=system,
+        system=system.name,
         application=first.application.path,
         kind=_kind(formats, is_segmented=first.is_segment),
         store_partitions=tuple(dict.fromkeys(part.store_partition for part, _ in looked_at)),
@@ -106,15 +98,11 @@ def _older_families(formats: tuple[str, ...]) -> set[str]:
 
 
 def _unsupported(
-    store: str, families: Iterable[str], data: list[FamilyReport], *, is_segmented: bool
+    system: System, store: str, families: Iterable[str], *, keys_begin_with_time: bool
 ) -> UnsupportedStore | None:
-    kind = unsupported_kind(store, families)
+    kind = system.unsupported_kind(store, families)
     is_certain = kind is not None
-    if kind is None:
-        kind = perhaps_unsupported(store)
-    if kind is None and is_segmented and _all_closed_first(data):
-        # Windows and sessions that emit on close are told apart by nothing but what their application does.
-        kind = EMIT_ON_CLOSE_SESSIONS if SESSION_HEADERS_FAMILY in families else EMIT_ON_CLOSE_WINDOWS
+    kind = kind or system.likely_unsupported(store, families, keys_begin_with_time=keys_begin_with_time)
     if kind is None:
         return None
     return UnsupportedStore(name=kind.name, is_certain=is_certain, reason=kind.reason, instead=kind.instead)

@@ -30,7 +30,7 @@ class Located:
     @property
     def system(self) -> str | None:
         """The owning system; None: no name tells it."""
-        return None if self.application is None else self.application.tree.system
+        return None if self.application is None else self.application.system.name
 
 
 def locate(path: Path, *, store: str | None, is_lone: bool) -> Located:
@@ -57,10 +57,8 @@ def _in_application(root: Path, application: Application, store: str | None) -> 
     home = application.path
     if root == home:
         return Located(root, None, application)
-    stores = {part.store for part in parts_of(application) if part.directory == root or root in part.directory.parents}
+    own = next((part.store for part in parts_of(application) if part.store_directory == root), None)
     inside = root.relative_to(home)
-    named = inside.name if "rocksdb" in inside.parts[:-1] else None
-    own = next(iter(stores)) if len(stores) == 1 and (named is not None or _is_segmented(root)) else None
     if own is not None and store not in (None, own):
         raise SpecError(
             f"{root} is of the store {own!r}, and --store says {store!r}",
@@ -68,10 +66,6 @@ def _in_application(root: Path, application: Application, store: str | None) -> 
         )
     note = f"{inside} is part of the application {home.name}, all of whose tasks have to be migrated together"
     return Located(home, own, application, note=note)
-
-
-def _is_segmented(root: Path) -> bool:
-    return root.parent.name != "rocksdb" and root.name != "rocksdb" and any(root.glob(f"{root.name}[.:-]*"))
 
 
 def _below(path: Path, found: Found) -> Located:

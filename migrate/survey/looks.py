@@ -53,7 +53,7 @@ def formats_of(
 def system_of_metadata(family: str, fitting: Iterable[str]) -> System | None:
     """The system whose metadata it holds, by the formats that fit; None: it holds records."""
     known = (get_format(format_id) for format_id in fitting)
-    return next((get_system(f.system, has_stores=True) for f in known if family in f.metadata_families), None)
+    return next((get_system(f.system) for f in known if family in f.metadata_families), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """Systems whose state cannot be migrated yet, recognised by the names of files and column families alone.
 
-Streamiz     <StateDir>/streamiz-process-metadata                  applications are in migrate/survey/task_trees.py
 Quix         <state_dir>/<group>/<store>/<stream>/<partition>      RocksDB directories named by a number
 Faust        <datadir>/v<version>/tables/<table>-<partition>.db
 Spark        <checkpoint>/state/<operator>/<partition>/[<store>/]  <version>.zip|.changelog or .delta|.snapshot
@@ -16,10 +15,10 @@ from pathlib import Path
 from migrate.errors import RefusedError
 from migrate.stores.layout import is_rocksdb
 from migrate.stores.options_file import read_options
-from migrate.survey.folder import Folder
+from migrate.stores.regular_files import Folder
 from migrate.survey.report import PlaceReport
 from migrate.survey.task_trees import application_at
-from migrate.systems.task_tree import STREAMIZ
+from migrate.systems import SYSTEMS
 
 _FAUST_TABLE = re.compile(r"(.+)-(\d+)\.db")
 _SPARK_VERSION = re.compile(r"\d+(_[0-9a-f-]+)?\.(zip|changelog|delta|snapshot)")
@@ -31,7 +30,7 @@ _NOT_YET = "this version cannot migrate it"
 
 def recognise(folder: Folder) -> PlaceReport | None:
     """Whose directory it is; None: no name here says so."""
-    for known in (_streamiz, _faust, _spark, _delta, _quix):
+    for known in (_without_application, _faust, _spark, _delta, _quix):
         with suppress(PermissionError):  # of a directory below, which is told of when it is its turn
             if (place := known(folder)) is not None:
                 return place
@@ -52,14 +51,12 @@ def recognise_around(path: Path) -> PlaceReport | None:
     return _quix_place(path, [path]) if path.name.isdecimal() else None
 
 
-def _streamiz(folder: Folder) -> PlaceReport | None:
-    if STREAMIZ.process_file not in folder.files:
-        return None
-    if any(application_at(folder.inside(name)) is not None for name in folder.folders):
-        return None  # which are told of when it is their turn
-    return PlaceReport(
-        path=folder.path, system="streamiz", sentence=f"{STREAMIZ.title}: a state directory without an application"
-    )
+def _without_application(folder: Folder) -> PlaceReport | None:
+    system = next((each for each in SYSTEMS if each.holds_applications(folder)), None)
+    if system is None or any(application_at(folder.inside(name)) is not None for name in folder.folders):
+        return None  # applications are reported when it is their turn
+    sentence = f"{system.title}: a state directory without an application"
+    return PlaceReport(path=folder.path, system=system.name, sentence=sentence)
 
 
 def _faust(folder: Folder) -> PlaceReport | None:

@@ -12,7 +12,7 @@ from migrate.ledger import read_ledger
 from migrate.ledger_status import state_of
 from migrate.plan_model import load_plan
 from migrate.progress_state import pending_chunks, receipts_of, totals_of
-from migrate.survey.folder import Folder
+from migrate.stores.regular_files import Folder
 from migrate.survey.report import MigrationReport
 
 _PLAN = re.compile(r"plan-\d{4,}\.json")

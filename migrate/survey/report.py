@@ -133,7 +133,8 @@ class PlaceReport(Value):
     """A directory that is some system's."""
 
     path: Path
-    system: Literal["kafka-streams", "streamiz", "quix-streams", "faust", "spark", "delta", "stateferry", "rocksdb"]
+    system: str
+    """As in formats' ids; or `stateferry` itself, or one that this version does not migrate."""
     is_certain: bool = True
     """The names say so and nothing else; where they do not, `sentence` says what is ambiguous."""
     can_be_migrated: bool = False

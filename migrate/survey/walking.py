@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from migrate.stores.layout import is_rocksdb
-from migrate.stores.regular_files import MAX_DEPTH
-from migrate.survey.folder import Folder
+from migrate.stores.regular_files import MAX_DEPTH, Folder
 from migrate.survey.other_systems import holds_databases, recognise
 from migrate.survey.own_folders import is_migration
 from migrate.survey.report import PlaceReport

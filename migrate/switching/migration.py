@@ -19,6 +19,7 @@ from migrate.ledger import Ledger, Row, Step, readable_ledger
 from migrate.marker import check_ours, claim, finish_abandoned
 from migrate.positions import Positions
 from migrate.report_model import Concern, Totals
+from migrate.source import source_system
 from migrate.spec import Spec
 from migrate.store_partition import StorePartition
 from migrate.store_state import StoreState
@@ -28,7 +29,7 @@ from migrate.stores.lock import holding_locks, one_run_at_a_time
 from migrate.switching.journal import Journal, last_switch
 from migrate.switching.places import Places
 from migrate.switching.side_files import write_positions
-from migrate.systems import System, get_system
+from migrate.systems import System
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Migration:
     @property
     def system(self) -> System:
         """The owning system."""
-        return get_system(self.spec.source_format.system, has_stores=bool(self.spec.source.store_names))
+        return source_system(self.spec)
 
     @property
     def migration_id(self) -> str:

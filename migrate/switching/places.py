@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from migrate.errors import RefusedError
-from migrate.store_partition import WHOLE, StorePartition
+from migrate.store_partition import StorePartition
 from migrate.stores.exchange import ExchangeUnsupportedError, exchange
 from migrate.stores.files import fsync_directory, keep_owner
 from migrate.stores.layout import rocksdb_identities
@@ -145,7 +145,7 @@ def is_seen(live: Path, partition: StorePartition, names: frozenset[str]) -> boo
     if not names.isdisjoint(rocksdb_identities(live)):
         return True
     there = {file.parent.relative_to(live).as_posix() for file in live.rglob("IDENTITY")}
-    return partition.databases != (WHOLE,) and bool(there) and there.isdisjoint(partition.databases)
+    return partition.has_segments and bool(there) and there.isdisjoint(partition.databases)
 
 
 def sync_names(places: list[Places], home: Path) -> None:

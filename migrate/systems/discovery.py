@@ -1,93 +1,231 @@
-"""Finding the store partitions in an application's directory; what is there instead, where they are not."""
+"""`TaskTreeSystem`: what the systems that lay out a task tree have in common, and what is there instead of a store."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 
 from migrate.errors import RefusedError
+from migrate.positions import Line, Positions
 from migrate.store_partition import StorePartition
 from migrate.stores.layout import is_rocksdb, unreadable
-from migrate.systems.task_tree import KEY_VALUE_STORES, TaskTree
+from migrate.stores.regular_files import Folder
+from migrate.systems.base import StoreDirectory, System
+from migrate.systems.checkpoint_file import CHECKPOINT, OFFSET_UNKNOWN, are_of, read_checkpoint, replace_lines
+from migrate.systems.task_tree import GLOBAL, KAFKA_STREAMS, KEY_VALUE_STORES, TaskTree
 
 _KINDS = {False: "key-value", True: "windowed or session"}
+_TOPOLOGY = re.compile(r"__.+__")
 
 
-def find_partitions(
-    tree: TaskTree, path: Path, stores: Sequence[str], *, is_segmented: bool, path_hint: str
-) -> list[StorePartition]:
-    """The store partitions of these stores, ordered by store and task; a windowed one's RocksDB directories are its
-    segments, and what else its owner would take for one.
+class TaskTreeSystem(System):
+    """`[source] path` is the application's directory, with a directory for each task in it."""
 
-    `path_hint`: what [source] path should name. Raises RefusedError.
-    """
-    if not path.is_dir():
-        raise RefusedError(f"{path} {'is not a directory' if path.exists() else 'does not exist'}", hint=path_hint)
-    try:
-        tasks = list(tree.task_directories(path))
-        found = [
-            _partition(tree, path, task, store, is_segmented=is_segmented)
-            for store in stores
-            for task in tasks
-            if (path / tree.place(str(task.relative_to(path)), store, is_segmented=is_segmented)).is_dir()
-        ]  # whatever is in it: a directory that lost its files is no less a loss
-        missing = [store for store in stores if store not in {partition.store for partition in found}]
-        if missing and not tasks:
-            raise _no_tasks(tree, path, path_hint)
-        if missing:
-            raise _not_there(tree, path, missing[0], tasks, is_segmented=is_segmented)
-    except PermissionError as error:
-        raise unreadable(Path(error.filename)) from error
-    return found
+    tree: TaskTree
+    path_hint: str
+    """What [source] path should name."""
+    no_numbers: str
+    """Which tasks have no numbers, and stay with the system that they are of."""
+    checkpoints: tuple[str, ...] = (CHECKPOINT,)
+    """Files of a task with its changelog offsets; the first that is there counts."""
 
+    def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool = False) -> list[StorePartition]:
+        """The store partitions of these stores; a windowed one's RocksDB directories are its segments, and what else
+        its owner would take for one."""
+        if not path.is_dir():
+            what = "is not a directory" if path.exists() else "does not exist"
+            raise RefusedError(f"{path} {what}", hint=self.path_hint)
+        try:
+            tasks = [str(task.relative_to(path)) for task in self.tree.task_directories(path)]
+            found = [
+                self._partition(path, task, store, is_segmented=is_segmented)
+                for store in stores
+                for task in tasks
+                if (path / self.place(task, store, is_segmented=is_segmented)).is_dir()
+            ]  # whatever is in it: a directory that lost its files is no less a loss
+            missing = [store for store in stores if store not in {partition.store for partition in found}]
+            if missing:
+                raise self._not_there(path, missing[0], is_segmented=is_segmented) if tasks else self._no_tasks(path)
+        except PermissionError as error:
+            raise unreadable(Path(error.filename)) from error
+        return found
 
-def _partition(tree: TaskTree, path: Path, task: Path, store: str, *, is_segmented: bool) -> StorePartition:
-    name = str(task.relative_to(path))
-    place = tree.place(name, store, is_segmented=is_segmented)
-    partition = StorePartition(id=f"{name}/{store}", store=store, task=name, path=place)
-    if not is_segmented:
-        return partition
-    entries = (entry for entry in (path / place).iterdir() if tree.lists_files or entry.is_dir())
-    return partition.model_copy(update={"databases": tuple(sorted(entry.name for entry in entries))})
+    def _partition(self, path: Path, task: str, store: str, *, is_segmented: bool) -> StorePartition:
+        place = self.place(task, store, is_segmented=is_segmented)
+        partition = StorePartition(id=f"{task}/{store}", store=store, task=task, path=place)
+        if not is_segmented:
+            return partition
+        entries = (entry for entry in (path / place).iterdir() if self.tree.lists_files or entry.is_dir())
+        return partition.model_copy(update={"databases": tuple(sorted(entry.name for entry in entries))})
 
+    def _no_tasks(self, path: Path) -> RefusedError:
+        near = next((folder for folder in (*path.parents[:3], *path.iterdir()) if self._holds_tasks(folder)), None)
+        hint = self.path_hint if near is None else f"{self.path_hint}: did you mean '{near}'?"
+        if is_rocksdb(path):
+            return RefusedError(
+                f"{path} is a RocksDB directory", hint=f"leave `store` out to migrate it alone, or {hint}"
+            )
+        if self.tree.task.fullmatch(path.name):
+            return RefusedError(f"{path} is a task directory, of one task alone", hint=hint)
+        names = ", ".join(sorted(entry.name for entry in path.iterdir())[:8])
+        there = f"there are: {names}" if names else "it is empty"
+        return RefusedError(f"{path} holds no task directory (like {self.task_name((0, 0))}); {there}", hint=hint)
 
-def _no_tasks(tree: TaskTree, path: Path, path_hint: str) -> RefusedError:
-    near = next((folder for folder in (*path.parents[:3], *path.iterdir()) if _holds_tasks(tree, folder)), None)
-    hint = path_hint if near is None else f"{path_hint}: did you mean '{near}'?"
-    if is_rocksdb(path):
-        return RefusedError(f"{path} is a RocksDB directory", hint=f"leave `store` out to migrate it alone, or {hint}")
-    if tree.task.fullmatch(path.name):
-        return RefusedError(f"{path} is a task directory, of one task alone", hint=hint)
-    names = ", ".join(sorted(entry.name for entry in path.iterdir())[:8])
-    there = f"there are: {names}" if names else "it is empty"
-    return RefusedError(f"{path} holds no task directory (like {tree.task_name((0, 0))}); {there}", hint=hint)
+    def _holds_tasks(self, folder: Path) -> bool:
+        try:
+            return folder.is_dir() and any(self.tree.task.fullmatch(entry.name) for entry in folder.iterdir())
+        except PermissionError:
+            return False
 
-
-def _holds_tasks(tree: TaskTree, folder: Path) -> bool:
-    try:
-        return folder.is_dir() and any(tree.task.fullmatch(entry.name) for entry in folder.iterdir())
-    except PermissionError:
-        return False
-
-
-def store_names(tree: TaskTree, tasks: Sequence[Path]) -> dict[bool, list[str]]:
-    """The stores of these tasks: the key-value ones (False), and those of segments (True)."""
-    return {
-        False: sorted({f.name for task in tasks for f in (task / KEY_VALUE_STORES).glob("*") if is_rocksdb(f)}),
-        True: sorted({f.name for task in tasks for f in task.iterdir() if f.is_dir() and tree.segments(f)}),
-    }
-
-
-def _not_there(tree: TaskTree, path: Path, store: str, tasks: list[Path], *, is_segmented: bool) -> RefusedError:
-    stores = store_names(tree, tasks)
-    if store in stores[not is_segmented]:
+    def _not_there(self, path: Path, store: str, *, is_segmented: bool) -> RefusedError:
+        found = [each for each in self.store_directories(path) if is_rocksdb(each.path)]
+        names = {kind: sorted({each.store for each in found if each.is_segment == kind}) for kind in (False, True)}
+        if store in names[not is_segmented]:
+            return RefusedError(
+                f"{store!r} is a {_KINDS[not is_segmented]} store", hint="name its format in [source] format"
+            )
+        near = get_close_matches(store, names[is_segmented], n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}? " if near else ""
         return RefusedError(
-            f"{store!r} is a {_KINDS[not is_segmented]} store", hint="name its format in [source] format"
+            f"no {_KINDS[is_segmented]} store {store!r} in {path}",
+            hint=f"{hint}there are: {', '.join(names[is_segmented]) or 'none'}",
         )
-    near = get_close_matches(store, stores[is_segmented], n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return RefusedError(
-        f"no {_KINDS[is_segmented]} store {store!r} in {path}",
-        hint=f"{hint}there are: {', '.join(stores[is_segmented]) or 'none'}",
-    )
+
+    def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
+        """`<task>/rocksdb/<store>`, or `<task>/<store>` where it has segments."""
+        return self.tree.place(task, store, is_segmented=is_segmented)
+
+    def task_numbers(self, task: str) -> tuple[int, int]:
+        """(subtopology, partition) of a task by its name. Raises RefusedError where it has none."""
+        numbers = self.tree.numbers(task)
+        if numbers is None:
+            raise RefusedError(
+                f"task {task} has no name of two numbers, which is all that the other system knows",
+                hint=f"{self.no_numbers} stay with the system that they are of",
+            )
+        return numbers
+
+    def task_name(self, numbers: tuple[int, int]) -> str:
+        """The directory of a task."""
+        return self.tree.task_name(numbers)
+
+    def segment_start(self, store: str, name: str) -> int | None:
+        """By today's name or a former one."""
+        return self.tree.segment_start(store, name)
+
+    def checkpoint_lines(self, task: Path) -> list[Line] | None:
+        """The changelog offsets of a task's stores; None: there is no such file."""
+        file = next((task / name for name in self.checkpoints if (task / name).exists()), None)
+        return None if file is None else read_checkpoint(file, owner=self.title)
+
+    def merged_lines(
+        self, path: Path, partition: StorePartition, positions: Positions, application: str | None
+    ) -> list[Line]:
+        """The same with `positions` of one store partition, and all others as they are."""
+        lines = self.checkpoint_lines(path / partition.task) or []
+        return replace_lines(lines, positions.lines, are_of(path, partition, lines, application))
+
+    def positions(self, path: Path, partition: StorePartition) -> Positions:
+        """This store's lines in the task's file."""
+        lines = self.checkpoint_lines(path / partition.task) or []
+        own = are_of(path, partition, lines)
+        return Positions(lines=tuple(line for line, mine in zip(lines, own, strict=True) if mine))
+
+    def warnings(self, path: Path, partitions: Sequence[StorePartition]) -> list[str]:
+        """Changelog positions that say that the local state may not be the state."""
+        found = []
+        for task in dict.fromkeys(partition.task for partition in partitions):
+            lines = self.checkpoint_lines(path / task)
+            if lines is None:
+                found.append(self.without_checkpoint(path, [each for each in partitions if each.task == task]))
+            found += [
+                f"{Path(task).name}: the changelog position of {topic}-{number} is unknown, {self.title} will replay it"
+                for topic, number, offset in lines or ()
+                if offset == OFFSET_UNKNOWN
+            ]
+        return [sentence for sentence in found if sentence is not None]
+
+    @abstractmethod
+    def without_checkpoint(self, path: Path, partitions: Sequence[StorePartition]) -> str | None:
+        """What it means for the store partitions of a task that it has no such file; None: nothing."""
+
+    def recognises(self, folder: Folder) -> bool:
+        """It holds tasks that hold stores or changelog offsets."""
+        if not self.tree.has_topologies:
+            return has_tasks(self.tree, folder)
+        if _TOPOLOGY.fullmatch(folder.path.name):
+            return False  # part of the one above it
+        if self.tree.process_file in folder.files:
+            return True
+        topologies = [folder.inside(name) for name in folder.folders if _TOPOLOGY.fullmatch(name)]
+        return any(has_tasks(self.tree, inside) for inside in (folder, *topologies))
+
+    def store_directories(self, path: Path) -> Iterator[StoreDirectory]:
+        """Every RocksDB directory of an application, ordered by task, store and segment."""
+        for task in self.tree.task_directories(path):
+            name = str(task.relative_to(path))
+            for folder in Folder(task).folders:
+                if folder == KEY_VALUE_STORES:
+                    stores = Folder(task / folder).folders
+                    yield from (StoreDirectory(name, store, task / folder / store) for store in stores)
+                else:
+                    segments = self.tree.segments(task / folder)
+                    yield from (StoreDirectory(name, folder, each, is_segment=True) for each in segments)
+
+    def is_part(self, relative: Path) -> bool:
+        """Whether it is the application's directory, a task's, or in one."""
+        first = next(iter(relative.parts), None)
+        return first is None or self.tree.is_task(first) or _TOPOLOGY.fullmatch(first) is not None
+
+    def part_in_words(self, relative: Path) -> str:
+        """A task or a named topology, and what is in it."""
+        parts = relative.parts
+        kind = "the directory of the named topology" if _TOPOLOGY.fullmatch(parts[0]) else "the directory of task"
+        at = 2 if _TOPOLOGY.fullmatch(parts[0]) and len(parts) > 1 else 1
+        what = f"{kind} {parts[0].strip('_')}" if at == 1 else f"the directory of task {parts[0]}/{parts[1]}"
+        inside = parts[at:]
+        return f"{'/'.join(inside)} in {what}" if inside else what
+
+    def application_lock(self, path: Path) -> Path | None:
+        """The file in the application's directory, where the system has one."""
+        return None if self.tree.lock is None else path / self.tree.lock
+
+    def foreign_entries(self, path: Path) -> Iterator[str]:
+        """What lies among segments, and directories without a RocksDB."""
+        for task in self.tree.task_directories(path):
+            for name in Folder(task).folders:
+                if name != KEY_VALUE_STORES and (found := self.tree.segments(task / name)):
+                    store = Folder(task / name)
+                    listed = {*store.folders, *(store.files if self.tree.lists_files else ())}
+                    foreign = sorted(listed - {segment.name for segment in found})
+                    hides = f"{self.title} may not find one of them, or refuse to start, while it is there"
+                    yield from (f"{store.path / entry} lies among segments: {hides}" for entry in foreign)
+            yield from (
+                f"{folder} holds no RocksDB files"
+                for folder in sorted((task / KEY_VALUE_STORES).glob("*"))
+                if folder.is_dir() and not is_rocksdb(folder)
+            )
+
+
+def has_tasks(tree: TaskTree, folder: Folder) -> bool:
+    """Whether tasks with stores lie in a directory; `global` has the same name in all systems, and does not count."""
+    return any(_is_task(folder.inside(name)) for name in folder.folders if tree.task.fullmatch(name))
+
+
+def has_global(folder: Folder) -> bool:
+    """Whether there are stores that every instance has a copy of."""
+    return GLOBAL in folder.folders and _is_task(folder.inside(GLOBAL))
+
+
+def _is_task(folder: Folder) -> bool:
+    with suppress(PermissionError):
+        if CHECKPOINT in folder.files or any(name.endswith(".position") for name in folder.files):
+            return True
+        if KEY_VALUE_STORES in folder.folders:
+            return True
+        return any(KAFKA_STREAMS.segments(folder.path / name) for name in folder.folders)
+    return False

@@ -17,62 +17,51 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from formats import Format
 from formats.kafka_streams.families import OFFSETS as OFFSETS_FAMILY
-from migrate.errors import RefusedError
+from formats.kafka_streams.families import SESSION_HEADERS_FAMILY
+from formats.kafka_streams.unsupported import (
+    EMIT_ON_CLOSE_SESSIONS,
+    EMIT_ON_CLOSE_WINDOWS,
+    UNSUPPORTED,
+    UnsupportedKind,
+)
 from migrate.positions import Line, Positions
 from migrate.store_partition import StorePartition
 from migrate.stores.options_file import read_options, rocksdb_version
+from migrate.stores.regular_files import Folder
 from migrate.stores.rocksdb import open_read_only
 from migrate.systems import offsets_family
 from migrate.systems.checkpoint_file import (
     CHECKPOINT,
     OFFSET_UNKNOWN,
-    are_of,
     format_checkpoint,
-    read_checkpoint,
     read_position_file,
-    replace_lines,
 )
-from migrate.systems.discovery import find_partitions
-from migrate.systems.offsets_family import POSITION_KEY, STATUS_KEY, STATUS_OPEN
-from migrate.systems.task_tree import KAFKA_STREAMS
+from migrate.systems.discovery import TaskTreeSystem, has_global, has_tasks
+from migrate.systems.offsets_family import read_offsets
+from migrate.systems.task_tree import KAFKA_STREAMS, STREAMIZ
 
 _LEAST_SEGMENT_MS = 60_000
 _VERSIONS = {"7.9": "3.9 or older", "9.7": "4.0 or 4.1", "10.1": "4.2 or newer"}
 """Of Kafka Streams, by the RocksDB that it carries."""
-_PATH = "let [source] path name the application's own directory, <state.dir>/<application.id>"
 
 
-class KafkaStreams:
+class KafkaStreams(TaskTreeSystem):
     """`[source] path` is the application's state directory."""
 
-    ahead = 0
+    name = "kafka-streams"
+    title = "Kafka Streams"
+    unsupported = UNSUPPORTED
+    tree = KAFKA_STREAMS
+    path_hint = "let [source] path name the application's own directory, <state.dir>/<application.id>"
+    no_numbers = "global stores, and those of named topologies,"
 
-    def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool = False) -> list[StorePartition]:
-        """The store partitions of the stores with these names."""
-        return find_partitions(KAFKA_STREAMS, path, stores, is_segmented=is_segmented, path_hint=_PATH)
-
-    def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
-        """A segmented store lies beside the directory of all others."""
-        return KAFKA_STREAMS.place(task, store, is_segmented=is_segmented)
-
-    def task_numbers(self, task: str) -> tuple[int, int]:
-        """`<subtopology>_<partition>`."""
-        numbers = KAFKA_STREAMS.numbers(task)
-        if numbers is None:
-            raise RefusedError(
-                f"task {task} has no name of two numbers, which is all that the other system knows",
-                hint="global stores, and those of named topologies, stay with the system that they are of",
-            )
-        return numbers
-
-    def task_name(self, numbers: tuple[int, int]) -> str:
-        """`<subtopology>_<partition>`."""
-        return KAFKA_STREAMS.task_name(numbers)
-
-    def segment_start(self, store: str, name: str) -> int | None:
-        """By today's name or a former one."""
-        return KAFKA_STREAMS.segment_start(store, name)
+    def recognises(self, folder: Folder) -> bool:
+        """Its tasks, or `global` alone where nothing says that it is Streamiz's."""
+        in_state_dir = folder.path.parent / STREAMIZ.process_file
+        is_alone = has_global(folder) and not (in_state_dir.is_file() or has_tasks(STREAMIZ, folder))
+        return super().recognises(folder) or is_alone
 
     def segment_size(self, retention_ms: int, segment_ms: int | None) -> int:
         """Half the retention, a minute at least: org.apache.kafka.streams.state.Stores."""
@@ -80,24 +69,12 @@ class KafkaStreams:
 
     def positions_within(self, directories: Iterable[Path]) -> Positions:
         """What the column family `offsets` says: of each topic partition, the newest directory that knows it."""
-        lines: dict[tuple[str, int], int] = {}
-        position: str | None = None
-        for directory in directories:
-            if OFFSETS_FAMILY not in read_options(directory):
-                continue
-            with open_read_only(directory) as database:
-                entries = [
-                    entry
-                    for batch in database.batches(OFFSETS_FAMILY)
-                    for entry in zip(batch.keys, batch.values, strict=True)
-                ]
-            for topic, number, offset in offsets_family.lines(entries):
-                lines.setdefault((topic, number), offset)
-            if position is None and POSITION_KEY in dict(entries):
-                position = offsets_family.position_file(dict(entries)[POSITION_KEY])
-        return Positions(
-            lines=tuple((topic, number, offset) for (topic, number), offset in lines.items()), own_file=position
-        )
+        found = [offsets for directory in directories if (offsets := read_offsets(directory)) is not None]
+        lines: dict[tuple[str, int], Line] = {}
+        for topic, number, offset in (line for offsets in found for line in offsets.lines):
+            lines.setdefault((topic, number), (topic, number, offset))
+        positions = (offsets.position for offsets in found if offsets.position is not None)
+        return Positions(lines=tuple(lines.values()), own_file=next(positions, None))
 
     def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
         """The application's `.lock`, and LOCK in each RocksDB directory."""
@@ -105,25 +82,20 @@ class KafkaStreams:
         return [path / ".lock", *databases]
 
     def warnings(self, path: Path, partitions: Sequence[StorePartition]) -> list[str]:
-        """Changelog positions that say that the local state may not be the state."""
-        found = []
-        for task in dict.fromkeys(path / partition.task for partition in partitions):
-            checkpoint = task / CHECKPOINT
-            if not checkpoint.exists():
-                if not _keeps_offsets_inside(path, task, partitions):
-                    found.append(f"{task.name} has no {CHECKPOINT}: its application did not stop cleanly")
-            else:
-                found += [
-                    f"{task.name}: the changelog position of {topic}-{number} is unknown, Kafka Streams will replay it"
-                    for topic, number, offset in read_checkpoint(checkpoint)
-                    if offset == OFFSET_UNKNOWN
-                ]
-        return found + [
+        """Changelog positions that say that the local state may not be the state, and stores that were not closed."""
+        return super().warnings(path, partitions) + [
             f"{partition.id} was not closed cleanly: its `status` says open"
             for partition in partitions
             for directory in partition.directories(path).values()
-            if _is_marked_open(directory)
+            if (offsets := read_offsets(directory)) is not None and offsets.is_open
         ]
+
+    def without_checkpoint(self, path: Path, partitions: Sequence[StorePartition]) -> str | None:
+        """Since 4.3 the positions lie in a column family of each store."""
+        directories = (partition.directories(path).values() for partition in partitions)
+        if all(any(OFFSETS_FAMILY in read_options(directory) for directory in each) for each in directories):
+            return None
+        return f"{Path(partitions[0].task).name} has no {CHECKPOINT}: its application did not stop cleanly"
 
     def side_files(self, partition: StorePartition) -> tuple[Path, ...]:
         """The task's `.checkpoint`, which its stores share, and the store's own `.position`."""
@@ -131,35 +103,58 @@ class KafkaStreams:
 
     def positions(self, path: Path, partition: StorePartition) -> Positions:
         """This store's lines in `.checkpoint`, and its `.position` as it is."""
-        shared, own = (path / file for file in self.side_files(partition))
-        lines = read_checkpoint(shared) if shared.exists() else []
-        return Positions(
-            lines=tuple(line for line, own in zip(lines, are_of(path, partition, lines), strict=True) if own),
-            own_file=read_position_file(own) if own.exists() else None,
-        )
+        own = path / self.side_files(partition)[1]
+        text = read_position_file(own) if own.exists() else None
+        return super().positions(path, partition).model_copy(update={"own_file": text})
 
     def with_positions(
         self, path: Path, partition: StorePartition, positions: Positions, *, application: str | None = None
     ) -> dict[Path, str | None]:
         """Lines of other stores stay as they are, and where they are. No lines: no file, as Kafka Streams leaves it."""
         shared, own = self.side_files(partition)
-        lines = read_checkpoint(path / shared) if (path / shared).exists() else []
-        merged = replace_lines(lines, positions.lines, are_of(path, partition, lines, application))
+        merged = self.merged_lines(path, partition, positions, application)
         return {shared: format_checkpoint(merged) if merged else None, own: positions.own_file}
 
     def unsure_position(self, path: Path, partition: StorePartition) -> str | None:
         """Unless the application stopped cleanly: each store then has its position, here or (since 4.3) inside."""
         directories = list(partition.directories(path).values())
-        if any(_is_marked_open(directory) for directory in directories):
+        offsets = [found for directory in directories if (found := read_offsets(directory)) is not None]
+        if any(each.is_open for each in offsets):
             return "it was not closed cleanly: its `status` says open"
         lines = self.positions(path, partition).lines
-        if not lines and any(_holds_offset(directory) for directory in directories):
+        if not lines and any(each.has_offset for each in offsets):
             return None
         if not lines:
             return f"{Path(partition.task, CHECKPOINT)} has no line for it: its application did not stop cleanly"
         if any(offset == OFFSET_UNKNOWN for _, _, offset in lines) and not all(map(_is_empty, directories)):
             return f"its line in {Path(partition.task, CHECKPOINT)} says that its position is unknown"
         return None
+
+    def likely_unsupported(
+        self, store: str, families: Iterable[str] = (), *, keys_begin_with_time: bool = False
+    ) -> UnsupportedKind | None:
+        """By a name, or a store of segments that emits when windows or sessions close.
+
+        Windows and sessions that emit on close are told apart by nothing but what their application does.
+        """
+        kind = super().likely_unsupported(store)
+        if kind is None and keys_begin_with_time:
+            kind = EMIT_ON_CLOSE_SESSIONS if SESSION_HEADERS_FAMILY in families else EMIT_ON_CLOSE_WINDOWS
+        return kind
+
+    def format_warnings(self, source: Format, target: Format) -> list[str]:
+        """What versioned stores need."""
+        if target.kind != "versioned":
+            return []
+        reads = (
+            "Kafka Streams 3.9 to 4.3 finds former values only in segments of time that were written to since its "
+            "start: they are in the new store, and reads as of a former time find them once something is written there"
+        )
+        topic = (
+            "the changelog topic of a versioned store needs min.compaction.lag.ms of its history retention: set it "
+            "before the application starts"
+        )
+        return [reads] if source.kind == "versioned" else [reads, topic]
 
     def owner_version(self, directory: Path) -> str | None:
         """By the column family that 4.3 brought, or else by the RocksDB that each version carries."""
@@ -178,30 +173,7 @@ class KafkaStreams:
         return offsets_family.lines(entries)
 
 
-def _keeps_offsets_inside(path: Path, task: Path, partitions: Sequence[StorePartition]) -> bool:
-    """Since 4.3 the positions lie in a column family of each store."""
-    mine = [partition.directories(path).values() for partition in partitions if path / partition.task == task]
-    return all(any(OFFSETS_FAMILY in read_options(directory) for directory in each) for each in mine)
-
-
-def _holds_offset(directory: Path) -> bool:
-    """Since 4.3 a store keeps its changelog's position in its column family `offsets`, under `<topic>-<partition>`."""
-    if OFFSETS_FAMILY not in read_options(directory):
-        return False
-    with open_read_only(directory) as database:
-        keys = [key for batch in database.batches(OFFSETS_FAMILY) for key in batch.keys]
-    return any(key not in (STATUS_KEY, POSITION_KEY) for key in keys)
-
-
 def _is_empty(directory: Path) -> bool:
     with open_read_only(directory) as database:
         data = [family for family in database.families if family != OFFSETS_FAMILY]
         return not any(database.sample(family, None, 1).keys for family in data)
-
-
-def _is_marked_open(directory: Path) -> bool:
-    """Since 4.3 each store says so itself, in its `offsets` column family."""
-    if OFFSETS_FAMILY not in read_options(directory):
-        return False
-    with open_read_only(directory) as database:
-        return database.get(OFFSETS_FAMILY, STATUS_KEY) == STATUS_OPEN

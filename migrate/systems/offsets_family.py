@@ -12,10 +12,15 @@ Source: KIP-1035; org.apache.kafka.streams.state.internals.RocksDBStore.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
 from struct import Struct
 from struct import error as StructError
 
+from formats.kafka_streams.families import OFFSETS
 from migrate.positions import Line
+from migrate.stores.options_file import read_options
+from migrate.stores.rocksdb import open_read_only
 from migrate.systems.checkpoint_file import format_checkpoint
 
 _POSITION = Struct(">BI")
@@ -24,6 +29,35 @@ _PARTITION = Struct(">iq")
 STATUS_KEY = b"status"
 POSITION_KEY = b"position"
 STATUS_OPEN = (1).to_bytes(8, "big")
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """What the family of one RocksDB directory says."""
+
+    lines: tuple[Line, ...]
+    has_offset: bool
+    """An entry for a changelog, even one that cannot be read."""
+    is_open: bool
+    """The store was not closed cleanly."""
+    position: str | None
+    """In the form of the file `<store>.position`."""
+
+
+def read_offsets(directory: Path) -> Offsets | None:
+    """None: the directory has no such family."""
+    if OFFSETS not in read_options(directory):
+        return None
+    with open_read_only(directory) as database:
+        batches = database.batches(OFFSETS)
+        entries = {key: value for batch in batches for key, value in zip(batch.keys, batch.values, strict=True)}
+    position = entries.get(POSITION_KEY)
+    return Offsets(
+        lines=lines(entries.items()),
+        has_offset=bool(entries.keys() - {STATUS_KEY, POSITION_KEY}),
+        is_open=entries.get(STATUS_KEY) == STATUS_OPEN,
+        position=None if position is None else position_file(position),
+    )
 
 
 def in_words(key: bytes, value: bytes) -> str:

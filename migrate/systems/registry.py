@@ -1,19 +1,23 @@
-"""All systems, by the first part of the format id."""
+"""All systems. A new one is one module and one line here."""
 
 from __future__ import annotations
 
+from migrate.stores.regular_files import Folder
 from migrate.systems.base import System
 from migrate.systems.kafka_streams import KafkaStreams
 from migrate.systems.lone_rocksdb import LoneRocksDB
 from migrate.systems.streamiz import Streamiz
 
-_SYSTEMS: dict[str, System] = {
-    "kafka-streams": KafkaStreams(),
-    "streamiz": Streamiz(),
-    "rocksdb": LoneRocksDB(),
-}
+STANDALONE: System = LoneRocksDB()
+"""Where no stores are named, `path` is one RocksDB directory, whatever its format."""
+SYSTEMS: list[System] = [KafkaStreams(), Streamiz(), STANDALONE]
 
 
-def get_system(name: str, *, has_stores: bool) -> System:
-    """The system of a format; without stores by name, `path` is one RocksDB directory whatever the format."""
-    return _SYSTEMS[name] if has_stores else _SYSTEMS["rocksdb"]
+def get_system(name: str) -> System:
+    """The system of formats with this first part of their ids."""
+    return next(system for system in SYSTEMS if system.name == name)
+
+
+def system_of_application(folder: Folder) -> System | None:
+    """Whose application's directory it is; None: no name in it says so."""
+    return next((system for system in SYSTEMS if system.recognises(folder)), None)

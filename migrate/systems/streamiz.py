@@ -16,63 +16,48 @@ ProcessorStateManager, State.OffsetCheckpointFile, State.RocksDbKeyValueStore, S
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from migrate.errors import RefusedError
-from migrate.owner_versions import in_order
-from migrate.positions import Line, Positions
+from formats.format import in_order
+from migrate.positions import Positions
 from migrate.store_partition import StorePartition
 from migrate.stores.layout import is_rocksdb
 from migrate.stores.options_file import rocksdb_version
+from migrate.stores.regular_files import Folder
 from migrate.systems.checkpoint_file import (
     CHECKPOINT,
     OFFSET_UNKNOWN,
-    are_of,
     format_checkpoint,
-    read_checkpoint,
-    replace_lines,
 )
-from migrate.systems.discovery import find_partitions
+from migrate.systems.discovery import TaskTreeSystem, has_global
 from migrate.systems.task_tree import STREAMIZ
 
 RECOVERY = ".checkpoint.rec"
 DEFAULT_SEGMENT_MS = 3_600_000
 _VERSIONS = {"6.26": "1.2", "7.2": "1.3", "7.7": "1.4, 1.5 or 1.6", "9.4": "1.7", "10.4": "1.8"}
 """Of Streamiz, by the RocksDB that it carries."""
-_PATH = "let [source] path name the application's own directory, <StateDir>/<ApplicationId>"
 
 
-class Streamiz:
+class Streamiz(TaskTreeSystem):
     """`[source] path` is the application's state directory."""
 
+    name = "streamiz"
+    title = "Streamiz"
     ahead = 1
+    tree = STREAMIZ
+    path_hint = "let [source] path name the application's own directory, <StateDir>/<ApplicationId>"
+    no_numbers = "global stores"
+    checkpoints = (CHECKPOINT, RECOVERY)
 
-    def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool = False) -> list[StorePartition]:
-        """The store partitions of the stores with these names."""
-        return find_partitions(STREAMIZ, path, stores, is_segmented=is_segmented, path_hint=_PATH)
+    def recognises(self, folder: Folder) -> bool:
+        """Its tasks, or `global` alone in a StateDir."""
+        is_alone = has_global(folder) and (folder.path.parent / STREAMIZ.process_file).is_file()
+        return super().recognises(folder) or is_alone
 
-    def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
-        """`<task>/rocksdb/<store>`, or `<task>/<store>`."""
-        return STREAMIZ.place(task, store, is_segmented=is_segmented)
-
-    def task_numbers(self, task: str) -> tuple[int, int]:
-        """(subtopology, partition). Raises RefusedError for `global`."""
-        numbers = STREAMIZ.numbers(task)
-        if numbers is None:
-            raise RefusedError(
-                f"task {task} has no name of two numbers, which is all that the other system knows",
-                hint="global stores stay with the system that they are of",
-            )
-        return numbers
-
-    def task_name(self, numbers: tuple[int, int]) -> str:
-        """With a hyphen."""
-        return STREAMIZ.task_name(numbers)
-
-    def segment_start(self, store: str, name: str) -> int | None:
-        """`<store>.<start>`, and nothing else."""
-        return STREAMIZ.segment_start(store, name)
+    def holds_applications(self, folder: Folder) -> bool:
+        """A StateDir has a file of its own beside the applications."""
+        return STREAMIZ.process_file in folder.files
 
     def segment_size(self, retention_ms: int, segment_ms: int | None) -> int:
         """What the application says, or an hour: it does not follow from the retention."""
@@ -86,29 +71,13 @@ class Streamiz:
         others = sorted(database for folder in folders for database in folder.iterdir() if is_rocksdb(database))
         return [folder / "LOCK" for folder in dict.fromkeys((*own, *others))]
 
-    def warnings(self, path: Path, partitions: Sequence[StorePartition]) -> list[str]:
-        """Changelog positions that say that the local state may not be the state."""
-        found = []
-        for task in dict.fromkeys(partition.task for partition in partitions):
-            lines = _lines(path / task)
-            if lines is None:
-                found.append(f"{task} has no {CHECKPOINT}: Streamiz will replay the changelogs from their beginning")
-            found += [
-                f"{task}: the changelog position of {topic}-{number} is unknown, Streamiz will replay it"
-                for topic, number, offset in lines or ()
-                if offset == OFFSET_UNKNOWN
-            ]
-        return found
+    def without_checkpoint(self, path: Path, partitions: Sequence[StorePartition]) -> str | None:
+        """Nothing else says where a changelog is to be read on."""
+        return f"{partitions[0].task} has no {CHECKPOINT}: Streamiz will replay the changelogs from their beginning"
 
     def side_files(self, partition: StorePartition) -> tuple[Path, ...]:
         """The task's `.checkpoint` and its recovery copy, which its stores share."""
         return Path(partition.task, CHECKPOINT), Path(partition.task, RECOVERY)
-
-    def positions(self, path: Path, partition: StorePartition) -> Positions:
-        """This store's lines in `.checkpoint`."""
-        lines = _lines(path / partition.task) or []
-        own = are_of(path, partition, lines)
-        return Positions(lines=tuple(line for line, mine in zip(lines, own, strict=True) if mine))
 
     def with_positions(
         self, path: Path, partition: StorePartition, positions: Positions, *, application: str | None = None
@@ -116,13 +85,9 @@ class Streamiz:
         """Lines of other stores stay as they are, and where they are. The recovery copy would tell of the old store,
         and goes."""
         shared, recovery = self.side_files(partition)
-        lines = _lines(path / partition.task)
-        merged = replace_lines(lines or [], positions.lines, are_of(path, partition, lines or [], application))
-        return {shared: format_checkpoint(merged) if merged or lines is not None else None, recovery: None}
-
-    def positions_within(self, directories: Iterable[Path]) -> Positions:
-        """None: RocksDB directories hold nothing but records."""
-        return Positions()
+        merged = self.merged_lines(path, partition, positions, application)
+        is_kept = merged or self.checkpoint_lines(path / partition.task) is not None
+        return {shared: format_checkpoint(merged) if is_kept else None, recovery: None}
 
     def unsure_position(self, path: Path, partition: StorePartition) -> str | None:
         """Since 1.7, each start and stop without a write in between puts the position one further."""
@@ -144,17 +109,3 @@ class Streamiz:
         version = rocksdb_version(directory)
         known = None if version is None else _VERSIONS.get(version.rpartition(".")[0])
         return None if known is None else f"Streamiz {known}: that carries RocksDB {version}"
-
-    def metadata_in_words(self, key: bytes, value: bytes) -> str:
-        """As bytes: Streamiz has no column family of its own."""
-        return f"0x{key.hex()}: {len(value)} bytes"
-
-    def inner_positions(self, entries: Iterable[tuple[bytes, bytes]]) -> tuple[Line, ...]:
-        """None."""
-        return ()
-
-
-def _lines(task: Path) -> list[Line] | None:
-    """As Streamiz finds them; None: there is no such file."""
-    file = next((task / name for name in (CHECKPOINT, RECOVERY) if (task / name).exists()), None)
-    return None if file is None else read_checkpoint(file, owner=STREAMIZ.title)

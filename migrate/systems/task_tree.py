@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 from migrate.stores.layout import is_rocksdb
 from migrate.systems.segment_names import segment_start
@@ -27,9 +26,6 @@ KEY_VALUE_STORES = "rocksdb"
 class TaskTree:
     """The names that one system gives."""
 
-    system: Literal["kafka-streams", "streamiz"]
-    title: str
-    """The system's name, for people."""
     separator: str
     """Between the numbers of a task."""
     segment_marks: str
@@ -86,8 +82,6 @@ class TaskTree:
 
 
 KAFKA_STREAMS = TaskTree(
-    "kafka-streams",
-    title="Kafka Streams",
     separator="_",
     segment_marks=".:-",
     process_file="kafka-streams-process-metadata",
@@ -96,10 +90,7 @@ KAFKA_STREAMS = TaskTree(
     lists_files=True,
 )
 STREAMIZ = TaskTree(
-    "streamiz",
-    title="Streamiz",
     separator="-",
     segment_marks=".",
     process_file="streamiz-process-metadata",
 )
-TREES = (KAFKA_STREAMS, STREAMIZ)

@@ -8,7 +8,7 @@ from formats import StateRecord, Window, get_format
 from migrate.errors import RefusedError
 from migrate.plan_model import TimeSlice
 from migrate.segment_keys import check_keys, spans_of
-from migrate.segments import Segment
+from migrate.store_partition import Segment
 
 WINDOWED, SESSIONS = get_format("kafka-streams.window"), get_format("kafka-streams.session")
 START = 1_767_225_600_000

@@ -7,7 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from migrate.plan_model import Input, TimeSlice
-from migrate.segments import EXPIRED, NewSegment, Retention, Segment, as_they_are, re_segmented, share
+from migrate.segments import EXPIRED, NewSegment, Retention, as_they_are, re_segmented, share
+from migrate.store_partition import Segment
 from migrate.systems.kafka_streams import KafkaStreams
 from migrate.systems.segment_names import segment_start
 

@@ -76,9 +76,9 @@ SEGMENTS: tuple[Mutant, ...] = (
     Mutant(
         name="segments-under-one-name",
         claim="I3",
-        file="migrate/source.py",
-        old="        if start_ms in found:\n",
-        new="        if -start_ms in found:\n",
+        file="migrate/systems/base.py",
+        old="            if start_ms in found:\n",
+        new="            if -start_ms in found:\n",
         tests=(f"{_STORES}::test_two_names_of_one_segment_are_refused[moved]",),
     ),
     Mutant(
@@ -120,8 +120,8 @@ SEGMENTS: tuple[Mutant, ...] = (
         name="oldest-offset-told",
         claim="I7",
         file="migrate/systems/kafka_streams.py",
-        old="lines.setdefault((topic, number), offset)",
-        new="lines[topic, number] = offset",
+        old="lines.setdefault((topic, number), (topic, number, offset))",
+        new="lines[topic, number] = (topic, number, offset)",
         tests=(f"{_VERSIONS}::test_of_segments_the_newest_one_that_knows_the_offset_tells_it[owns0-7-published]",),
     ),
     Mutant(

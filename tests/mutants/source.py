@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
+_TOY = "tests/systems/test_toy_system.py::test_a_new_directory_is_published"
+
 SOURCE: tuple[Mutant, ...] = (
     Mutant(
         name="pipes-taken-for-files",
@@ -48,5 +50,21 @@ SOURCE: tuple[Mutant, ...] = (
             "tests/migrate/test_unclean_sources.py::"
             "test_an_application_that_was_killed_after_the_run_keeps_the_store_from_being_cut_over",
         ),
+    ),
+    Mutant(
+        name="owners-key-converted",
+        claim="I7",
+        file="formats/conversion.py",
+        old="        if key.startswith(self.source.metadata_keys):\n",
+        new="        if key.startswith(()):\n",
+        tests=(_TOY,),
+    ),
+    Mutant(
+        name="owners-key-through-a-program",
+        claim="I7",
+        file="migrate/engine/portable.py",
+        old="if self._compiled is not None and not self._holds_metadata(batch):",
+        new="if self._compiled is not None:",
+        tests=(_TOY,),
     ),
 )
