@@ -21,8 +21,6 @@ from migrate.report_model import (
 )
 from migrate.words import moment
 
-_MIB = 2**20
-
 
 def show_run(report: RunReport, output: Output) -> None:
     """What a run did, and where the result stands."""
@@ -48,6 +46,11 @@ def show_run(report: RunReport, output: Output) -> None:
 
 def show_status(report: StatusReport, output: Output) -> None:
     """Where a migration stands."""
+    print_facts(status_facts(report, output), output)
+
+
+def status_facts(report: StatusReport, output: Output) -> dict[str, str]:
+    """Where a migration stands, as names and what there is to say of each."""
     rows = {
         "migration": report.name,
         "state": report.state,
@@ -62,7 +65,7 @@ def show_status(report: StatusReport, output: Output) -> None:
     }
     if report.migration_id is None:
         rows = {key: rows[key] for key in ("migration", "state", "next")}
-    print_facts(rows | _ids(report.migration_id, f"plan revision {report.plan_revision}", output), output)
+    return rows | _ids(report.migration_id, f"plan revision {report.plan_revision}", output)
 
 
 def show_switch(report: SwitchReport, output: Output) -> None:
@@ -157,6 +160,10 @@ def dead_letters_in_words(folder: Path | None, columns: tuple[Column, ...]) -> s
 
 def print_facts(rows: dict[str, str], output: Output) -> None:
     """Names, and what there is to say of each."""
-    out = sys.stdout
-    is_bold = has_colors(out, no_color=output.no_color)
-    say("\n".join(fact_lines(rows, width=width_of(out), is_bold=is_bold)))
+    say("\n".join(lines_of_facts(rows, output)))
+
+
+def lines_of_facts(rows: dict[str, str], output: Output) -> list[str]:
+    """Names, and what there is to say of each, as lines for standard output."""
+    is_bold = has_colors(sys.stdout, no_color=output.no_color)
+    return fact_lines(rows, width=width_of(sys.stdout), is_bold=is_bold)
