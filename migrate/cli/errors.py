@@ -7,24 +7,34 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NoReturn
+from functools import wraps
+from typing import NoReturn, ParamSpec
 
 import click
 
-from migrate.cli.options import Output, current_output, remark, say, streams_are_one
+from migrate.cli.options import current_output
+from migrate.cli.output import Output
+from migrate.cli.streams import remark, say, streams_are_one
 from migrate.errors import ExitCode, MigrationError
+
+P = ParamSpec("P")
 
 _RERUN = "run the same command again to resume"
 _REPORT_IT = "report it with the trace; nothing that was finished is lost, a rerun resumes"
 
 
-def finish(work: Callable[[], int | None]) -> NoReturn:
-    """What each verb does in the end: it exits with what `work` returns, else with 0, or as its error says.
+def verb(work: Callable[P, int | None]) -> Callable[P, NoReturn]:
+    """The function of a verb: it exits with what `work` returns, else with 0, or as its error says.
 
     SIGTERM is an interrupt like any other.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    sys.exit(exit_code_of(work, current_output()))
+
+    @wraps(work)
+    def exiting(*args: P.args, **options: P.kwargs) -> NoReturn:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        sys.exit(exit_code_of(lambda: work(*args, **options), current_output()))
+
+    return exiting
 
 
 def exit_code_of(command: Callable[[], int | None], output: Output) -> int:

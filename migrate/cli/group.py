@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from migrate.cli.errors import tell_usage_error
-from migrate.cli.options import Output, add_common_options
+from migrate.cli.options import add_common_options
+from migrate.cli.output import Output
 
 PROGRAM = "stateferry"
 SECTIONS: dict[str, tuple[str, ...]] = {

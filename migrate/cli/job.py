@@ -12,7 +12,9 @@ import click
 
 from migrate.cli.errors import exit_code_of
 from migrate.cli.group import Job
-from migrate.cli.options import Output, current_output, user_output_aside
+from migrate.cli.options import current_output
+from migrate.cli.output import Output
+from migrate.cli.streams import user_output_aside
 
 if TYPE_CHECKING:
     from migrate.events import Event, Listener

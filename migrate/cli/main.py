@@ -7,7 +7,7 @@ from typing import Literal
 import click
 
 from migrate.cli.doctor import doctor
-from migrate.cli.errors import finish
+from migrate.cli.errors import verb
 from migrate.cli.formats import formats
 from migrate.cli.group import PROGRAM, Verbs
 from migrate.cli.history import report
@@ -20,34 +20,17 @@ from migrate.cli.job import (
     run_and_show,
     unverified_option,
 )
-from migrate.cli.options import current_output, user_output_aside
+from migrate.cli.options import current_output, spec_argument
 from migrate.cli.plan import plan
+from migrate.cli.streams import user_output_aside
 from migrate.cli.switch import abandon, cutover, finalize, rollback, snapshot, switch_and_show
 
-_spec = click.argument("spec", type=click.Path())
 _master = click.option("--master", default="local[*]", show_default=True, help="The Spark master to run on.")
 _no_spark = click.option("--no-spark", is_flag=True, help="Work in this process, one chunk at a time, without a JVM.")
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="stateferry", prog_name=PROGRAM)
-def main() -> None:
-    """Move the state stores of stream processors from one format to another.
-
-    SPEC is the migration's TOML file. Each verb has --help, with examples.
-
-    \b
-    stateferry run migration.toml
-    stateferry status migration.toml --json
-
-    \b
-    Exit codes: 0 done, 1 a bug, 2 usage or spec, 3 failed chunks or too many rejects,
-    4 verification found a difference, 5 interrupted (rerun to resume), 6 refused.
-    """
-
-
-@main.command()
-@_spec
+@click.command()
+@spec_argument
 @_master
 @_no_spark
 @click.option("--cutover", "and_cutover", is_flag=True, help="Then put the new stores in the old ones' places.")
@@ -55,6 +38,7 @@ def main() -> None:
 @accept_rejects_option
 @metrics_option
 @changelog_end_option
+@verb
 def run(
     spec: str,
     master: str,
@@ -75,29 +59,25 @@ def run(
     stateferry run migration.toml --master 'local[4]'
     stateferry run migration.toml --no-spark --cutover
     """
+    from migrate.gates import Acceptance
 
-    def work() -> None:
-        from migrate.gates import Acceptance
-
-        output, acceptance = current_output(), Acceptance(unverified, accept_rejects)
-        run_and_show(
-            spec,
-            master,
-            on_spark=not no_spark,
-            acceptance=acceptance,
-            output=output,
-            show=not (and_cutover and output.as_json),  # one report is one JSON document: that of the last step
-            metrics_path=metrics_path,
-            ends=ends,
-        )
-        if and_cutover:
-            switch_and_show("cutover", spec, output, unverified=unverified, accept_rejects=accept_rejects)
-
-    finish(work)
+    output, acceptance = current_output(), Acceptance(unverified, accept_rejects)
+    run_and_show(
+        spec,
+        master,
+        on_spark=not no_spark,
+        acceptance=acceptance,
+        output=output,
+        show=not (and_cutover and output.as_json),  # one report is one JSON document: that of the last step
+        metrics_path=metrics_path,
+        ends=ends,
+    )
+    if and_cutover:
+        switch_and_show("cutover", spec, output, unverified=unverified, accept_rejects=accept_rejects)
 
 
-@main.command()
-@_spec
+@click.command()
+@spec_argument
 @click.option("--watch", is_flag=True, help="Follow a run of another process until it has ended.")
 @click.option(
     "--interval",
@@ -106,6 +86,7 @@ def run(
     show_default=True,
     help="Seconds between two looks of --watch.",
 )
+@verb
 def status(spec: str, *, watch: bool, interval: float) -> None:
     """Say where a migration stands, from its ledger alone.
 
@@ -116,31 +97,28 @@ def status(spec: str, *, watch: bool, interval: float) -> None:
     stateferry status migration.toml --json
     stateferry status migration.toml --watch
     """
+    from migrate.spec import load_spec
 
-    def work() -> None:
-        from migrate.spec import load_spec
+    loaded, output = load_spec(spec), current_output()
+    if watch:
+        from migrate.cli.watch import follow
 
-        loaded, output = load_spec(spec), current_output()
-        if watch:
-            from migrate.cli.watch import follow
+        follow(loaded, interval, output)
+    else:
+        from migrate.cli.show import show_status
+        from migrate.ledger_status import status as look
 
-            follow(loaded, interval, output)
-        else:
-            from migrate.cli.show import show_status
-            from migrate.ledger_status import status as look
-
-            output.show(look(loaded), show_status)
-
-    finish(work)
+        output.show(look(loaded), show_status)
 
 
-@main.command()
-@_spec
+@click.command()
+@spec_argument
 @click.option(
     "--mode", type=click.Choice(["full", "digest"]), default="full", show_default=True, help="How to compare."
 )
 @_master
 @_no_spark
+@verb
 def verify(spec: str, *, mode: Literal["full", "digest"], master: str, no_spark: bool) -> None:
     """Compare the new stores, from disk, with what the old ones convert to.
 
@@ -151,21 +129,37 @@ def verify(spec: str, *, mode: Literal["full", "digest"], master: str, no_spark:
     stateferry verify migration.toml
     stateferry verify migration.toml --mode digest --no-spark
     """
+    from migrate.checking import verify as check
+    from migrate.cli.progress import progress
+    from migrate.cli.show import show_verify
+    from migrate.interruption import Stop, stopping_on_signals
+    from migrate.spec import load_spec
 
-    def work() -> None:
-        from migrate.checking import verify as check
-        from migrate.cli.progress import progress
-        from migrate.cli.show import show_verify
-        from migrate.interruption import Stop, stopping_on_signals
-        from migrate.spec import load_spec
-
-        output, loaded, stop = current_output(), load_spec(spec), Stop()
-        with stopping_on_signals(stop), progress(output) as listener, user_output_aside():
-            report = check(loaded, mode=mode, master=None if no_spark else master, on_event=listener, stop=stop)
-        output.show(report, show_verify)
-
-    finish(work)
+    output, loaded, stop = current_output(), load_spec(spec), Stop()
+    with stopping_on_signals(stop), progress(output) as listener, user_output_aside():
+        report = check(loaded, mode=mode, master=None if no_spark else master, on_event=listener, stop=stop)
+    output.show(report, show_verify)
 
 
-for command in (inspect, formats, init, plan, doctor, snapshot, report, cutover, rollback, finalize, abandon):
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="stateferry", prog_name=PROGRAM)
+def main() -> None:
+    """Move the state stores of stream processors from one format to another.
+
+    SPEC is the migration's TOML file. Each verb has --help, with examples.
+
+    \b
+    stateferry run migration.toml
+    stateferry status migration.toml --json
+
+    \b
+    Exit codes: 0 done, 1 a bug, 2 usage or spec, 3 failed chunks or too many rejects,
+    4 verification found a difference, 5 interrupted (rerun to resume), 6 refused.
+    """
+
+
+_BEFORE = (inspect, formats, init, plan, doctor, snapshot)
+_MIGRATION = (run, status, verify, report)
+_SWITCH = (cutover, rollback, finalize, abandon)
+for command in (*_BEFORE, *_MIGRATION, *_SWITCH):
     main.add_command(command)

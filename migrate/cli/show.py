@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from migrate.cli.options import Output, say
+from migrate.cli.output import Output
 from migrate.cli.plain import ATTENTION, fact_lines, has_colors, width_of
+from migrate.cli.streams import say
 from migrate.report_model import (
     AbandonReport,
     Column,

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from migrate.checks import CheckReport, Outcome
-from migrate.cli.options import Output
+from migrate.cli.output import Output
 from migrate.cli.plain import wrap
 from migrate.doctoring import DoctorReport
 

@@ -8,7 +8,7 @@ from textwrap import fill
 from rich.console import Console
 from rich.markup import escape
 
-from migrate.cli.options import Output
+from migrate.cli.output import Output
 from migrate.format_list import ConversionReport, FormatReport, FormatsReport
 
 _MOST_COLUMNS = 100

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from migrate.cli.options import Output
+from migrate.cli.output import Output
 from migrate.cli.plain import ATTENTION
 from migrate.cli.show import (
     concerns_in_words,

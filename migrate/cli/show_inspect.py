@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from migrate.cli.options import Output
+from migrate.cli.output import Output
 from migrate.dry_run.report import Shown
 from migrate.survey.report import (
     DatabaseReport,

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.text import Text
 
-from migrate.cli.options import Output
+from migrate.cli.output import Output
 from migrate.cli.show_checks import print_checks
 from migrate.cli.show_segments import segments
 from migrate.dry_run.report import BeforeAfter, Cost, DatabaseFound, DryRunReport, Found, RejectReason, Sizes, Tried

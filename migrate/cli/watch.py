@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from migrate.cli.foreign_text import visible_json, visible_report
-from migrate.cli.options import Output, remark, stop_writing
+from migrate.cli.output import Output
 from migrate.cli.show import lines_of_facts, status_facts
+from migrate.cli.streams import remark, stop_writing
 from migrate.spec import Spec
 from migrate.watching import Watch, WatchReport
 from migrate.words import duration, plural, rate, share
