@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from markupsafe import Markup
-
 from migrate.gates import not_accepted
 from migrate.history import ChunkDone, RunHistory, StepDone
 from migrate.keyrange import show_key
 from migrate.page.key_map import Band, Piece, band_name, bands, title
 from migrate.page.parts import Part
-from migrate.page.plots import sorted_bars, throughput
+from migrate.page.plots import Plot, sorted_bars, throughput
 from migrate.page.rendering import render
 from migrate.page.working_time import Throughput, measure
 from migrate.report_model import Concern, State, Verification
@@ -155,15 +153,13 @@ def _reject_parts(history: RunHistory) -> list[Part]:
     ]
 
 
-def _plots(history: RunHistory, measured: Throughput | None) -> dict[str, Markup]:
+def _plots(history: RunHistory, measured: Throughput | None) -> dict[str, Plot]:
     wanted = {}
     if measured is not None:
-        wanted["throughput"] = throughput(measured, name="throughput")
+        wanted["throughput"] = throughput(measured)
     if len(history.chunks) > 1:
         seconds = [chunk.seconds for chunk in history.chunks]
-        wanted["durations"] = sorted_bars(
-            seconds, name="durations", what="durations", show=duration, ends=("longest", "shortest")
-        )
+        wanted["durations"] = sorted_bars(seconds, what="durations", show=duration, ends=("longest", "shortest"))
     return wanted
 
 

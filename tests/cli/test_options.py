@@ -21,7 +21,7 @@ from migrate.cli.plain import WIDTH_WITHOUT_TERMINAL
 from tests.support import make_store, numbered
 
 COMMAND = [sys.executable, "-c", "from migrate.cli import main; main()"]
-HEAVY = ("rich", "pydantic", "deltalake", "pyarrow", "rocksdict", "numpy", "jinja2", "matplotlib", "pyspark")
+HEAVY = ("rich", "pydantic", "deltalake", "pyarrow", "rocksdict", "numpy", "jinja2", "pyspark")
 ESCAPE = "\x1b["
 PLAIN = {name: text for name, text in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")}
 
