@@ -68,11 +68,11 @@ def init(
         out.show(report, _show)
 
 
-def _show(report: InitReport, _output: Output) -> None:
+def _show(report: InitReport, _output: Output) -> list[str]:
     """What the spec that was written is for."""
     what = f"store {report.store} of {report.source}" if report.store else str(report.source)
     partitions = plural(len(report.store_partitions), "store partition")
-    lines = [
+    return [
         f"found: {what}: about {report.records:,} records in {partitions}",
         f"from:  {report.source_format}",
         f"to:    {report.target_format}",
@@ -82,4 +82,3 @@ def _show(report: InitReport, _output: Output) -> None:
         f"wrote: {report.spec}",
         f"next: {report.next_step}",
     ]
-    say("\n".join(lines))

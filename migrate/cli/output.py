@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from migrate.cli.plain import Layout, has_colors, width_of
 from migrate.cli.streams import say, streams_are_one
 
 if TYPE_CHECKING:
@@ -32,14 +33,19 @@ class Output:
         """No progress; nor where it would get between the lines of a JSON document."""
         return self.quiet or (self.as_json and streams_are_one())
 
-    def show(self, report: R, in_words: Callable[[R, Output], None]) -> None:
-        """Print a report, as JSON or as the given function does it for a person."""
+    @property
+    def layout(self) -> Layout:
+        """Of standard output."""
+        return Layout(width_of(sys.stdout), has_colors(sys.stdout, no_color=self.no_color))
+
+    def show(self, report: R, in_words: Callable[[R, Output], list[str]]) -> None:
+        """Print a report, as JSON or as the lines that the given function makes of it for a person."""
         from migrate.cli.foreign_text import visible_json, visible_report
 
         if self.as_json:
             say(visible_json(report.model_dump_json(indent=2)))
         else:
-            in_words(visible_report(report), self)
+            say("\n".join(in_words(visible_report(report), self)))
 
     def console(self, *, is_error: bool = False) -> Console:
         """Of rich, for standard output or standard error."""

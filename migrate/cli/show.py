@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from migrate.cli.output import Output
-from migrate.cli.plain import ATTENTION, fact_lines, has_colors, width_of
-from migrate.cli.streams import say
+from migrate.cli.plain import ATTENTION
 from migrate.report_model import (
     AbandonReport,
     Column,
@@ -23,7 +21,7 @@ from migrate.report_model import (
 from migrate.words import moment
 
 
-def show_run(report: RunReport, output: Output) -> None:
+def show_run(report: RunReport, output: Output) -> list[str]:
     """What a run did, and where the result stands."""
     seconds = report.seconds.get("rewrite", 0.0)
     rows = {
@@ -42,12 +40,12 @@ def show_run(report: RunReport, output: Output) -> None:
         "warnings": "\n".join(report.warnings),
         "next": report.next_step,
     }
-    print_facts(rows | _ids(report.migration_id, f"run {report.run_id}", output), output)
+    return output.layout.facts(rows | _ids(report.migration_id, f"run {report.run_id}", output))
 
 
-def show_status(report: StatusReport, output: Output) -> None:
+def show_status(report: StatusReport, output: Output) -> list[str]:
     """Where a migration stands."""
-    print_facts(status_facts(report, output), output)
+    return output.layout.facts(status_facts(report, output))
 
 
 def status_facts(report: StatusReport, output: Output) -> dict[str, str]:
@@ -69,9 +67,9 @@ def status_facts(report: StatusReport, output: Output) -> dict[str, str]:
     return rows | _ids(report.migration_id, f"plan revision {report.plan_revision}", output)
 
 
-def show_switch(report: SwitchReport, output: Output) -> None:
+def show_switch(report: SwitchReport, output: Output) -> list[str]:
     """What a switch left."""
-    print_facts(
+    return output.layout.facts(
         {
             "migration": report.name,
             "state": report.state,
@@ -83,38 +81,36 @@ def show_switch(report: SwitchReport, output: Output) -> None:
             "changelog": report.changelog,
             "warnings": "\n".join(report.warnings),
             "next": report.next_step,
-        },
-        output,
+        }
     )
 
 
-def show_snapshot(report: SnapshotReport, output: Output) -> None:
+def show_snapshot(report: SnapshotReport, output: Output) -> list[str]:
     """What was taken."""
-    print_facts(
+    return output.layout.facts(
         {
             "migration": report.name,
             "snapshot": f"{report.snapshot} ({report.store_partitions} store partitions)",
             "taken": moment(report.taken_at_ms),
             "warnings": "\n".join(report.warnings),
             "next": report.next_step,
-        },
-        output,
+        }
     )
 
 
-def show_abandon(report: AbandonReport, output: Output) -> None:
+def show_abandon(report: AbandonReport, output: Output) -> list[str]:
     """What was removed."""
     removed = "nothing was there" if report.removed is None else str(report.removed)
     left = "\n".join(map(str, report.left_over))
     rows = {"migration": report.name, "removed": removed, "not ours": left, "untouched": str(report.source)}
-    print_facts(rows, output)
+    return output.layout.facts(rows)
 
 
-def show_verify(report: VerifyReport, output: Output) -> None:
+def show_verify(report: VerifyReport, output: Output) -> list[str]:
     """What a verification found."""
     stores = "\n".join(map(str, report.stores))
     rows = {"migration": report.name, "verification": verification_in_words(report.verification), "stores": stores}
-    print_facts(rows | _ids(report.migration_id, "", output), output)
+    return output.layout.facts(rows | _ids(report.migration_id, "", output))
 
 
 def _ids(migration_id: str | None, more: str, output: Output) -> dict[str, str]:
@@ -157,14 +153,3 @@ def dead_letters_in_words(folder: Path | None, columns: tuple[Column, ...]) -> s
     if folder is None:
         return ""
     return f"{folder}\na Delta table: {', '.join(f'{column.name} {column.type}' for column in columns)}"
-
-
-def print_facts(rows: dict[str, str], output: Output) -> None:
-    """Names, and what there is to say of each."""
-    say("\n".join(lines_of_facts(rows, output)))
-
-
-def lines_of_facts(rows: dict[str, str], output: Output) -> list[str]:
-    """Names, and what there is to say of each, as lines for standard output."""
-    is_bold = has_colors(sys.stdout, no_color=output.no_color)
-    return fact_lines(rows, width=width_of(sys.stdout), is_bold=is_bold)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from migrate.cli.foreign_text import visible_json, visible_report
 from migrate.cli.output import Output
-from migrate.cli.show import lines_of_facts, status_facts
+from migrate.cli.show import status_facts
 from migrate.cli.streams import remark, stop_writing
 from migrate.spec import Spec
 from migrate.watching import Watch, WatchReport
@@ -62,7 +62,7 @@ def _screen(output: Output) -> Iterator[Show]:
     def drawn(seen: WatchReport) -> Group:
         facts = status_facts(seen, output) | {"rate": _rate(seen), "note": seen.notice}
         bar = ProgressBar(total=1.0, completed=seen.share_done, width=_BAR)
-        return Group(bar, Text.from_ansi("\n".join(lines_of_facts(facts, output))))
+        return Group(bar, Text.from_ansi("\n".join(output.layout.facts(facts))))
 
     with Live(console=output.console(), auto_refresh=False) as live:
         yield lambda seen: live.update(drawn(seen), refresh=True)
