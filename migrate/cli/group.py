@@ -22,7 +22,13 @@ SECTIONS: dict[str, tuple[str, ...]] = {
 _OTHER = "More"
 
 
-class _SaysMistakes(click.Command):
+class Job(click.Command):
+    """A command of its own: with the common options, and mistakes said like everything else."""
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:  # noqa: ANN401 - click's own
+        super().__init__(*args, **attributes)
+        add_common_options(self)
+
     def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> Any:  # noqa: ANN401 - click's own
         """Run; a command line that is not understood ends like any other error."""
         arguments = sys.argv[1:] if args is None else list(args)
@@ -33,20 +39,8 @@ class _SaysMistakes(click.Command):
         sys.exit(code)
 
 
-class Job(_SaysMistakes):
-    """A command of its own, with the common options."""
-
-    def __init__(self, *args: Any, **attributes: Any) -> None:  # noqa: ANN401 - click's own
-        super().__init__(*args, **attributes)
-        add_common_options(self)
-
-
-class Verbs(_SaysMistakes, click.Group):
+class Verbs(Job, click.Group):
     """Every verb takes the common options, before its name or after it."""
-
-    def __init__(self, *args: Any, **attributes: Any) -> None:  # noqa: ANN401 - click's own
-        super().__init__(*args, **attributes)
-        add_common_options(self)
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
         """With the common options that it has not declared itself."""

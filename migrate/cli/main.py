@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
@@ -13,13 +13,7 @@ from migrate.cli.group import PROGRAM, Verbs
 from migrate.cli.history import report
 from migrate.cli.init import init
 from migrate.cli.inspect import inspect
-from migrate.cli.job import (
-    accept_rejects_option,
-    changelog_end_option,
-    metrics_option,
-    run_and_show,
-    unverified_option,
-)
+from migrate.cli.job import run_and_show, run_options
 from migrate.cli.options import current_output, spec_argument
 from migrate.cli.plan import plan
 from migrate.cli.streams import user_output_aside
@@ -34,22 +28,9 @@ _no_spark = click.option("--no-spark", is_flag=True, help="Work in this process,
 @_master
 @_no_spark
 @click.option("--cutover", "and_cutover", is_flag=True, help="Then put the new stores in the old ones' places.")
-@unverified_option
-@accept_rejects_option
-@metrics_option
-@changelog_end_option
+@run_options
 @verb
-def run(
-    spec: str,
-    master: str,
-    *,
-    no_spark: bool,
-    and_cutover: bool,
-    unverified: bool,
-    accept_rejects: int | None,
-    metrics_path: str | None,
-    ends: tuple[str, ...],
-) -> None:
+def run(spec: str, master: str, *, no_spark: bool, and_cutover: bool, **options: Any) -> None:  # noqa: ANN401
     """Migrate: plan if new, rewrite what is missing, assemble, verify, publish.
 
     Killed at any instant, the same command goes on where it stopped.
@@ -59,21 +40,12 @@ def run(
     stateferry run migration.toml --master 'local[4]'
     stateferry run migration.toml --no-spark --cutover
     """
-    from migrate.gates import Acceptance
-
-    output, acceptance = current_output(), Acceptance(unverified, accept_rejects)
-    run_and_show(
-        spec,
-        master,
-        on_spark=not no_spark,
-        acceptance=acceptance,
-        output=output,
-        show=not (and_cutover and output.as_json),  # one report is one JSON document: that of the last step
-        metrics_path=metrics_path,
-        ends=ends,
-    )
+    output = current_output()
+    show = not (and_cutover and output.as_json)  # one report is one JSON document: that of the last step
+    run_and_show(spec, master, on_spark=not no_spark, output=output, show=show, **options)
     if and_cutover:
-        switch_and_show("cutover", spec, output, unverified=unverified, accept_rejects=accept_rejects)
+        accepted = {name: options[name] for name in ("unverified", "accept_rejects")}
+        switch_and_show("cutover", spec, output, **accepted)
 
 
 @click.command()

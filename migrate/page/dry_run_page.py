@@ -10,7 +10,7 @@ from migrate.checks import CheckReport, Outcome
 from migrate.dry_run.report import ChunkPlanned, Cost, DryRunReport, Found, Tried, Verdict
 from migrate.page import tables
 from migrate.page.key_map import Band, Piece, band_name, bands, title
-from migrate.page.parts import Part
+from migrate.page.parts import Part, parts_of
 from migrate.page.plots import Plot, size_histogram, sorted_bars
 from migrate.page.rendering import render
 from migrate.words import duration, moment, plural, size
@@ -144,8 +144,7 @@ def _time_parts(cost: Cost) -> list[Part]:
         ("all else", cost.other_seconds, "accent"),
         ("application stands still", cost.downtime_seconds, "accent-2"),
     )
-    whole = max(cost.total_seconds, cost.downtime_seconds, 1e-9)
-    return [Part(label, duration(seconds), seconds / whole, tone) for label, seconds, tone in parts]
+    return parts_of(max(cost.total_seconds, cost.downtime_seconds), parts, duration)
 
 
 def _disk_parts(cost: Cost) -> list[Part]:
@@ -160,4 +159,4 @@ def _disk_parts(cost: Cost) -> list[Part]:
     if cost.free_bytes is not None:
         label = "free now" if cost.free_bytes <= whole else "free now (off the scale)"
         parts.append((label, cost.free_bytes, "good" if cost.free_bytes >= cost.required_bytes else "bad"))
-    return [Part(label, size(amount), min(1.0, amount / whole), tone) for label, amount, tone in parts]
+    return parts_of(whole, parts, size)

@@ -11,7 +11,7 @@ from migrate.gates import not_accepted
 from migrate.history import ChunkDone, RunHistory, StepDone
 from migrate.keyrange import show_key
 from migrate.page.key_map import Band, Piece, band_name, bands, title
-from migrate.page.parts import Part
+from migrate.page.parts import Part, parts_of
 from migrate.page.plots import Plot, sorted_bars, throughput
 from migrate.page.rendering import render
 from migrate.page.working_time import Throughput, measure
@@ -142,15 +142,12 @@ def _verification_parts(found: Verification) -> list[Part]:
         ("differing", found.differing, "bad"),
         ("extra in the new store", found.extra, "bad"),
     )
-    whole = max(1, *(records for _, records, _ in counts))
-    return [Part(label, number(records), records / whole, tone) for label, records, tone in counts]
+    return parts_of(max(records for _, records, _ in counts), counts, number)
 
 
 def _reject_parts(history: RunHistory) -> list[Part]:
-    most = max((reason.records for reason in history.rejects), default=1)
-    return [
-        Part(reason.reason, number(reason.records), reason.records / max(most, 1), "bad") for reason in history.rejects
-    ]
+    counts = [(reason.reason, reason.records, "bad") for reason in history.rejects]
+    return parts_of(max((records for _, records, _ in counts), default=0), counts, number)
 
 
 def _plots(history: RunHistory, measured: Throughput | None) -> dict[str, Plot]:
