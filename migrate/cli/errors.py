@@ -16,10 +16,10 @@ from migrate.cli.options import current_output
 from migrate.cli.output import Output
 from migrate.cli.streams import remark, say, streams_are_one
 from migrate.errors import ExitCode, MigrationError
+from migrate.interruption import RERUN
 
 P = ParamSpec("P")
 
-_RERUN = "run the same command again to resume"
 _REPORT_IT = "report it with the trace; nothing that was finished is lost, a rerun resumes"
 
 
@@ -47,7 +47,7 @@ def exit_code_of(command: Callable[[], int | None], output: Output) -> int:
         _tell(error.message, error.hint, error.exit_code, output)
         return error.exit_code
     except KeyboardInterrupt:
-        _tell("interrupted", _RERUN, ExitCode.INTERRUPTED, output)
+        _tell("interrupted", RERUN, ExitCode.INTERRUPTED, output)
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last line of defence: a bug gets a code and a trace, not a guess
         if (known := explain_system_error(error)) is not None:

@@ -130,8 +130,6 @@ def main() -> None:
     """
 
 
-_BEFORE = (inspect, formats, init, plan, doctor, snapshot)
-_MIGRATION = (run, status, verify, report)
-_SWITCH = (cutover, rollback, finalize, abandon)
-for command in (*_BEFORE, *_MIGRATION, *_SWITCH):
-    main.add_command(command)
+main.add_section("Before", inspect, formats, init, plan, doctor, snapshot)
+main.add_section("The migration", run, status, verify, report)
+main.add_section("The switch", cutover, rollback, finalize, abandon)

@@ -67,14 +67,8 @@ def _slowest(history: RunHistory) -> str:
 
 def _steps(history: RunHistory) -> str:
     """The last ones; the store partitions of one step are counted."""
-    lines: list[tuple[str, int, int]] = []
-    for step in history.steps:
-        if lines and lines[-1][0] == step.step and step.store_partition is not None:
-            lines[-1] = (step.step, step.committed_at_ms, lines[-1][2] + 1)
-        else:
-            lines.append((step.step, step.committed_at_ms, 1))
-    told = [
-        f"{moment(at_ms)} {step}" + (f" ({plural(count, 'store partition')})" if count > 1 else "")
-        for step, at_ms, count in lines[-_MOST_STEPS:]
-    ]
-    return "\n".join(told)
+    return "\n".join(
+        f"{moment(steps[-1].committed_at_ms)} {steps[0].step}"
+        + (f" ({plural(len(steps), 'store partition')})" if len(steps) > 1 else "")
+        for steps in history.milestones()[-_MOST_STEPS:]
+    )

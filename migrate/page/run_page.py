@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from migrate.gates import not_accepted
-from migrate.history import ChunkDone, RunHistory, StepDone
+from migrate.history import ChunkDone, RunHistory
 from migrate.keyrange import show_key
 from migrate.page.key_map import Band, Piece, band_name, bands, title
 from migrate.page.parts import Part, parts_of
@@ -83,7 +83,7 @@ def run_page(history: RunHistory) -> str:
         slowest=_slowest(history.chunks),
         chunk_rows=[_row(chunk) for chunk in history.chunks],
         runs=_runs(history),
-        steps=_milestones(history.steps),
+        steps=_milestones(history),
         show_key=show_key,
         tool_version=tool_version(),
     )
@@ -237,17 +237,11 @@ def _runs(history: RunHistory) -> list[tuple[str, ...]]:
     ]
 
 
-def _milestones(steps: Sequence[StepDone]) -> list[_Milestone]:
-    """Neighbours that are one step of several store partitions are one; each says how long after the one before."""
-    grouped: list[list[StepDone]] = []
-    for step in steps:
-        if grouped and grouped[-1][-1].step == step.step and step.store_partition is not None:
-            grouped[-1].append(step)
-        else:
-            grouped.append([step])
+def _milestones(history: RunHistory) -> list[_Milestone]:
+    """Each says how long after the one before it came."""
     milestones = []
     before: int | None = None
-    for group in grouped:
+    for group in history.milestones():
         at_ms = group[-1].committed_at_ms
         after = "" if before is None or at_ms < before else f"{duration((at_ms - before) / 1000)} later"
         partitions = tuple(
