@@ -52,11 +52,5 @@ def current_output() -> Output:
     if context is None:
         return Output()
     noted = context.meta.get(_META, {})
-    own = context.params  # a verb may have declared such an option itself
-    return Output(
-        as_json=bool(noted.get("as_json") or own.get("as_json")),
-        quiet=bool(noted.get("quiet") or own.get("quiet")),
-        verbosity=noted.get("verbose", 0),
-        no_color=bool(noted.get("no_color")),
-        debug=bool(noted.get("debug")),
-    )
+    flags = {name: bool(noted.get(name)) for name in ("as_json", "quiet", "no_color", "debug")}
+    return Output(verbosity=noted.get("verbose", 0), **flags)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from migrate.cli.output import Output
@@ -217,19 +216,13 @@ def counting(output: Output) -> Iterator[Listener]:
     if output.is_quiet or not console.is_terminal:
         yield ignore
         return
-    with console.status("looking") as status:
-        yield _counter(status.update)
-
-
-def _counter(update: Callable[[str], None]) -> Listener:
-    records, said = 0, 0.0
+    records = 0
 
     def listen(event: Event) -> None:
-        nonlocal records, said
+        nonlocal records
         if event.name == "dry-run.progressed":
             records += event.facts["records"]
-            if time.monotonic() - said > 0.2:
-                said = time.monotonic()
-                update(f"{records:,} records read")
+            status.update(f"{records:,} records read")
 
-    return listen
+    with console.status("looking") as status:
+        yield listen
