@@ -43,7 +43,7 @@ class Layout:
 
     def styled(self, text: str, **style: Any) -> str:  # noqa: ANN401 - click's own
         """The text in a style of click's, where the stream has any."""
-        return click.style(text, **style) if self.has_colors and text else text
+        return click.style(text, **style) if self.has_colors and text and any(style.values()) else text
 
     def title(self, text: str) -> list[str]:
         """A heading, with an empty line above it."""

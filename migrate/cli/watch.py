@@ -56,13 +56,14 @@ def _screen(output: Output) -> Iterator[Show]:
     """The facts in the same place of the terminal, again and again, under a bar."""
     from rich.console import Group
     from rich.live import Live
+    from rich.padding import Padding
     from rich.progress_bar import ProgressBar
     from rich.text import Text
 
     def drawn(seen: WatchReport) -> Group:
         facts = status_facts(seen, output) | {"rate": _rate(seen), "note": seen.notice}
         bar = ProgressBar(total=1.0, completed=seen.share_done, width=_BAR)
-        return Group(bar, Text.from_ansi("\n".join(output.layout.facts(facts))))
+        return Group(Padding(bar, 0), Text.from_ansi("\n".join(output.layout.facts(facts))))
 
     with Live(console=output.console(), auto_refresh=False) as live:
         yield lambda seen: live.update(drawn(seen), refresh=True)
