@@ -90,3 +90,13 @@ class RunHistory(Report):
     """What the migration means for the changelog, in a sentence."""
     warnings: tuple[str, ...]
     next_step: str
+
+    def milestones(self) -> list[list[StepDone]]:
+        """The steps; neighbours that are one step of several store partitions together."""
+        grouped: list[list[StepDone]] = []
+        for step in self.steps:
+            if grouped and grouped[-1][-1].step == step.step and step.store_partition is not None:
+                grouped[-1].append(step)
+            else:
+                grouped.append([step])
+        return grouped

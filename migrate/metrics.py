@@ -61,11 +61,6 @@ def _families() -> tuple[
 
 def write_metrics(path: str | Path, stores: Mapping[str, DualReadStore]) -> None:
     """The same as a file for node_exporter's textfile collector: complete or not there, never half of it."""
-    write_collected(Path(path), StoreMetrics(stores))
-
-
-def write_collected(path: Path, collector: Collector) -> None:
-    """What a collector says, in Prometheus' text format, under that name at once."""
     registry = CollectorRegistry()
-    registry.register(collector)
+    registry.register(StoreMetrics(stores))
     write_to_textfile(str(path), registry)

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import accumulate
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, TypeVar
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, StateSetMetricFamily
-from prometheus_client.metrics_core import Metric
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Enum,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    write_to_textfile,
+)
+from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.registry import Collector
 
 from migrate.errors import ExitCode, MigrationError, SpecError
 from migrate.events import Event, Listener
-from migrate.metrics import write_collected
 from migrate.progress_state import totals_of
 from migrate.receipt import Receipt
 from migrate.report_model import Verification
+
+M = TypeVar("M", bound=MetricWrapperBase)
 
 PHASES = ("plan", "start", "rewrite", "assemble", "verify", "publish", "ended")
 _PHASE_OF = {
@@ -42,140 +47,109 @@ _COUNTED = {
 }
 """By the names of `Totals`."""
 _SECONDS_BETWEEN_WRITES = 1.0
-_SUCCESS = "stateferry_last_success_timestamp_seconds"
-_FAILURE = "stateferry_last_failure_timestamp_seconds"
+_ENDS = ("stateferry_last_success_timestamp_seconds", "stateferry_last_failure_timestamp_seconds")
 
 
-@dataclass
-class _Figures:
-    """What a run has told so far."""
+class _Metrics:
+    """The metrics of one run in a registry of their own, labelled with the migration's name and id."""
 
-    name: str
-    migration: str = ""
-    phase: str = "plan"
-    chunks_planned: int = 0
-    chunks_done: int = 0
-    """By earlier runs too."""
-    chunks_failed: int = 0
-    done: Counter[str] = field(default_factory=Counter)
-    """What the chunks of this run come to, by the names of `Totals`."""
-    chunk_seconds: float = 0.0
-    buckets: list[int] = field(default_factory=lambda: [0] * (len(_BUCKETS) + 1))
-    """Its chunks, by how long they took."""
-    seconds: float = 0.0
-    """From its first chunk to its last."""
-    verified_records: int = 0
-    verification: Verification | None = None
-    exit_code: int | None = None
-    ended_at: dict[str, float] = field(default_factory=dict)
-    """When a run of this name last succeeded, or failed, by the metric's name."""
+    def __init__(self, name: str, migration: str, ended_at: dict[str, float]) -> None:
+        """`ended_at`: when a run of this name last succeeded, or failed, by the metric's name."""
+        self.registry = CollectorRegistry()
+        self._labels = {"name": name, "migration": migration}
+        self._records = 0
+        self.chunks_planned = self._made(Gauge, "chunks_planned", "Chunks of the plan.")
+        self.chunks_done = self._made(Gauge, "chunks_done", "Committed chunks, those of earlier runs too.")
+        self.chunks_failed = self._made(Counter, "chunks_failed", "Chunks that ended this run.")
+        self._counted = {field: self._made(Counter, *named) for field, named in _COUNTED.items()}
+        self._rate = self._made(Gauge, "records_per_second", "Of this run's rewriting, over all workers.")
+        self._chunk_seconds = self._made(Histogram, "chunk_seconds", "How long a chunk took.", buckets=_BUCKETS)
+        self.verified_records = self._made(Gauge, "verified_records", "Records compared so far.")
+        self._mismatches = self._family(Gauge, "mismatches", "Keys that the verification found wrong.", "kind")
+        self.phase = self._made(Enum, "phase", "What the run is doing.", states=PHASES)
+        self._exit_code = self._family(Gauge, "exit_code", "Of the run, once it has ended.")
+        self._ends = {
+            end: Gauge(end, "When a run of this migration last ended so.", ["name"], registry=self.registry)
+            for end in _ENDS
+        }
+        for end, at in ended_at.items():
+            self._ends[end].labels(name).set(at)
 
-    def add(self, receipts: list[Receipt]) -> None:
+    def _family(self, kind: Callable[..., M], name: str, what: str, *more: str, **options: object) -> M:
+        return kind(f"stateferry_run_{name}", what, [*self._labels, *more], registry=self.registry, **options)
+
+    def _made(self, kind: Callable[..., M], name: str, what: str, **options: object) -> M:
+        return self._family(kind, name, what, **options).labels(**self._labels)
+
+    def add(self, receipts: list[Receipt], seconds: float) -> None:
+        """Chunks that are committed; `seconds`: since the first one began."""
         totals = totals_of(receipts)
-        self.chunks_done += totals.chunks
-        self.done.update({name: getattr(totals, name) for name in _COUNTED})
+        self.chunks_done.inc(totals.chunks)
+        for field, counter in self._counted.items():
+            counter.inc(getattr(totals, field))
         for receipt in receipts:
-            self.chunk_seconds += receipt.seconds
-            self.buckets[bisect_left(_BUCKETS, receipt.seconds)] += 1
+            self._chunk_seconds.observe(receipt.seconds)
+        self._records += totals.records_in
+        self._rate.set(self._records / max(seconds, 1e-9))
 
-
-class RunMetrics(Collector):
-    """A run's listener, and the collector of what it heard."""
-
-    def __init__(self, name: str, ended_at: dict[str, float]) -> None:
-        self._figures = _Figures(name, ended_at=ended_at)
-        self._first_chunk: float | None = None
-
-    def __call__(self, event: Event) -> None:
-        """Take note."""
-        figures, facts = self._figures, event.facts
-        figures.phase = _PHASE_OF.get(event.name, figures.phase)
-        if event.name == "run.begun":
-            figures.migration = facts["plan"].migration_id
-            figures.chunks_planned, figures.chunks_done = len(facts["plan"].chunks), len(facts["done"])
-        elif event.name == "chunk.started":
-            self._first_chunk = self._first_chunk or time.monotonic()
-        elif event.name == "chunk.committed" and self._first_chunk is not None:
-            figures.add(facts["receipts"])
-            figures.seconds = time.monotonic() - self._first_chunk
-        elif event.name == "chunk.failed":
-            figures.chunks_failed += 1
-        elif event.name == "verify.progressed":
-            figures.verified_records = facts["records"]
-        elif event.name == "verify.committed":
-            figures.verification = facts["verification"]
-            figures.verified_records = figures.verification.records
+    def verify(self, found: Verification) -> None:
+        """What the verification has found."""
+        self.verified_records.set(found.records)
+        for kind in ("missing", "differing", "extra"):
+            self._mismatches.labels(**self._labels, kind=kind).set(getattr(found, kind))
 
     def end(self, exit_code: int) -> None:
         """The run is over."""
-        self._figures.phase = "ended"
-        self._figures.exit_code = exit_code
-        self._figures.ended_at[_FAILURE if exit_code else _SUCCESS] = time.time()
-
-    def collect(self) -> Iterator[Metric]:
-        """All of it, under the migration's name and id."""
-        yield from _Families(self._figures).every()
+        self.phase.state("ended")
+        self._exit_code.labels(**self._labels).set(exit_code)
+        self._ends[_ENDS[bool(exit_code)]].labels(self._labels["name"]).set(time.time())
 
 
-@dataclass(frozen=True)
-class _Families:
-    figures: _Figures
+class _MetricsFile:
+    """A run's listener, which keeps the file up to date."""
 
-    def every(self) -> Iterator[Metric]:
-        figures = self.figures
-        yield self._gauge("chunks_planned", "Chunks of the plan.", figures.chunks_planned)
-        yield self._gauge("chunks_done", "Committed chunks, those of earlier runs too.", figures.chunks_done)
-        yield self._counter("chunks_failed", "Chunks that ended this run.", figures.chunks_failed)
-        for counted, (name, what) in _COUNTED.items():
-            yield self._counter(name, what, figures.done[counted])
-        rate = figures.done["records_in"] / figures.seconds if figures.seconds else 0.0
-        yield self._gauge("records_per_second", "Of this run's rewriting, over all workers.", rate)
-        yield self._histogram()
-        yield self._gauge("verified_records", "Records compared so far.", figures.verified_records)
-        if figures.verification is not None:
-            yield self._mismatches(figures.verification)
-        phase = StateSetMetricFamily("stateferry_run_phase", "What the run is doing.", labels=self._names)
-        phase.add_metric(self._labels, {each: each == figures.phase for each in PHASES})
-        yield phase
-        if figures.exit_code is not None:
-            yield self._gauge("exit_code", "Of the run, once it has ended.", figures.exit_code)
-        for name, at in sorted(figures.ended_at.items()):
-            ended = GaugeMetricFamily(name, "When a run of this migration last ended so.", labels=["name"])
-            ended.add_metric([figures.name], at)
-            yield ended
+    def __init__(self, path: Path, name: str) -> None:
+        self._path, self._name = path, name
+        self._ended_at = _ended_before(path, name)
+        self._metrics = _Metrics(name, "", self._ended_at)
+        self._first_chunk: float | None = None
+        self._next_write = time.monotonic() + _SECONDS_BETWEEN_WRITES
 
-    @property
-    def _names(self) -> list[str]:
-        return ["name", "migration"]
+    def __call__(self, event: Event) -> None:
+        """Take note, and write it about once a second."""
+        self._note(event.name, event.facts)
+        if (phase := _PHASE_OF.get(event.name)) is not None:
+            self._metrics.phase.state(phase)
+        if time.monotonic() >= self._next_write:
+            with suppress(OSError):  # a full disk under a metrics file is no reason to give up a migration
+                self.write()
 
-    @property
-    def _labels(self) -> list[str]:
-        return [self.figures.name, self.figures.migration]
+    def _note(self, name: str, facts: dict[str, Any]) -> None:
+        if name == "run.begun":
+            self._metrics = _Metrics(self._name, facts["plan"].migration_id, self._ended_at)
+            self._metrics.chunks_planned.set(len(facts["plan"].chunks))
+            self._metrics.chunks_done.set(len(facts["done"]))
+        elif name == "chunk.started":
+            self._first_chunk = self._first_chunk or time.monotonic()
+        elif name == "chunk.committed" and self._first_chunk is not None:
+            self._metrics.add(facts["receipts"], time.monotonic() - self._first_chunk)
+        elif name == "chunk.failed":
+            self._metrics.chunks_failed.inc()
+        elif name == "verify.progressed":
+            self._metrics.verified_records.set(facts["records"])
+        elif name == "verify.committed":
+            self._metrics.verify(facts["verification"])
 
-    def _gauge(self, name: str, what: str, value: float) -> Metric:
-        gauge = GaugeMetricFamily(f"stateferry_run_{name}", what, labels=self._names)
-        gauge.add_metric(self._labels, value)
-        return gauge
+    def end(self, exit_code: int) -> None:
+        """Write what there is to say of a run that is over."""
+        self._metrics.end(exit_code)
+        with suppress(OSError):
+            self.write()
 
-    def _counter(self, name: str, what: str, value: float) -> Metric:
-        counter = CounterMetricFamily(f"stateferry_run_{name}", what, labels=self._names)
-        counter.add_metric(self._labels, value)
-        return counter
-
-    def _histogram(self) -> Metric:
-        bounds = [*map(str, _BUCKETS), "+Inf"]
-        buckets = list(zip(bounds, accumulate(self.figures.buckets), strict=True))
-        family = HistogramMetricFamily("stateferry_run_chunk_seconds", "How long a chunk took.", labels=self._names)
-        family.add_metric(self._labels, buckets, sum_value=self.figures.chunk_seconds)
-        return family
-
-    def _mismatches(self, found: Verification) -> Metric:
-        family = GaugeMetricFamily(
-            "stateferry_run_mismatches", "Keys that the verification found wrong.", labels=[*self._names, "kind"]
-        )
-        for kind in ("missing", "differing", "extra"):
-            family.add_metric([*self._labels, kind], getattr(found, kind))
-        return family
+    def write(self) -> None:
+        """The whole file at once. Raises OSError."""
+        self._next_write = time.monotonic() + _SECONDS_BETWEEN_WRITES
+        write_to_textfile(str(self._path), self._metrics.registry)
 
 
 @contextmanager
@@ -186,15 +160,15 @@ def metrics_file(path: Path, name: str) -> Iterator[Listener]:
 
     Raises SpecError where the file cannot be written at the beginning; later trouble with it does not end a run.
     """
-    metrics = RunMetrics(name, _ended_before(path, name))
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # they would double each counter; this is our own process
+    file = _MetricsFile(path, name)
     try:
-        write_collected(path, metrics)
+        file.write()
     except OSError as error:
         reason = error.strerror or str(error)
         raise SpecError(
             f"--metrics-file {path} cannot be written: {reason}", hint="name a file in a directory that exists"
         ) from error
-    file = _Writing(path, metrics)
     exit_code: int = ExitCode.BUG
     try:
         yield file
@@ -206,27 +180,7 @@ def metrics_file(path: Path, name: str) -> Iterator[Listener]:
         exit_code = ExitCode.INTERRUPTED
         raise
     finally:
-        metrics.end(exit_code)
-        file.write()
-
-
-class _Writing:
-    def __init__(self, path: Path, metrics: RunMetrics) -> None:
-        self._path = path
-        self._metrics = metrics
-        self._next = time.monotonic() + _SECONDS_BETWEEN_WRITES
-
-    def __call__(self, event: Event) -> None:
-        self._metrics(event)
-        if time.monotonic() >= self._next:
-            self.write()
-            self._next = time.monotonic() + _SECONDS_BETWEEN_WRITES
-
-    def write(self) -> None:
-        try:
-            write_collected(self._path, self._metrics)
-        except OSError:
-            return  # a full disk under a metrics file is no reason to give up a migration
+        file.end(exit_code)
 
 
 def _ended_before(path: Path, name: str) -> dict[str, float]:
@@ -239,5 +193,5 @@ def _ended_before(path: Path, name: str) -> dict[str, float]:
         sample.name: sample.value
         for family in families
         for sample in family.samples
-        if sample.name in (_SUCCESS, _FAILURE) and sample.labels.get("name") == name
+        if sample.name in _ENDS and sample.labels.get("name") == name
     }

@@ -6,8 +6,8 @@ from typing import TextIO
 
 from rich.console import Console
 
-from migrate.cli.options import stop_writing
 from migrate.cli.plain import has_colors, width_of
+from migrate.cli.streams import stop_writing
 
 
 class _Console(Console):

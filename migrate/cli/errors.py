@@ -7,24 +7,34 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NoReturn
+from functools import wraps
+from typing import NoReturn, ParamSpec
 
 import click
 
-from migrate.cli.options import Output, current_output, remark, say, streams_are_one
+from migrate.cli.options import current_output
+from migrate.cli.output import Output
+from migrate.cli.streams import remark, say, streams_are_one
 from migrate.errors import ExitCode, MigrationError
+from migrate.interruption import RERUN
 
-_RERUN = "run the same command again to resume"
+P = ParamSpec("P")
+
 _REPORT_IT = "report it with the trace; nothing that was finished is lost, a rerun resumes"
 
 
-def finish(work: Callable[[], int | None]) -> NoReturn:
-    """What each verb does in the end: it exits with what `work` returns, else with 0, or as its error says.
+def verb(work: Callable[P, int | None]) -> Callable[P, NoReturn]:
+    """The function of a verb: it exits with what `work` returns, else with 0, or as its error says.
 
     SIGTERM is an interrupt like any other.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    sys.exit(exit_code_of(work, current_output()))
+
+    @wraps(work)
+    def exiting(*args: P.args, **options: P.kwargs) -> NoReturn:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        sys.exit(exit_code_of(lambda: work(*args, **options), current_output()))
+
+    return exiting
 
 
 def exit_code_of(command: Callable[[], int | None], output: Output) -> int:
@@ -37,7 +47,7 @@ def exit_code_of(command: Callable[[], int | None], output: Output) -> int:
         _tell(error.message, error.hint, error.exit_code, output)
         return error.exit_code
     except KeyboardInterrupt:
-        _tell("interrupted", _RERUN, ExitCode.INTERRUPTED, output)
+        _tell("interrupted", RERUN, ExitCode.INTERRUPTED, output)
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last line of defence: a bug gets a code and a trace, not a guess
         if (known := explain_system_error(error)) is not None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
-from migrate.cli.errors import finish
+from migrate.cli.errors import verb
 from migrate.cli.options import current_output
 
 
 @click.command()
+@verb
 def formats() -> None:
     """List the formats that a spec can name, which of them become which, and what is lost.
 
@@ -19,11 +20,7 @@ def formats() -> None:
     stateferry formats
     stateferry formats --json
     """
+    from migrate.cli.show_formats import show_formats
+    from migrate.format_list import known_formats
 
-    def work() -> None:
-        from migrate.cli.show_formats import show_formats
-        from migrate.format_list import known_formats
-
-        current_output().show(known_formats(), show_formats)
-
-    finish(work)
+    current_output().show(known_formats(), show_formats)

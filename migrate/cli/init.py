@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from migrate.cli.errors import finish
-from migrate.cli.options import Output, current_output, say
+from migrate.cli.errors import verb
+from migrate.cli.options import current_output
+from migrate.cli.output import Output
+from migrate.cli.streams import say
+from migrate.words import plural
 
 if TYPE_CHECKING:
     from migrate.initializing import InitReport
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 @click.option("--name", help="The migration's name: lower-case letters, digits and hyphens.")
 @click.option("--work-dir", type=click.Path(), help="Where plan, ledger and new stores go: on the state's file system.")
 @click.option("--target-path", type=click.Path(), help="Where a complete new state directory is to appear.")
+@verb
 def init(
     path: str,
     *,
@@ -45,38 +49,31 @@ def init(
     stateferry init state/orders-app --store orders --to kafka-streams.timestamped-key-value --output -
     stateferry init my.db --from rocksdb.raw --to rocksdb.raw --name my-change
     """
+    from migrate.initializing import init_spec
 
-    def work() -> None:
-        from migrate.initializing import init_spec
-
-        report = init_spec(
-            path,
-            to=to,
-            store=store,
-            source_format=source_format,
-            output=None if output == "-" else output,
-            name=name,
-            work_dir=work_dir,
-            target_path=target_path,
-        )
-        out = current_output()
-        if report.spec is None and not out.as_json:
-            say(report.text.rstrip("\n"))  # TOML, which escapes whatever others wrote
-        else:
-            out.show(report, _show)
-
-    finish(work)
+    report = init_spec(
+        path,
+        to=to,
+        store=store,
+        source_format=source_format,
+        output=None if output == "-" else output,
+        name=name,
+        work_dir=work_dir,
+        target_path=target_path,
+    )
+    out = current_output()
+    if report.spec is None and not out.as_json:
+        say(report.text.rstrip("\n"))  # TOML, which escapes whatever others wrote
+    else:
+        out.show(report, _show)
 
 
-def _show(report: InitReport, output: Output) -> None:
+def _show(report: InitReport, _output: Output) -> list[str]:
     """What the spec that was written is for."""
-    from rich.markup import escape
-
-    console = output.console()
     what = f"store {report.store} of {report.source}" if report.store else str(report.source)
-    count = len(report.store_partitions)
-    lines = [
-        f"found: {what}: about {report.records:,} records in {count} store partition{'s' if count > 1 else ''}",
+    partitions = plural(len(report.store_partitions), "store partition")
+    return [
+        f"found: {what}: about {report.records:,} records in {partitions}",
         f"from:  {report.source_format}",
         f"to:    {report.target_format}",
         *([f"note: {report.note}"] if report.note else []),
@@ -85,5 +82,3 @@ def _show(report: InitReport, output: Output) -> None:
         f"wrote: {report.spec}",
         f"next: {report.next_step}",
     ]
-    for line in lines:
-        console.print(escape(line), soft_wrap=True)

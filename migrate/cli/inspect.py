@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
-from migrate.cli.errors import finish
+from migrate.cli.errors import verb
 from migrate.cli.options import current_output
 
 
 @click.command()
 @click.argument("path", type=click.Path())
 @click.option("--digest", is_flag=True, help="Read every record: exact counts and record digests.")
+@verb
 def inspect(path: str, *, digest: bool) -> None:
     """Name what lies in a directory, without touching it.
 
@@ -22,11 +23,7 @@ def inspect(path: str, *, digest: bool) -> None:
     stateferry inspect state/orders-app/0_0/rocksdb/orders --digest --json
     stateferry inspect stateferry-work
     """
+    from migrate.cli.show_inspect import show_inspect
+    from migrate.inspection import inspect as look
 
-    def work() -> None:
-        from migrate.cli.show_inspect import show_inspect
-        from migrate.inspection import inspect as look
-
-        current_output().show(look(path, digest=digest), show_inspect)
-
-    finish(work)
+    current_output().show(look(path, digest=digest), show_inspect)

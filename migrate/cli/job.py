@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from migrate.cli.errors import exit_code_of
 from migrate.cli.group import Job
-from migrate.cli.options import Output, current_output, user_output_aside
+from migrate.cli.options import current_output
+from migrate.cli.output import Output
+from migrate.cli.streams import user_output_aside
 
 if TYPE_CHECKING:
     from migrate.events import Event, Listener
-    from migrate.gates import Acceptance
 
+F = TypeVar("F", bound=Callable[..., object])
 
 metrics_option = click.option(
     "--metrics-file",
@@ -25,8 +27,6 @@ metrics_option = click.option(
     type=click.Path(dir_okay=False),
     help="Keep Prometheus metrics there, as node_exporter's textfile collector reads them (*.prom).",
 )
-
-
 changelog_end_option = click.option(
     "--changelog-end",
     "ends",
@@ -45,21 +45,30 @@ accept_rejects_option = click.option(
 )
 
 
+def run_options(command: F) -> F:
+    """What `run` and the Spark job both take: for `run_and_show`."""
+    for option in (changelog_end_option, metrics_option, accept_rejects_option, unverified_option):
+        command = option(command)
+    return command
+
+
 def run_and_show(
     spec_path: str,
     master: str | None,
     *,
     on_spark: bool,
-    acceptance: Acceptance,
     output: Output,
+    unverified: bool,
+    accept_rejects: int | None,
+    metrics_path: str | None,
+    ends: Sequence[str],
     show: bool = True,
-    metrics_path: str | None = None,
-    ends: Sequence[str] = (),
 ) -> None:
     """Run a spec with progress on standard error, and print the report."""
     from migrate.changelog_ends import parse_changelog_ends
     from migrate.cli.progress import progress
     from migrate.cli.show import show_run
+    from migrate.gates import Acceptance
     from migrate.interruption import Stop, stopping_on_signals
     from migrate.runner import in_process, run_with, spark
     from migrate.spec import load_spec
@@ -75,7 +84,12 @@ def run_and_show(
         with user_output_aside():
             opener = spark(master) if on_spark else in_process
             report = run_with(
-                opener, spec, on_event=listener, stop=stop, acceptance=acceptance, changelog_ends=changelog_ends
+                opener,
+                spec,
+                on_event=listener,
+                stop=stop,
+                acceptance=Acceptance(unverified, accept_rejects),
+                changelog_ends=changelog_ends,
             )
     if show:
         output.show(report, show_run)
@@ -91,18 +105,8 @@ def _metrics(path: str | None, name: str) -> AbstractContextManager[Listener]:
 
 @click.command(cls=Job)
 @click.option("--spec", "spec_path", required=True, type=click.Path(), help="The migration spec, a TOML file.")
-@unverified_option
-@accept_rejects_option
-@metrics_option
-@changelog_end_option
-def main(
-    spec_path: str,
-    *,
-    unverified: bool,
-    accept_rejects: int | None,
-    metrics_path: str | None,
-    ends: tuple[str, ...],
-) -> None:
+@run_options
+def main(spec_path: str, **options: Any) -> None:  # noqa: ANN401 - those of `run_and_show`
     """Migrate state stores on Spark, chunk by chunk, resuming where an earlier run stopped.
 
     \b
@@ -110,18 +114,4 @@ def main(
     spark-submit --master spark://host:7077 jobs/migrate_job.py --spec migration.toml
     """
     output = current_output()
-
-    def work() -> None:
-        from migrate.gates import Acceptance
-
-        run_and_show(
-            spec_path,
-            None,
-            on_spark=True,
-            acceptance=Acceptance(unverified, accept_rejects),
-            output=output,
-            metrics_path=metrics_path,
-            ends=ends,
-        )
-
-    sys.exit(exit_code_of(work, output))
+    sys.exit(exit_code_of(lambda: run_and_show(spec_path, None, on_spark=True, output=output, **options), output))

@@ -1,15 +1,24 @@
-"""Text without rich, whose import is a tenth of the time in which `status` answers: width, colours, wrapped lines."""
+"""Text for a stream: width, colours, wrapped lines, facts, tables.
+
+rich draws tables alone: its import is a tenth of the time in which `status` answers.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import textwrap
-from typing import TextIO
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any, TextIO
 
 import click
 
 WIDTH_WITHOUT_TERMINAL = 120
+ATTENTION = "attention"
+"""The fact that is shown in amber."""
+_LEAST_WIDTH = 20
 
 
 def has_colors(stream: TextIO, *, no_color: bool) -> bool:
@@ -25,24 +34,62 @@ def width_of(stream: TextIO) -> int:
     return int(columns) if columns.isdecimal() and int(columns) > 0 else WIDTH_WITHOUT_TERMINAL
 
 
-def wrap(text: str, width: int) -> list[str]:
-    """Between words alone: a path can be copied whole, and a terminal breaks what is too long by itself."""
-    return textwrap.wrap(text, max(width, 20), break_long_words=False, break_on_hyphens=False) or [""]
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How text is laid out on a stream. Each method returns lines, or a part of one."""
 
+    width: int
+    has_colors: bool
 
-ATTENTION = "attention"
-"""The fact that is shown in amber."""
+    def styled(self, text: str, **style: Any) -> str:  # noqa: ANN401 - click's own
+        """The text in a style of click's, where the stream has any."""
+        return click.style(text, **style) if self.has_colors and text and any(style.values()) else text
 
+    def title(self, text: str) -> list[str]:
+        """A heading, with an empty line above it."""
+        return ["", self.styled(text, bold=True)]
 
-def fact_lines(rows: dict[str, str], *, width: int, is_bold: bool) -> list[str]:
-    """Names, and what there is to say of each; nothing of what is empty. `is_bold`: with styles."""
-    rows = {name: text for name, text in rows.items() if text}
-    indent = max(map(len, rows), default=0) + 2
-    lines = []
-    for name, text in rows.items():
-        parts = [line for part in text.splitlines() for line in wrap(part, width - indent)]
-        for number, line in enumerate(parts):
-            label = f"{name if number == 0 else '':<{indent}}"
-            told = click.style(line, fg="yellow") if is_bold and name == ATTENTION else line
-            lines.append((click.style(label, bold=True) if is_bold and number == 0 else label) + told)
-    return lines
+    def wrapped(self, text: str, *, indent: int = 0, hang: int | None = None) -> list[str]:
+        """Between words alone: a path can be copied whole, and a terminal breaks what is too long by itself.
+
+        `hang` is the indent of a second line, where it is another.
+        """
+        lines = [
+            textwrap.wrap(
+                line,
+                max(self.width, indent + _LEAST_WIDTH),
+                initial_indent=" " * indent,
+                subsequent_indent=" " * (indent if hang is None else hang),
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+            for line in text.splitlines()
+        ]
+        return [line for part in lines for line in part or [""]]
+
+    def facts(self, rows: Mapping[str, str], *, indent: int = 0, label: int = 0) -> list[str]:
+        """Names, at least `label` wide, and what there is to say of each; nothing of what is empty."""
+        rows = {name: text for name, text in rows.items() if text}
+        column = indent + max([label, *map(len, rows)]) + 2
+        lines = []
+        for name, text in rows.items():
+            color = "yellow" if name == ATTENTION else None
+            first, *rest = (self.styled(line[column:], fg=color) for line in self.wrapped(text, indent=column))
+            told = self.styled(f"{name:<{column - indent}}", bold=True)
+            lines += [" " * indent + told + first, *(" " * column + line for line in rest)]
+        return lines
+
+    def table(self, columns: Iterable[str], rows: Iterable[Iterable[str]], *, right: Iterable[str] = ()) -> list[str]:
+        """Cells below their columns' names; those of `right` stand at the right."""
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, header_style="bold")
+        for name in columns:
+            table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+        for row in rows:
+            table.add_row(*map(Text, row))
+        drawn = StringIO()
+        Console(file=drawn, width=self.width, force_terminal=self.has_colors, no_color=not self.has_colors).print(table)
+        return [line.rstrip() for line in drawn.getvalue().splitlines()]

@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from migrate.cli.event_lines import in_a_line
-from migrate.cli.options import Output, remark
+from migrate.cli.output import Output
+from migrate.cli.streams import remark
 from migrate.events import Event, Listener, ignore
 from migrate.plan_model import Plan
 from migrate.progress_state import pending_chunks, totals_of

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-from migrate.cli.options import Output, say
-from migrate.cli.plain import ATTENTION, fact_lines, has_colors, width_of
+from migrate.cli.output import Output
+from migrate.cli.plain import ATTENTION
 from migrate.report_model import (
     AbandonReport,
     Column,
@@ -21,10 +20,8 @@ from migrate.report_model import (
 )
 from migrate.words import moment
 
-_MIB = 2**20
 
-
-def show_run(report: RunReport, output: Output) -> None:
+def show_run(report: RunReport, output: Output) -> list[str]:
     """What a run did, and where the result stands."""
     seconds = report.seconds.get("rewrite", 0.0)
     rows = {
@@ -43,11 +40,16 @@ def show_run(report: RunReport, output: Output) -> None:
         "warnings": "\n".join(report.warnings),
         "next": report.next_step,
     }
-    print_facts(rows | _ids(report.migration_id, f"run {report.run_id}", output), output)
+    return output.layout.facts(rows | _ids(report.migration_id, f"run {report.run_id}", output))
 
 
-def show_status(report: StatusReport, output: Output) -> None:
+def show_status(report: StatusReport, output: Output) -> list[str]:
     """Where a migration stands."""
+    return output.layout.facts(status_facts(report, output))
+
+
+def status_facts(report: StatusReport, output: Output) -> dict[str, str]:
+    """Where a migration stands, as names and what there is to say of each."""
     rows = {
         "migration": report.name,
         "state": report.state,
@@ -62,12 +64,12 @@ def show_status(report: StatusReport, output: Output) -> None:
     }
     if report.migration_id is None:
         rows = {key: rows[key] for key in ("migration", "state", "next")}
-    print_facts(rows | _ids(report.migration_id, f"plan revision {report.plan_revision}", output), output)
+    return rows | _ids(report.migration_id, f"plan revision {report.plan_revision}", output)
 
 
-def show_switch(report: SwitchReport, output: Output) -> None:
+def show_switch(report: SwitchReport, output: Output) -> list[str]:
     """What a switch left."""
-    print_facts(
+    return output.layout.facts(
         {
             "migration": report.name,
             "state": report.state,
@@ -79,38 +81,36 @@ def show_switch(report: SwitchReport, output: Output) -> None:
             "changelog": report.changelog,
             "warnings": "\n".join(report.warnings),
             "next": report.next_step,
-        },
-        output,
+        }
     )
 
 
-def show_snapshot(report: SnapshotReport, output: Output) -> None:
+def show_snapshot(report: SnapshotReport, output: Output) -> list[str]:
     """What was taken."""
-    print_facts(
+    return output.layout.facts(
         {
             "migration": report.name,
             "snapshot": f"{report.snapshot} ({report.store_partitions} store partitions)",
             "taken": moment(report.taken_at_ms),
             "warnings": "\n".join(report.warnings),
             "next": report.next_step,
-        },
-        output,
+        }
     )
 
 
-def show_abandon(report: AbandonReport, output: Output) -> None:
+def show_abandon(report: AbandonReport, output: Output) -> list[str]:
     """What was removed."""
     removed = "nothing was there" if report.removed is None else str(report.removed)
     left = "\n".join(map(str, report.left_over))
     rows = {"migration": report.name, "removed": removed, "not ours": left, "untouched": str(report.source)}
-    print_facts(rows, output)
+    return output.layout.facts(rows)
 
 
-def show_verify(report: VerifyReport, output: Output) -> None:
+def show_verify(report: VerifyReport, output: Output) -> list[str]:
     """What a verification found."""
     stores = "\n".join(map(str, report.stores))
     rows = {"migration": report.name, "verification": verification_in_words(report.verification), "stores": stores}
-    print_facts(rows | _ids(report.migration_id, "", output), output)
+    return output.layout.facts(rows | _ids(report.migration_id, "", output))
 
 
 def _ids(migration_id: str | None, more: str, output: Output) -> dict[str, str]:
@@ -153,10 +153,3 @@ def dead_letters_in_words(folder: Path | None, columns: tuple[Column, ...]) -> s
     if folder is None:
         return ""
     return f"{folder}\na Delta table: {', '.join(f'{column.name} {column.type}' for column in columns)}"
-
-
-def print_facts(rows: dict[str, str], output: Output) -> None:
-    """Names, and what there is to say of each."""
-    out = sys.stdout
-    is_bold = has_colors(out, no_color=output.no_color)
-    say("\n".join(fact_lines(rows, width=width_of(out), is_bold=is_bold)))

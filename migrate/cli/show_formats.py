@@ -3,43 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from textwrap import fill
+from dataclasses import replace
 
-from rich.console import Console
-from rich.markup import escape
-
-from migrate.cli.options import Output
+from migrate.cli.output import Output
+from migrate.cli.plain import Layout
 from migrate.format_list import ConversionReport, FormatReport, FormatsReport
 
 _MOST_COLUMNS = 100
 
 
-def show_formats(report: FormatsReport, output: Output) -> None:
+def show_formats(report: FormatsReport, output: Output) -> list[str]:
     """Groups of formats, what no group becomes, serdes, and stores that cannot be migrated."""
-    console = output.console()
-    groups = groups_of(report.formats)
+    layout = replace(output.layout, width=max(40, min(output.layout.width, _MOST_COLUMNS)))
+    groups, lines = groups_of(report.formats), []
     for group in groups:
-        _title(console, f"{_name(group)}: {_count(group)}")
+        lines += layout.title(f"{_name(group)}: {_count(group)}")
         for known in group:
-            _format(console, known)
-        _pairs(console, group)
-    _title(console, "Between these groups: no conversion")
+            lines += _format(known, layout)
+        lines += _pairs(group, layout)
+    lines += layout.title("Between these groups: no conversion")
     for source, target in _across(groups):
-        _line(console, f"{target.problem}.", indent=2)
-        _line(console, f"{source.id} can become {', '.join(target.nearest)}.", indent=4)
-    _title(console, "Serdes, for [conversion.key] and [conversion.value]")
+        lines += layout.wrapped(f"{target.problem}.", indent=2)
+        lines += layout.wrapped(f"{source.id} can become {', '.join(target.nearest)}.", indent=4)
+    lines += layout.title("Serdes, for [conversion.key] and [conversion.value]")
     for serde in report.serdes:
-        _line(console, f"{serde.name:<8}{serde.summary}; a function sees {serde.python_type}", indent=2, hang=10)
-        for option in serde.options:
-            _line(console, option, indent=10)
-    _title(console, "Stores that cannot be migrated")
+        told = f"{serde.name:<8}{serde.summary}; a function sees {serde.python_type}"
+        lines += layout.wrapped(told, indent=2, hang=10)
+        lines += layout.wrapped("\n".join(serde.options), indent=10)
+    lines += layout.title("Stores that cannot be migrated")
     for kind in report.unsupported:
-        _line(console, f"{kind.name[:1].upper()}{kind.name[1:]}", indent=2)
-        _line(console, f"told by {kind.told_by}", indent=4)
-        _line(console, f"why: {kind.reason}", indent=4)
-        _line(console, f"next: {kind.instead}", indent=4)
-    console.print()
-    _line(console, "Every pair, with its byte program: stateferry formats --json", indent=0)
+        lines += layout.wrapped(f"{kind.name[:1].upper()}{kind.name[1:]}", indent=2)
+        lines += layout.wrapped(f"told by {kind.told_by}\nwhy: {kind.reason}\nnext: {kind.instead}", indent=4)
+    return [*lines, "", "Every pair, with its byte program: stateferry formats --json"]
 
 
 def groups_of(formats: Iterable[FormatReport]) -> list[list[FormatReport]]:
@@ -64,15 +59,17 @@ def _count(group: list[FormatReport]) -> str:
     return "each of these becomes any other" if len(group) > 1 else "it becomes no other"
 
 
-def _format(console: Console, known: FormatReport) -> None:
-    console.print(f"  [bold]{known.id}[/bold]", soft_wrap=True)
+def _format(known: FormatReport, layout: Layout) -> list[str]:
     families = "any" if known.column_families is None else ", ".join(known.column_families)
     if known.older_families:
         families += f" (of an unfinished upgrade: {', '.join(known.older_families)})"
     own = f"; the system's own: {', '.join(known.metadata_families)}" if known.metadata_families else ""
-    _line(console, known.summary + (f"; since {known.since}" if known.since else ""), indent=4)
-    _line(console, f"column family {families}{own}", indent=4, hang=6)
-    _line(console, f"a record has {', '.join(_parts(known))}", indent=4, hang=6)
+    return [
+        f"  {layout.styled(known.id, bold=True)}",
+        *layout.wrapped(known.summary + (f"; since {known.since}" if known.since else ""), indent=4),
+        *layout.wrapped(f"column family {families}{own}", indent=4, hang=6),
+        *layout.wrapped(f"a record has {', '.join(_parts(known))}", indent=4, hang=6),
+    ]
 
 
 def _parts(known: FormatReport) -> list[str]:
@@ -81,18 +78,22 @@ def _parts(known: FormatReport) -> list[str]:
     return ["key", *place, "value", *(words for name, words in carried.items() if name in known.carries)]
 
 
-def _pairs(console: Console, group: list[FormatReport]) -> None:
+def _pairs(group: list[FormatReport], layout: Layout) -> list[str]:
     """What is lost depends on what both sides carry alone, so each loss is said once for each target."""
     pairs = [(known, each) for known in group for each in known.conversions if each.problem is None]
     pairs = [(known, each) for known, each in pairs if each.target != known.id]
+    lines = []
     for allowed, why in _ALLOWED.items():
         asked = [pair for pair in pairs if allowed in pair[1].must_be_allowed]
-        _said_once(console, asked, f'{why}: "{allowed}"')
-    _said_once(console, [pair for pair in pairs if not pair[1].is_compiled], "record by record, not compiled")
+        lines += _said_once(asked, f'{why}: "{allowed}"', layout)
+    slow = [pair for pair in pairs if not pair[1].is_compiled]
+    lines += _said_once(slow, "record by record, not compiled", layout)
+    notes = []
     if any(each.changelog == "stays right" for _, each in pairs):
-        _line(console, "the changelog stays right otherwise, as long as keys and values stay the same", indent=2)
+        notes.append("the changelog stays right otherwise, as long as keys and values stay the same")
     if len({known.system for known in group if known.metadata_families or known.is_segmented}) > 1:
-        _line(console, "from one system to another: into a new state directory, [target] path", indent=2)
+        notes.append("from one system to another: into a new state directory, [target] path")
+    return lines + layout.wrapped("\n".join(notes), indent=2)
 
 
 _ALLOWED = {
@@ -103,15 +104,15 @@ _ALLOWED = {
 }
 
 
-def _said_once(console: Console, pairs: list[tuple[FormatReport, ConversionReport]], what: str) -> None:
+def _said_once(pairs: list[tuple[FormatReport, ConversionReport]], what: str, layout: Layout) -> list[str]:
     by_sources: dict[tuple[str, ...], list[str]] = {}
     for target in dict.fromkeys(each.target for _, each in pairs):
         sources = tuple(known.id for known, each in pairs if each.target == target)
         by_sources.setdefault(sources, []).append(target)
-    if by_sources:
-        _line(console, what, indent=2)
+    lines = layout.wrapped(what, indent=2) if by_sources else []
     for sources, targets in by_sources.items():
-        _line(console, f"{_short(sources)} -> {_short(targets)}", indent=4, hang=6)
+        lines += layout.wrapped(f"{_short(sources)} -> {_short(targets)}", indent=4, hang=6)
+    return lines
 
 
 def _short(ids: Iterable[str]) -> str:
@@ -131,21 +132,3 @@ def _across(groups: list[list[FormatReport]]) -> list[tuple[FormatReport, Conver
             pair = next(each for each in group[0].conversions if each.target == other[0].id)
             found.append((group[0], pair))
     return found
-
-
-def _title(console: Console, text: str) -> None:
-    console.print(f"\n[bold]{escape(text)}[/bold]", soft_wrap=True)
-
-
-def _line(console: Console, text: str, *, indent: int, hang: int | None = None) -> None:
-    width = max(40, min(console.width, _MOST_COLUMNS))
-    initial, subsequent = " " * indent, " " * (indent if hang is None else hang)
-    folded = fill(
-        text,
-        width,
-        initial_indent=initial,
-        subsequent_indent=subsequent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    console.print(escape(folded), soft_wrap=True)

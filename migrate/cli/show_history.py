@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from migrate.cli.options import Output
-from migrate.cli.plain import ATTENTION
+from migrate.cli.output import Output
+from migrate.cli.plain import ATTENTION, Layout
 from migrate.cli.show import (
     concerns_in_words,
     dead_letters_in_words,
     facts_of_totals,
-    print_facts,
     verification_in_words,
 )
 from migrate.history import RunHistory
@@ -21,7 +16,7 @@ from migrate.words import duration, moment, plural
 _MOST_STEPS = 12
 
 
-def show_history(history: RunHistory, output: Output) -> None:
+def show_history(history: RunHistory, output: Output) -> list[str]:
     """What was done, and where it stands."""
     facts = {
         "migration": f"{history.name}: {history.source_format} -> {history.target_format}",
@@ -43,23 +38,24 @@ def show_history(history: RunHistory, output: Output) -> None:
         }
     changelog = history.changelog if history.migration_id is not None else ""
     rest = {"changelog": changelog, "warnings": "\n".join(history.warnings), "next": history.next_step}
-    print_facts(facts | rest, output)
-    if history.runs:
-        _print_runs(history, output.console())
+    runs = ["", *_runs(history, output.layout)] if history.runs else []
+    return output.layout.facts(facts | rest) + runs
 
 
-def _print_runs(history: RunHistory, console: Console) -> None:
-    table = Table(box=None, header_style="bold")
-    table.add_column("run")
-    table.add_column("begun")
-    for column in ("took", "chunks", "records read", "task time"):
-        table.add_column(column, justify="right")
-    for run in history.runs:
-        took = duration((run.last_commit_ms - run.first_commit_ms) / 1000)
-        cells = (run.run_id, moment(run.first_commit_ms), took, f"{run.chunks:,}", f"{run.records_in:,}")
-        table.add_row(*cells, duration(run.seconds))
-    console.print(Text())
-    console.print(table)
+def _runs(history: RunHistory, layout: Layout) -> list[str]:
+    numbers = ("took", "chunks", "records read", "task time")
+    rows = [
+        (
+            run.run_id,
+            moment(run.first_commit_ms),
+            duration((run.last_commit_ms - run.first_commit_ms) / 1000),
+            f"{run.chunks:,}",
+            f"{run.records_in:,}",
+            duration(run.seconds),
+        )
+        for run in history.runs
+    ]
+    return layout.table(("run", "begun", *numbers), rows, right=numbers)
 
 
 def _slowest(history: RunHistory) -> str:
@@ -71,14 +67,8 @@ def _slowest(history: RunHistory) -> str:
 
 def _steps(history: RunHistory) -> str:
     """The last ones; the store partitions of one step are counted."""
-    lines: list[tuple[str, int, int]] = []
-    for step in history.steps:
-        if lines and lines[-1][0] == step.step and step.store_partition is not None:
-            lines[-1] = (step.step, step.committed_at_ms, lines[-1][2] + 1)
-        else:
-            lines.append((step.step, step.committed_at_ms, 1))
-    told = [
-        f"{moment(at_ms)} {step}" + (f" ({plural(count, 'store partition')})" if count > 1 else "")
-        for step, at_ms, count in lines[-_MOST_STEPS:]
-    ]
-    return "\n".join(told)
+    return "\n".join(
+        f"{moment(steps[-1].committed_at_ms)} {steps[0].step}"
+        + (f" ({plural(len(steps), 'store partition')})" if len(steps) > 1 else "")
+        for steps in history.milestones()[-_MOST_STEPS:]
+    )

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
-from migrate.cli.options import Output
+from migrate.cli.output import Output
+from migrate.cli.plain import Layout
 from migrate.dry_run.report import Shown
 from migrate.survey.report import (
     DatabaseReport,
@@ -24,57 +21,50 @@ _MOST_TEXT = 40
 _MOST_HEX = 64
 
 
-def show_inspect(report: InspectReport, output: Output) -> None:
+def show_inspect(report: InspectReport, output: Output) -> list[str]:
     """Whose it is, the stores, the RocksDB directories, their options and a few records of each store."""
-    console = output.console()
-    _lines(console, str(report.path), *(place.sentence for place in report.places))
+    lines = [str(report.path), *(place.sentence for place in report.places)]
     for owner in report.owners:
         who = f"process {owner.pid} ({owner.command or 'name unknown'})" if owner.pid else "a process of another host"
-        _lines(console, f"in use: {who} holds {owner.files[0]}; counts are those of this instant")
-    _lines(console, *(f"warning: {warning}" for warning in report.warnings))
-    for migration in report.migrations:
-        _lines(console, *_migration(migration))
+        lines.append(f"in use: {who} holds {owner.files[0]}; counts are those of this instant")
+    lines += [f"warning: {warning}" for warning in report.warnings]
+    lines += map(_migration, report.migrations)
     if report.stores:
-        console.print()
-        console.print(_stores(report))
-        _lines(console, *(line for store in report.stores for line in _remarks(store)))
+        lines += ["", *_stores(report, output.layout)]
+        lines += [line for store in report.stores for line in _remarks(store)]
     if report.databases:
-        console.print()
-        _show_databases(report, console, is_whole=bool(output.verbosity))
-        _lines(console, "", *_options(report))
-        _show_records(report, console)
+        lines += ["", *_databases(report, output.layout, is_whole=bool(output.verbosity))]
+        lines += ["", *_options(report), *_first_records(report)]
+    return lines
 
 
-def _lines(console: Console, *lines: str) -> None:
-    for line in lines:
-        console.print(escape(line), soft_wrap=True)
-
-
-def _migration(migration: MigrationReport) -> list[str]:
+def _migration(migration: MigrationReport) -> str:
     if migration.error is not None:
-        return [f"{migration.path}: {migration.error}"]
+        return f"{migration.path}: {migration.error}"
     done = migration.chunks_planned - migration.chunks_left
     told = f"{migration.name}: {migration.state}"
     if migration.chunks_planned:
         told += f", {done} of {migration.chunks_planned} chunks, {migration.records_in:,} records read"
     if migration.snapshot is not None:
         told += f", snapshot in {migration.snapshot}"
-    return [told]
+    return told
 
 
-def _stores(report: InspectReport) -> Table:
-    table = _table("store", "kind", "partitions", "records", "may be", right=("partitions", "records"))
+def _stores(report: InspectReport, layout: Layout) -> list[str]:
+    rows = []
     for store in report.stores:
         segmented = f" ({plural(store.segments, 'segment')})" if store.segments else ""
         is_known_not_to_be = store.unsupported is not None and store.unsupported.is_certain
-        table.add_row(
-            escape(store.name),
-            store.kind + segmented,
-            str(len(store.store_partitions)),
-            f"{store.records:,}" if store.exact else f"~{store.records:,}",
-            "cannot be converted" if is_known_not_to_be else "\n".join(store.formats) or "of no known format",
+        rows.append(
+            (
+                store.name,
+                store.kind + segmented,
+                str(len(store.store_partitions)),
+                f"{store.records:,}" if store.exact else f"~{store.records:,}",
+                "cannot be converted" if is_known_not_to_be else "\n".join(store.formats) or "of no known format",
+            )
         )
-    return table
+    return layout.table(("store", "kind", "partitions", "records", "may be"), rows, right=("partitions", "records"))
 
 
 def _remarks(store: StoreReport) -> list[str]:
@@ -94,19 +84,17 @@ def _remarks(store: StoreReport) -> list[str]:
     return [f"{store.name}: {told[0]}", *(f"  {line}" for line in told[1:])] if told else []
 
 
-def _show_databases(report: InspectReport, console: Console, *, is_whole: bool) -> None:
+def _databases(report: InspectReport, layout: Layout, *, is_whole: bool) -> list[str]:
     folded, listed = _folded(report, is_whole=is_whole)
-    if listed:
-        if console.width < _WIDTH_OF_TABLES:
-            _list_databases(listed, console)
-        else:
-            console.print(_databases(report, listed))
-    _lines(console, *folded, *(["  --verbose lists every segment"] if folded else []))
+    is_narrow = layout.width < _WIDTH_OF_TABLES
+    lines = _list_of(listed) if is_narrow or not listed else _table_of(listed, report, layout)
+    lines += [*folded, *(["  --verbose lists every segment"] if folded else [])]
     for database in report.databases:
         if database.half_converged is not None:
-            _lines(console, f"{database.path} is {database.half_converged}: open it with DualReadStore")
+            lines.append(f"{database.path} is {database.half_converged}: open it with DualReadStore")
         if database.error is not None:
-            _lines(console, f"{database.path} cannot be read: {database.error}", f"  next: {database.hint}")
+            lines += [f"{database.path} cannot be read: {database.error}", f"  next: {database.hint}"]
+    return lines
 
 
 def _folded(report: InspectReport, *, is_whole: bool) -> tuple[list[str], list[DatabaseReport]]:
@@ -139,37 +127,36 @@ def _times(first_ms: int, last_ms: int) -> str:
     return moment(first_ms) if first_ms == last_ms else f"{moment(first_ms)} to {moment(last_ms)}"
 
 
-def _databases(report: InspectReport, listed: list[DatabaseReport]) -> Table:
+def _table_of(listed: list[DatabaseReport], report: InspectReport, layout: Layout) -> list[str]:
     is_told = bool(report.stores)  # which formats they may be, by the table of stores
-    columns = ("RocksDB directory", "column family", "records", "MiB", *(() if is_told else ("may be",)))
     is_digested = any(family.digest for database in listed for family in database.families)
-    table = _table(*columns, *(("digest",) if is_digested else ()), right=("records", "MiB"))
+    columns = ["RocksDB directory", "column family", "records", "MiB"]
+    columns += [*([] if is_told else ["may be"]), *(["digest"] if is_digested else [])]
+    rows = []
     for database in listed:
-        mib = f"{database.size / _MIB:,.1f}"
+        formats = [] if is_told else ["\n".join(database.formats)]
+        first = (database.path, f"{database.size / _MIB:,.1f}", formats)
         if not database.families:
-            table.add_row(escape(database.path), "damaged", "", mib)
-        for number, family in enumerate(database.families):
-            first = number == 0
-            table.add_row(
-                escape(database.path) if first else "",
-                escape(family.name),
-                _records(family),
-                mib if first else "",
-                *(() if is_told else ("\n".join(database.formats) if first else "",)),
-                *((family.digest or "",) if is_digested else ()),
-            )
-    return table
+            rows.append([database.path, "damaged", "", first[1]])
+        for family in database.families:
+            path, mib, formats = first
+            digest = [family.digest or ""] if is_digested else []
+            rows.append([path, family.name, _records(family), mib, *formats, *digest])
+            first = ("", "", [] if is_told else [""])
+    return layout.table(columns, rows, right=("records", "MiB"))
 
 
-def _list_databases(listed: list[DatabaseReport], console: Console) -> None:
+def _list_of(listed: list[DatabaseReport]) -> list[str]:
     """One below the other: a narrow terminal would fold a table into slivers."""
+    lines = []
     for database in listed:
-        _lines(console, f"{database.path}  {database.size / _MIB:,.1f} MiB")
+        lines.append(f"{database.path}  {database.size / _MIB:,.1f} MiB")
         if database.families:
-            _lines(console, f"  may be {' or '.join(database.formats) or 'of no known format'}")
+            lines.append(f"  may be {' or '.join(database.formats) or 'of no known format'}")
         for family in database.families:
             digest = "" if family.digest is None else f", {family.digest}"
-            _lines(console, f"  {family.name}: {_records(family)} records{digest}")
+            lines.append(f"  {family.name}: {_records(family)} records{digest}")
+    return lines
 
 
 def _options(report: InspectReport) -> list[str]:
@@ -192,8 +179,9 @@ def _options_of(database: DatabaseReport, family: FamilyReport) -> str:
     return f"options: {', '.join(told)}"
 
 
-def _show_records(report: InspectReport, console: Console) -> None:
+def _first_records(report: InspectReport) -> list[str]:
     """Of each store and column family those of the first RocksDB directory that has any."""
+    lines: list[str] = []
     seen: set[tuple[str, str]] = set()
     for database in report.databases:
         store = database.role.partition(", ")[0] or database.path
@@ -201,12 +189,12 @@ def _show_records(report: InspectReport, console: Console) -> None:
             if (store, family.name) in seen or not (family.samples or family.error):
                 continue
             seen.add((store, family.name))
-            _lines(console, "", f"{store}, column family {family.name}, the first records:")
-            for record in family.samples:
-                _lines(console, *_record(record))
-            _lines(console, *(f"  {entry}" for entry in family.entries))
+            lines += ["", f"{store}, column family {family.name}, the first records:"]
+            lines += [line for record in family.samples for line in _record(record)]
+            lines += [f"  {entry}" for entry in family.entries]
             if family.error is not None:
-                _lines(console, f"  {family.error}")
+                lines.append(f"  {family.error}")
+    return lines
 
 
 def _record(record: RecordShown) -> list[str]:
@@ -225,10 +213,3 @@ def _cut(text: str, length: int) -> str:
 
 def _records(family: FamilyReport) -> str:
     return f"{family.records:,}" if family.exact else f"~{family.records:,}"
-
-
-def _table(*columns: str, right: tuple[str, ...]) -> Table:
-    table = Table(box=None, header_style="bold")
-    for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    return table

@@ -2,64 +2,53 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
-from rich.text import Text
-
-from migrate.cli.options import Output
-from migrate.cli.show_checks import print_checks
+from migrate.cli.output import Output
+from migrate.cli.plain import Layout
+from migrate.cli.show_checks import show_checks
 from migrate.cli.show_segments import segments
 from migrate.dry_run.report import BeforeAfter, Cost, DatabaseFound, DryRunReport, Found, RejectReason, Sizes, Tried
 from migrate.events import Event, Listener, ignore
 from migrate.words import duration, moment, plural, size
 
 _MOST_PARTITIONS = 8
-_LABEL = 16
+_LABEL = 14
 _LONGEST = 600
 Rows = dict[str, str]
 
 
-def show_plan(report: DryRunReport, output: Output) -> None:
+def show_plan(report: DryRunReport, output: Output) -> list[str]:
     """All of it; the verdict comes last, where the eye is."""
-    console = output.console()
-    console.print(Text(f"{report.name}: {report.source_format} -> {report.target_format}", style="bold"))
+    layout, is_whole = output.layout, bool(output.verbosity)
+    lines = [layout.styled(f"{report.name}: {report.source_format} -> {report.target_format}", bold=True)]
     if report.is_estimate:
-        console.print(
-            Text("The application is running: what follows is one instant of it, an estimate.", style="yellow")
-        )
-    _section(console, "The spec", _spec(report))
+        told = "The application is running: what follows is one instant of it, an estimate."
+        lines.append(layout.styled(told, fg="yellow"))
+    lines += _section(layout, "The spec", _spec(report))
     if report.found is not None:
-        _section(console, "What was found", _found(report.found))
-        _partitions(console, report.found, is_whole=bool(output.verbosity))
+        lines += _section(layout, "What was found", _found(report.found))
+        lines += layout.facts(_partitions(report.found, is_whole=is_whole), indent=2, label=_LABEL)
     if report.tried is not None:
-        _section(console, "What would happen", _tried(report.tried) | {"changelog": report.changelog})
-        _examples(console, report.tried)
+        lines += _section(layout, "What would happen", _tried(report.tried) | {"changelog": report.changelog})
+        lines += [line for example in report.tried.examples for line in _example(example, layout)]
     if report.segments and report.found is not None:
-        _section(console, "Segments", segments(report.segments, report.found, is_whole=bool(output.verbosity)))
+        lines += _section(layout, "Segments", segments(report.segments, report.found, is_whole=is_whole))
     if report.cost is not None:
-        _section(console, "What it costs (estimates)", _cost(report.cost))
-    _section(console, "Warnings", {"": "\n".join(report.warnings)})
+        lines += _section(layout, "What it costs (estimates)", _cost(report.cost))
+    if report.warnings:
+        lines += [*layout.title("Warnings"), *layout.wrapped("\n".join(report.warnings), indent=2)]
     if report.checks:
-        console.print(Text("\nChecks", style="bold"))
-        print_checks(report.checks, console, output)
+        lines += [*layout.title("Checks"), *show_checks(report.checks, output)]
     verdict = report.verdict
-    console.print(Text(f"\n{verdict.sentence}", style="bold green" if verdict.go else "bold red"))
-    console.print(Text(f"next: {verdict.next_step}"), soft_wrap=True)
+    lines += ["", layout.styled(verdict.sentence, bold=True, fg="green" if verdict.go else "red")]
+    return [*lines, f"next: {verdict.next_step}"]
 
 
-def _section(console: Console, title: str, rows: Rows) -> None:
-    if not any(rows.values()):
-        return
-    console.print(Text(f"\n{title}", style="bold"))
-    for name, text in rows.items():
-        for number, line in enumerate(text.splitlines()):
-            label = f"  {name if number == 0 else '':<{_LABEL}}" if any(rows) else "  "
-            lines = Text(line).wrap(console, max(20, console.width - len(label)))
-            for place, part in enumerate(lines):
-                console.print(Text.assemble((label if place == 0 else " " * len(label), "dim"), part), soft_wrap=True)
+def _section(layout: Layout, title: str, rows: Rows) -> list[str]:
+    facts = layout.facts(rows, indent=2, label=_LABEL)
+    return [*layout.title(title), *facts] if facts else []
 
 
 def _spec(report: DryRunReport) -> Rows:
@@ -118,21 +107,22 @@ def _sizes(sizes: Sizes | None) -> str:
     )
 
 
-def _partitions(console: Console, found: Found, *, is_whole: bool) -> None:
+def _partitions(found: Found, *, is_whole: bool) -> Rows:
     """Segments together, unless all is asked for."""
-    groups: dict[tuple[str, str], list[DatabaseFound]] = {}
+    groups: dict[str, list[DatabaseFound]] = {}
     for database in found.databases:
-        name = database.database if is_whole else ""
-        groups.setdefault((database.store_partition, "" if name == "." else name), []).append(database)
-    shown = dict(list(groups.items())[: None if is_whole else _MOST_PARTITIONS])
-    for (partition, name), databases in shown.items():
-        line = f"  {f'{partition} {name}'.rstrip():<{_LABEL - 1}} {_content(databases)}"
-        console.print(Text(line), soft_wrap=True)
-        for family in databases[0].families if is_whole else ():
-            for entry in family.entries:
-                console.print(Text(f"    {family.name}: {entry}", style="dim"), soft_wrap=True)
-    if left := len(groups) - len(shown):
-        console.print(Text(f"  and {left} more: --verbose lists them", style="dim"))
+        name = database.database if is_whole and database.database != "." else ""
+        groups.setdefault(f"{database.store_partition} {name}".rstrip(), []).append(database)
+    rows = {name: _content(databases) for name, databases in groups.items()}
+    if is_whole:
+        return {name: "\n".join([told, *_entries(groups[name][0])]) for name, told in rows.items()}
+    shown = dict(list(rows.items())[:_MOST_PARTITIONS])
+    left = len(rows) - len(shown)
+    return shown | ({"...": f"and {left} more: --verbose lists them"} if left else {})
+
+
+def _entries(database: DatabaseFound) -> list[str]:
+    return [f"{family.name}: {entry}" for family in database.families for entry in family.entries]
 
 
 def _cut(program: str | None) -> str | None:
@@ -185,25 +175,19 @@ def _reason(reason: RejectReason) -> str:
     return f"{reason.records:,}: {reason.reason}: {keys}"
 
 
-def _examples(console: Console, tried: Tried) -> None:
-    for example in tried.examples:
-        _example(console, example)
-
-
-def _example(console: Console, example: BeforeAfter) -> None:
+def _example(example: BeforeAfter, layout: Layout) -> list[str]:
     fields = ", ".join(f"{name} {value}" for name, value in example.fields if name != "value")
-    console.print(
-        Text(f"  {example.store_partition}  {example.key.text}" + (f"  ({fields})" if fields else "")), soft_wrap=True
-    )
+    lines = [f"  {example.store_partition}  {example.key.text}" + (f"  ({fields})" if fields else "")]
     if example.new_key != example.key:
-        console.print(Text(f"    new key {example.new_key.text}"), soft_wrap=True)
-    width = max(20, console.width - 12)
+        lines.append(f"    new key {example.new_key.text}")
+    width = max(20, layout.width - 12)
     old = dict(example.old_fields).get("value")
     new = dict(example.fields).get("value")
     for label, value, decoded in (("before", example.value, old), ("after", example.new_value, new)):
-        for number, text in enumerate((decoded or value.text, f"0x{value.hex}")):
+        for name, text in ((label, decoded or value.text), ("", f"0x{value.hex}")):
             cut = text if len(text) <= width else f"{text[: width - 3]}..."
-            console.print(Text.assemble((f"    {label if number == 0 else '':<8}", "dim"), cut), soft_wrap=True)
+            lines.append(layout.styled(f"    {name:<8}", dim=True) + cut)
+    return lines
 
 
 def _cost(cost: Cost) -> Rows:
@@ -232,19 +216,13 @@ def counting(output: Output) -> Iterator[Listener]:
     if output.is_quiet or not console.is_terminal:
         yield ignore
         return
-    with console.status("looking") as status:
-        yield _counter(status.update)
-
-
-def _counter(update: Callable[[str], None]) -> Listener:
-    records, said = 0, 0.0
+    records = 0
 
     def listen(event: Event) -> None:
-        nonlocal records, said
+        nonlocal records
         if event.name == "dry-run.progressed":
             records += event.facts["records"]
-            if time.monotonic() - said > 0.2:
-                said = time.monotonic()
-                update(f"{records:,} records read")
+            status.update(f"{records:,} records read")
 
-    return listen
+    with console.status("looking") as status:
+        yield listen

@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from migrate.cli.errors import finish
+from migrate.cli.errors import verb
 from migrate.cli.job import accept_rejects_option, unverified_option
-from migrate.cli.options import Output, current_output
+from migrate.cli.options import current_output, spec_argument
+from migrate.cli.output import Output
 
 if TYPE_CHECKING:
     from migrate.report_model import SwitchReport
 
-_spec = click.argument("spec", type=click.Path())
-
 
 def switch_and_show(
-    verb: Literal["cutover", "rollback", "finalize"], spec_path: str, output: Output, **options: bool | int | None
+    name: Literal["cutover", "rollback", "finalize"], spec_path: str, output: Output, **options: bool | int | None
 ) -> None:
     """Do it, whatever signals come: it takes a second, and a kill is mended by the same command."""
     import migrate
@@ -29,15 +28,16 @@ def switch_and_show(
 
     spec = load_spec(spec_path)
     with stopping_on_signals(Stop(), patience=None):
-        switch: Callable[..., SwitchReport] = getattr(migrate, verb)
+        switch: Callable[..., SwitchReport] = getattr(migrate, name)
         report = switch(spec, on_event=details(output), **options)
     output.show(report, show_switch)
 
 
 @click.command()
-@_spec
+@spec_argument
 @unverified_option
 @accept_rejects_option
+@verb
 def cutover(spec: str, *, unverified: bool, accept_rejects: int | None) -> None:
     """Put the verified new stores in the old ones' places, all of them; the old ones are kept.
 
@@ -47,13 +47,13 @@ def cutover(spec: str, *, unverified: bool, accept_rejects: int | None) -> None:
     stateferry cutover migration.toml
     stateferry cutover migration.toml --accept-rejects 30
     """
-    options = {"unverified": unverified, "accept_rejects": accept_rejects}
-    finish(lambda: switch_and_show("cutover", spec, current_output(), **options))
+    switch_and_show("cutover", spec, current_output(), unverified=unverified, accept_rejects=accept_rejects)
 
 
 @click.command()
-@_spec
+@spec_argument
 @click.option("--discard-new-writes", is_flag=True, help="Even where the new stores were written to since.")
+@verb
 def rollback(spec: str, *, discard_new_writes: bool) -> None:
     """Put the old stores back, after a cut-over or in the middle of one.
 
@@ -61,15 +61,16 @@ def rollback(spec: str, *, discard_new_writes: bool) -> None:
     stateferry rollback migration.toml
     stateferry rollback migration.toml --discard-new-writes
     """
-    finish(lambda: switch_and_show("rollback", spec, current_output(), discard_new_writes=discard_new_writes))
+    switch_and_show("rollback", spec, current_output(), discard_new_writes=discard_new_writes)
 
 
 @click.command()
-@_spec
+@spec_argument
 @click.option("--accept-mismatch", is_flag=True, help="Even where a verification found the new stores wrong.")
 @click.option(
     "--moved-away", is_flag=True, help="Even where some new stores are seen no more: their tasks run elsewhere now."
 )
+@verb
 def finalize(spec: str, *, accept_mismatch: bool, moved_away: bool) -> None:
     """Give up the way back: remove the old stores and all that the new ones were made from. The ledger stays.
 
@@ -79,33 +80,30 @@ def finalize(spec: str, *, accept_mismatch: bool, moved_away: bool) -> None:
     stateferry finalize migration.toml
     stateferry finalize migration.toml --moved-away
     """
-    options = {"accept_mismatch": accept_mismatch, "moved_away": moved_away}
-    finish(lambda: switch_and_show("finalize", spec, current_output(), **options))
+    switch_and_show("finalize", spec, current_output(), accept_mismatch=accept_mismatch, moved_away=moved_away)
 
 
 @click.command()
-@_spec
+@spec_argument
+@verb
 def abandon(spec: str) -> None:
     """Give up a migration that cannot go on: remove our files. Nobody else's are touched.
 
     \b
     stateferry abandon migration.toml
     """
+    from migrate import abandon as give_up
+    from migrate.cli.progress import details
+    from migrate.cli.show import show_abandon
+    from migrate.spec import load_spec
 
-    def work() -> None:
-        from migrate import abandon as give_up
-        from migrate.cli.progress import details
-        from migrate.cli.show import show_abandon
-        from migrate.spec import load_spec
-
-        output = current_output()
-        output.show(give_up(load_spec(spec), on_event=details(output)), show_abandon)
-
-    finish(work)
+    output = current_output()
+    output.show(give_up(load_spec(spec), on_event=details(output)), show_abandon)
 
 
 @click.command()
-@_spec
+@spec_argument
+@verb
 def snapshot(spec: str) -> None:
     """Take the snapshot that `run` converts while the application goes on: [run] source = "snapshot".
 
@@ -114,14 +112,10 @@ def snapshot(spec: str) -> None:
     \b
     stateferry snapshot migration.toml
     """
+    from migrate import snapshot as take
+    from migrate.cli.progress import details
+    from migrate.cli.show import show_snapshot
+    from migrate.spec import load_spec
 
-    def work() -> None:
-        from migrate import snapshot as take
-        from migrate.cli.progress import details
-        from migrate.cli.show import show_snapshot
-        from migrate.spec import load_spec
-
-        output = current_output()
-        output.show(take(load_spec(spec), on_event=details(output)), show_snapshot)
-
-    finish(work)
+    output = current_output()
+    output.show(take(load_spec(spec), on_event=details(output)), show_snapshot)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from migrate.cli.foreign_text import visible_json, visible_report
-from migrate.cli.options import Output, remark, stop_writing
-from migrate.cli.plain import ATTENTION
-from migrate.cli.show import concerns_in_words
+from migrate.cli.output import Output
+from migrate.cli.show import status_facts
+from migrate.cli.streams import remark, stop_writing
 from migrate.spec import Spec
 from migrate.watching import Watch, WatchReport
 from migrate.words import duration, plural, rate, share
@@ -18,11 +18,11 @@ from migrate.words import duration, plural, rate, share
 Show = Callable[[WatchReport], None]
 _SHARE_OF_A_CORE = 10
 """Looks at a very long ledger are made less often: they take a tenth of one core at most."""
-_NARROW = 40
+_BAR = 40
 
 
 def follow(spec: Spec, interval: float, output: Output) -> None:
-    """Look and show until there is nothing left to follow, or somebody has seen enough: the run itself goes on."""
+    """Look and show until there is nothing left to follow, or the user stops it: the run itself goes on."""
     watch = Watch(spec)
     try:
         with _shown(output) as show:
@@ -36,7 +36,7 @@ def follow(spec: Spec, interval: float, output: Output) -> None:
     except KeyboardInterrupt:
         remark("\nno longer watching; whatever is at work goes on")
     except BrokenPipeError:
-        stop_writing(sys.stdout)  # whoever read this has gone
+        stop_writing(sys.stdout)  # the reader of the pipe has gone
 
 
 @contextmanager
@@ -53,39 +53,20 @@ def _shown(output: Output) -> Iterator[Show]:
 
 @contextmanager
 def _screen(output: Output) -> Iterator[Show]:
-    """The same place of the terminal, again and again."""
+    """The facts in the same place of the terminal, again and again, under a bar."""
+    from rich.console import Group
     from rich.live import Live
+    from rich.padding import Padding
     from rich.progress_bar import ProgressBar
-    from rich.table import Table
     from rich.text import Text
 
-    def drawn(seen: WatchReport) -> Table:
-        table = Table.grid(padding=(0, 2))
-        table.add_column(style="bold", no_wrap=True)
-        table.add_column(overflow="fold")
-        for name, text in _facts(seen).items():
-            table.add_row(name, Text(text, style="yellow" if name == ATTENTION else ""))
-            if name == "state" and seen.chunks_planned:
-                table.add_row("", ProgressBar(total=1.0, completed=seen.share_done, width=_NARROW))
-        return table
+    def drawn(seen: WatchReport) -> Group:
+        facts = status_facts(seen, output) | {"rate": _rate(seen), "note": seen.notice}
+        bar = ProgressBar(total=1.0, completed=seen.share_done, width=_BAR)
+        return Group(Padding(bar, 0), Text.from_ansi("\n".join(output.layout.facts(facts))))
 
     with Live(console=output.console(), auto_refresh=False) as live:
         yield lambda seen: live.update(drawn(seen), refresh=True)
-
-
-def _facts(seen: WatchReport) -> dict[str, str]:
-    facts = {"migration": seen.name, "state": f"{seen.state} {_share(seen)}".rstrip()}
-    if seen.chunks_planned:
-        facts |= {
-            "chunks": f"{_chunks(seen)}, {seen.chunks_at_work:,} at work, {_retries(seen)}",
-            "records": f"{seen.totals.records_in:,} read, {seen.totals.rejected:,} rejected",
-            "rate": _rate(seen) or "not known yet",
-            "slowest": _slowest(seen) or "none is done yet",
-            "hosts": "\n".join(_hosts(seen)) or "none yet",
-            ATTENTION: concerns_in_words(seen.concerns),
-            "quiet for": "" if seen.quiet_seconds is None else duration(seen.quiet_seconds),
-        }
-    return {name: text for name, text in {**facts, "note": seen.notice}.items() if text}
 
 
 class _Lines:
@@ -95,50 +76,23 @@ class _Lines:
         self._before: tuple[object, ...] = ()
 
     def __call__(self, seen: WatchReport) -> None:
-        moved = (seen.state, seen.run_id, seen.chunks_left, seen.retries, seen.totals.rejected)
-        now = (*moved, seen.at_work, bool(seen.notice), seen.is_over)
+        now = (seen.state, seen.run_id, seen.chunks_left, seen.totals.rejected, seen.notice, seen.is_over)
         if now == self._before:
             return
         self._before = now
-        print(f"{time.strftime('%H:%M:%S')} {_in_a_line(seen)}", flush=True)
-        if seen.notice:
-            print(f"{time.strftime('%H:%M:%S')} {seen.notice}", flush=True)
+        for line in filter(None, (_in_a_line(seen), seen.notice)):
+            print(f"{time.strftime('%H:%M:%S')} {line}", flush=True)
 
 
 def _in_a_line(seen: WatchReport) -> str:
     if not seen.chunks_planned:
         return seen.state
-    done = filter(None, (_chunks(seen), f"{seen.totals.records_in:,} records", _rate(seen)))
-    trouble = f"{seen.chunks_at_work:,} at work, {_retries(seen)}, {seen.totals.rejected:,} rejected"
-    slowest = f"slowest {_slowest(seen)}" if seen.slowest is not None else ""
-    parts = (f"{seen.state} {_share(seen)}: {', '.join(done)}", trouble, slowest, ", ".join(_hosts(seen)))
-    return "; ".join(filter(None, parts))
-
-
-def _share(seen: WatchReport) -> str:
-    return share(seen.share_done) if seen.chunks_planned else ""
-
-
-def _chunks(seen: WatchReport) -> str:
-    return f"{seen.chunks_planned - seen.chunks_left:,} of {plural(seen.chunks_planned, 'chunk')}"
-
-
-def _retries(seen: WatchReport) -> str:
-    return plural(seen.retries, "retry", "retries")
+    done = f"{seen.chunks_planned - seen.chunks_left:,} of {plural(seen.chunks_planned, 'chunk')}"
+    records = f"{seen.totals.records_in:,} records, {seen.totals.rejected:,} rejected"
+    return ", ".join(filter(None, (f"{seen.state} {share(seen.share_done)}: {done}", records, _rate(seen))))
 
 
 def _rate(seen: WatchReport) -> str:
     speed = "" if seen.records_per_second is None else rate(seen.records_per_second)
     left = "" if seen.seconds_left is None else f"{duration(seen.seconds_left)} left to rewrite"
     return ", ".join(filter(None, (speed, left)))
-
-
-def _slowest(seen: WatchReport) -> str:
-    chunk = seen.slowest
-    if chunk is None:
-        return ""
-    return f"{duration(chunk.seconds)} ({chunk.store_partition} chunk {chunk.number} on {chunk.host})"
-
-
-def _hosts(seen: WatchReport) -> list[str]:
-    return [f"{each.host}: {plural(each.chunks, 'chunk')}" for each in seen.hosts]

@@ -6,14 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from markupsafe import Markup
-
 from migrate.checks import CheckReport, Outcome
 from migrate.dry_run.report import ChunkPlanned, Cost, DryRunReport, Found, Tried, Verdict
 from migrate.page import tables
 from migrate.page.key_map import Band, Piece, band_name, bands, title
-from migrate.page.parts import Part
-from migrate.page.plots import size_histogram, sorted_bars
+from migrate.page.parts import Part, parts_of
+from migrate.page.plots import Plot, size_histogram, sorted_bars
 from migrate.page.rendering import render
 from migrate.words import duration, moment, plural, size
 
@@ -92,19 +90,18 @@ def _tally(answers: Iterable[str]) -> str:
     return ", ".join(f"{answer} ({plural(times, 'directory', 'directories')})" for answer, times in counted)
 
 
-def _plots(report: DryRunReport) -> dict[str, Markup]:
+def _plots(report: DryRunReport) -> dict[str, Plot]:
     """Every plot that there is something for, by name."""
     wanted = {}
     for name, part, what in (("old", report.found, "old"), ("new", report.tried, "new")):
         if part and part.key_sizes and part.key_sizes.buckets:
-            wanted[f"{name}_keys"] = size_histogram(part.key_sizes, name=f"{name}-keys", what=f"sizes of {what} keys")
+            wanted[f"{name}_keys"] = size_histogram(part.key_sizes, what=f"sizes of {what} keys")
         if part and part.value_sizes and part.value_sizes.buckets:
             sizes = part.value_sizes
-            wanted[f"{name}_values"] = size_histogram(sizes, name=f"{name}-values", what=f"sizes of {what} values")
+            wanted[f"{name}_values"] = size_histogram(sizes, what=f"sizes of {what} values")
     if report.cost and len(report.cost.chunks) > 1:
         wanted["chunk_sizes"] = sorted_bars(
             [chunk.estimated_bytes for chunk in report.cost.chunks],
-            name="chunk-sizes",
             what="sizes",
             show=size,
             ends=("biggest", "smallest"),
@@ -147,8 +144,7 @@ def _time_parts(cost: Cost) -> list[Part]:
         ("all else", cost.other_seconds, "accent"),
         ("application stands still", cost.downtime_seconds, "accent-2"),
     )
-    whole = max(cost.total_seconds, cost.downtime_seconds, 1e-9)
-    return [Part(label, duration(seconds), seconds / whole, tone) for label, seconds, tone in parts]
+    return parts_of(max(cost.total_seconds, cost.downtime_seconds), parts, duration)
 
 
 def _disk_parts(cost: Cost) -> list[Part]:
@@ -163,4 +159,4 @@ def _disk_parts(cost: Cost) -> list[Part]:
     if cost.free_bytes is not None:
         label = "free now" if cost.free_bytes <= whole else "free now (off the scale)"
         parts.append((label, cost.free_bytes, "good" if cost.free_bytes >= cost.required_bytes else "bad"))
-    return [Part(label, size(amount), min(1.0, amount / whole), tone) for label, amount, tone in parts]
+    return parts_of(whole, parts, size)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import floor
 from statistics import median
 
 from migrate.words import duration, plural, size, visible
 
-WIDTH = 1000.0
-"""Of a full line, in the map's own units: the page stretches it."""
-LINE_HEIGHT = 14.0
-LINE_GAP = 5.0
 _CHUNKS_PER_LINE = 80
 """More could not be told apart on a phone."""
-_LEAST_WIDTH = 5.0
-_ROUNDING = 1.0001
+_LEAST_WIDTH = 0.5
+"""Percent of a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,29 +28,22 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One chunk in its place."""
+    """One chunk on the map."""
 
-    x: float
-    y: float
     width: float
+    """Percent of a line; the page begins a new line where one is full."""
     opacity: float
     title: str
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """One RocksDB directory: one line, or several where one would be too fine to read."""
+    """One RocksDB directory."""
 
     label: str
-    chunks: int
-    size: int
-    height: float
+    summary: str
+    """What lies there, in words."""
     segments: tuple[Segment, ...]
-
-    @property
-    def summary(self) -> str:
-        """What lies there, in words."""
-        return f"{plural(self.chunks, 'chunk')}, {size(self.size)}"
 
 
 def band_name(store_partition: str, database: str) -> str:
@@ -90,32 +80,11 @@ def _bytes_per_line(all_pieces: Sequence[Sequence[Piece]]) -> float:
 
 
 def _band(label: str, pieces: Sequence[Piece], scale: float) -> Band:
-    segments: list[Segment] = []
-    lines = list(_lines(pieces, scale))
-    for number, line in enumerate(lines):
-        segments += _line(line, number * (LINE_HEIGHT + LINE_GAP), WIDTH / scale)
-    height = len(lines) * (LINE_HEIGHT + LINE_GAP) - LINE_GAP
-    return Band(label, len(pieces), sum(piece.size for piece in pieces), height, tuple(segments))
+    segments = (Segment(_width(piece.size / scale), round(piece.tone, 2), piece.title) for piece in pieces)
+    summary = f"{plural(len(pieces), 'chunk')}, {size(sum(piece.size for piece in pieces))}"
+    return Band(label, summary, tuple(segments))
 
 
-def _lines(pieces: Sequence[Piece], scale: float) -> Iterator[list[Piece]]:
-    line: list[Piece] = []
-    filled = 0.0
-    for piece in pieces:
-        if line and (len(line) == 2 * _CHUNKS_PER_LINE or filled + piece.size > scale * _ROUNDING):
-            yield line
-            line, filled = [], 0.0
-        line.append(piece)
-        filled += piece.size
-    if line:
-        yield line
-
-
-def _line(pieces: Sequence[Piece], y: float, per_byte: float) -> Iterator[Segment]:
-    wide = [max(_LEAST_WIDTH, piece.size * per_byte) for piece in pieces]
-    shrink = min(1.0, WIDTH / sum(wide))
-    x = 0.0
-    for piece, width in zip(pieces, wide, strict=True):
-        shown = width * shrink
-        yield Segment(round(x, 2), y, round(shown, 2), round(piece.tone, 2), piece.title)
-        x += shown
+def _width(part: float) -> float:
+    """Rounded down: as many as fill a line stay on it."""
+    return min(100.0, max(_LEAST_WIDTH, floor(100_000 * part) / 1000))

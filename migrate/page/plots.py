@@ -1,155 +1,150 @@
-"""What the pages plot."""
+"""Plots: shapes that the page stretches to its width, with texts that keep their size. Colours are the page's own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import floor, log, log10
 from statistics import median
-from typing import TYPE_CHECKING
-
-from markupsafe import Markup
 
 from migrate.dry_run.report import Sizes
-from migrate.page.figures import BAD, FIRST, INK, NARROW, SECOND, WIDE, Draw, plot
 from migrate.page.working_time import Throughput
 from migrate.words import duration, number, plural, share, size
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 _STEEP = 30
-_LABEL_WIDTH = 46
-"""Pixels that a bar's label needs."""
+_MOST_LABELS = 8
+_MOST_NOTED_PAUSES = 3
+_HEADROOM = 1.16
+
+Step = tuple[float, float, float]
+"""(from, to, height): the sides 0 to 100 across the plot, the height as percent from its top."""
 
 
-def both_widths(draw: Draw, *, name: str, says: str, height: int = 230) -> Markup:
-    """One plot twice: the page shows the one that fits the screen."""
-    wide = plot(draw, name=f"{name}-wide", says=says, width=WIDE, height=height)
-    narrow = plot(draw, name=f"{name}-narrow", says=says, width=NARROW, height=height)
-    return Markup('<div class="wide-only">{}</div><div class="narrow-only">{}</div>').format(wide, narrow)
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text in the plot or below it."""
+
+    x: float
+    """Percent from the left, as `y` is from the top."""
+    y: float
+    text: str
+    anchor: str = "middle"
+    """Which part of it stands at `x`: start, middle or end."""
 
 
-def size_histogram(sizes: Sizes, *, name: str, what: str) -> Markup:
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """One plot in a square of 100 by 100, as SVG paths and texts."""
+
+    says: str
+    """For those who cannot see it."""
+    filled: str
+    below: str
+    ticks: tuple[Text, ...]
+    levels: tuple[tuple[float, str], ...] = ()
+    """(percent from the top, label)."""
+    notes: tuple[Text, ...] = ()
+    dashed: str = ""
+    tone: str = "accent-2"
+    """Of the dashed lines: a colour of the style sheet, by name."""
+
+
+def size_histogram(sizes: Sizes, *, what: str) -> Plot:
     """How many of the keys, or of the values, are how large."""
-
-    def draw(axes: Axes, width: int) -> None:
-        shares = [100 * part for _, part in sizes.buckets]
-        axes.bar(range(len(shares)), shares, width=0.82, color=FIRST)
-        every = max(1, -(-len(shares) * _LABEL_WIDTH // width))
-        places = range(0, len(shares), every)
-        axes.set_xticks(places, [_bound(sizes.buckets[place][0]) for place in places])
-        axes.tick_params(axis="x", length=0)
-        axes.set_xlim(-0.5 - _room(len(shares)), len(shares) - 0.5 + _room(len(shares)))
-        axes.set_ylim(0, max([*shares, 1]) * 1.16)
-        for place, part in enumerate(shares):
-            if every == 1 or part == max(shares):
-                axes.annotate(
-                    _percent(part), (place, part), (0, 3), textcoords="offset points", ha="center", fontsize=11
-                )
-        axes.set_yticks([])
-        axes.set_xlabel("bytes, at most")
-
-    says = (
-        f"{what}: half of them up to {size(sizes.p50)}, 99 % up to {size(sizes.p99)}, the largest {size(sizes.largest)}"
+    shares = [part for _, part in sizes.buckets]
+    room = max(0.1, (6 - len(shares)) / 2)  # beside bars that would be broader than they are high
+    width = 100 / (len(shares) + 2 * room)
+    middles = [(room + place + 0.5) * width for place in range(len(shares))]
+    heights = [100 - 100 * part / (max([*shares, 0.01]) * _HEADROOM) for part in shares]
+    every = -(-len(shares) // _MOST_LABELS) or 1
+    bars = [(x - 0.41 * width, x + 0.41 * width, y) for x, y in zip(middles, heights, strict=True)]
+    quantiles = f"half of them up to {size(sizes.p50)}, 99 % up to {size(sizes.p99)}, the largest {size(sizes.largest)}"
+    return Plot(
+        f"{what}: {quantiles}",
+        _path(bars),
+        "bytes, at most",
+        tuple(Text(middles[at], 0, _bound(sizes.buckets[at][0])) for at in range(0, len(shares), every)),
+        notes=tuple(
+            Text(x, y, _percent(100 * part))
+            for x, y, part in zip(middles, heights, shares, strict=True)
+            if every == 1 or part == max(shares)
+        ),
     )
-    return plot(draw, name=name, says=says, height=200)
 
 
 def sorted_bars(
     values: Sequence[float],
     *,
-    name: str,
     what: str,
     show: Callable[[float], str],
     ends: tuple[str, str],
     mark: tuple[float, str] | None = None,
-) -> Markup:
+) -> Plot:
     """One value for each chunk, the largest first, however many there are; `mark` is a level to compare them with."""
     ordered = sorted(values, reverse=True)
-
-    def draw(axes: Axes, _width: int) -> None:
-        axes.stairs(ordered, range(len(ordered) + 1), fill=True, color=FIRST, linewidth=0)
-        _set_levels(axes, [*ordered, *([mark[0]] if mark else [])], show)
-        axes.set_xlim(0, len(ordered))
-        axes.set_xticks([0, len(ordered)], ends)
-        first, last = axes.get_xticklabels()
-        first.set_horizontalalignment("left")
-        last.set_horizontalalignment("right")
-        axes.tick_params(axis="both", length=0)
-        steep = ", on a logarithmic scale" if axes.get_yscale() == "log" else ""
-        axes.set_xlabel(plural(len(ordered), "chunk") + steep)
-        if mark:
-            axes.axhline(mark[0], color=SECOND, linewidth=1.5, linestyle=(0, (4, 3)))
-            axes.annotate(
-                mark[1], (len(ordered), mark[0]), (-2, 4), textcoords="offset points", ha="right", fontsize=11
-            )
-
-    says = f"{what} of {plural(len(ordered), 'chunk')}, {ends[0]} first: from {show(ordered[0])} to {show(ordered[-1])}"
-    return plot(draw, name=name, says=says, height=200)
+    height, levels, is_steep = _scale([*ordered, *([mark[0]] if mark else [])])
+    width = 100 / len(ordered)
+    chunks = plural(len(ordered), "chunk")
+    return Plot(
+        f"{what} of {chunks}, {ends[0]} first: from {show(ordered[0])} to {show(ordered[-1])}",
+        _path((place * width, (place + 1) * width, height(value)) for place, value in enumerate(ordered)),
+        chunks + (", on a logarithmic scale" if is_steep else ""),
+        (Text(0, 0, ends[0], "start"), Text(100, 0, ends[1], "end")),
+        tuple((height(level), show(level)) for level in levels),
+        (Text(100, height(mark[0]), mark[1], "end"),) if mark else (),
+        f"M0 {height(mark[0]):.2f}H100" if mark else "",
+    )
 
 
-def throughput(measured: Throughput, *, name: str) -> Markup:
+def throughput(measured: Throughput) -> Plot:
     """Records per second, over the time in which chunks were rewritten."""
     unit, word = next(
         ((length, word) for length, word in ((3600.0, "hours"), (60.0, "minutes")) if measured.seconds > 2 * length),
         (1.0, "seconds"),
     )
-
-    def draw(axes: Axes, width: int) -> None:
-        edges = [edge / unit for edge in measured.edges]
-        axes.stairs(measured.rates, edges, fill=True, color=FIRST, linewidth=0)
-        axes.set_ylim(0, max([*measured.rates, 1.0]) * 1.2)
-        axes.set_xlim(0, edges[-1])
-        axes.yaxis.set_major_formatter(lambda value, _position: _short(value))
-        axes.locator_params(axis="y", nbins=5)
-        axes.locator_params(axis="x", nbins=max(4, width // 90))
-        axes.tick_params(axis="both", length=0)
-        axes.set_xlabel(f"{word} of work")
-        labelled = len(measured.pauses) * 110 < width
-        for at, pause in measured.pauses:
-            axes.axvline(at / unit, color=BAD, linewidth=1.2, linestyle=(0, (4, 3)))
-            if labelled:
-                left = at < measured.seconds * 0.75
-                axes.annotate(
-                    f"after {duration(pause)}",
-                    (at / unit, 1.0),
-                    (4 if left else -4, -2),
-                    xycoords=("data", "axes fraction"),
-                    textcoords="offset points",
-                    ha="left" if left else "right",
-                    va="top",
-                    fontsize=11,
-                    color=INK,
-                )
-
-    says = (
+    most = max([*measured.rates, 1.0])
+    across = [100 * edge / measured.seconds for edge in measured.edges]
+    heights = [100 - 100 * rate / (most * _HEADROOM) for rate in measured.rates]
+    seams = [(100 * at / measured.seconds, pause) for at, pause in measured.pauses]
+    return Plot(
         f"records per second over {duration(measured.seconds)} of work: {number(round(measured.mean))} on average, "
-        f"{number(round(max(measured.rates)))} at most, {plural(len(measured.pauses), 'pause')}"
+        f"{number(round(most))} at most, {plural(len(seams), 'pause')}",
+        _path(zip(across, across[1:], heights, strict=False)),
+        f"{word} of work",
+        tuple(Text(100 * unit * at / measured.seconds, 0, f"{at:,.3g}") for at in _even(measured.seconds / unit)),
+        tuple((100 - 100 * level / (most * _HEADROOM), _short(level)) for level in _even(most)),
+        tuple(Text(x, 10, f"after {duration(pause)}", "start" if x < 75 else "end") for x, pause in seams)
+        if len(seams) <= _MOST_NOTED_PAUSES
+        else (),
+        "".join(f"M{x:.2f} 0V100" for x, _ in seams),
+        "bad",
     )
-    return both_widths(draw, name=name, says=says)
 
 
-def _set_levels(axes: Axes, values: Sequence[float], show: Callable[[float], str]) -> None:
-    """Logarithmic where one value would flatten all others."""
+def _path(steps: Iterable[Step]) -> str:
+    """Filled down to the bottom."""
+    return "".join(f"M{start:.2f} 100V{height:.2f}H{end:.2f}V100" for start, end, height in steps)
+
+
+def _scale(values: Sequence[float]) -> tuple[Callable[[float], float], list[float], bool]:
+    """(a value's height, three levels, whether it is logarithmic): it is where one value would flatten all others."""
     top, middle = max([*values, 0.0]) or 1.0, median(values)
-    if middle > 0 and top > _STEEP * middle:
-        least = min(value for value in values if value > 0)
-        axes.set_yscale("log")
-        axes.set_ylim(least / 2, top * (top / least) ** 0.16)
-        ticks = [least, (least * top) ** 0.5, top]
-    else:
-        axes.set_ylim(0, top * 1.16)
-        ticks = [0, top / 2, top]
-    axes.set_yticks(ticks, [show(tick) for tick in ticks])
-    axes.minorticks_off()
+    if middle <= 0 or top <= _STEEP * middle:
+        return lambda value: 100 - 100 * value / (top * _HEADROOM), [0, top / 2, top], False
+    least = min(value for value in values if value > 0)
+    whole = 2 * (top / least) ** _HEADROOM  # from half of the least one
+    return lambda value: 100 - 100 * log(max(1.0, 2 * value / least), whole), [least, (least * top) ** 0.5, top], True
+
+
+def _even(most: float) -> list[float]:
+    """From 0 on, a handful of round numbers."""
+    least = 10 ** floor(log10(most / 5))
+    step = next(times * least for times in (1, 2, 5, 10) if times * least * 5 >= most)
+    return [place * step for place in range(int(most / step) + 1)]
 
 
 def _bound(upper: int) -> str:
     return str(upper) if upper < 1024 else size(upper).replace(".0", "").replace("iB", "").replace(" ", "")
-
-
-def _room(bars: int) -> float:
-    """Beside bars that would be broader than they are high."""
-    return max(0.1, (6 - bars) / 2)
 
 
 def _percent(percent: float) -> str:

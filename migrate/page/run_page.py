@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from markupsafe import Markup
-
 from migrate.gates import not_accepted
-from migrate.history import ChunkDone, RunHistory, StepDone
+from migrate.history import ChunkDone, RunHistory
 from migrate.keyrange import show_key
 from migrate.page.key_map import Band, Piece, band_name, bands, title
-from migrate.page.parts import Part
-from migrate.page.plots import sorted_bars, throughput
+from migrate.page.parts import Part, parts_of
+from migrate.page.plots import Plot, sorted_bars, throughput
 from migrate.page.rendering import render
 from migrate.page.working_time import Throughput, measure
 from migrate.report_model import Concern, State, Verification
@@ -85,7 +83,7 @@ def run_page(history: RunHistory) -> str:
         slowest=_slowest(history.chunks),
         chunk_rows=[_row(chunk) for chunk in history.chunks],
         runs=_runs(history),
-        steps=_milestones(history.steps),
+        steps=_milestones(history),
         show_key=show_key,
         tool_version=tool_version(),
     )
@@ -144,26 +142,21 @@ def _verification_parts(found: Verification) -> list[Part]:
         ("differing", found.differing, "bad"),
         ("extra in the new store", found.extra, "bad"),
     )
-    whole = max(1, *(records for _, records, _ in counts))
-    return [Part(label, number(records), records / whole, tone) for label, records, tone in counts]
+    return parts_of(max(records for _, records, _ in counts), counts, number)
 
 
 def _reject_parts(history: RunHistory) -> list[Part]:
-    most = max((reason.records for reason in history.rejects), default=1)
-    return [
-        Part(reason.reason, number(reason.records), reason.records / max(most, 1), "bad") for reason in history.rejects
-    ]
+    counts = [(reason.reason, reason.records, "bad") for reason in history.rejects]
+    return parts_of(max((records for _, records, _ in counts), default=0), counts, number)
 
 
-def _plots(history: RunHistory, measured: Throughput | None) -> dict[str, Markup]:
+def _plots(history: RunHistory, measured: Throughput | None) -> dict[str, Plot]:
     wanted = {}
     if measured is not None:
-        wanted["throughput"] = throughput(measured, name="throughput")
+        wanted["throughput"] = throughput(measured)
     if len(history.chunks) > 1:
         seconds = [chunk.seconds for chunk in history.chunks]
-        wanted["durations"] = sorted_bars(
-            seconds, name="durations", what="durations", show=duration, ends=("longest", "shortest")
-        )
+        wanted["durations"] = sorted_bars(seconds, what="durations", show=duration, ends=("longest", "shortest"))
     return wanted
 
 
@@ -244,17 +237,11 @@ def _runs(history: RunHistory) -> list[tuple[str, ...]]:
     ]
 
 
-def _milestones(steps: Sequence[StepDone]) -> list[_Milestone]:
-    """Neighbours that are one step of several store partitions are one; each says how long after the one before."""
-    grouped: list[list[StepDone]] = []
-    for step in steps:
-        if grouped and grouped[-1][-1].step == step.step and step.store_partition is not None:
-            grouped[-1].append(step)
-        else:
-            grouped.append([step])
+def _milestones(history: RunHistory) -> list[_Milestone]:
+    """Each says how long after the one before it came."""
     milestones = []
     before: int | None = None
-    for group in grouped:
+    for group in history.milestones():
         at_ms = group[-1].committed_at_ms
         after = "" if before is None or at_ms < before else f"{duration((at_ms - before) / 1000)} later"
         partitions = tuple(

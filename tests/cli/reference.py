@@ -59,19 +59,15 @@ def cli_page() -> str:
 
 def _contents() -> str:
     rows = ["| verb | does |", "|---|---|"]
-    rows += [
-        f"| [`{_call(name)}`](#stateferry-{name}) | {_sentence(main.commands[name])} |"
-        for names in main.sections.values()
-        for name in names
-    ]
+    rows += [f"| [`{_call(name)}`](#stateferry-{name}) | {_sentence(verb)} |" for name, verb in main.commands.items()]
     return "\n".join(rows)
 
 
 def _verbs() -> Iterator[str]:
-    for title, names in main.sections.items():
+    for title, verbs in main.sections.items():
         yield f"## {title}"
-        for name in names:
-            yield f"### stateferry {name}\n\n{_body(main.commands[name])}"
+        for verb in verbs:
+            yield f"### stateferry {verb.name}\n\n{_body(verb)}"
 
 
 def _body(command: click.Command) -> str:

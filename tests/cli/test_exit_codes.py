@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from migrate.cli.errors import exit_code_of
-from migrate.cli.options import Output
+from migrate.cli.output import Output
 from migrate.errors import ExitCode, InterruptedMigrationError, MigrationError
 
 

@@ -61,6 +61,7 @@ def test_a_run_leaves_its_figures(tmp_path: Path) -> None:
     assert _value(found, "run_exit_code") == 0
     assert begun <= _value(found, "last_success_timestamp_seconds") <= time.time()
     assert ("stateferry_last_failure_timestamp_seconds", ()) not in found
+    assert not [name for name, _ in found if name.endswith("_created")]
     assert f'name="{load_spec(spec).name}"' in file.read_text()
     assert 'migration="' in file.read_text()
 

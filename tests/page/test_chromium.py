@@ -140,7 +140,7 @@ def test_two_thousand_chunks_and_sixty_four_store_partitions_can_be_pointed_at(
     path = tmp_path / "page.html"
     path.write_text(run_page(ugly_history()), encoding="utf-8")
     browser.open(path, width=width)
-    widths = browser.evaluate("[...document.querySelectorAll('.map rect')].map(e => e.getBoundingClientRect().width)")
+    widths = browser.evaluate("[...document.querySelectorAll('.map i')].map(e => e.getBoundingClientRect().width)")
     assert len(widths) > 2000
     assert min(widths) > 1.2
     tall = browser.evaluate("Math.max(...[...document.querySelectorAll('.map')].map(e => e.offsetHeight))")

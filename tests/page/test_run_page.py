@@ -86,7 +86,7 @@ def test_success_without_verification_is_not_told_as_success(
 
 def test_the_pause_between_two_runs_is_told() -> None:
     page = Page(run_page(good_history()))
-    assert page.text.count("after 11 h") == 2  # on the wide plot and on the narrow one
+    assert page.text.count("after 11 h") == 1
     assert "1 pause left out" in page.text
 
 

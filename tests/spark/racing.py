@@ -19,7 +19,7 @@ import click
 
 from migrate import runner
 from migrate.cli.errors import exit_code_of
-from migrate.cli.options import Output
+from migrate.cli.output import Output
 from migrate.events import Event, Listener
 from migrate.spec import load_spec
 
