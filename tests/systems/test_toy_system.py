@@ -46,7 +46,7 @@ from migrate.store_partition import StorePartition
 from migrate.stores.lock import holding_locks
 from migrate.stores.regular_files import Folder
 from migrate.stores.rocksdb import open_read_only
-from migrate.survey import fitting
+from migrate.survey import looks
 from migrate.systems import SYSTEMS, StoreDirectory, System
 from tests.support import TIMESTAMPED, make_families, make_spec, numbered, open_store, read_families, tree_state
 
@@ -117,7 +117,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     SYSTEMS.append(toy)
     for known in (PLAIN, STAMPED, BARE):
         monkeypatch.setitem(format_registry._BY_ID, known.id, known)
-    for module in (format_registry, fitting, format_list, trial):
+    for module in (format_registry, looks, format_list, trial):
         monkeypatch.setattr(module, "FORMATS", (*FORMATS, PLAIN, STAMPED))
     yield
     SYSTEMS.remove(toy)
