@@ -27,7 +27,6 @@ _WITHOUT_THREADS = {
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
     "_RJEM_MALLOC_CONF": "background_thread:false",
 }
-_WARM = ("migrate.runner", "migrate.dead_letters", "migrate.cli", "tests.migrate.conversions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +100,11 @@ def _live_and_die(order: Order, log: str | None) -> None:
 
 def serve() -> None:
     """Fulfil orders, a line each, until there are no more."""
-    for module in _WARM:
-        __import__(module)
+    from migrate.cli import main  # noqa: F401
+    from migrate.dead_letters import write_dead_letters  # noqa: F401
+    from migrate.runner import run  # noqa: F401
+    from tests.migrate.conversions import picky  # noqa: F401
+
     if (tasks := Path("/proc/self/task")).is_dir() and len(threads := list(tasks.iterdir())) > 1:
         names = ", ".join((thread / "comm").read_text(encoding="utf-8").strip() for thread in threads)
         sys.exit(f"the imports have started threads ({names}): name them in _WITHOUT_THREADS, forking is not safe")
