@@ -99,6 +99,15 @@ def plan_campaigns(
         yield Campaign(number, scenario, tuple(kills), gives_up)
 
 
+def plan_instants(seed: int, calm: Mapping[Scenario, Calm]) -> Iterator[Campaign]:
+    """Campaigns without end, of runs whose events nobody hears: each is killed several times at any instant."""
+    for number in count(1):
+        rng = Random(f"{seed}-{number}")
+        scenario = rng.choice(list(calm))
+        instants = (rng.uniform(0, calm[scenario].seconds["run"]) for _ in range(rng.randint(2, MOST_KILLS)))
+        yield Campaign(number, scenario, tuple(Kill("run", None, after=instant) for instant in instants))
+
+
 def _is_sent(event: str, scenario: Scenario, calm: Mapping[Scenario, Calm]) -> bool:
     """Here, or nowhere in peace: then any command that sends such events may do so after a kill."""
     if owner(event) not in scenario.commands:

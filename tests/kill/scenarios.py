@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import migrate
 from migrate.events import EVENTS
+from tests.kill.trees import Families
 from tests.kill.victim import COMMANDS
 from tests.migrate.windowed import MINUTE, checkpoint, make_segments, windows
 from tests.support import copy_fixture, make_families, numbered, open_store
@@ -38,6 +39,8 @@ class Kind:
     make: Callable[[Path], Path]
     goes_on: Callable[[Path], None] | None = None
     """What the application does to its directory between `snapshot` and `run`."""
+    records: dict[str, Families] | None = field(default=None, hash=False)
+    """Of the new stores, where they are known."""
 
 
 def _make_application(base: Path) -> Path:

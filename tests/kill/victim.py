@@ -1,4 +1,7 @@
-"""One command of one migration, in a process that is killed: by itself at an event, or from outside."""
+"""One command of one migration, or a processor on the lazy adapter, in a process that is killed.
+
+By itself at an event, by its own timer soon after one, or from outside.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
 
 import click
 
@@ -18,6 +22,8 @@ if TYPE_CHECKING:
     from migrate.events import Event
 
 COMMANDS = ("snapshot", "run", "cutover", "rollback", "finalize", "abandon")
+WRITE = "write"
+"""In place of a command: write to the stores of the lazy adapter in the folder `spec`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +37,33 @@ class Order:
     at: str | None = None
     occurrence: int = 1
     after: float | None = None
-    """Seconds until it is killed from outside."""
+    """Seconds until it is killed: from its beginning, from outside, or from the event that it dies at."""
+    seed: int = 0
+    """Of what is written."""
+    two: bool = False
+    """Whether the old store and the new one are two databases."""
+
+    @property
+    def is_killed_from_outside(self) -> bool:
+        return self.after is not None and self.at is None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a victim ended."""
+
+    killed: bool
+    code: int
+    """Of a victim that ended by itself; less than zero where it died of a signal."""
+    hung: bool = False
+
+
+class Victims(Protocol):
+    """Makes a victim of each order, one at a time."""
+
+    def fulfil(self, order: Order, *, log: Path) -> Outcome:
+        """Let a victim live and die; `log` gets what it prints."""
+        ...
 
 
 @dataclass(slots=True)
@@ -42,12 +74,18 @@ class Suicide:
     seen: Counter[str] = field(default_factory=Counter)
 
     def __call__(self, event: Event) -> None:
-        self.seen[event.name] += 1
-        is_last = event.name == self.order.at and self.seen[event.name] == self.order.occurrence
+        self.note(event.name)
+
+    def note(self, name: str) -> None:
+        """An event by its name."""
+        self.seen[name] += 1
+        is_last = name == self.order.at and self.seen[name] == self.order.occurrence
         if self.order.events is not None:
-            _append(self.order.events, event.name, durably=is_last)
-        if is_last:
+            _append(self.order.events, name, durably=is_last)
+        if is_last and self.order.after is None:
             os.kill(os.getpid(), signal.SIGKILL)
+        elif is_last:
+            signal.setitimer(signal.ITIMER_REAL, self.order.after)  # SIGALRM ends a process as SIGKILL does
 
 
 def _append(file: str, line: str, *, durably: bool) -> None:
@@ -65,6 +103,10 @@ def perform(order: Order) -> int:
     from migrate.errors import MigrationError
     from migrate.spec import load_spec
 
+    if order.command == WRITE:
+        from tests.kill.writer import write_without_end
+
+        write_without_end(Path(order.spec), order.seed, Suicide(order).note, two=order.two)
     command = cast("Callable[..., object]", getattr(importlib.import_module("migrate"), order.command))
     try:
         command(load_spec(order.spec), on_event=Suicide(order))

@@ -12,12 +12,12 @@ import signal
 import subprocess
 import sys
 import traceback
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.kill.victim import Order, perform
+from tests.kill.victim import Order, Outcome, perform
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 300.0
@@ -27,16 +27,6 @@ _WITHOUT_THREADS = {
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
     "_RJEM_MALLOC_CONF": "background_thread:false",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a victim ended."""
-
-    killed: bool
-    code: int
-    """Of a victim that ended by itself; of any other signal than SIGKILL, less than zero."""
-    hung: bool = False
 
 
 class Zygote:
@@ -73,13 +63,15 @@ def fulfil(order: Order, *, log: str | None) -> Outcome:
     if pid == 0:
         _live_and_die(order, log)
     os.close(alive)
-    ended, _, _ = select.select([dead], [], [], PATIENCE_SECONDS if order.after is None else order.after)
+    patience = order.after if order.is_killed_from_outside else PATIENCE_SECONDS
+    ended, _, _ = select.select([dead], [], [], patience)
     os.close(dead)
     if not ended:
         os.kill(pid, signal.SIGKILL)  # not waited for yet: the number is still its own
     _, status = os.waitpid(pid, 0)
     code = os.waitstatus_to_exitcode(status)
-    return Outcome(killed=code == -signal.SIGKILL, code=code, hung=not ended and order.after is None)
+    killed = code in (-signal.SIGKILL, -signal.SIGALRM)
+    return Outcome(killed=killed, code=code, hung=not ended and not order.is_killed_from_outside)
 
 
 def _live_and_die(order: Order, log: str | None) -> None:
@@ -103,6 +95,7 @@ def serve() -> None:
     from migrate.cli import main  # noqa: F401
     from migrate.dead_letters import write_dead_letters  # noqa: F401
     from migrate.runner import run  # noqa: F401
+    from tests.kill.writer import write_without_end  # noqa: F401
     from tests.migrate.conversions import picky  # noqa: F401
 
     if (tasks := Path("/proc/self/task")).is_dir() and len(threads := list(tasks.iterdir())) > 1:
