@@ -13,7 +13,7 @@ import click
 from tests.kill.adapter import kill_adapter
 from tests.kill.checks import CheckFailedError
 from tests.kill.harness import Goal, Tally, kill_all
-from tests.kill.scenarios import SENT_ON_FAILURE, missing_commands, required_events
+from tests.kill.scenarios import SENT_ON_FAILURE, required_events
 from tests.kill.zygote import Zygote
 
 LEAST_HITS = 3
@@ -31,8 +31,6 @@ def main(*, kills: int, seed: int | None, only: str | None, leftovers: bool, spa
     Then as many processors on the lazy adapter, compared with a dict.
     """
     seed = time.time_ns() % 1_000_000 if seed is None else seed
-    for command in missing_commands():
-        click.echo(f"skipped: this version has no `{command}`")
     folder = Path(tempfile.mkdtemp(prefix="stateferry-kill-"))
     started = time.monotonic()
     if spark:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
@@ -16,7 +17,7 @@ from tests.kill.checks import CheckFailedError, Checks
 from tests.kill.migrations import Migration
 from tests.kill.peace import Peace, in_peace, make_templates
 from tests.kill.plans import Campaign, Kill, plan_campaigns, plan_instants
-from tests.kill.scenarios import Kind, Scenario, required_events, scenarios
+from tests.kill.scenarios import TAKEN_BACK, Kind, Scenario, required_events, scenarios
 from tests.kill.victim import Outcome, Victims
 from tests.kill.zygote import Zygote
 
@@ -193,11 +194,12 @@ class _Harness:
 
     def _kill_and_resume(self, campaign: Campaign, migration: Migration, checks: Checks) -> None:
         given: Counter[str] = Counter()
-        for command in campaign.scenario.commands:
+        for command, following in zip_longest(campaign.scenario.commands, campaign.scenario.commands[1:]):
             kills = campaign.of(command, given[command])
             given[command] += 1
             if not self._was_ended(kills, migration, checks):
-                if campaign.gives_up and command == "run" and kills:
+                is_taken_back = (command, following) in TAKEN_BACK and kills and checks.has_begun(command)
+                if campaign.gives_up and is_taken_back:
                     continue
                 migration.perform(command)
             checks.after_end(command)

@@ -16,12 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-import click
-
 if TYPE_CHECKING:
     from migrate.events import Event
 
-COMMANDS = ("snapshot", "run", "cutover", "rollback", "finalize", "abandon")
 WRITE = "write"
 """In place of a command: write to the stores of the lazy adapter in the folder `spec`."""
 
@@ -82,10 +79,10 @@ class Suicide:
         is_last = name == self.order.at and self.seen[name] == self.order.occurrence
         if self.order.events is not None:
             _append(self.order.events, name, durably=is_last)
-        if is_last and self.order.after is None:
-            os.kill(os.getpid(), signal.SIGKILL)
-        elif is_last:
+        if is_last and self.order.after is not None:
             signal.setitimer(signal.ITIMER_REAL, self.order.after)  # SIGALRM ends a process as SIGKILL does
+        elif is_last:
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _append(file: str, line: str, *, durably: bool) -> None:
@@ -117,25 +114,3 @@ def perform(order: Order) -> int:
         traceback.print_exc()
         return 1
     return 0
-
-
-@click.command()
-@click.argument("spec", type=click.Path(exists=True, dir_okay=False))
-@click.option("--command", type=click.Choice(COMMANDS), default="run", show_default=True)
-@click.option("--events", type=click.Path(), help="Append every event's name here.")
-@click.option("--at", help="Die at this event.")
-@click.option("--occurrence", type=click.IntRange(min=1), default=1, show_default=True)
-@click.option("--after", type=float, help="Be killed from outside after so many seconds.")
-def main(*, spec: str, command: str, events: str | None, at: str | None, occurrence: int, after: float | None) -> None:
-    """Perform one command of the migration that SPEC describes, and die on the way."""
-    order = Order(spec, command, events, at, occurrence, after)
-    if after is None:
-        sys.exit(perform(order))
-    from tests.kill.zygote import fulfil
-
-    outcome = fulfil(order, log=None)
-    sys.exit(128 + signal.SIGKILL if outcome.killed else outcome.code)
-
-
-if __name__ == "__main__":
-    main()

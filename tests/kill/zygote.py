@@ -56,7 +56,7 @@ class Zygote:
         return Outcome(**json.loads(answer))
 
 
-def fulfil(order: Order, *, log: str | None) -> Outcome:
+def _fulfil(order: Order, *, log: str) -> Outcome:
     """Fork a victim and wait for its end, or end it."""
     dead, alive = os.pipe()  # the victim alone holds the end to write to: it is closed when the victim ends
     pid = os.fork()
@@ -74,14 +74,13 @@ def fulfil(order: Order, *, log: str | None) -> Outcome:
     return Outcome(killed=killed, code=code, hung=not ended and not order.is_killed_from_outside)
 
 
-def _live_and_die(order: Order, log: str | None) -> None:
+def _live_and_die(order: Order, log: str) -> None:
     code = 1
     try:
-        if log is not None:
-            output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-            os.dup2(output, 1)
-            os.dup2(output, 2)
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
         code = perform(order)
     except BaseException:  # noqa: BLE001 - nothing may get back into the zygote's own loop
         traceback.print_exc()
@@ -103,7 +102,7 @@ def serve() -> None:
         sys.exit(f"the imports have started threads ({names}): name them in _WITHOUT_THREADS, forking is not safe")
     for line in sys.stdin:
         content = json.loads(line)
-        print(json.dumps(asdict(fulfil(Order(**content["order"]), log=content["log"]))), flush=True)
+        print(json.dumps(asdict(_fulfil(Order(**content["order"]), log=content["log"]))), flush=True)
 
 
 if __name__ == "__main__":
