@@ -1,8 +1,8 @@
 """Runs commands as processes of their own, forked from a server that has imported everything: a fifth of the time.
 
 Each is a new process with standard streams and an exit code of its own, and enters by the installed command's own
-function. `python -m tests.bad_input.commands` is the server: a request a line on standard input, its exit code a line
-on standard output.
+function. Started as a program this is the server: a request a line on standard input, its exit code a line on standard
+output.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class CommandServer:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "tests.bad_input.commands"],
+            [sys.executable, "-P", "-m", __name__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -60,7 +60,7 @@ def _kill_adapters(folder: Path, kills: int) -> list[str]:
                 kill_adapter(folder / f"adapter-{two=}", (kills + 1) // 2, zygote, two=two)
     except CheckFailedError as error:
         return [f"FAILED: adapter: {error}"]
-    click.echo(f"{kills} kills of processors on the lazy adapter")
+    click.echo(f"{(kills + 1) // 2 * 2} kills of processors on the lazy adapter")
     return []
 
 

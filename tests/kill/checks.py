@@ -91,6 +91,11 @@ class Checks:
             left = [*self._foreign_neighbours(), *(f"{WORK_DIR}/{NAME}/{name}" for name in left)]
             require(not left, f"left behind after {command}:\n  " + "\n  ".join(left))
 
+    @property
+    def is_published(self) -> bool:
+        """Whether a run has published already."""
+        return any(row.step is Step.PUBLISHED for row in self.rows)
+
     def has_begun(self, command: str) -> bool:
         """Whether a command that was killed is to be ended or taken back: a switch that said so, and any run."""
         return command == "run" or self.rows[-1].step in (Step.CUTTING_OVER, Step.CUT_OVER)

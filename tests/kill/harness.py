@@ -64,7 +64,7 @@ class Tally:
     hits: Counter[str] = field(default_factory=Counter)
     at_instants: int = 0
     too_late: int = 0
-    """Found a process that had ended by itself: no kills."""
+    """Found a process that had ended by itself, or a run that had published: no kills."""
     not_sent: int = 0
     """Waited for an event that the command did not send any more: no kills either."""
     campaigns: Counter[str] = field(default_factory=Counter)
@@ -75,15 +75,14 @@ class Tally:
         """Processes that died of SIGKILL."""
         return self.hits.total() + self.at_instants
 
-    def count(self, kill: Kill, outcome: Outcome) -> None:
-        """One kill that was ordered."""
-        if not outcome.killed:
-            self.too_late += kill.event is None
-            self.not_sent += kill.event is not None
-        elif kill.event is None:
-            self.at_instants += 1
+    def count(self, kill: Kill, outcome: Outcome, *, is_over: bool = False) -> None:
+        """One kill that was ordered; `is_over`: the command had nothing left to do."""
+        if kill.event is None:
+            self.at_instants += outcome.killed and not is_over
+            self.too_late += is_over or not outcome.killed
         else:
-            self.hits[kill.event] += 1
+            self.hits[kill.event] += outcome.killed
+            self.not_sent += not outcome.killed
 
     def has_reached(self, goal: Goal) -> bool:
         """Whether there were enough kills everywhere."""
@@ -210,9 +209,10 @@ class _Harness:
         """Whether the command ended by itself before it could be killed so often."""
         for kill in kills:
             outcome = migration.be_killed(kill)
+            if outcome.killed:
+                checks.after_kill(kill.command)
             with self._lock:
-                self.tally.count(kill, outcome)
+                self.tally.count(kill, outcome, is_over=kill.command == "run" and checks.is_published)
             if not outcome.killed:
                 return True
-            checks.after_kill(kill.command)
         return False

@@ -19,7 +19,6 @@ _COMMAND = ("--master", "local[2]", "--conf", "spark.ui.enabled=false", str(ROOT
 _PATIENCE_SECONDS = 240.0
 _RECORDS = numbered(24_000)
 
-
 ON_SPARK = Scenario(
     Kind(
         name="raw store on Spark",
