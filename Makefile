@@ -50,9 +50,9 @@ test: setup check ## check, then run every test
 test-fast: setup ## run the tests that need no Spark, no network and no patience
 	$(PYTHON) -m pytest -m 'not spark and not live and not slow' $(PYTEST_ARGS)
 
-test-kill: setup ## kill hundreds of migrations, resume them, and compare
+test-kill: setup ## kill migrations and lazy adapters hundreds of times, resume them, and compare
 	$(PYTHON) -m tests.kill --kills 200
-	$(WITH_JAVA) $(PYTHON) -m tests.spark.kills --kills 20
+	$(WITH_JAVA) $(PYTHON) -m tests.kill --spark --kills 20
 
 test-lazy: setup ## a hundred thousand random steps of the lazy adapter, against a dict
 	$(PYTHON) -m tests.dual

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from migrate.cli.progress import progress
 from migrate.errors import ExitCode
 from tests.bad_input.commands import CommandServer, Outcome
 from tests.support import (
@@ -177,7 +178,7 @@ def expected_orders(*, tasks: Sequence[str] = TASKS) -> dict[str, dict[bytes, by
 def at_event(event: str, code: str) -> str:
     """Code that has `code` run once, by a listener like any other, when the run reaches a point."""
     return f"""
-import contextlib, migrate.cli.progress
+import contextlib, {progress.__module__} as module
 reached = []
 def listener(event):
     if event.name == {event!r} and not reached:
@@ -186,7 +187,7 @@ def listener(event):
 @contextlib.contextmanager
 def progress(output):
     yield listener
-migrate.cli.progress.progress = progress
+module.progress = progress
 """
 
 

@@ -68,7 +68,7 @@ class Checks:
         if command in SWITCHES:
             self._check_whole_old_or_new()
             foreign = self._foreign_neighbours()
-            _require(not foreign, f"foreign entries: {', '.join(foreign)}")
+            require(not foreign, f"foreign entries: {', '.join(foreign)}")
         else:
             self._check_source(command)
         if command != "abandon":
@@ -81,7 +81,7 @@ class Checks:
         if self.scenario.publishes:
             self._check_migrated(self.base / PUBLISHED)
         if command == "abandon":
-            _require(not self.home.exists(), f"{self.home} is still there")
+            require(not self.home.exists(), f"{self.home} is still there")
         else:
             self._check_ledger()
         if command not in ("abandon", "snapshot"):
@@ -89,7 +89,16 @@ class Checks:
         if self.look_for_leftovers:
             left = leftovers(self.home, self.rows, after=command)
             left = [*self._foreign_neighbours(), *(f"{WORK_DIR}/{NAME}/{name}" for name in left)]
-            _require(not left, f"left behind after {command}:\n  " + "\n  ".join(left))
+            require(not left, f"left behind after {command}:\n  " + "\n  ".join(left))
+
+    @property
+    def is_published(self) -> bool:
+        """Whether a run has published already."""
+        return any(row.step is Step.PUBLISHED for row in self.rows)
+
+    def has_begun(self, command: str) -> bool:
+        """Whether a command that was killed is to be ended or taken back: a switch that said so, and any run."""
+        return command == "run" or self.rows[-1].step in (Step.CUTTING_OVER, Step.CUT_OVER)
 
     def let_the_application_go_on(self) -> None:
         """Between two commands; where it does."""
@@ -114,19 +123,17 @@ class Checks:
 
     def _check_ledger(self) -> None:
         rows = read_ledger(self.home)
-        _require(rows[: len(self.rows)] == self.rows, "rows of the ledger were lost, or are others now")
+        require(rows[: len(self.rows)] == self.rows, "rows of the ledger were lost, or are others now")
         for place, ranges in intervals(rows).items():
             for one, other in pairwise(ranges):
                 is_disjoint = one.end is not None and one.end <= (other.start or b"")
-                _require(is_disjoint, f"a finished chunk was redone: {place} {one} and {other}")
+                require(is_disjoint, f"a finished chunk was redone: {place} {one} and {other}")
         self.rows = rows
 
     def _check_finished(self) -> None:
         if self.expected is not None:
-            _require(
-                intervals(self.rows) == self.expected.intervals, "the ledger names other chunks than those planned"
-            )
-            _require(dead_letters(self.home) == self.expected.dead_letters, "the dead letters differ")
+            require(intervals(self.rows) == self.expected.intervals, "the ledger names other chunks than those planned")
+            require(dead_letters(self.home) == self.expected.dead_letters, "the dead letters differ")
 
     def _check_migrated(self, root: Path) -> None:
         """The new stores in place of the old ones, with their owner and mode, and all else as it was."""
@@ -135,7 +142,7 @@ class Checks:
         _same(f"what lies beside the stores in {root.name}", rest, timeless(outside(read_tree(root), stores)))
         if self.expected is not None:
             for store, families in read_stores(root, stores).items():
-                _require(families == self.expected.stores[store], f"the records of {root.name}/{store} differ")
+                require(families == self.expected.stores[store], f"the records of {root.name}/{store} differ")
 
     def _check_whole_old_or_new(self) -> None:
         """Each store partition is the old one or the new one; side files are those of either, never ahead of it."""
@@ -147,7 +154,7 @@ class Checks:
         for store in stores:
             if within(found, store) != within(old, store) and self.expected is not None:
                 families = read_stores(self.source, [store])[store]
-                _require(families == self.expected.stores[store], f"{store} is neither the old nor the new store")
+                require(families == self.expected.stores[store], f"{store} is neither the old nor the new store")
                 task = Path(store).parts[0] if store != "." else "."
                 _same(f"what lies beside the new {store}", outside(within(new, task), stores), within(rest, task))
 
@@ -177,9 +184,10 @@ def intervals(rows: list[Row]) -> Intervals:
 
 
 def _same(what: str, expected: Tree, found: Tree) -> None:
-    _require(expected == found, f"{what} changed:\n  " + "\n  ".join(differences(expected, found)))
+    require(expected == found, f"{what} changed:\n  " + "\n  ".join(differences(expected, found)))
 
 
-def _require(holds: bool, otherwise: str) -> None:
+def require(holds: bool, otherwise: str) -> None:
+    """Raises CheckFailedError."""
     if not holds:
         raise CheckFailedError(otherwise)

@@ -6,8 +6,9 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
@@ -15,11 +16,11 @@ from threading import Lock
 from tests.kill.checks import CheckFailedError, Checks
 from tests.kill.migrations import Migration
 from tests.kill.peace import Peace, in_peace, make_templates
-from tests.kill.plans import Campaign, Kill, plan_campaigns
-from tests.kill.scenarios import Kind, Scenario, required_events, scenarios
-from tests.kill.zygote import Outcome, Zygote
+from tests.kill.plans import Campaign, Kill, plan_campaigns, plan_instants
+from tests.kill.scenarios import TAKEN_BACK, Kind, Scenario, required_events, scenarios
+from tests.kill.victim import Outcome, Victims
+from tests.kill.zygote import Zygote
 
-AT_ONCE = 2
 MOST_FAILURES = 10
 
 
@@ -35,11 +36,20 @@ class Goal:
     """This event alone, and no other instant."""
     look_for_leftovers: bool = True
     scenarios: tuple[Scenario, ...] = field(default_factory=lambda: tuple(scenarios()))
+    has_events: bool = True
+    """False: processes that nobody hears are killed at instants alone."""
 
     @property
     def events(self) -> list[str]:
         """Those to be killed at."""
+        if not self.has_events:
+            return []
         return required_events() if self.only is None else [self.only]
+
+    @property
+    def at_once(self) -> int:
+        """Migrations: a run on Spark has the machine for itself."""
+        return 2 if self.has_events else 1
 
     @property
     def most_campaigns(self) -> int:
@@ -54,7 +64,7 @@ class Tally:
     hits: Counter[str] = field(default_factory=Counter)
     at_instants: int = 0
     too_late: int = 0
-    """Found a process that had ended by itself: no kills."""
+    """Found a process that had ended by itself, or a run that had published: no kills."""
     not_sent: int = 0
     """Waited for an event that the command did not send any more: no kills either."""
     campaigns: Counter[str] = field(default_factory=Counter)
@@ -65,15 +75,14 @@ class Tally:
         """Processes that died of SIGKILL."""
         return self.hits.total() + self.at_instants
 
-    def count(self, kill: Kill, outcome: Outcome) -> None:
-        """One kill that was ordered."""
-        if not outcome.killed:
-            self.too_late += kill.event is None
-            self.not_sent += kill.event is not None
-        elif kill.event is None:
-            self.at_instants += 1
+    def count(self, kill: Kill, outcome: Outcome, *, is_over: bool = False) -> None:
+        """One kill that was ordered; `is_over`: the command had nothing left to do."""
+        if kill.event is None:
+            self.at_instants += outcome.killed and not is_over
+            self.too_late += is_over or not outcome.killed
         else:
-            self.hits[kill.event] += 1
+            self.hits[kill.event] += outcome.killed
+            self.not_sent += not outcome.killed
 
     def has_reached(self, goal: Goal) -> bool:
         """Whether there were enough kills everywhere."""
@@ -84,12 +93,17 @@ class Tally:
         return [event for event in goal.events if self.hits[event] < goal.hits]
 
 
-def kill_all(goal: Goal, folder: Path, tell: Callable[[str], None] = lambda _: None) -> Tally:
+def kill_all(
+    goal: Goal,
+    folder: Path,
+    tell: Callable[[str], None] = lambda _: None,
+    victims: Callable[[], AbstractContextManager[Victims]] = Zygote,
+) -> Tally:
     """Campaigns until the goal is reached or out of reach; those that failed leave their directories in `folder`."""
     harness = _Harness(goal, folder, tell)
-    with ExitStack() as resources, ThreadPoolExecutor(AT_ONCE) as pool:
-        for _ in range(AT_ONCE):
-            harness.zygotes.put(resources.enter_context(Zygote()))
+    with ExitStack() as resources, ThreadPoolExecutor(goal.at_once) as pool:
+        for _ in range(goal.at_once):
+            harness.victims.put(resources.enter_context(victims()))
         try:
             harness.be_at_peace(pool)
         except CheckFailedError as error:
@@ -102,7 +116,7 @@ def kill_all(goal: Goal, folder: Path, tell: Callable[[str], None] = lambda _: N
 class _Harness:
     def __init__(self, goal: Goal, folder: Path, tell: Callable[[str], None]) -> None:
         self.tally = Tally()
-        self.zygotes: SimpleQueue[Zygote] = SimpleQueue()
+        self.victims: SimpleQueue[Victims] = SimpleQueue()
         self._goal = goal
         self._folder = folder
         self._tell = tell
@@ -118,25 +132,27 @@ class _Harness:
 
     def work(self, pool: ThreadPoolExecutor) -> None:
         campaigns = self._campaigns()
-        for worker in [pool.submit(self._work, campaigns) for _ in range(AT_ONCE)]:
+        for worker in [pool.submit(self._work, campaigns) for _ in range(self._goal.at_once)]:
             worker.result()
 
     @contextmanager
-    def _zygote(self) -> Iterator[Zygote]:
-        zygote = self.zygotes.get()
+    def _victims(self) -> Iterator[Victims]:
+        victims = self.victims.get()
         try:
-            yield zygote
+            yield victims
         finally:
-            self.zygotes.put(zygote)
+            self.victims.put(victims)
 
     def _be_at_peace(self, kind: Kind, template: Path) -> Peace:
         folder = self._folder / f"peace-{template.name}"
-        with self._zygote() as zygote:
+        with self._victims() as victims:
             mine = [scenario for scenario in self._goal.scenarios if scenario.kind == kind]
-            return in_peace(mine, template, folder, zygote, look_for_leftovers=self._goal.look_for_leftovers)
+            return in_peace(mine, template, folder, victims, look_for_leftovers=self._goal.look_for_leftovers)
 
     def _campaigns(self) -> Iterator[Campaign]:
-        for campaign in plan_campaigns(self._goal.seed, self._peace.calm, self._goal.events, self._missing_at_last):
+        seed, calm, events = self._goal.seed, self._peace.calm, self._goal.events
+        planned = plan_campaigns(seed, calm, events, self._missing_at_last) if events else plan_instants(seed, calm)
+        for campaign in planned:
             if self.tally.has_reached(self._goal) or len(self.tally.failures) >= MOST_FAILURES:
                 return
             if campaign.number > self._goal.most_campaigns:
@@ -149,20 +165,20 @@ class _Harness:
         return self.tally.missed(self._goal) if self.tally.kills >= self._goal.kills else []
 
     def _work(self, campaigns: Iterator[Campaign]) -> None:
-        with self._zygote() as zygote:
+        with self._victims() as victims:
             while True:
                 with self._lock:
                     campaign = next(campaigns, None)
                 if campaign is None:
                     return
-                self._perform(campaign, zygote)
+                self._perform(campaign, victims)
 
-    def _perform(self, campaign: Campaign, zygote: Zygote) -> None:
+    def _perform(self, campaign: Campaign, victims: Victims) -> None:
         scenario = campaign.scenario
         folder = self._folder / f"campaign-{campaign.number}"
         failure = None
         try:
-            migration = Migration(scenario, self._templates[scenario.kind], folder, zygote)
+            migration = Migration(scenario, self._templates[scenario.kind], folder, victims)
             expected = self._peace.expected[scenario.kind]
             checks = Checks(scenario, migration.base, self._goal.look_for_leftovers, expected)
             self._kill_and_resume(campaign, migration, checks)
@@ -177,11 +193,12 @@ class _Harness:
 
     def _kill_and_resume(self, campaign: Campaign, migration: Migration, checks: Checks) -> None:
         given: Counter[str] = Counter()
-        for command in campaign.scenario.commands:
+        for command, following in zip_longest(campaign.scenario.commands, campaign.scenario.commands[1:]):
             kills = campaign.of(command, given[command])
             given[command] += 1
             if not self._was_ended(kills, migration, checks):
-                if campaign.gives_up and command == "run" and kills:
+                is_taken_back = (command, following) in TAKEN_BACK and kills and checks.has_begun(command)
+                if campaign.gives_up and is_taken_back:
                     continue
                 migration.perform(command)
             checks.after_end(command)
@@ -192,9 +209,10 @@ class _Harness:
         """Whether the command ended by itself before it could be killed so often."""
         for kill in kills:
             outcome = migration.be_killed(kill)
+            if outcome.killed:
+                checks.after_kill(kill.command)
             with self._lock:
-                self.tally.count(kill, outcome)
+                self.tally.count(kill, outcome, is_over=kill.command == "run" and checks.is_published)
             if not outcome.killed:
                 return True
-            checks.after_kill(kill.command)
         return False

@@ -8,18 +8,17 @@ from pathlib import Path
 from tests.kill.checks import CheckFailedError
 from tests.kill.plans import Kill
 from tests.kill.scenarios import Scenario
-from tests.kill.victim import Order
-from tests.kill.zygote import Outcome, Zygote
+from tests.kill.victim import Order, Outcome, Victims
 
 
 class Migration:
     """Performs commands, one process for each; keeps what they print beside the migration."""
 
-    def __init__(self, scenario: Scenario, template: Path, folder: Path, zygote: Zygote) -> None:
+    def __init__(self, scenario: Scenario, template: Path, folder: Path, victims: Victims) -> None:
         self.base = folder / "base"
         self._spec = scenario.set_up(template, self.base)
         self._folder = folder
-        self._zygote = zygote
+        self._victims = victims
         self._orders = 0
 
     def be_killed(self, kill: Kill) -> Outcome:
@@ -43,7 +42,7 @@ class Migration:
         events = self._folder / f"{self._orders:02d}-{command}.events"
         log = events.with_suffix(".log")
         order = Order(str(self._spec), command, str(events), at, occurrence, after)
-        outcome = self._zygote.fulfil(order, log=log)
+        outcome = self._victims.fulfil(order, log=log)
         if outcome.hung or (outcome.code != 0 and not outcome.killed):
             said = "hung" if outcome.hung else f"ended with {outcome.code}"
             raise CheckFailedError(f"{command} {said}:\n{log.read_text(encoding='utf-8')}")

@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.kill.checks import Checks, Expected
+from tests.kill.checks import Checks, Expected, require
 from tests.kill.migrations import Migration
 from tests.kill.plans import Calm
 from tests.kill.scenarios import Kind, Scenario
-from tests.kill.zygote import Zygote
+from tests.kill.victim import Victims
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ def make_templates(folder: Path, scenarios: Iterable[Scenario]) -> dict[Kind, Pa
 
 
 def in_peace(
-    scenarios: list[Scenario], template: Path, folder: Path, zygote: Zygote, *, look_for_leftovers: bool
+    scenarios: list[Scenario], template: Path, folder: Path, victims: Victims, *, look_for_leftovers: bool
 ) -> Peace:
     """These scenarios, all of one kind. Raises CheckFailedError where a migration does not stand the checks even so."""
     peace = Peace()
     for scenario in sorted(scenarios, key=lambda scenario: not scenario.publishes):
         kind = scenario.kind
-        migration = Migration(scenario, template, folder, zygote)
+        migration = Migration(scenario, template, folder, victims)
         checks = Checks(scenario, migration.base, look_for_leftovers, peace.expected.get(kind))
         events: dict[str, Counter[str]] = {}
         seconds: dict[str, float] = {}
@@ -59,5 +59,7 @@ def in_peace(
         peace.calm[scenario] = Calm(events, seconds)
         if scenario.publishes or scenario.commands[-1] == "cutover":
             peace.expected[kind] = checks.observed()
+            known = kind.records is None or peace.expected[kind].stores == kind.records
+            require(known, f"{kind.name}: the new records are wrong")
         shutil.rmtree(folder)
     return peace

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, pairwise
 from random import Random
 
 from migrate.events import EVENTS
-from tests.kill.scenarios import PROVOKED_BY, Scenario, owner
+from tests.kill.scenarios import PROVOKED_BY, TAKEN_BACK, Scenario, owner
 
 MOST_KILLS = 6
 """Of one migration, in a row."""
@@ -55,7 +55,7 @@ class Campaign:
     scenario: Scenario
     kills: tuple[Kill, ...]
     gives_up: bool = False
-    """Whether a `run` that was killed is not run again: `abandon` comes at once."""
+    """Whether a command that was killed is not given again where the next one takes it back."""
 
     def of(self, command: str, turn: int = 0) -> list[Kill]:
         """The kills of one command, in order."""
@@ -95,8 +95,17 @@ def plan_campaigns(
         for _ in range(instants):
             _add_instant(rng, calm[scenario], kills, rng.choice(each))
         kills = [replace(kill, turn=rng.randrange(scenario.commands.count(kill.command))) for kill in kills]
-        gives_up = scenario.commands == ("run", "abandon") and rng.random() < 0.5
+        gives_up = not TAKEN_BACK.isdisjoint(pairwise(scenario.commands)) and rng.random() < 0.5
         yield Campaign(number, scenario, tuple(kills), gives_up)
+
+
+def plan_instants(seed: int, calm: Mapping[Scenario, Calm]) -> Iterator[Campaign]:
+    """Campaigns without end, of runs whose events nobody hears: each is killed several times at any instant."""
+    for number in count(1):
+        rng = Random(f"{seed}-{number}")
+        scenario = rng.choice(list(calm))
+        instants = (rng.uniform(0, calm[scenario].seconds["run"]) for _ in range(rng.randint(2, MOST_KILLS)))
+        yield Campaign(number, scenario, tuple(Kill("run", None, after=instant) for instant in instants))
 
 
 def _is_sent(event: str, scenario: Scenario, calm: Mapping[Scenario, Calm]) -> bool:

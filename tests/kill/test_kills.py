@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.kill.adapter import kill_adapter
 from tests.kill.harness import Goal, kill_all
 from tests.kill.scenarios import WINDOWS, scenarios
+from tests.kill.zygote import Zygote
 
 
 def test_migrations_survive_whatever_kills_them(tmp_path: Path) -> None:
@@ -16,6 +18,12 @@ def test_migrations_survive_whatever_kills_them(tmp_path: Path) -> None:
     tally = kill_all(Goal(kills=15, hits=0, seed=7, scenarios=some), tmp_path)
     assert tally.failures == []
     assert tally.kills >= 15
+
+
+def test_what_an_adapter_acknowledged_outlives_its_process(tmp_path: Path) -> None:
+    with Zygote() as zygote:
+        for two in (False, True):
+            kill_adapter(tmp_path / f"{two=}", 8, zygote, two=two)
 
 
 @pytest.mark.slow

@@ -1,4 +1,7 @@
-"""One command of one migration, in a process that is killed: by itself at an event, or from outside."""
+"""One command of one migration, or a processor on the lazy adapter, in a process that is killed.
+
+By itself at an event, by its own timer soon after one, or from outside.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,14 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
-
-import click
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
 
 if TYPE_CHECKING:
     from migrate.events import Event
 
-COMMANDS = ("snapshot", "run", "cutover", "rollback", "finalize", "abandon")
+WRITE = "write"
+"""In place of a command: write to the stores of the lazy adapter in the folder `spec`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,33 @@ class Order:
     at: str | None = None
     occurrence: int = 1
     after: float | None = None
-    """Seconds until it is killed from outside."""
+    """Seconds until it is killed: from its beginning, from outside, or from the event that it dies at."""
+    seed: int = 0
+    """Of what is written."""
+    two: bool = False
+    """Whether the old store and the new one are two databases."""
+
+    @property
+    def is_killed_from_outside(self) -> bool:
+        return self.after is not None and self.at is None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a victim ended."""
+
+    killed: bool
+    code: int
+    """Of a victim that ended by itself; less than zero where it died of a signal."""
+    hung: bool = False
+
+
+class Victims(Protocol):
+    """Makes a victim of each order, one at a time."""
+
+    def fulfil(self, order: Order, *, log: Path) -> Outcome:
+        """Let a victim live and die; `log` gets what it prints."""
+        ...
 
 
 @dataclass(slots=True)
@@ -42,11 +71,17 @@ class Suicide:
     seen: Counter[str] = field(default_factory=Counter)
 
     def __call__(self, event: Event) -> None:
-        self.seen[event.name] += 1
-        is_last = event.name == self.order.at and self.seen[event.name] == self.order.occurrence
+        self.note(event.name)
+
+    def note(self, name: str) -> None:
+        """An event by its name."""
+        self.seen[name] += 1
+        is_last = name == self.order.at and self.seen[name] == self.order.occurrence
         if self.order.events is not None:
-            _append(self.order.events, event.name, durably=is_last)
-        if is_last:
+            _append(self.order.events, name, durably=is_last)
+        if is_last and self.order.after is not None:
+            signal.setitimer(signal.ITIMER_REAL, self.order.after)  # SIGALRM ends a process as SIGKILL does
+        elif is_last:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -65,6 +100,10 @@ def perform(order: Order) -> int:
     from migrate.errors import MigrationError
     from migrate.spec import load_spec
 
+    if order.command == WRITE:
+        from tests.kill.writer import write_without_end
+
+        write_without_end(Path(order.spec), order.seed, Suicide(order).note, two=order.two)
     command = cast("Callable[..., object]", getattr(importlib.import_module("migrate"), order.command))
     try:
         command(load_spec(order.spec), on_event=Suicide(order))
@@ -75,25 +114,3 @@ def perform(order: Order) -> int:
         traceback.print_exc()
         return 1
     return 0
-
-
-@click.command()
-@click.argument("spec", type=click.Path(exists=True, dir_okay=False))
-@click.option("--command", type=click.Choice(COMMANDS), default="run", show_default=True)
-@click.option("--events", type=click.Path(), help="Append every event's name here.")
-@click.option("--at", help="Die at this event.")
-@click.option("--occurrence", type=click.IntRange(min=1), default=1, show_default=True)
-@click.option("--after", type=float, help="Be killed from outside after so many seconds.")
-def main(*, spec: str, command: str, events: str | None, at: str | None, occurrence: int, after: float | None) -> None:
-    """Perform one command of the migration that SPEC describes, and die on the way."""
-    order = Order(spec, command, events, at, occurrence, after)
-    if after is None:
-        sys.exit(perform(order))
-    from tests.kill.zygote import fulfil
-
-    outcome = fulfil(order, log=None)
-    sys.exit(128 + signal.SIGKILL if outcome.killed else outcome.code)
-
-
-if __name__ == "__main__":
-    main()

@@ -12,12 +12,12 @@ import signal
 import subprocess
 import sys
 import traceback
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.kill.victim import Order, perform
+from tests.kill.victim import Order, Outcome, perform
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 300.0
@@ -27,17 +27,6 @@ _WITHOUT_THREADS = {
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
     "_RJEM_MALLOC_CONF": "background_thread:false",
 }
-_WARM = ("migrate.runner", "migrate.dead_letters", "migrate.cli", "tests.migrate.conversions")
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a victim ended."""
-
-    killed: bool
-    code: int
-    """Of a victim that ended by itself; of any other signal than SIGKILL, less than zero."""
-    hung: bool = False
 
 
 class Zygote:
@@ -67,30 +56,31 @@ class Zygote:
         return Outcome(**json.loads(answer))
 
 
-def fulfil(order: Order, *, log: str | None) -> Outcome:
+def _fulfil(order: Order, *, log: str) -> Outcome:
     """Fork a victim and wait for its end, or end it."""
     dead, alive = os.pipe()  # the victim alone holds the end to write to: it is closed when the victim ends
     pid = os.fork()
     if pid == 0:
         _live_and_die(order, log)
     os.close(alive)
-    ended, _, _ = select.select([dead], [], [], PATIENCE_SECONDS if order.after is None else order.after)
+    patience = order.after if order.is_killed_from_outside else PATIENCE_SECONDS
+    ended, _, _ = select.select([dead], [], [], patience)
     os.close(dead)
     if not ended:
         os.kill(pid, signal.SIGKILL)  # not waited for yet: the number is still its own
     _, status = os.waitpid(pid, 0)
     code = os.waitstatus_to_exitcode(status)
-    return Outcome(killed=code == -signal.SIGKILL, code=code, hung=not ended and order.after is None)
+    killed = code in (-signal.SIGKILL, -signal.SIGALRM)
+    return Outcome(killed=killed, code=code, hung=not ended and not order.is_killed_from_outside)
 
 
-def _live_and_die(order: Order, log: str | None) -> None:
+def _live_and_die(order: Order, log: str) -> None:
     code = 1
     try:
-        if log is not None:
-            output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-            os.dup2(output, 1)
-            os.dup2(output, 2)
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
         code = perform(order)
     except BaseException:  # noqa: BLE001 - nothing may get back into the zygote's own loop
         traceback.print_exc()
@@ -101,14 +91,18 @@ def _live_and_die(order: Order, log: str | None) -> None:
 
 def serve() -> None:
     """Fulfil orders, a line each, until there are no more."""
-    for module in _WARM:
-        __import__(module)
+    from migrate.cli import main  # noqa: F401
+    from migrate.dead_letters import write_dead_letters  # noqa: F401
+    from migrate.runner import run  # noqa: F401
+    from tests.kill.writer import write_without_end  # noqa: F401
+    from tests.migrate.conversions import picky  # noqa: F401
+
     if (tasks := Path("/proc/self/task")).is_dir() and len(threads := list(tasks.iterdir())) > 1:
         names = ", ".join((thread / "comm").read_text(encoding="utf-8").strip() for thread in threads)
         sys.exit(f"the imports have started threads ({names}): name them in _WITHOUT_THREADS, forking is not safe")
     for line in sys.stdin:
         content = json.loads(line)
-        print(json.dumps(asdict(fulfil(Order(**content["order"]), log=content["log"]))), flush=True)
+        print(json.dumps(asdict(_fulfil(Order(**content["order"]), log=content["log"]))), flush=True)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import pytest
 
 from migrate import plan_model, planning, run, verify, verify_tasks
 from migrate.chunking import Cuts, cut
+from migrate.coverage import Coverage
 from migrate.errors import MigrationError, VerificationError
 from migrate.inputs import Records
 from migrate.keyrange import KeyRange
@@ -288,7 +289,7 @@ def test_a_verification_that_did_not_read_everything_counts_for_nothing(
         del tasks[2]
         return iter(tasks)
 
-    monkeypatch.setattr("migrate.coverage.compare_tasks", all_but_one)
+    monkeypatch.setattr(f"{Coverage.__module__}.compare_tasks", all_but_one)
     spec = _spec(tmp_path, "full")
     with pytest.raises(MigrationError, match=r"the verification was not whole: .* leave a gap between") as caught:
         run(spec)

@@ -23,7 +23,7 @@ from pathlib import Path
 import click
 
 from tests.mutants.catalogue import MUTANTS
-from tests.mutants.mutant import Mutant, StaleError
+from tests.mutants.mutant import Code, Mutant, StaleError
 
 ROOT = Path(__file__).parents[2]
 COPIED = ("formats", "migrate", "jobs", "tests", "pyproject.toml")
@@ -56,8 +56,8 @@ class Outcome:
     said: str
 
     def __str__(self) -> str:
-        test = self.mutant.tests[0].removeprefix("tests/")
-        return f"{self.mutant.name:<38} {self.mutant.claim:<7} {self.verdict:<9} {self.seconds:5.1f}  {test}"
+        mutant = self.mutant
+        return f"{mutant.name:<38} {mutant.claim:<7} {self.verdict:<9} {self.seconds:5.1f}  {mutant.tests[0]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,21 +93,22 @@ def copy_code(folder: Path) -> None:
             shutil.copy2(ROOT / name, folder / name)
 
 
-def attempt(pristine: Path, mutant: Mutant) -> Outcome:
+def attempt(code: Code, mutant: Mutant) -> Outcome:
     """Apply it to a copy, run its tests there, and remove the copy."""
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(dir=pristine.parent, prefix=f"{mutant.name}-") as folder:
+    with tempfile.TemporaryDirectory(dir=code.root.parent, prefix=f"{mutant.name}-") as folder:
         # With the byte code: what is not changed keeps its times, and need not be compiled again.
-        copy = Path(shutil.copytree(pristine, Path(folder, "code"), ignore=shutil.ignore_patterns(".tests")))
+        copy = Path(shutil.copytree(code.root, Path(folder, "code"), ignore=shutil.ignore_patterns(".tests")))
         try:
-            text = mutant.patched(copy)
+            file, text = mutant.patched(code)
+            tests = [code.test_id(test) for test in mutant.tests]
         except StaleError as error:
             return Outcome(mutant, Verdict.STALE, time.monotonic() - started, str(error))
-        file = copy / mutant.file
+        file = copy / file.relative_to(code.root)
         for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*"):
             compiled.unlink()  # its time is told in seconds
         file.write_text(text, encoding="utf-8")
-        tested = run_tests(copy, mutant.tests)
+        tested = run_tests(copy, tests)
     return Outcome(mutant, _verdict(tested), time.monotonic() - started, tested.said)
 
 
@@ -125,14 +126,18 @@ def attempt_all(mutants: list[Mutant], jobs: int) -> list[Outcome]:
         pristine = Path(folder, "pristine")
         pristine.mkdir()
         copy_code(pristine)
-        tests = list(dict.fromkeys(test for mutant in mutants for test in mutant.tests))
+        code = Code(pristine)
+        try:
+            tests = list(dict.fromkeys(code.test_id(test) for mutant in mutants for test in mutant.tests))
+        except StaleError as error:
+            raise click.ClickException(str(error)) from error
         started = time.monotonic()
         as_it_is = run_tests(pristine, tests)
         if as_it_is.code != PASSED:
             raise click.ClickException(f"the code as it is does not stand these tests:\n{as_it_is.said}")
         click.echo(f"the code as it is stands {len(tests)} tests, {time.monotonic() - started:.1f} s")
         with ThreadPoolExecutor(jobs) as pool:
-            for outcome in pool.map(partial(attempt, pristine), mutants):
+            for outcome in pool.map(partial(attempt, code), mutants):
                 click.echo(str(outcome))
                 outcomes.append(outcome)
     return outcomes
@@ -147,7 +152,7 @@ def main(*, only: tuple[str, ...], only_list: bool, jobs: int) -> None:
     mutants = [mutant for mutant in MUTANTS if not only or mutant.name in only]
     if only_list:
         for mutant in mutants:
-            click.echo(f"{mutant.name:<38} {mutant.claim:<7} {mutant.file}")
+            click.echo(f"{mutant.name:<38} {mutant.claim:<7} {mutant.definition}")
         return
     started = time.monotonic()
     outcomes = attempt_all(mutants, jobs)

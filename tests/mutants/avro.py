@@ -4,47 +4,45 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-_ALIASES = "tests/formats/avro/test_aliases.py"
-
 AVRO: tuple[Mutant, ...] = (
     Mutant(
         name="names-before-aliases",
         claim="I2",
-        file="formats/avro/pairing.py",
+        definition="Pairing._fields",
         old="{self.renaming.field(old.name, each.name): number",
         new="{each.name: number",
-        tests=(f"{_ALIASES}::test_an_alias_renames_what_was_written",),
+        tests=("test_an_alias_renames_what_was_written",),
     ),
     Mutant(
         name="alias-of-another-record-passes",
         claim="I2",
-        file="formats/avro/checking.py",
+        definition="_Comparison._lost",
         old="        if self.pairing.renaming.type(old.name) == new.name:\n",
         new="        if True:\n",
-        tests=(f"{_ALIASES}::test_an_alias_that_is_not_clear_or_would_lose_a_value_is_refused",),
+        tests=("test_an_alias_that_is_not_clear_or_would_lose_a_value_is_refused",),
     ),
     Mutant(
         name="aliases-of-aliases-pass",
         claim="I2",
-        file="formats/avro/aliases.py",
+        definition="find_renaming",
         old="*_renamed_twice(aliases, writer, renaming)",
         new="",
-        tests=(f"{_ALIASES}::test_an_alias_that_is_not_clear_or_would_lose_a_value_is_refused",),
+        tests=("test_an_alias_that_is_not_clear_or_would_lose_a_value_is_refused",),
     ),
     Mutant(
         name="long-rounded-twice",
         claim="I2",
-        file="formats/avro/program.py",
+        definition="pack_number",
         old="        value = shortened(value)\n",
         new="        value = float(value)\n",
-        tests=("tests/formats/avro/test_resolving.py::test_a_long_is_rounded_to_a_float_once",),
+        tests=("test_a_long_is_rounded_to_a_float_once",),
     ),
     Mutant(
         name="empty-items-counted-by-block",
         claim="I2",
-        file="formats/avro/binary.py",
+        definition="Cursor.block",
         old="            self.empty += count\n",
         new="            self.empty = count\n",
-        tests=("tests/formats/avro/test_program.py::test_every_path_has_the_same_bound_of_items_without_bytes",),
+        tests=("test_every_path_has_the_same_bound_of_items_without_bytes",),
     ),
 )

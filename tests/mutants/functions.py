@@ -4,58 +4,53 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-_CHANGED = "tests/bad_input/test_changed_functions.py"
-
 FUNCTIONS: tuple[Mutant, ...] = (
     Mutant(
         name="imports-not-followed",
         claim="I2",
-        file="migrate/function_modules.py",
+        definition="module_digests",
         old="            waiting += imported_modules(",
         new="            _ = imported_modules(",
-        tests=(f"{_CHANGED}::test_a_module_far_away_counts_and_one_that_nobody_imports_does_not",),
+        tests=("test_a_module_far_away_counts_and_one_that_nobody_imports_does_not",),
     ),
     Mutant(
         name="loaded-code-unchecked",
         claim="I2",
-        file="migrate/function_code.py",
+        definition="checked_code",
         old="        if expected[path] != digest:\n",
         new="        if expected[path] == '':\n",
-        tests=(f"{_CHANGED}::test_what_changes_while_the_run_goes_on_ends_it[mapping.py]",),
+        tests=("test_what_changes_while_the_run_goes_on_ends_it[mapping.py]",),
     ),
     Mutant(
         name="unknown-modules-pass",
         claim="I2",
-        file="migrate/function_code.py",
+        definition="checked_code",
         old="        if path not in expected:\n",
         new="        if path not in found:\n",
-        tests=(f"{_CHANGED}::test_a_module_imported_by_a_made_up_name_must_be_listed",),
+        tests=("test_a_module_imported_by_a_made_up_name_must_be_listed",),
     ),
     Mutant(
         name="sets-in-the-order-of-the-process",
         claim="I5",
-        file="migrate/function_values.py",
+        definition="Described._parts",
         old="yield from sorted(map(self.digest, value))",
         new="yield from list(map(self.digest, value))",
-        tests=(
-            "tests/migrate/test_function_identity.py::"
-            "test_a_function_given_as_an_object_is_known_again_with_the_sets_that_it_brings[file]",
-        ),
+        tests=("test_a_function_given_as_an_object_is_known_again_with_the_sets_that_it_brings[file]",),
     ),
     Mutant(
         name="first-scheme-forgotten",
         claim="I5",
-        file="migrate/identity.py",
+        definition="_function_identity",
         old="is_by_bytecode = begun is not None and _is_by_bytecode(begun)",
         new="is_by_bytecode = begun is not None and begun.identity == {}",
-        tests=("tests/migrate/test_function_identity.py::test_a_migration_that_was_begun_by_bytecode_is_finished",),
+        tests=("test_a_migration_that_was_begun_by_bytecode_is_finished",),
     ),
     Mutant(
         name="what-functions-raise-escapes",
         claim="I9",
-        file="formats/applying.py",
-        old="    except BaseException as error:\n        raise FunctionError(",
-        new="    except Exception as error:\n        raise FunctionError(",
-        tests=("tests/bad_input/test_functions.py::test_whatever_a_function_raises_is_a_reject[generator-exit]",),
+        definition="_call",
+        old="    except BaseException as error:\n",
+        new="    except Exception as error:\n",
+        tests=("test_whatever_a_function_raises_is_a_reject[generator-exit]",),
     ),
 )

@@ -4,67 +4,53 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-_TOY = "tests/systems/test_toy_system.py::test_a_new_directory_is_published"
-
 SOURCE: tuple[Mutant, ...] = (
     Mutant(
         name="pipes-taken-for-files",
         claim="I4",
-        file="migrate/stores/regular_files.py",
+        definition="check_regular",
         old="    if not stat.S_ISREG(mode):\n",
         new="    if stat.S_ISLNK(mode):\n",
-        tests=(
-            "tests/bad_input/test_strange_entries.py::"
-            "test_what_bears_the_name_of_a_file_and_is_none_is_named[000099.sst-make_pipe-a named pipe-plan]",
-        ),
+        tests=("test_what_bears_the_name_of_a_file_and_is_none_is_named[000099.sst-make_pipe-a named pipe-plan]",),
     ),
     Mutant(
         name="prepared-taken-for-committed",
         claim="I4",
-        file="migrate/stores/transactions.py",
+        definition="_follow",
         old="        if tag == _PREPARED:\n",
         new="        if tag == _COMMITTED:\n",
-        tests=(
-            "tests/migrate/stores/test_unreadable.py::"
-            "test_what_was_prepared_and_not_committed_is_refused[prepared-prepared-flushed]",
-        ),
+        tests=("test_what_was_prepared_and_not_committed_is_refused[prepared-prepared-flushed]",),
     ),
     Mutant(
         name="clean-stop-taken-for-the-end",
         claim="I6",
-        file="migrate/preflight.py",
+        definition="check_clean",
         old="    return check_ends(source, ends)\n",
         new='    return check_ends(source, ends) if ends else ""\n',
-        tests=(
-            "tests/migrate/test_unclean_sources.py::"
-            "test_a_clean_stop_is_not_taken_for_the_end_of_a_changelog_that_no_longer_fits",
-        ),
+        tests=("test_a_clean_stop_is_not_taken_for_the_end_of_a_changelog_that_no_longer_fits",),
     ),
     Mutant(
         name="killed-since-and-cut-over",
         claim="I6",
-        file="migrate/preflight.py",
+        definition="check_not_opened_since",
         old="    if not is_snapshot_current(source, spec.home, mode=spec.run.snapshot):\n",
         new="    if not source.partitions:\n",
-        tests=(
-            "tests/migrate/test_unclean_sources.py::"
-            "test_an_application_that_was_killed_after_the_run_keeps_the_store_from_being_cut_over",
-        ),
+        tests=("test_an_application_that_was_killed_after_the_run_keeps_the_store_from_being_cut_over",),
     ),
     Mutant(
         name="owners-key-converted",
         claim="I7",
-        file="formats/conversion.py",
+        definition="Conversion.convert",
         old="        if key.startswith(self.source.metadata_keys):\n",
         new="        if key.startswith(()):\n",
-        tests=(_TOY,),
+        tests=("test_toy_system::test_a_new_directory_is_published",),
     ),
     Mutant(
         name="owners-key-through-a-program",
         claim="I7",
-        file="migrate/engine/portable.py",
+        definition="Converter.__call__",
         old="if self._compiled is not None and not self._holds_metadata(batch):",
         new="if self._compiled is not None:",
-        tests=(_TOY,),
+        tests=("test_toy_system::test_a_new_directory_is_published",),
     ),
 )

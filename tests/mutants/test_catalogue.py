@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 
 import pytest
 
 from tests.mutants.catalogue import MUTANTS
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Code, Mutant, StaleError
 
-ROOT = Path(__file__).parents[2]
+CODE = Code(Path(__file__).parents[2])
 CLAIMS = {*(f"I{number}" for number in range(1, 12)), "switch"}
 EACH = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 
@@ -21,16 +20,47 @@ def test_every_claim_has_a_mutant_and_every_mutant_a_name_of_its_own() -> None:
 
 
 @EACH
-def test_it_changes_one_place_and_leaves_code_that_runs(mutant: Mutant) -> None:
-    text = mutant.patched(ROOT)
-    assert text != (ROOT / mutant.file).read_text(encoding="utf-8")
-    compile(text, mutant.file, "exec")
+def test_it_changes_one_definition_and_leaves_code_that_runs(mutant: Mutant) -> None:
+    file, text = mutant.patched(CODE)
+    assert text != file.read_text(encoding="utf-8")
+    compile(text, str(file), "exec")
 
 
 @EACH
 def test_its_tests_are_there(mutant: Mutant) -> None:
     assert mutant.tests
     for test in mutant.tests:
-        file, _, name = test.partition("::")
-        functions = ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8")))
-        assert name.partition("[")[0] in {node.name for node in functions if isinstance(node, ast.FunctionDef)}
+        CODE.test_id(test)
+
+
+def _code(root: Path, **modules: str) -> Code:
+    (root / "migrate").mkdir()
+    for name, text in modules.items():
+        (root / "migrate" / f"{name}.py").write_text(text, encoding="utf-8")
+    return Code(root)
+
+
+def _mutant(definition: str) -> Mutant:
+    return Mutant("name", "I1", definition, "    sync()\n", "    pass\n", ("test_it",))
+
+
+def test_a_definition_is_found_whatever_its_module(tmp_path: Path) -> None:
+    code = _code(tmp_path, one="def f():\n    sync()\n\n\ndef g():\n    sync()\n", two="def g():\n    return 1\n")
+    assert _mutant("g").patched(code) == (
+        tmp_path / "migrate/one.py",
+        "def f():\n    sync()\n\n\ndef g():\n    pass\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("def f():\n    sync()\n", "0 definitions of g have the text to change 0 times"),
+        ("def g():\n    return 1\n", "1 definitions of g have the text to change 0 times"),
+        ("def g():\n    sync()\n    sync()\n", "1 definitions of g have the text to change 2 times"),
+        ("def g():\n    sync()\n\n\ndef g():\n    sync()\n", "2 definitions of g have the text to change 2 times"),
+    ],
+)
+def test_what_cannot_be_told_apart_is_refused(text: str, found: str, tmp_path: Path) -> None:
+    with pytest.raises(StaleError, match=found):
+        _mutant("g").patched(_code(tmp_path, one=text))

@@ -17,10 +17,10 @@ from unittest.mock import patch
 
 import click
 
-from migrate import runner
 from migrate.cli.errors import exit_code_of
 from migrate.cli.output import Output
 from migrate.events import Event, Listener
+from migrate.runner import in_process, run_with, spark
 from migrate.spec import load_spec
 
 _PATIENCE = 120
@@ -55,12 +55,12 @@ def _waiting_at(name: str, times: int, mark: Path) -> Listener:
 @click.option("--times", default=1)
 @click.option("--spark", "on_spark", is_flag=True)
 def main(spec_path: str, marks: Path, name: str, at: str, times: int, *, on_spark: bool) -> None:
-    opener = runner.spark(None) if on_spark else runner.in_process
+    opener = spark(None) if on_spark else in_process
 
     def work() -> None:
-        runner.run_with(opener, load_spec(spec_path), on_event=_waiting_at(at, times, marks / name))
+        run_with(opener, load_spec(spec_path), on_event=_waiting_at(at, times, marks / name))
 
-    with patch("migrate.runner.one_run_at_a_time", _no_lock):
+    with patch(f"{run_with.__module__}.one_run_at_a_time", _no_lock):
         sys.exit(exit_code_of(work, Output(debug=True)))
 
 

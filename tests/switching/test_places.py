@@ -56,7 +56,7 @@ def _allow(monkeypatch: pytest.MonkeyPatch, *, can: bool) -> None:
         raise ExchangeUnsupportedError
 
     if not can:
-        monkeypatch.setattr("migrate.switching.places.exchange", unsupported)
+        monkeypatch.setattr(f"{Places.__module__}.exchange", unsupported)
 
 
 def stand(places: Places) -> tuple[str, str, str]:

@@ -13,6 +13,8 @@ from migrate.events import Event
 from migrate.ledger import read_ledger
 from migrate.stores.exchange import ExchangeUnsupportedError
 from migrate.switching.journal import last_switch
+from migrate.switching.migration import Migration
+from migrate.switching.places import Places
 from tests.support import read_family
 from tests.switching.support import (
     FIRST,
@@ -34,8 +36,8 @@ def _no_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
     def unsupported(*_: Path) -> None:
         raise ExchangeUnsupportedError
 
-    monkeypatch.setattr("migrate.switching.places.exchange", unsupported)
-    monkeypatch.setattr("migrate.switching.migration.can_exchange", lambda _: False)
+    monkeypatch.setattr(f"{Places.__module__}.exchange", unsupported)
+    monkeypatch.setattr(f"{Migration.__module__}.can_exchange", lambda _: False)
 
 
 @contextmanager

@@ -1,14 +1,12 @@
-"""A process that writes to a store without end, and says after each operation that it is done: to be killed.
+"""Writes to a store of the lazy adapter without end, and reports each operation that is done.
 
 Both sides know the operations from the seed alone.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
 
@@ -16,10 +14,10 @@ from migrate import DualReadStore
 from tests.dual.pairings import UPGRADE, Ground
 from tests.support import UNKNOWN_TIMESTAMP
 
-OPENING = b"o"
-"""Written before the store is opened."""
-DONE = b"."
-"""Written after each operation."""
+OPENING = "opening"
+"""Reported before the store is opened."""
+DONE = "done"
+"""Reported after each operation."""
 KEYS = [b"key-%03d" % number for number in range(300)]
 _SHARES = {"put": 6, "delete": 5, "put_all": 4, "put_if_absent": 4, "get": 3, "converge": 7, "flush": 1}
 _MOST_CHANGES = 8
@@ -80,11 +78,11 @@ def operations(seed: int) -> Iterator[Operation]:
         yield Operation(name, changes, random.randint(1, _MOST_MOVED))
 
 
-def write_without_end(base: Path, two: bool, seed: int, out: Connection) -> None:
-    """Until it is killed."""
+def write_without_end(base: Path, seed: int, report: Callable[[str], None], *, two: bool) -> None:
+    """Until the process is killed."""
     ground = Ground(base, UPGRADE, two=two)
-    os.write(out.fileno(), OPENING)
+    report(OPENING)
     with ground.open(migrate_on_read=True) as store:
         for operation in operations(seed):
             operation.run(store)
-            os.write(out.fileno(), DONE)
+            report(DONE)

@@ -1,0 +1,22 @@
+"""The function of the runs on Spark."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from pyspark import TaskContext
+
+from formats import StateRecord
+
+
+def reverse_slowly(record: StateRecord) -> StateRecord:
+    """Slow in a chunk, and neither in the plan's sample nor in the verification."""
+    if record.key.endswith(b"00") and _is_rewriting():
+        time.sleep(0.08)
+    return replace(record, value=record.value[::-1])
+
+
+def _is_rewriting() -> bool:
+    context = TaskContext.get()
+    return context is not None and (context.getLocalProperty("spark.job.description") or "").startswith("rewrite")

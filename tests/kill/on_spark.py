@@ -1,0 +1,77 @@
+"""Runs by `spark-submit`, killed with all their processes at any instant."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.kill.scenarios import Kind, Scenario
+from tests.kill.victim import Order, Outcome
+from tests.spark.conftest import ROOT, SITE_PACKAGES, job_environment
+from tests.spark.processes import kill_session
+from tests.support import make_store, numbered
+
+_COMMAND = ("--master", "local[2]", "--conf", "spark.ui.enabled=false", str(ROOT / "jobs/migrate_job.py"))
+_PATIENCE_SECONDS = 240.0
+_RECORDS = numbered(24_000)
+
+ON_SPARK = Scenario(
+    Kind(
+        name="raw store on Spark",
+        directory="store",
+        stores=(".",),
+        # A few batches to a chunk: a kill between two of them leaves a half-written SST.
+        spec="""
+[source]
+format = "rocksdb.raw"
+path = "store"
+[conversion]
+function = "tests.kill.conversion:reverse_slowly"
+[run]
+chunk_size = "96 KiB"
+[target]
+format = "rocksdb.raw"
+""",
+        make=lambda base: make_store(base / "store", _RECORDS),
+        records={".": {"default": {key: value[::-1] for key, value in _RECORDS.items()}}},
+    ),
+    ("run",),
+    publishes=True,
+)
+
+
+class SparkSubmit:
+    """Submits a job for each order to `run`."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        """Every job has ended with its order."""
+
+    def fulfil(self, order: Order, *, log: Path) -> Outcome:
+        """Killed after so many seconds, or left alone; `log` gets what it prints."""
+        assert order.command == "run" and order.at is None
+        submit = Path(sys.executable).with_name("spark-submit")
+        environment = job_environment() | {"PYTHONPATH": f"{SITE_PACKAGES}:{ROOT}"}
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [submit, *_COMMAND, "--spec", order.spec, "--json"],
+                cwd=log.parent,
+                env=environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            code = process.wait(_PATIENCE_SECONDS if order.after is None else order.after)
+        except subprocess.TimeoutExpired:
+            return Outcome(killed=order.after is not None, code=-signal.SIGKILL, hung=order.after is None)
+        finally:
+            kill_session(process.pid)
+            process.wait()
+        return Outcome(killed=False, code=code)
