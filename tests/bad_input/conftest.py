@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.bad_input.commands import CommandServer
+from tests.bad_input.commands import Commands, CommandServer, InProcess
 from tests.bad_input.support import Migration, app_migration, raw_migration
 
 
 @pytest.fixture(scope="session")
-def commands() -> Iterator[CommandServer]:
-    with CommandServer() as server:
-        yield server
+def commands() -> Iterator[Commands]:
+    """In this process; one that has to be prepared runs in a process of its own."""
+    with CommandServer() as forked:
+        yield InProcess(forked)
 
 
 @pytest.fixture
@@ -31,12 +32,12 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-def app(commands: CommandServer, folder: Path) -> Migration:
+def app(commands: Commands, folder: Path) -> Migration:
     """The store `orders` of a real Kafka Streams application, plain to timestamped."""
     return app_migration(commands, folder)
 
 
 @pytest.fixture
-def raw(commands: CommandServer, folder: Path) -> Migration:
+def raw(commands: Commands, folder: Path) -> Migration:
     """A RocksDB directory with 4000 records, copied in several chunks."""
     return raw_migration(commands, folder)

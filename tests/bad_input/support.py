@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from migrate.errors import ExitCode
-from tests.bad_input.commands import CommandServer, Outcome
+from migrate.spec import Spec, load_spec
+from tests.bad_input.commands import Commands, Outcome
 from tests.support import (
     KEY_VALUE,
     RAW,
@@ -37,7 +38,7 @@ TASKS = ("0_0", "0_1", "0_2")
 class Migration:
     """A spec in `folder`, which a test may change before each run."""
 
-    commands: CommandServer
+    commands: Commands
     folder: Path
     source: Path
     spec: Sections
@@ -71,9 +72,18 @@ class Migration:
         (self.folder / "conversion.py").write_text(textwrap.dedent(code), encoding="utf-8")
         self.set("conversion", function=f"conversion:{function}")
 
+    def load(self) -> Spec:
+        """The spec, as a verb of the library takes it."""
+        self.write_spec()
+        return load_spec(self.spec_file)
+
+    def write_spec(self) -> None:
+        """As the file that the commands read."""
+        self.spec_file.write_text(to_toml(self.spec), encoding="utf-8")
+
     def run(self, *options: str, verb: str = "run", before: str = "") -> Outcome:
         """The command, in a process of its own; `before` is Python code that prepares it."""
-        self.spec_file.write_text(to_toml(self.spec), encoding="utf-8")
+        self.write_spec()
         options = (*(("--no-spark", "--quiet") if verb == "run" else ()), *options)
         return self.commands.run([verb, *options, str(self.spec_file)], before=before)
 
@@ -136,7 +146,7 @@ def to_toml(content: Mapping[str, object], path: str = "") -> str:
     return "\n".join(lines) + "\n"
 
 
-def app_migration(commands: CommandServer, folder: Path) -> Migration:
+def app_migration(commands: Commands, folder: Path) -> Migration:
     """A store of the application directory that Kafka Streams left: plain to timestamped."""
     source = copy_fixture(folder)
     sections: Sections = {
@@ -148,7 +158,7 @@ def app_migration(commands: CommandServer, folder: Path) -> Migration:
     return Migration(commands, folder, source, sections)
 
 
-def raw_migration(commands: CommandServer, folder: Path) -> Migration:
+def raw_migration(commands: Commands, folder: Path) -> Migration:
     """A RocksDB directory with 4000 records, copied record by record in several chunks."""
     source = make_store(folder / "state", raw_records())
     sections: Sections = {

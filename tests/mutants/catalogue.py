@@ -133,7 +133,9 @@ _RUN: tuple[Mutant, ...] = (
         file="migrate/trying.py",
         old="    if first != second:\n",
         new="    if first is None and second is not None:\n",
-        tests=("tests/bad_input/test_functions.py::test_a_function_that_is_not_pure_is_refused[random]",),
+        tests=(
+            "tests/situations/test_situations.py::test_every_verb_says_the_same[a function that is not pure, random]",
+        ),
     ),
     Mutant(
         name="digest-without-lengths",
@@ -240,7 +242,7 @@ _RUN: tuple[Mutant, ...] = (
         file="migrate/source.py",
         old="        check_unlocked(self.system.lock_files(self.path, self.partitions))\n",
         new="",
-        tests=("tests/migrate/test_run_refusals.py::test_a_store_that_a_process_holds_is_refused",),
+        tests=("tests/situations/test_situations.py::test_every_verb_says_the_same[a lock on .lock]",),
     ),
     Mutant(
         name="source-written-while-publishing",

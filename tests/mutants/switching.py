@@ -162,7 +162,7 @@ SWITCHING: tuple[Mutant, ...] = (
         file="migrate/switching/finalize.py",
         old='        if places.at(places.live) == "old":\n',
         new='        if places.at(places.live) == "other":\n',
-        tests=("tests/switching/test_guards.py::test_old_stores_are_kept_while_one_is_in_use_again",),
+        tests=("tests/situations/test_switches.py::test_nothing_moves[an old store in use again]",),
     ),
     Mutant(
         name="old-stores-abandoned",
