@@ -21,12 +21,19 @@ def commands() -> Iterator[Commands]:
         yield InProcess(forked)
 
 
+@pytest.fixture(scope="module")
+def memory() -> Iterator[Path]:
+    """A folder in memory, where the system offers that: these tests are not about disks."""
+    shared = Path("/dev/shm")
+    made = Path(tempfile.mkdtemp(prefix="stateferry-test-", dir=shared if os.access(shared, os.W_OK) else None))
+    yield made
+    shutil.rmtree(made)
+
+
 @pytest.fixture
-def folder() -> Iterator[Path]:
-    """An empty folder, in memory where the system offers that: these tests are not about disks."""
-    memory = Path("/dev/shm")
-    place = memory if os.access(memory, os.W_OK) else None
-    made = Path(tempfile.mkdtemp(prefix="stateferry-test-", dir=place))
+def folder(memory: Path) -> Iterator[Path]:
+    """An empty one."""
+    made = Path(tempfile.mkdtemp(dir=memory))
     yield made
     shutil.rmtree(made)
 

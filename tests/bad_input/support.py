@@ -158,22 +158,22 @@ def app_migration(commands: Commands, folder: Path) -> Migration:
     return Migration(commands, folder, source, sections)
 
 
-def raw_migration(commands: Commands, folder: Path) -> Migration:
-    """A RocksDB directory with 4000 records, copied record by record in several chunks."""
-    source = make_store(folder / "state", raw_records())
+def raw_migration(commands: Commands, folder: Path, *, count: int = 4000) -> Migration:
+    """A RocksDB directory with so many records, copied record by record in several chunks."""
+    source = make_store(folder / "state", raw_records(count))
     sections: Sections = {
         "name": "test",
         "work_dir": "work",
         "source": {"format": RAW, "path": source.name},
         "target": {"format": RAW, "path": "new"},
-        "run": {"chunk_size": 30_000},
+        "run": {"chunk_size": 15 * count // 2},
     }
     return Migration(commands, folder, source, sections)
 
 
-def raw_records() -> dict[bytes, bytes]:
+def raw_records(count: int = 4000) -> dict[bytes, bytes]:
     """What lies in the store of `raw_migration`."""
-    return numbered(4000)
+    return numbered(count)
 
 
 def expected_orders(*, tasks: Sequence[str] = TASKS) -> dict[str, dict[bytes, bytes]]:

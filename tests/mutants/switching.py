@@ -189,9 +189,7 @@ SWITCHING: tuple[Mutant, ...] = (
         file="migrate/preflight.py",
         old="    check_ours(spec.home)\n",
         new="",
-        tests=(
-            "tests/bad_input/test_own_folder.py::test_a_folder_of_somebody_else_is_refused_by_every_verb[abandon-git]",
-        ),
+        tests=("tests/bad_input/test_own_folder.py::test_a_folder_of_somebody_else_is_refused_by_every_verb[git]",),
     ),
     Mutant(
         name="folder-of-somebody-else-switched",

@@ -18,6 +18,8 @@ from tests.dry_run.segmented import TIMESTAMPED_WINDOW, WINDOW, Families, hours,
 from tests.switching.support import StopAt, StoppedError
 
 DONE, USAGE, FAILED, REFUSED = ExitCode.DONE, ExitCode.USAGE, ExitCode.FAILED, ExitCode.REFUSED
+RECORDS = 2000
+"""Of a RocksDB directory."""
 Around = AbstractContextManager[object]
 Do = Callable[[Migration], object]
 
@@ -86,8 +88,8 @@ def app(name: str, code: ExitCode = DONE, *said: str, **more: Any) -> Situation:
 
 
 def raw(name: str, code: ExitCode = DONE, *said: str, **more: Any) -> Situation:  # noqa: ANN401
-    """A RocksDB directory with 4000 records, copied in several chunks."""
-    return _situation(name, lambda folder: raw_migration(InProcess(), folder), code, said, more)
+    """A RocksDB directory, copied in several chunks."""
+    return _situation(name, lambda folder: raw_migration(InProcess(), folder, count=RECORDS), code, said, more)
 
 
 def visits(
@@ -147,7 +149,7 @@ def completes(mend: Do = nothing, stores: Callable[[], Stores] | None = None, **
     def complete(migration: Migration) -> None:
         mend(migration)
         change_spec(migration, sections)
-        whole = {".": raw_records()} if migration.source.name == "state" else expected_orders()
+        whole = {".": raw_records(RECORDS)} if migration.source.name == "state" else expected_orders()
         migration.completes(whole if stores is None else stores())
 
     return complete

@@ -32,7 +32,8 @@ def test_no_two_situations_have_a_name() -> None:
 def test_every_verb_says_the_same(situation: Situation, folder: Path) -> None:
     migration = situation.arrange(folder)
     said = situation.words(migration)
-    with situation.around(migration):
+    with situation.around(migration) as holder:
+        said += [f"is held by process {holder}"] if isinstance(holder, int) else []
         migration.write_spec()
         with nothing_changes(folder):
             dry_runs = [dry_run(migration, situation, said, full=full) for full in (False, True)]

@@ -37,13 +37,14 @@ def test_nothing_moves(refusal: Refusal, request: pytest.FixtureRequest) -> None
     refusal.do(application)
     spec = application.spec if refusal.spec is None else refusal.spec(application)
     before, rows = tree_state(application.path), ledger(spec)
-    with refusal.around(application):
+    with refusal.around(application) as holder:
         for verb in refusal.verbs:
             with pytest.raises(MigrationError) as caught:
                 verb(spec)
             error = caught.value
             assert error.exit_code == refusal.code, error
             assert re.search(refusal.said, error.message), error
+            assert not isinstance(holder, int) or f"is held by process {holder}" in error.message
             assert error.hint
             assert refusal.hint in error.hint
     assert tree_state(application.path) == before
