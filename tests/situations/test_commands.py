@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from migrate.errors import ExitCode
-from tests.bad_input.commands import run_from_scratch
+from tests.bad_input.commands import InProcess, run_from_scratch
+from tests.bad_input.support import raw_migration
 from tests.situations.functions import body
 from tests.situations.situation import Situation, raw
 from tests.situations.table import SITUATIONS
@@ -24,7 +26,10 @@ EACH = [
     BY_NAME["nothing wrong"],
     BY_NAME["the spec with nmae x"],
     BY_NAME["some are rejected"],
-    raw("pure in the sample alone", ExitCode.MISMATCH, "nothing was published", do=body(PURE_IN_THE_SAMPLE)),
+    replace(
+        raw("pure in the sample alone", ExitCode.MISMATCH, "nothing was published", do=body(PURE_IN_THE_SAMPLE)),
+        make=lambda folder: raw_migration(InProcess(), folder),  # more records than a sample has
+    ),
     raw("no time", ExitCode.INTERRUPTED, "run the same command again to resume", run={"time_budget": "0s"}),
     BY_NAME["a source that does not exist"],
 ]
