@@ -10,13 +10,14 @@ from __future__ import annotations
 import gc
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -33,6 +34,37 @@ class Outcome:
     def message(self) -> str:
         """What the command says went wrong, in one line however it was broken."""
         return " ".join(self.err[self.err.index("stateferry: ") :].split())
+
+
+class Commands(Protocol):
+    """Runs `stateferry`."""
+
+    def run(self, arguments: Sequence[str], *, before: str = "") -> Outcome:
+        """Run it with these arguments; `before` is Python code that prepares its process."""
+        ...
+
+
+class InProcess:
+    """Runs commands in this process; what has to be prepared runs in a process of its own."""
+
+    def __init__(self, forked: Commands | None = None) -> None:
+        self._forked = forked
+
+    def run(self, arguments: Sequence[str], *, before: str = "") -> Outcome:
+        """Run `stateferry` with these arguments."""
+        from click.testing import CliRunner
+
+        from migrate.cli.main import main
+
+        if before:
+            assert self._forked is not None
+            return self._forked.run(arguments, before=before)
+        terminate = signal.getsignal(signal.SIGTERM)
+        try:
+            result = CliRunner().invoke(main, [*arguments], catch_exceptions=False)
+        finally:
+            signal.signal(signal.SIGTERM, terminate)
+        return Outcome(result.exit_code, result.stdout, result.stderr)
 
 
 class CommandServer:

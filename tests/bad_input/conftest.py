@@ -10,33 +10,41 @@ from pathlib import Path
 
 import pytest
 
-from tests.bad_input.commands import CommandServer
+from tests.bad_input.commands import Commands, CommandServer, InProcess
 from tests.bad_input.support import Migration, app_migration, raw_migration
 
 
 @pytest.fixture(scope="session")
-def commands() -> Iterator[CommandServer]:
-    with CommandServer() as server:
-        yield server
+def commands() -> Iterator[Commands]:
+    """In this process; one that has to be prepared runs in a process of its own."""
+    with CommandServer() as forked:
+        yield InProcess(forked)
 
 
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """An empty folder, in memory where the system offers that: these tests are not about disks."""
-    memory = Path("/dev/shm")
-    place = memory if os.access(memory, os.W_OK) else None
-    made = Path(tempfile.mkdtemp(prefix="stateferry-test-", dir=place))
+@pytest.fixture(scope="module")
+def memory() -> Iterator[Path]:
+    """A folder in memory, where the system offers that: these tests are not about disks."""
+    shared = Path("/dev/shm")
+    made = Path(tempfile.mkdtemp(prefix="stateferry-test-", dir=shared if os.access(shared, os.W_OK) else None))
     yield made
     shutil.rmtree(made)
 
 
 @pytest.fixture
-def app(commands: CommandServer, folder: Path) -> Migration:
+def folder(memory: Path) -> Iterator[Path]:
+    """An empty one."""
+    made = Path(tempfile.mkdtemp(dir=memory))
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest.fixture
+def app(commands: Commands, folder: Path) -> Migration:
     """The store `orders` of a real Kafka Streams application, plain to timestamped."""
     return app_migration(commands, folder)
 
 
 @pytest.fixture
-def raw(commands: CommandServer, folder: Path) -> Migration:
+def raw(commands: Commands, folder: Path) -> Migration:
     """A RocksDB directory with 4000 records, copied in several chunks."""
     return raw_migration(commands, folder)

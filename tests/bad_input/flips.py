@@ -46,7 +46,7 @@ KINDS = {
 """By name in the migration's folder; the first that fits."""
 EMPTY = ("run.lock", "*/LOCK", "*.log")
 REFUSALS = (ExitCode.FAILED, ExitCode.MISMATCH, ExitCode.REFUSED)
-RECORDS = numbered(600)
+RECORDS = numbered(300)
 KEPT = {key: value for key, value in RECORDS.items() if not key.endswith(b"7")}
 DEAD = {key: value for key, value in RECORDS.items() if key not in KEPT}
 
@@ -61,7 +61,7 @@ def make_spec(base: Path) -> Spec:
         base,
         base / "state",
         target={"path": None},
-        run={"chunk_size": "8 KiB", "on_reject": "dead-letter", "max_reject_share": 0.5},
+        run={"chunk_size": "4 KiB", "on_reject": "dead-letter", "max_reject_share": 0.5},
         conversion={"function": "tests.migrate.conversions:picky", "allow": ["changelog"]},
     )
 

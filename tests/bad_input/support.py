@@ -12,7 +12,8 @@ from typing import Any
 
 from migrate.cli.progress import progress
 from migrate.errors import ExitCode
-from tests.bad_input.commands import CommandServer, Outcome
+from migrate.spec import Spec, load_spec
+from tests.bad_input.commands import Commands, Outcome
 from tests.support import (
     KEY_VALUE,
     RAW,
@@ -38,7 +39,7 @@ TASKS = ("0_0", "0_1", "0_2")
 class Migration:
     """A spec in `folder`, which a test may change before each run."""
 
-    commands: CommandServer
+    commands: Commands
     folder: Path
     source: Path
     spec: Sections
@@ -72,9 +73,18 @@ class Migration:
         (self.folder / "conversion.py").write_text(textwrap.dedent(code), encoding="utf-8")
         self.set("conversion", function=f"conversion:{function}")
 
+    def load(self) -> Spec:
+        """The spec, as a verb of the library takes it."""
+        self.write_spec()
+        return load_spec(self.spec_file)
+
+    def write_spec(self) -> None:
+        """As the file that the commands read."""
+        self.spec_file.write_text(to_toml(self.spec), encoding="utf-8")
+
     def run(self, *options: str, verb: str = "run", before: str = "") -> Outcome:
         """The command, in a process of its own; `before` is Python code that prepares it."""
-        self.spec_file.write_text(to_toml(self.spec), encoding="utf-8")
+        self.write_spec()
         options = (*(("--no-spark", "--quiet") if verb == "run" else ()), *options)
         return self.commands.run([verb, *options, str(self.spec_file)], before=before)
 
@@ -137,7 +147,7 @@ def to_toml(content: Mapping[str, object], path: str = "") -> str:
     return "\n".join(lines) + "\n"
 
 
-def app_migration(commands: CommandServer, folder: Path) -> Migration:
+def app_migration(commands: Commands, folder: Path) -> Migration:
     """A store of the application directory that Kafka Streams left: plain to timestamped."""
     source = copy_fixture(folder)
     sections: Sections = {
@@ -149,22 +159,22 @@ def app_migration(commands: CommandServer, folder: Path) -> Migration:
     return Migration(commands, folder, source, sections)
 
 
-def raw_migration(commands: CommandServer, folder: Path) -> Migration:
-    """A RocksDB directory with 4000 records, copied record by record in several chunks."""
-    source = make_store(folder / "state", raw_records())
+def raw_migration(commands: Commands, folder: Path, *, count: int = 4000) -> Migration:
+    """A RocksDB directory with so many records, copied record by record in several chunks."""
+    source = make_store(folder / "state", raw_records(count))
     sections: Sections = {
         "name": "test",
         "work_dir": "work",
         "source": {"format": RAW, "path": source.name},
         "target": {"format": RAW, "path": "new"},
-        "run": {"chunk_size": 30_000},
+        "run": {"chunk_size": 15 * count // 2},
     }
     return Migration(commands, folder, source, sections)
 
 
-def raw_records() -> dict[bytes, bytes]:
+def raw_records(count: int = 4000) -> dict[bytes, bytes]:
     """What lies in the store of `raw_migration`."""
-    return numbered(4000)
+    return numbered(count)
 
 
 def expected_orders(*, tasks: Sequence[str] = TASKS) -> dict[str, dict[bytes, bytes]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from migrate.errors import ExitCode
 from migrate.ledger import Step, read_ledger
+from tests.bad_input.commands import Commands, CommandServer
 from tests.bad_input.support import Migration, at_event, check_clear, raw_records
 
 MAPPING = "CODES = {b'k': b'K'}\n"
@@ -42,12 +44,20 @@ def convert(record):
 """
 OF_A_FILE = """
 from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 CODES = Path(__file__).with_name("codes.csv").read_bytes().strip()
 def convert(record):
     return replace(record, value=record.value + CODES)
 """
 CONVERTED = {key: value + b"K" for key, value in raw_records().items()}
+
+
+@pytest.fixture(scope="session")
+def commands() -> Iterator[Commands]:
+    """Processes of their own: a module is loaded once in a process."""
+    with CommandServer() as server:
+        yield server
 
 
 def write(file: Path, text: str) -> None:
@@ -135,13 +145,6 @@ def test_a_listed_file_that_changes_between_two_runs_is_named(raw: Migration) ->
     write(raw.folder / "codes.csv", "K\n")
     raw.completes({".": CONVERTED})
     assert "codes.csv" in receipts(raw)[0]["code"]
-
-
-def test_a_listed_file_that_is_not_there_is_a_usage_error(raw: Migration) -> None:
-    raw.module(BY_STATEMENT)
-    raw.set("conversion", files=["codes.csv"])
-
-    raw.fails(ExitCode.USAGE, "[conversion] files", str(raw.folder / "codes.csv"), "is not a file")
 
 
 @pytest.mark.parametrize("changed", ["mapping.py", "codes.csv"])

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from migrate.errors import ExitCode
-from migrate.ledger import LEDGER_SCHEMA, Ledger, Step, read_ledger
+from migrate.ledger import LEDGER_SCHEMA, Ledger, read_ledger
 from tests.bad_input.support import Migration, at_event, check_clear, raw_records
-from tests.support import KEY_VALUE, open_store, tree_state
-
-FAILS_HALFWAY = "def convert(record):\n    return 1 / 0 if record.key == b'key-00002500' else record\n"
+from tests.situations.begun import PLANS, plan_file, plan_restored
+from tests.support import tree_state
 
 
 @pytest.fixture
@@ -23,18 +21,6 @@ def stopped(raw: Migration) -> Migration:
     raw.fails(ExitCode.INTERRUPTED, "the time budget is used up", "run the same command again to resume")
     raw.set("run", time_budget="1h")
     return raw
-
-
-def test_a_stopped_run_goes_on(stopped: Migration) -> None:
-    stopped.completes({".": raw_records()})
-
-
-def test_one_record_more_in_the_source_is_refused(stopped: Migration) -> None:
-    with open_store(stopped.source) as database:
-        database[b"key-99999999"] = b"new"
-
-    stopped.refused("not the migration that was begun", "changed since: store state", "stateferry abandon SPEC")
-    stopped.refused("changed since: store state")
 
 
 ONE_MORE = """
@@ -54,99 +40,12 @@ def test_one_record_more_while_the_migration_runs_is_refused_before_it_is_publis
     raw.refused("changed since: store state")
 
 
-def test_one_value_more_in_the_log_of_the_source_is_refused(stopped: Migration) -> None:
-    """Not even a new file: a record that lies in the write-ahead log."""
-    with open_store(stopped.source) as database:
-        database[b"key-00000007"] = b"changed"
-        database.flush_wal(True)
-
-    stopped.refused("changed since: store state")
-
-
-@pytest.mark.parametrize(
-    ("section", "keys", "said"),
-    [
-        ("conversion", {"default_timestamp_ms": 7}, "[conversion]"),
-        ("target", {"path": "elsewhere"}, "[target]"),
-        ("target", {"format": KEY_VALUE}, "[target]"),
-    ],
-)
-def test_another_spec_of_the_same_name_is_refused(
-    stopped: Migration, section: str, keys: dict[str, object], said: str
-) -> None:
-    stopped.set("conversion", allow=["changelog", "unclean-source"])
-    before = stopped.spec.get(section, {})
-    stopped.set(section, **keys)
-
-    stopped.refused(f"changed since: {said}", "restore what changed to go on")
-
-    stopped.spec[section] = before
-    stopped.completes({".": raw_records()})
-
-
-@pytest.mark.parametrize(
-    "keys",
-    [{"chunk_size": 10_000}, {"verify": "digest"}, {"on_reject": "skip"}, {"snapshot": "copy"}],
-    ids=lambda keys: str(next(iter(keys))),
-)
-def test_another_run_section_is_the_same_migration(stopped: Migration, keys: dict[str, object]) -> None:
-    stopped.set("run", **keys)
-
-    stopped.completes({".": raw_records()})
-
-
-def test_another_function_of_the_same_name_is_refused(raw: Migration) -> None:
-    raw.module(FAILS_HALFWAY)
-    raw.fails(ExitCode.FAILED, 'the key "key-00002500"')
-
-    raw.module("def convert(record):\n    return record\n")
-    raw.refused("changed since: function", "restore what changed to go on")
-
-    raw.spec["name"] = "again"
-    raw.completes({".": raw_records()})
-
-
-def test_another_migration_s_folder_is_refused(stopped: Migration) -> None:
-    append_ledger_row(stopped, migration_id="another", step=Step.ASSEMBLED)
-
-    stopped.refused("belongs to the migration another", "another name")
-
-
-def newer_plan(plan: dict[str, object]) -> str:
-    return json.dumps({**plan, "schema_version": 2, "colour": "blue"})
-
-
-def cut_short(plan: dict[str, object]) -> str:
-    return json.dumps(plan)[:-100]
-
-
-def without_chunks(plan: dict[str, object]) -> str:
-    return json.dumps({name: part for name, part in plan.items() if name != "chunks"})
-
-
-@pytest.mark.parametrize(
-    ("spoil", "said"),
-    [
-        (newer_plan, ("has schema 2, this version knows 1", "use the newer Stateferry that wrote it")),
-        (cut_short, ("is damaged", "stateferry abandon SPEC")),
-        (without_chunks, ("is damaged", "stateferry abandon SPEC")),
-        (lambda _: "", ("is damaged", "stateferry abandon SPEC")),
-        (lambda _: "[]", ("is damaged", "stateferry abandon SPEC")),
-    ],
-    ids=["newer", "cut-short", "without-chunks", "empty", "no-plan"],
-)
-def test_a_plan_that_cannot_be_read_is_refused(
-    stopped: Migration, spoil: Callable[[dict[str, object]], str], said: tuple[str, ...]
-) -> None:
+def test_status_refuses_a_plan_that_cannot_be_read(stopped: Migration) -> None:
     (file,) = stopped.home.glob("plan-*.json")
-    content = file.read_text(encoding="utf-8")
-    file.write_text(spoil(json.loads(content)), encoding="utf-8")
-
-    for verb in ("run", "status"):
-        check_clear(stopped.run(verb=verb), ExitCode.REFUSED, str(file), *said)
-
-    file.write_text(content, encoding="utf-8")
-    stopped.completes({".": raw_records()})
+    for change, said in PLANS.values():
+        plan_file(change)(stopped)
+        check_clear(stopped.run(verb="status"), ExitCode.REFUSED, str(file), *said)
+        plan_restored(stopped)
 
 
 def test_a_ledger_of_a_newer_schema_is_refused(stopped: Migration) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from migrate.errors import ExitCode
-from tests.bad_input.support import Migration, bound_by_mode_bits, check_clear, expected_orders, raw_records
+from tests.bad_input.support import Migration, bound_by_mode_bits, check_clear, expected_orders
 from tests.support import flip_byte, make_runs, numbered
 
 DATABASE = "0_1/rocksdb/orders"
@@ -44,73 +44,6 @@ def test_a_flipped_bit_in_a_data_block_fails_its_chunk_and_a_restored_file_compl
     mend(app.source / SST, content)
     report = app.completes(expected_orders())
     assert report["chunks_done_before"] > 0
-
-
-def test_a_flipped_bit_in_the_first_block_names_that_there_is_no_key_before_it(raw: Migration) -> None:
-    (sst,) = raw.source.glob("*.sst")
-    content = sst.read_bytes()
-    flip_byte(sst, 100)
-
-    raw.fails(ExitCode.FAILED, "column family 'default'", "its first record")
-
-    sst.write_bytes(content)
-    raw.completes({".": raw_records()})
-
-
-def test_a_truncated_sst_is_refused(app: Migration) -> None:
-    content = (app.source / SST).read_bytes()
-    (app.source / SST).write_bytes(content[:-1])
-
-    app.refused(DATABASE, "000009.sst", "restore")
-    assert not app.home.exists()
-
-    (app.source / SST).write_bytes(content)
-    app.completes(expected_orders())
-
-
-def test_an_empty_sst_is_refused(app: Migration) -> None:
-    (app.source / SST).write_bytes(b"")
-
-    app.refused(DATABASE, "000009.sst", "restore")
-
-
-def test_a_missing_sst_is_refused(app: Migration) -> None:
-    (app.source / SST).unlink()
-
-    app.refused(DATABASE, "000009.sst", "restore")
-    assert not app.home.exists()
-
-
-def test_a_missing_manifest_is_refused(app: Migration) -> None:
-    (app.source / DATABASE / "MANIFEST-000005").unlink()
-
-    app.refused(DATABASE, "MANIFEST-000005", "CURRENT", "restore")
-
-
-def test_a_damaged_manifest_is_refused(app: Migration) -> None:
-    flip_byte(app.source / DATABASE / "MANIFEST-000005", 20)
-
-    app.refused(DATABASE, "restore")
-
-
-def test_a_missing_current_is_refused(app: Migration) -> None:
-    (app.source / DATABASE / "CURRENT").unlink()
-
-    app.refused(DATABASE, "has no file CURRENT", "restore")
-
-
-@pytest.mark.parametrize("content", [b"", b"nonsense\n", b"MANIFEST-999999\n", b"\xff\xfe\n"])
-def test_a_current_that_names_no_manifest_is_refused(app: Migration, content: bytes) -> None:
-    (app.source / DATABASE / "CURRENT").write_bytes(content)
-
-    app.refused(DATABASE, "CURRENT", "restore")
-
-
-def test_a_store_partition_that_lost_all_its_files_is_refused(app: Migration) -> None:
-    shutil.rmtree(app.source / DATABASE)
-    (app.source / DATABASE).mkdir()
-
-    app.refused(DATABASE, "CURRENT", "restore")
 
 
 @pytest.mark.parametrize("name", ["000009.sst", "MANIFEST-000005", "CURRENT", "OPTIONS-000007", "000004.log", "LOCK"])

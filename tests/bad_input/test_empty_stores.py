@@ -64,3 +64,28 @@ def test_an_empty_key_and_an_empty_value_are_a_record(raw: Migration) -> None:
     make_store(raw.source, {b"": b"", b"\x00": b"", b"\xff" * 300: b"x"})
 
     raw.completes({".": {b"": b"", b"\x00": b"", b"\xff" * 300: b"x"}})
+
+
+def test_a_store_that_holds_metadata_alone_carries_it(app: Migration) -> None:
+    offsets = {b"orders-app-orders-changelog-0": (41).to_bytes(8, "big"), b"status": bytes(8)}
+    for task in TASKS:
+        shutil.rmtree(app.source / task / "rocksdb/orders")
+        make_families(app.source / task / "rocksdb/orders", {"default": {}, "offsets": offsets})
+
+    report = app.completes({})
+
+    assert report["totals"]["records_in"] == 0
+    for task in TASKS:
+        found = read_families(app.target / task / "rocksdb/orders")
+        assert found == {"default": {}, "keyValueWithTimestamp": {}, "offsets": offsets}
+
+
+def test_the_same_format_on_both_sides_is_a_verified_copy(app: Migration) -> None:
+    """Not a mistake: it writes every record anew, in a table format that older versions read."""
+    app.set("target", format=app.spec["source"]["format"])
+    source = read_families(app.source / "0_0/rocksdb/orders")
+
+    report = app.completes({})
+
+    assert (report["verification"]["missing"], report["verification"]["records"]) == (0, 6000)
+    assert read_families(app.target / "0_0/rocksdb/orders") == source

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,8 +18,8 @@ CASES = [(stage, verb) for stage, (_, verbs) in STAGES.items() for verb in verbs
 
 
 @pytest.fixture(scope="module")
-def stages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stage]:
-    base = tmp_path_factory.mktemp("flipped").resolve()
+def stages(memory: Path) -> dict[str, Stage]:
+    base = Path(tempfile.mkdtemp(dir=memory)).resolve()
     made = {name: Stage(base / name.replace(" ", "-"), name) for name in STAGES}
     for stage in made.values():
         stage.prepare()

@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from migrate.errors import ExitCode
-from tests.bad_input.commands import CommandServer
+from tests.bad_input.commands import Commands
 from tests.bad_input.support import (
     Migration,
     app_migration,
@@ -54,7 +54,7 @@ def leave_free(disk: Path, size: int) -> None:
 
 @pytest.mark.parametrize(("snapshot", "needed"), [("link", 1.2), ("copy", 2.2)])
 def test_too_little_space_is_refused_before_anything_is_written(
-    commands: CommandServer, disk: Path, snapshot: str, needed: float
+    commands: Commands, disk: Path, snapshot: str, needed: float
 ) -> None:
     raw = raw_migration(commands, disk)
     raw.set("run", snapshot=snapshot, chunk_size="1 GiB")
@@ -106,7 +106,7 @@ def test_a_work_dir_on_another_disk_cannot_be_linked_to(app: Migration, disk: Pa
         "publish.started",
     ],
 )
-def test_a_disk_that_fills_up_at_any_point_loses_nothing(commands: CommandServer, disk: Path, event: str) -> None:
+def test_a_disk_that_fills_up_at_any_point_loses_nothing(commands: Commands, disk: Path, event: str) -> None:
     app = app_migration(commands, disk)
     filler = disk / "filler"
     filler.touch()
@@ -118,7 +118,7 @@ def test_a_disk_that_fills_up_at_any_point_loses_nothing(commands: CommandServer
 
 
 @pytest.mark.parametrize("pages", [1, 2, 3])
-def test_a_disk_that_has_room_for_a_part_of_a_ledger_commit(commands: CommandServer, disk: Path, pages: int) -> None:
+def test_a_disk_that_has_room_for_a_part_of_a_ledger_commit(commands: Commands, disk: Path, pages: int) -> None:
     """The rows fit and the log entry does not, or the other way round."""
     raw = raw_migration(commands, disk)
     filler = disk / "filler"
@@ -130,7 +130,7 @@ def test_a_disk_that_has_room_for_a_part_of_a_ledger_commit(commands: CommandSer
     raw.completes({".": raw_records()})
 
 
-def test_a_disk_that_fills_up_while_dead_letters_are_written(commands: CommandServer, disk: Path) -> None:
+def test_a_disk_that_fills_up_while_dead_letters_are_written(commands: Commands, disk: Path) -> None:
     raw = raw_migration(commands, disk)
     raw.module("def convert(record):\n    return 1 / 0 if record.key.endswith(b'50') else record\n")
     raw.set("run", on_reject="dead-letter", max_rejects=40, chunk_size="1 GiB")
@@ -147,7 +147,7 @@ def test_a_disk_that_fills_up_while_dead_letters_are_written(commands: CommandSe
     assert sum(pq.ParquetFile(file).metadata.num_rows for file in letters.file_uris()) == 40
 
 
-def test_a_disk_that_fills_up_after_the_new_directory_appeared(commands: CommandServer, disk: Path) -> None:
+def test_a_disk_that_fills_up_after_the_new_directory_appeared(commands: Commands, disk: Path) -> None:
     """The rename has happened, its row could not be written: the next run knows the directory as its own."""
     raw = raw_migration(commands, disk)
     filler = disk / "filler"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from migrate.errors import ExitCode
-from tests.bad_input.commands import CommandServer
+from tests.bad_input.commands import Commands
 from tests.bad_input.support import Migration, raw_migration
 from tests.support import make_families
 
@@ -17,7 +17,7 @@ RECORDS = {EVIL.encode() + bytes([number]): EVIL.encode() for number in range(64
 
 
 @pytest.fixture
-def hostile(commands: CommandServer, folder: Path) -> Migration:
+def hostile(commands: Commands, folder: Path) -> Migration:
     migration = raw_migration(commands, folder)
     source = make_families(folder / f"store {EVIL.replace('/', '')}", {"default": RECORDS, EVIL: RECORDS})
     (source / EVIL).write_text("not RocksDB's")

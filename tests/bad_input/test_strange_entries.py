@@ -119,12 +119,6 @@ def test_a_side_file_that_is_a_pipe_is_named(app: Migration, verb: str, name: st
     assert f"{TASK}/{name} is a named pipe" in " ".join((outcome.out + outcome.err).split())
 
 
-def test_a_binary_side_file_is_named(app: Migration) -> None:
-    (app.source / TASK / f"{STORE}.position").write_bytes(b"\xff\xfe")
-
-    app.refused(f"{STORE}.position is not a position file", "remove it")
-
-
 @every_verb
 def test_a_socket_beside_the_stores_keeps_nothing_from_being_done(app: Migration, verb: str) -> None:
     def damage() -> None:

@@ -11,8 +11,7 @@ from migrate.functions import conversion_ref
 from migrate.identity import as_begun, spec_identity
 from migrate.spec import load_spec
 from tests.bad_input.support import STORE, TASKS, Migration, expected_orders
-from tests.bad_input.test_spec_mistakes import misunderstood
-from tests.support import RAW, TIMESTAMPED, UNKNOWN_TIMESTAMP, make_families, numbered, read_families
+from tests.support import TIMESTAMPED, UNKNOWN_TIMESTAMP, make_families, numbered, read_families
 
 FAMILY = "keyValueWithTimestamp"
 POSITION = bytes.fromhex("00 00000001 00000002 696e 00000001 00000000 0000000000000005") + bytes(175)
@@ -74,17 +73,6 @@ def test_what_other_stores_say_in_a_shared_file_stays(of_4_3: Migration) -> None
         ] == lines
 
 
-@pytest.mark.parametrize("format_id", ["headers-key-value"])
-def test_a_format_that_the_version_has_not_is_refused(app: Migration, format_id: str) -> None:
-    app.set("target", format=f"kafka-streams.{format_id}", version="4.2")
-
-    app.refused(
-        f"Kafka Streams has kafka-streams.{format_id} since 4.3, and [target] version is 4.2",
-        'next: let 4.3 or newer open the new store: [target] version = "4.3"; or name a format without headers',
-    )
-    assert not app.home.exists()
-
-
 @pytest.mark.parametrize("version", ["4.3", "4.3.1"])
 def test_the_version_that_wrote_it_opens_it(of_4_3: Migration, version: str) -> None:
     of_4_3.set("target", version=version)
@@ -97,12 +85,6 @@ def test_every_known_version_opens_what_an_older_one_wrote(app: Migration, versi
     app.set("target", version=version)
 
     app.completes(expected_orders())
-
-
-def test_a_format_without_an_owner_has_no_versions(raw: Migration) -> None:
-    raw.set("target", version="9.8")
-
-    misunderstood(raw, f"[target] version: {RAW} has no owning system whose version could matter: leave it out")
 
 
 def test_naming_the_version_is_part_of_what_the_migration_is_and_leaving_it_out_changes_nothing(app: Migration) -> None:

@@ -1,4 +1,4 @@
-"""Situations with windowed and session stores, and with upgrades that are not finished."""
+"""Windowed and session stores, and upgrades that are not finished."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.dry_run.scenes import Arrange, Scene
+from migrate.spec import Spec
 from tests.support import TIMESTAMPED, copy_fixture, make_families, make_spec, numbered
 
 WINDOW = "kafka-streams.window"
@@ -73,11 +73,11 @@ def hours(families: str = "default") -> dict[int, Families]:
     return {start: {families: timestamped(each) if families == FAMILY else each} for start, each in made.items()}
 
 
-def windowed(folder: Path, segments: Mapping[int, Families] | None = None, /, **sections: Any) -> Scene:  # noqa: ANN401
+def windowed(folder: Path, segments: Mapping[int, Families] | None = None, /, **sections: Any) -> Spec:  # noqa: ANN401
     """Windows without timestamps become windows with them, unless `sections` say otherwise."""
     application = make_segments(folder / "visits-app", "visits", hours() if segments is None else segments)
     formats = {"source_format": WINDOW, "target_format": TIMESTAMPED_WINDOW}
-    return Scene(make_spec(folder, application, **{**formats, "source": {"store": "visits"}, **sections}))
+    return make_spec(folder, application, **{**formats, "source": {"store": "visits"}, **sections})
 
 
 def moved(
@@ -86,70 +86,13 @@ def moved(
     segments: Mapping[int, Families] | None = None,
     /,
     **sections: Any,  # noqa: ANN401
-) -> Scene:
+) -> Spec:
     """The same, with another retention."""
     retentions = {
         "source": {"store": "visits", "retention_ms": RETENTION},
         "target": {"retention_ms": retention_ms},
     }
     return windowed(folder, segments, **retentions, **sections)
-
-
-def segments_stay(folder: Path) -> Scene:
-    return windowed(folder)
-
-
-def sessions_stay(folder: Path) -> Scene:
-    segments = {NOON + hour * HOUR: {"default": sessions(NOON + hour * HOUR)} for hour in range(3)}
-    return windowed(folder, segments, source_format=SESSION, target_format=HEADERS_SESSION)
-
-
-def the_retention_shrinks(folder: Path) -> Scene:
-    """Two segments and a part of the third are older than that."""
-    return moved(folder, 40 * MINUTE)
-
-
-def the_retention_shrinks_below_a_segment(folder: Path) -> Scene:
-    return moved(folder, 5 * MINUTE, run={"chunk_size": 8_000})
-
-
-def the_retention_grows(folder: Path) -> Scene:
-    return moved(folder, 6 * HOUR)
-
-
-def the_retention_changes_and_nothing_else(folder: Path) -> Scene:
-    return moved(folder, 3 * HOUR, hours(FAMILY), source_format=TIMESTAMPED_WINDOW)
-
-
-def the_retention_was_another_one(folder: Path) -> Scene:
-    """What the spec says of the old store is wrong: its segments are of an hour."""
-    scene = moved(folder, 4 * HOUR)
-    source = scene.spec.source.model_copy(update={"retention_ms": HOUR})
-    return Scene(scene.spec.model_copy(update={"source": source}), code=6)
-
-
-def segments_without_records(folder: Path) -> Scene:
-    segments: dict[int, Families] = {NOON + hour * HOUR: {"default": {}} for hour in range(3)}
-    return moved(folder, 6 * HOUR, segments)
-
-
-def a_task_without_segments(folder: Path) -> Scene:
-    scene = moved(folder, 6 * HOUR)
-    _lose_segments(scene, "0_0")
-    return scene
-
-
-def a_store_without_segments(folder: Path) -> Scene:
-    scene = windowed(folder)
-    _lose_segments(scene, "0_0", "0_1")
-    return scene
-
-
-def _lose_segments(scene: Scene, *tasks: str) -> None:
-    """All were older than the retention once."""
-    for task in tasks:
-        shutil.rmtree(scene.spec.source_path / task / "visits")
-        (scene.spec.source_path / task / "visits").mkdir()
 
 
 def half_upgraded(count: int, twice: int) -> Families:
@@ -160,56 +103,30 @@ def half_upgraded(count: int, twice: int) -> Families:
     return {"default": old, FAMILY: timestamped(new)}
 
 
-def an_unfinished_upgrade(folder: Path) -> Scene:
+def unfinished_upgrade(application: Path) -> None:
     """Of a key-value store; in one task it is finished, in one it has not begun."""
-    application = copy_fixture(folder)
-    for task, families in (
-        ("0_0", half_upgraded(60, 0)),
-        ("0_1", half_upgraded(70, 10)),
-        ("0_2", {"default": numbered(50), FAMILY: {}}),
-    ):
+    stores: dict[str, Families] = {
+        "0_0": half_upgraded(60, 0),
+        "0_1": half_upgraded(70, 10),
+        "0_2": {"default": numbered(50), FAMILY: {}},
+    }
+    for task, families in stores.items():
         shutil.rmtree(application / task / "rocksdb/orders")
         make_families(application / task / "rocksdb/orders", families)
-    allowed = {"allow": ["loss:timestamp"]}
-    sections: dict[str, Any] = {"source": {"store": "orders"}, "conversion": allowed}
-    return Scene(
-        make_spec(folder, application, source_format=TIMESTAMPED, target_format="kafka-streams.key-value", **sections)
-    )
 
 
-def segments_with_unfinished_upgrades(folder: Path) -> Scene:
-    """And another retention besides."""
+def unfinished_upgrades() -> dict[int, Families]:
+    """Of segments."""
     segments = hours(FAMILY)
     for number, start in enumerate(sorted(segments)[1:4]):
-        old = windows(start, 100, seed=number)
         both = {key: b"old" for key in list(segments[start][FAMILY])[: 7 * number]}
-        segments[start] = {**segments[start], "default": old | both}
-    return moved(folder, 100 * MINUTE, segments, source_format=TIMESTAMPED_WINDOW, target_format=HEADERS_WINDOW)
+        segments[start] = {**segments[start], "default": windows(start, 100, seed=number) | both}
+    return segments
 
 
-def two_unfinished_upgrades(folder: Path) -> Scene:
-    segments: dict[int, Families] = {
-        NOON: {"default": windows(NOON), FAMILY: timestamped(windows(NOON)), "keyValueWithTimestampAndHeaders": {}}
-    }
-    formats = {"source_format": HEADERS_WINDOW, "target_format": TIMESTAMPED_WINDOW}
-    scene = windowed(folder, segments, **formats, conversion={"allow": ["loss:headers"]})
-    return Scene(scene.spec, code=6)
-
-
-def a_foreign_file_among_segments(folder: Path) -> Scene:
-    scene = windowed(folder)
-    (scene.spec.source_path / "0_1" / "visits" / "notes.txt").write_text("")
-    return Scene(scene.spec, code=6)
-
-
-def a_foreign_directory_among_segments(folder: Path) -> Scene:
-    scene = windowed(folder)
-    (scene.spec.source_path / "0_1" / "visits" / "visits.bak").mkdir()
-    return Scene(scene.spec, code=6)
-
-
-SEGMENT_SCENES: list[Arrange] = [
-    segments_stay, sessions_stay, the_retention_shrinks, the_retention_shrinks_below_a_segment, the_retention_grows,
-    the_retention_changes_and_nothing_else, the_retention_was_another_one, segments_without_records,
-    a_task_without_segments, a_store_without_segments, an_unfinished_upgrade, segments_with_unfinished_upgrades,
-    two_unfinished_upgrades, a_foreign_file_among_segments, a_foreign_directory_among_segments]  # fmt: skip
+def an_unfinished_upgrade(folder: Path) -> Spec:
+    """Of a key-value store."""
+    application = copy_fixture(folder)
+    unfinished_upgrade(application)
+    allowed: dict[str, Any] = {"source": {"store": "orders"}, "conversion": {"allow": ["loss:timestamp"]}}
+    return make_spec(folder, application, source_format=TIMESTAMPED, target_format="kafka-streams.key-value", **allowed)

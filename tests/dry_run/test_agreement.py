@@ -1,4 +1,4 @@
-"""What the dry run says will happen is what a run does: the exit code, the words, the chunks, the counts."""
+"""What both verbs meet beside an application, on full disks and on others (tests/situations has the rest)."""
 
 from __future__ import annotations
 
@@ -7,48 +7,28 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import migrate
 from migrate import plan
-from migrate.dry_run.report import DryRunReport
 from migrate.errors import MigrationError
-from migrate.plan_model import load_plan
 from migrate.report_model import RunReport
 from migrate.spec import Spec
 from migrate.stores.lock import one_run_at_a_time
 from tests.bad_input.test_locks import OPEN_STORE, another_process
-from tests.dry_run.folders import FOLDER_SCENES
-from tests.dry_run.going_live import GOING_LIVE_SCENES
-from tests.dry_run.scenes import SCENES, Arrange, raw, stopped_at
-from tests.dry_run.segmented import SEGMENT_SCENES
 from tests.dry_run.support import checks, failed, nothing_changes
-from tests.support import small_disk
-from tests.switching.support import in_place_spec, make_application
-
-ALL_SCENES = [*SCENES, *SEGMENT_SCENES, *GOING_LIVE_SCENES, *FOLDER_SCENES]
-SAYS_ITS_OWN = {"conversion.rejects", "conversion.keys"}
-"""What a run meets record by record, and says of the first one."""
+from tests.support import make_store, numbered, raw_spec, small_disk
+from tests.switching.support import StopAt, StoppedError, in_place_spec, make_application
 
 
-@pytest.mark.parametrize("full", [False, True], ids=["sample", "full"])
-@pytest.mark.parametrize("arrange", ALL_SCENES, ids=[scene.__name__ for scene in ALL_SCENES])
-def test_a_dry_run_ends_as_a_run_does(arrange: Arrange, tmp_path: Path, full: bool) -> None:
-    scene = arrange(tmp_path)
-    with scene.around:
-        with nothing_changes(tmp_path):
-            report = plan(scene.spec, full=full)
-        done, error = really(scene.spec)
-
-    assert (0 if error is None else int(error.exit_code)) == scene.code, error
-    assert report.verdict.exit_code == scene.code, report.verdict
-    assert report.verdict.go == (scene.code == 0)
-    assert not report.is_estimate
-    if error is not None:
-        check_words(report, error)
-    if done is not None and report.cost is not None and report.tried is not None:
-        check_predictions(report, done, scene.spec)
+def raw(folder: Path, *, run: dict[str, Any] | None = None, **sections: Any) -> Spec:  # noqa: ANN401
+    """4000 records in several chunks."""
+    store = folder / "state"
+    if not store.exists():
+        make_store(store, numbered(4000))
+    return raw_spec(folder, store, run={"chunk_size": 30_000, **(run or {})}, **sections)
 
 
 def really(spec: Spec) -> tuple[RunReport | None, MigrationError | None]:
@@ -56,44 +36,6 @@ def really(spec: Spec) -> tuple[RunReport | None, MigrationError | None]:
         return migrate.run(spec), None
     except MigrationError as error:
         return None, error
-
-
-def check_words(report: DryRunReport, error: MigrationError) -> None:
-    """The first check that failed for this reason says what the run said, and the verdict repeats it."""
-    mine = [check for check in report.checks if check.outcome == "failed" and check.exit_code == error.exit_code]
-    assert mine[0].fix == report.verdict.next_step
-    assert mine[0].detail in report.verdict.sentence
-    assert report.verdict.sentence.startswith("no go: ")
-    if mine[0].name not in SAYS_ITS_OWN and error.exit_code == 6:
-        assert (mine[0].detail, mine[0].fix) == (error.message, error.hint)
-
-
-def check_predictions(report: DryRunReport, done: RunReport, spec: Spec) -> None:
-    assert report.cost is not None
-    assert report.tried is not None
-    assert report.found is not None
-    stored = load_plan(spec.home)
-    assert stored is not None
-    planned = [(chunk.store_partition, chunk.database, chunk.keys) for chunk in report.cost.chunks]
-    if report.cost.chunks_done == 0:
-        chunks = [(chunk.store_partition, chunk.database, chunk.keys) for chunk in stored.chunks]
-        assert planned == chunks
-        assert [chunk.estimated_bytes for chunk in report.cost.chunks] == [c.estimated_bytes for c in stored.chunks]
-    if report.state != "damaged" and not (spec.home / "ledger-damaged").exists():
-        assert report.cost.chunks_done == done.chunks_done_before
-        assert len(planned) == done.totals.chunks - done.chunks_done_before
-    assert done.totals.records_in == report.found.records
-    assert (done.totals.rejected, done.totals.dropped) == (report.tried.rejected, report.tried.dropped)
-    assert done.totals.expired == report.tried.expired == report.found.expired
-    assert done.totals.shadowed == report.found.shadowed
-    if report.cost.chunks_done == 0:
-        assert done.totals.records_out == report.tried.converted
-    if report.cost.chunks_done == 0 and done.totals.records_out:
-        written = sum(path.stat().st_size for path in (spec.home / "chunks").rglob("*.sst"))
-        written = written or sum(path.stat().st_size for store in done.new_stores for path in store.rglob("*.sst"))
-        if written:
-            assert 0.5 * written < report.cost.new_bytes < 2 * written + (1 << 16)
-        assert report.cost.required_bytes >= 0
 
 
 def test_beside_a_running_application_it_is_an_estimate_and_waits(tmp_path: Path) -> None:
@@ -187,7 +129,9 @@ def test_a_work_dir_on_another_disk_is_refused_by_both_and_may_be_copied_to(tmp_
 
 def test_the_run_that_follows_is_not_kept_from_starting_by_a_dry_run(tmp_path: Path) -> None:
     """A dry run looks whether another run is at work; it must not hold what a run needs to start."""
-    spec = stopped_at("plan.stored", raw(tmp_path))
+    spec = raw(tmp_path)
+    with pytest.raises(StoppedError):
+        migrate.run(spec, on_event=StopAt("plan.stored"))
     lock = spec.home / "run.lock"
     lock.touch()
     looks = subprocess.Popen(

@@ -10,10 +10,9 @@ import pytest
 
 from formats import Headers
 from formats.varint import pack_varint
-from migrate import plan
+from migrate import Spec, plan
 from tests.bad_input.commands import CommandServer
 from tests.bad_input.support import to_toml
-from tests.dry_run.scenes import Scene
 from tests.dry_run.segmented import (
     FAMILY,
     HEADERS_WINDOW,
@@ -28,8 +27,8 @@ from tests.dry_run.segmented import (
     hours,
     make_segments,
     moved,
-    segments_with_unfinished_upgrades,
     sessions,
+    unfinished_upgrades,
     windowed,
     windows,
 )
@@ -37,24 +36,24 @@ from tests.dry_run.support import nothing_changes
 from tests.support import make_families, make_spec
 
 
-def text_of(commands: CommandServer, scene: Scene, *options: str) -> str:
-    file = scene.spec.base_dir / "migration.toml"
-    content = json.loads(scene.spec.model_dump_json(exclude_none=True, exclude={"run": {"time_budget"}}))
+def text_of(commands: CommandServer, spec: Spec, *options: str) -> str:
+    file = spec.base_dir / "migration.toml"
+    content = json.loads(spec.model_dump_json(exclude_none=True, exclude={"run": {"time_budget"}}))
     content.pop("run")
     file.write_text(to_toml({key: value for key, value in content.items()}))
     return " ".join(commands.run(["plan", str(file), *options]).out.split())
 
 
 def test_segments_that_stay_say_so(tmp_path: Path, commands: CommandServer) -> None:
-    scene = windowed(tmp_path)
-    report = plan(scene.spec)
+    spec = windowed(tmp_path)
+    report = plan(spec)
     assert [
         (each.store_partition, len(each.old), len(each.new), each.expired_before_ms) for each in report.segments
     ] == [
         ("0_0/visits", 5, 5, None),
         ("0_1/visits", 5, 5, None),
     ]
-    shown = text_of(commands, scene)
+    shown = text_of(commands, spec)
     assert "0_0/visits 5 segments, which stay as they are: 2025-11-22 12:00:00 UTC to 2025-11-22 16:00:00 UTC" in shown
     assert "every segment keeps its records: the application must open the new store with the retention" in shown
 
@@ -62,12 +61,12 @@ def test_segments_that_stay_say_so(tmp_path: Path, commands: CommandServer) -> N
 @pytest.mark.parametrize("full", [False, True], ids=["sample", "full"])
 def test_what_is_left_behind_is_counted_by_hand(tmp_path: Path, full: bool) -> None:
     """40 minutes before the newest record begins a segment of 20 minutes, or lies in one."""
-    scene = moved(tmp_path, 40 * MINUTE)
+    spec = moved(tmp_path, 40 * MINUTE)
     times = [struct.unpack(">q", key[-12:-4])[0] for each in hours().values() for key in each["default"]]
     kept_from = (max(times) - 40 * MINUTE) // (20 * MINUTE) * (20 * MINUTE)
 
     with nothing_changes(tmp_path):
-        report = plan(scene.spec, full=full)
+        report = plan(spec, full=full)
 
     assert report.found is not None
     assert report.tried is not None
@@ -86,8 +85,8 @@ def test_what_is_left_behind_is_counted_by_hand(tmp_path: Path, full: bool) -> N
 
 def test_a_sample_estimates_what_is_left_behind(tmp_path: Path) -> None:
     segments = {NOON + hour * HOUR: {"default": windows(NOON + hour * HOUR, 4000)} for hour in range(4)}
-    scene = moved(tmp_path, HOUR, segments)
-    exact, estimated = plan(scene.spec, full=True), plan(scene.spec, sample=400)
+    spec = moved(tmp_path, HOUR, segments)
+    exact, estimated = plan(spec, full=True), plan(spec, sample=400)
     assert exact.found is not None
     assert estimated.found is not None
     assert not estimated.found.exact
@@ -103,19 +102,20 @@ def test_the_text_tells_of_new_segments_and_of_what_is_left_behind(tmp_path: Pat
 
 
 def test_records_of_an_unfinished_upgrade_are_named(tmp_path: Path, commands: CommandServer) -> None:
-    scene = an_unfinished_upgrade(tmp_path)
-    report = plan(scene.spec)
+    spec = an_unfinished_upgrade(tmp_path)
+    report = plan(spec)
     assert report.found is not None
     assert (report.found.unfinished, report.found.shadowed, report.found.records) == (180, 10, 300)
     roles = {(f.name, f.role) for database in report.found.databases for f in database.families}
     assert roles == {("default", "older"), (FAMILY, "records")}
     told = "180 records left by an unfinished upgrade, 10 of them under keys that were written since"
-    assert told in text_of(commands, scene)
+    assert told in text_of(commands, spec)
 
 
 def test_a_large_half_upgraded_store_is_estimated(tmp_path: Path) -> None:
-    scene = segments_with_unfinished_upgrades(tmp_path)
-    exact, sampled = plan(scene.spec, full=True).found, plan(scene.spec, sample=300).found
+    formats = {"source_format": TIMESTAMPED_WINDOW, "target_format": HEADERS_WINDOW}
+    spec = moved(tmp_path, 100 * MINUTE, unfinished_upgrades(), **formats)
+    exact, sampled = plan(spec, full=True).found, plan(spec, sample=300).found
     assert exact is not None
     assert sampled is not None
     assert sampled.at_least <= exact.records <= sampled.at_most
@@ -127,11 +127,11 @@ def test_an_example_shows_window_headers_and_timestamp_in_words(tmp_path: Path) 
     headers = Headers.of([("trace", b"abc"), ("raw", b"\xff\x00"), ("none", None)]).encoded
     value = pack_varint(len(headers)) + headers + struct.pack(">q", NOON + 1000) + b"v"
     segments = {NOON: {"keyValueWithTimestampAndHeaders": {key: value}}}
-    scene = windowed(
+    spec = windowed(
         tmp_path, segments, source_format=HEADERS_WINDOW, target_format=WINDOW,
         conversion={"allow": ["loss:headers", "loss:timestamp"]},
     )  # fmt: skip
-    tried = plan(scene.spec).tried
+    tried = plan(spec).tried
     assert tried is not None
     example = tried.examples[0]
     assert dict(example.old_fields) == {
@@ -169,24 +169,24 @@ def test_an_example_shows_a_session_and_decoded_values(tmp_path: Path) -> None:
 
 
 def test_sessions_that_are_called_windows_look_like_what_they_are(tmp_path: Path) -> None:
-    scene = windowed(tmp_path, {NOON: {"default": sessions(NOON)}}, target_format=TIMESTAMPED_WINDOW)
-    tried = plan(scene.spec).tried
+    spec = windowed(tmp_path, {NOON: {"default": sessions(NOON)}}, target_format=TIMESTAMPED_WINDOW)
+    tried = plan(spec).tried
     assert tried is not None
     assert {each.format for each in tried.look_alikes} == {SESSION}
     right = tmp_path / "right"
     right.mkdir()
-    scene = windowed(right, {NOON: {"default": sessions(NOON)}}, source_format=SESSION, target_format=SESSION)
-    tried = plan(scene.spec).tried
+    spec = windowed(right, {NOON: {"default": sessions(NOON)}}, source_format=SESSION, target_format=SESSION)
+    tried = plan(spec).tried
     assert tried is not None
     assert tried.look_alikes == ()
 
 
 def test_the_cost_does_not_count_what_is_left_behind_nor_a_segment_twice(tmp_path: Path) -> None:
-    scene = moved(tmp_path, 2 * HOUR + 10 * MINUTE)
-    report = plan(scene.spec)
+    spec = moved(tmp_path, 2 * HOUR + 10 * MINUTE)
+    report = plan(spec)
     (tmp_path / "other").mkdir()
-    same = plan(windowed(tmp_path / "other").spec)
+    same = plan(windowed(tmp_path / "other"))
     assert report.cost is not None
     assert same.cost is not None
     assert report.cost.required_bytes <= same.cost.required_bytes
-    assert scene.spec.source.retention_ms == RETENTION
+    assert spec.source.retention_ms == RETENTION

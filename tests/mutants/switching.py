@@ -156,7 +156,7 @@ SWITCHING: tuple[Mutant, ...] = (
         definition="_check_new_is_in_use",
         old='        if places.at(places.live) == "old":\n',
         new='        if places.at(places.live) == "other":\n',
-        tests=("test_old_stores_are_kept_while_one_is_in_use_again",),
+        tests=("test_nothing_moves[an old store in use again]",),
     ),
     Mutant(
         name="old-stores-abandoned",
@@ -180,7 +180,7 @@ SWITCHING: tuple[Mutant, ...] = (
         definition="check_home",
         old="    check_ours(spec.home)\n",
         new="",
-        tests=("test_a_folder_of_somebody_else_is_refused_by_every_verb[abandon-git]",),
+        tests=("test_a_folder_of_somebody_else_is_refused_by_every_verb[git]",),
     ),
     Mutant(
         name="folder-of-somebody-else-switched",

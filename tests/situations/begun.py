@@ -1,0 +1,160 @@
+"""Migrations that were begun before, stand somewhere, or whose folder is not what it was."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import migrate
+from migrate.ledger import Ledger, Step, read_ledger
+from migrate.stores.lock import one_run_at_a_time
+from tests.bad_input.support import Migration
+from tests.situations.situation import DONE, REFUSED, Do, app, begun, completes, nothing, raw, stop
+from tests.support import KEY_VALUE, RAW, make_store, numbered, open_store
+from tests.switching.support import StopAt, StoppedError
+
+IN_PLACE = {"path": None}
+SAME = "def convert(record):\n    return record\n"
+ALLOWED = {"allow": ["changelog", "unclean-source"]}
+
+
+def one_more(migration: Migration) -> None:
+    with open_store(migration.source) as database:
+        database[b"key-99999999"] = b"new"
+
+
+def one_more_in_the_log(migration: Migration) -> None:
+    """Not even a new file."""
+    with open_store(migration.source) as database:
+        database[b"key-00000007"] = b"changed"
+        database.flush_wal(True)
+
+
+def another_function(migration: Migration) -> None:
+    migration.module("def convert(record):\n    return record if record else None\n")
+    stop(migration, "chunk.committed")
+    migration.module(SAME)
+
+
+def only(section: str, key: str, value: object) -> dict[str, Any]:
+    """One change of the spec."""
+    return {section: {key: value}}
+
+
+def ran(*verbs: Callable[..., object], then: Do = nothing) -> Do:
+    """These verbs came to their end before."""
+
+    def do(migration: Migration) -> None:
+        for verb in (migrate.run, *verbs):
+            verb(migration.load())
+        then(migration)
+
+    return do
+
+
+def half_cut_over(migration: Migration) -> None:
+    with pytest.raises(StoppedError):
+        migrate.cutover(migration.load(), on_event=StopAt("cutover.exchanged"))
+
+
+def half_abandoned(migration: Migration) -> None:
+    with pytest.raises(StoppedError):
+        migrate.abandon(migration.load(), on_event=StopAt("abandon.renamed"))
+
+
+def torn_ledger(migration: Migration) -> None:
+    """As a power cut leaves it: a run repairs it."""
+    max((migration.home / "ledger/_delta_log").glob("*.json")).write_bytes(b"")
+
+
+def another_row(**columns: object) -> Do:
+    """As another version of this tool, or another migration, would add it."""
+
+    def append(migration: Migration) -> None:
+        newest = read_ledger(migration.home)[-1]
+        Ledger(migration.home, newest.migration_id, "other").commit(newest.model_copy(update=columns))
+
+    return append
+
+
+def plan_file(change: Callable[[dict[str, object]], str]) -> Do:
+    def spoil(migration: Migration) -> None:
+        (file,) = migration.home.glob("plan-*.json")
+        shutil.copy2(file, migration.folder / "kept")
+        file.write_text(change(json.loads(file.read_bytes())), encoding="utf-8")
+
+    return spoil
+
+
+def plan_restored(migration: Migration) -> None:
+    shutil.copy2(migration.folder / "kept", next(migration.home.glob("plan-*.json")))
+
+
+def without_chunks(plan: dict[str, object]) -> str:
+    return json.dumps({name: part for name, part in plan.items() if name != "chunks"})
+
+
+def git(migration: Migration) -> None:
+    make_store(migration.home / ".git", numbered(3))
+    (migration.source / "CURRENT").unlink()  # which would be refused as well
+
+
+def moved_away(migration: Migration) -> None:
+    migration.home.rename(migration.folder / "elsewhere")
+    migration.home.symlink_to(migration.folder / "elsewhere")
+
+
+CHANGED = "changed since: "
+UNREADABLE = ("is damaged", "stateferry abandon SPEC")
+PLANS: dict[str, tuple[Callable[[dict[str, object]], str], tuple[str, ...]]] = {
+    "newer": (
+        lambda plan: json.dumps({**plan, "schema_version": 2, "colour": "blue"}),
+        ("has schema 2, this version knows 1", "use the newer Stateferry that wrote it"),
+    ),
+    "cut short": (lambda plan: json.dumps(plan)[:-100], UNREADABLE),
+    "without chunks": (without_chunks, UNREADABLE),
+    "empty": (lambda _: "", UNREADABLE),
+    "another document": (lambda _: "[]", UNREADABLE),
+}
+SITUATIONS = [
+    raw("a run has begun", do=begun()),
+    *(raw(f"a run has begun, with another {key}", do=begun(run={key: value}))
+      for key, value in {"chunk_size": 20_000, "verify": "digest", "on_reject": "skip", "snapshot": "copy"}.items()),
+    *(raw(f"a run has begun, and {what}", REFUSED, "not the migration that was begun", f"{CHANGED}store state",
+          "stateferry abandon SPEC", do=begun(do))
+      for what, do in (("one record more", one_more), ("one value more in the log", one_more_in_the_log))),
+    *(raw(f"a run has begun, with another {section} {key}", REFUSED, f"{CHANGED}[{section}]",
+          "restore what changed to go on", do=begun(**only(section, key, value)), conversion=ALLOWED,
+          then=completes(**only(section, key, before)))
+      for section, key, value, before in (("conversion", "default_timestamp_ms", 7, None),
+                                          ("target", "path", "elsewhere", "new"),
+                                          ("target", "format", KEY_VALUE, RAW))),
+    raw("a run has begun, without the function", REFUSED, f"{CHANGED}", "function",
+        do=begun(lambda migration: migration.module(SAME))),
+    raw("a run has begun, with another function", REFUSED, f"{CHANGED}function", "restore what changed to go on",
+        do=another_function, then=completes(name="again")),
+    raw("another run", REFUSED, do=begun(), around=lambda migration: one_run_at_a_time(migration.home)),
+    raw("the target appeared meanwhile", REFUSED, "exists already",
+        do=begun(lambda migration: migration.target.mkdir(), at="publish.started"), plan=DONE),
+    app("verified", target=IN_PLACE, do=ran()),
+    raw("published", do=ran()),
+    raw("published and gone", REFUSED, do=ran(then=lambda migration: shutil.rmtree(migration.target))),
+    app("a half-done cut-over", REFUSED, target=IN_PLACE, do=ran(then=half_cut_over)),
+    app("cut over", target=IN_PLACE, do=ran(migrate.cutover)),
+    app("a snapshot was taken", target=IN_PLACE, run={"source": "snapshot"},
+        do=lambda migration: migrate.snapshot(migration.load())),
+    raw("a torn ledger", do=begun(torn_ledger)),
+    raw("the ledger of another migration", REFUSED, "belongs to the migration another", "another name",
+        do=begun(another_row(migration_id="another", step=Step.ASSEMBLED)), plan=DONE),
+    *(raw(f"a plan that cannot be read, {what}", REFUSED, "{home}/plan-0001.json", *said, do=begun(plan_file(change)),
+          then=completes(plan_restored)) for what, (change, said) in PLANS.items()),
+    raw("a folder of somebody else", REFUSED, "{home} is not Stateferry's",
+        "choose another work_dir, or another `name`", do=git),
+    raw("a folder that is a link", REFUSED, "{home} is a symbolic link", do=begun(moved_away)),
+    raw("an abandon was killed", do=begun(half_abandoned)),
+    raw("a folder of an earlier release", do=begun(lambda m: (m.home / "stateferry-folder.json").unlink())),
+]  # fmt: skip

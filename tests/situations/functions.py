@@ -1,0 +1,164 @@
+"""Conversion functions that cannot be found, or do what no conversion may."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+
+import pytest
+
+from migrate import ExitCode, RefusedError, run
+from tests.bad_input.support import Migration
+from tests.situations.situation import DONE, FAILED, REFUSED, USAGE, Do, Situation, app, completes, raw
+from tests.support import make_families, numbered
+
+SAME = "def convert(record):\n    return record\n"
+ONE = 'record.key == b"key-00001234"'
+REJECT_20 = "if record.key.endswith(b'77'): raise ValueError('x')\nreturn record"
+"""Of 2000."""
+RAISING = """
+class Own(BaseException):
+    pass
+class Mute(Exception):
+    def __str__(self):
+        raise Own
+def fail(error):
+    raise error
+"""
+KEY_CHANGE = {"allow": ["key-change"]}
+
+
+def module(code: str, function: str = "convert") -> Do:
+    """A module beside the spec, and its function."""
+    return lambda migration: migration.module(code, function=function)
+
+
+def body(lines: str, before: str = "") -> Do:
+    """A function of `record`."""
+    head = f"from dataclasses import replace\nimport itertools, random\ncount = itertools.count()\n{before}\n"
+    return module(f"{head}def convert(record):\n{textwrap.indent(textwrap.dedent(lines), '    ')}\n")
+
+
+def one(result: str) -> Do:
+    """A function that gives this for a single record."""
+    return body(f"return {result} if {ONE} else record", RAISING)
+
+
+def every(result: str) -> Do:
+    return body(f"return {result}", RAISING)
+
+
+def keyed(key: str) -> Do:
+    return body(f"return replace(record, key={key})")
+
+
+def another_then(migration: Migration) -> None:
+    """The plan was stored with the function that failed: another one is another migration."""
+    assert migration.is_planned
+    migration.module(SAME)
+    with pytest.raises(RefusedError, match="changed since: function") as refused:
+        run(migration.load())
+    assert "stateferry abandon SPEC" in refused.value.hint
+
+
+def two_families(migration: Migration) -> None:
+    shutil.rmtree(migration.source)
+    make_families(migration.source, {"good": numbered(300), "bad": numbered(300, prefix=b"bad")})
+    body("if record.key.startswith(b'bad'): raise ValueError('x')\nreturn record")(migration)
+
+
+def rejects(
+    name: str, code: ExitCode = DONE, *, said: tuple[str, ...] = (), do: Do | None = None, **run: object
+) -> Situation:
+    """Twenty of 2000 records cannot be converted."""
+    return raw(name, code, *said, do=do or body(REJECT_20), run=run)
+
+
+IMPORT = "'conversion:convert' cannot be imported"
+CANNOT_IMPORT = [
+    ("a syntax error", "def convert(record)\n    return record\n", "SyntaxError", "conversion.py, line 1"),
+    ("a missing import", f"import does_not_exist\n{SAME}", "ModuleNotFoundError", "does_not_exist"),
+    ("an exception", "raise RuntimeError('no licence')\n", "RuntimeError: no licence"),
+    ("an exit", "import sys\nsys.exit(0)\n", "SystemExit: 0"),
+    *((f"the exception {error}", f"{RAISING}\nraise {error}\n{SAME}", error.partition("(")[0])
+      for error in ("Own('mine')", "Mute()", "ValueError('\\ud83d')")),
+]  # fmt: skip
+NONSENSE = [
+    ("record.value", "the function returned bytes, not a StateRecord or None"),
+    ("(record.key, record.value)", "the function returned tuple"),
+    ("replace(record, value='text')", "expected bytes, got str"),
+    ("replace(record, value=None)", "expected bytes, got NoneType"),
+    ("replace(record, key=7)", "expected bytes, got int"),
+    ("replace(record, headers=7)", "the function gave a record int as headers"),
+    ("1 / 0", "the function raised ZeroDivisionError: division by zero"),
+    ("exit(0)", "the function raised SystemExit"),
+]
+IMPURE = {
+    "random": "return replace(record, value=random.randbytes(8))",
+    "counter": "return replace(record, value=record.value + b'%d' % next(count))",
+}
+NO_ORDER = "the conversion changes the order of keys"
+TWO_BECOME_ONE = "two old keys become one"
+KEYS = [
+    ('b"key-00001233" if record.key == b"key-00001234" else record.key', TWO_BECOME_ONE),
+    ('b"zzz" if record.key == b"key-00001234" else record.key', NO_ORDER),
+    ("bytes(reversed(record.key))", NO_ORDER),
+    ('b"one"', TWO_BECOME_ONE),
+    ("record.key[:-1]", TWO_BECOME_ONE),
+    ("b'key-00001000' if record.key == b'key-00000999' else record.key", TWO_BECOME_ONE),
+    ("b'%08d' % (9999 - int(record.key[4:]))", NO_ORDER),
+    ("b'ba'[int(record.key[4:]) >= 1000 :][:1] + record.key", NO_ORDER),
+]
+SITUATIONS = [
+    raw("a module that is not there", USAGE, "'nowhere:convert' cannot be imported", "No module named 'nowhere'",
+        "py_files", conversion={"function": "nowhere:convert"}),
+    raw("a module without the function", USAGE, "has no function 'konvert'", "conversion.py", "did you mean 'convert'?",
+        do=module(SAME, "konvert")),
+    raw("a name that is no function", USAGE, "has no function 'convert'", "conversion.py", do=module("convert = 7\n")),
+    *(raw(f"a module with {what}", USAGE, IMPORT, *said, do=module(code)) for what, code, *said in CANNOT_IMPORT),
+    *(raw(f"a {key} that is not there", USAGE, f"[conversion] {key}", f"{{folder}}/{name}", "is not a file",
+          conversion={key: [name]}, do=module(SAME))
+      for key, name in (("py_files", "lib.zip"), ("files", "codes.csv"))),
+    *(raw(f"a function that is not pure, {what}", REFUSED, "not pure", 'the key "key-0000000',
+          "no clock, no random numbers", do=body(lines), needs_records=True,
+          then=completes(module(SAME)))
+      for what, lines in IMPURE.items()),
+    *(raw(f"one record becomes {result}", FAILED, "state chunk ", "column family 'default'",
+          'the key "key-00001234"', said, "on_reject", do=one(result), then=another_then) for result, said in NONSENSE),
+    *(raw(f"every record becomes {result}", REFUSED, "none of ", "sampled records",
+          'the first one, "key-00000000": the function', "fit its records", do=every(result), needs_records=True)
+      for result in ("record.value", "exit(0)", "fail(Own('mine'))", "fail(Mute())", "fail(MemoryError())",
+                     "fail(ValueError('\\ud83d'))")),
+    raw("a file that a function does not find", REFUSED, "the function cannot reach what it needs",
+        "/nowhere/codes.csv", "[conversion] files", do=body("open('/nowhere/codes.csv')\nreturn record"),
+        needs_records=True),
+    *(raw(f"the keys {key}", FAILED, said, "the function must keep the order of keys and map no two keys to one",
+          do=keyed(key), conversion=KEY_CHANGE) for key, said in KEYS),
+    app("a changed key of a Kafka Streams store", REFUSED, "sampled records", "the key decides the task",
+        'allow = ["key-change"]', conversion={"allow": ["changelog", "unclean-source"]}, do=keyed("b'x' + record.key"),
+        needs_records=True),
+    app("a changed end of a Kafka Streams key", REFUSED, "the key decides the task", needs_records=True,
+        conversion={"allow": ["changelog", "unclean-source"]}, do=keyed("record.key + b'!'")),
+    raw("numbers of four bytes read as eight", REFUSED, "none of ", "sampled records",
+        "is [source] format the format", needs_records=True,
+        conversion={"value": {"from": {"serde": "int32"}, "to": {"serde": "int64"}}}),
+    rejects("some are rejected", FAILED, said=("the function raised ValueError: x", "on_reject")),
+    raw("some exit", FAILED, "the function raised SystemExit",
+        do=body(REJECT_20.replace("ValueError('x')", "SystemExit(0)"))),
+    raw("all are rejected, and skipped", REFUSED, "none of ", do=body("raise ValueError('x')"),
+        run={"on_reject": "skip"}, needs_records=True),
+    rejects("some are dropped, some rejected", on_reject="skip", max_reject_share=0.5,
+            do=body("if record.key.endswith(b'7'): raise ValueError('seven')\n"
+                    "return None if record.key.endswith(b'3') else record")),
+    rejects("one of two families is rejected", do=two_families, on_reject="skip", max_rejects=300),
+    rejects("as many rejects as max_rejects", on_reject="skip", max_rejects=20),
+    rejects("one reject more than max_rejects", FAILED, said=("max_rejects allows 19", "raise the cap"),
+            on_reject="dead-letter", max_rejects=19),
+    rejects("as many rejects as max_reject_share", on_reject="skip", max_reject_share=0.01),
+    rejects("more rejects than max_reject_share", FAILED, said=("max_reject_share allows 0.99%", "raise the cap"),
+            on_reject="skip", max_reject_share=0.0099),
+    rejects("rejects that nothing accepts", FAILED, said=("--accept-rejects 20",), on_reject="skip"),
+    raw("rejects before a cut-over", do=body(REJECT_20), run={"on_reject": "skip"}, target={"path": None}),
+    raw("published unverified", REFUSED, '[run] verify = "off"', "--unverified", run={"verify": "off"}),
+    raw("published unverified, as allowed", run={"verify": "off"}, conversion={"allow": ["unverified"]}),
+]  # fmt: skip

@@ -1,0 +1,144 @@
+"""Windows, sessions, histories, and upgrades that are not finished."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from typing import Any
+
+from tests.bad_input.support import Migration
+from tests.dry_run.segmented import (
+    FAMILY,
+    HEADERS_SESSION,
+    HEADERS_WINDOW,
+    HOUR,
+    MINUTE,
+    NOON,
+    RETENTION,
+    SESSION,
+    TIMESTAMPED_WINDOW,
+    WINDOW,
+    Families,
+    hours,
+    make_segments,
+    sessions,
+    timestamped,
+    unfinished_upgrade,
+    unfinished_upgrades,
+    windows,
+)
+from tests.situations.situation import REFUSED, Do, Situation, app, completes, visits
+from tests.support import KEY_VALUE, TIMESTAMPED, make_store, numbered
+
+SESSIONS = {NOON + hour * HOUR: {"default": sessions(NOON + hour * HOUR)} for hour in range(3)}
+EMPTY: dict[int, Families] = {NOON + hour * HOUR: {"default": {}} for hour in range(3)}
+TWO_UPGRADES: dict[int, Families] = {
+    NOON: {"default": windows(NOON), FAMILY: timestamped(windows(NOON)), "keyValueWithTimestampAndHeaders": {}}
+}
+HEADERS_LOST = {"source": {"format": HEADERS_WINDOW}, "conversion": {"allow": ["loss:headers"]}}
+AWAY = "next: move it away"
+MOVED_AWAY = "move it away: beside a foreign name the application finds none"
+
+
+def moved(
+    name: str,
+    retention_ms: int,
+    segments: Mapping[int, Families] | None = None,
+    **more: Any,  # noqa: ANN401
+) -> Situation:
+    """The same windows, with another retention."""
+    source = {"retention_ms": RETENTION, **more.pop("source", {})}
+    target = {"retention_ms": retention_ms, **more.pop("target", {})}
+    return visits(name, segments=segments, source=source, target=target, **more)
+
+
+def without_segments(*tasks: str) -> Do:
+    """All were older than the retention once."""
+
+    def lose(migration: Migration) -> None:
+        for task in tasks:
+            shutil.rmtree(migration.source / task / "visits")
+            (migration.source / task / "visits").mkdir()
+
+    return lose
+
+
+def foreign(name: str, *, is_file: bool = False) -> Do:
+    """Among the segments of one task."""
+
+    def make(migration: Migration) -> None:
+        path = migration.source / "0_1/visits" / name
+        path.write_text("") if is_file else make_store(path, numbered(3))
+
+    return make
+
+
+def calls(migration: Migration) -> None:
+    make_segments(migration.source, "calls", {NOON: {"default": sessions(NOON)}})
+
+
+def closed(migration: Migration) -> None:
+    make_segments(migration.source, "closed", {NOON: {"windowKeyValueWithHeaders": numbered(3, prefix=b"\0")}})
+
+
+def of_the_same_time(migration: Migration) -> None:
+    """Kafka Streams before 2.4 wrote a hyphen and the time to the minute."""
+    make_store(migration.source / "0_1/visits/visits-202511221200", windows(NOON, 5))
+
+
+def foreign_in(folder: str) -> str:
+    return f"{{source}}/0_1/visits/{folder} is no segment of the store 'visits'"
+
+
+WHAT_ELSE = [
+    ("kafka-streams.session", "one value for each key and session"),
+    (KEY_VALUE, "one value for each key"),
+    ("kafka-streams.versioned", "the history of each key"),
+    ("rocksdb.raw", "one value for each key"),
+]
+SITUATIONS = [
+    visits("segments stay"),
+    visits("sessions stay", segments=SESSIONS, source={"format": SESSION}, target={"format": HEADERS_SESSION}),
+    moved("the retention shrinks", 40 * MINUTE),
+    moved("the retention shrinks below a segment", 5 * MINUTE, run={"chunk_size": 8_000}),
+    moved("the retention grows", 6 * HOUR),
+    moved("the retention changes and nothing else", 3 * HOUR, hours(FAMILY), source={"format": TIMESTAMPED_WINDOW}),
+    visits("the retention was another one", REFUSED, "the retention was another one when it was written",
+           "[source] retention_ms must be the one that the segments were made with", source={"retention_ms": HOUR},
+           target={"retention_ms": 4 * HOUR}, 
+           then=completes(stores=dict, source={"retention_ms": RETENTION}, name="again")),
+    moved("segments without records", 6 * HOUR, EMPTY),
+    moved("a task without segments", 6 * HOUR, do=without_segments("0_0")),
+    visits("a store without segments", do=without_segments("0_0", "0_1")),
+    app("an unfinished upgrade", source={"format": TIMESTAMPED}, target={"format": KEY_VALUE},
+        conversion={"allow": ["loss:timestamp"]}, do=lambda migration: unfinished_upgrade(migration.source)),
+    moved("segments with unfinished upgrades", 100 * MINUTE, unfinished_upgrades(),
+          source={"format": TIMESTAMPED_WINDOW}, target={"format": HEADERS_WINDOW}),
+    visits("two unfinished upgrades", REFUSED,
+           f"has records in '{FAMILY}' and 'default': two upgrades of it are not finished, and its owner opens no such",
+           "next: ", segments=TWO_UPGRADES, **HEADERS_LOST),
+    *(visits(f"windows as {target}", REFUSED,
+             f"{WINDOW} holds one value for each key and window, {target} holds {said}: nothing says how",
+             f"next: name what it can become in [target] format: {TIMESTAMPED_WINDOW} or ", target={"format": target})
+      for target, said in WHAT_ELSE),
+    visits("windows as sessions with headers", REFUSED,
+           f"[target] format: {HEADERS_WINDOW} or {TIMESTAMPED_WINDOW}", target={"format": HEADERS_SESSION}),
+    *(visits(f"a foreign {what} among segments", REFUSED, foreign_in(name), AWAY, MOVED_AWAY,
+             do=foreign(name, is_file=what == "file"))
+      for what, name in (("directory", "visits.bak"), ("file", "visits.1763812800000.bak"))),
+    visits("a file that is named like a segment", REFUSED, foreign_in(f"visits.{NOON - HOUR}"), AWAY,
+           do=foreign(f"visits.{NOON - HOUR}", is_file=True)),
+    visits("two segments of one time", REFUSED,
+           f"{{source}}/0_1/visits has two segments of one time: visits-202511221200 and visits.{NOON}",
+           "next: an older version of the application named one of them", do=of_the_same_time),
+    visits("sessions named as windows", REFUSED, "sampled keys of 0_0/calls/calls.",
+           "are not of the time of their segment", f"next: is {WINDOW} the format that the store has?",
+           source={"store": "calls"}, do=calls, needs_records=True),
+    visits("a store that emits on close", REFUSED, f"closed.{NOON} is of a window store that emits when a window "
+           "closes, which cannot be converted: its keys", "next: let the application restore it from its changelog",
+           do=closed, source={"store": "closed", "format": HEADERS_WINDOW}, conversion={"allow": ["loss:headers"]}),
+    visits("more segments than anyone wants", REFUSED,
+           "a retention of 86,400,000 ms in segments of 1,000 ms is 86,400 RocksDB directories for each task",
+           "next: check retention_ms and segment_ms", source={"retention_ms": RETENTION},
+           target={"retention_ms": 24 * HOUR, "segment_ms": 1000}),
+]  # fmt: skip

@@ -1,0 +1,155 @@
+"""A row of the table: what is done to the spec and to the disk, and what each verb makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import migrate
+from migrate.errors import ExitCode
+from tests.bad_input.commands import Commands, InProcess
+from tests.bad_input.support import Migration, Stores, app_migration, expected_orders, raw_migration, raw_records
+from tests.dry_run.segmented import TIMESTAMPED_WINDOW, WINDOW, Families, hours, make_segments
+from tests.switching.support import StopAt, StoppedError
+
+DONE, USAGE, FAILED, REFUSED = ExitCode.DONE, ExitCode.USAGE, ExitCode.FAILED, ExitCode.REFUSED
+RECORDS = 2000
+"""Of a RocksDB directory."""
+Around = AbstractContextManager[object]
+Do = Callable[[Migration], object]
+
+
+def nothing(_: Migration) -> None:
+    """The situation lies in the spec alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """`run` ends with `code` and these words; `plan`, with and without `--full`, and `doctor` said so before."""
+
+    name: str
+    make: Callable[[Path], Migration]
+    code: ExitCode = DONE
+    said: tuple[str, ...] = ()
+    """`{folder}`, `{source}`, `{home}` and `{target}` stand for the migration's paths."""
+    do: Do = nothing
+    """What is done to the disk."""
+    sections: Mapping[str, object] = field(default_factory=dict)
+    """What is changed in the spec, before that; None removes a key."""
+    around: Callable[[Migration], Around] = lambda _: nullcontext()
+    """What is so while the verbs are at work."""
+    needs_records: bool = False
+    """Only records tell: `doctor` does not see it, and a run has begun its folder before it does."""
+    plan: ExitCode | None = None
+    """What `plan` and `doctor` end with, where a run alone finds out."""
+    doctor: ExitCode | None = None
+    """Where that is neither."""
+    then: Do = nothing
+    """What shows that the same command goes on, once the cause is gone."""
+
+    def arrange(self, folder: Path) -> Migration:
+        """The migration in this situation."""
+        migration = self.make(folder)
+        change_spec(migration, self.sections)
+        self.do(migration)
+        return migration
+
+    def words(self, migration: Migration) -> list[str]:
+        """What must be said here."""
+        paths = {"folder": migration.folder, "source": migration.source, "target": migration.target}
+        return [fill(words, {**paths, "home": migration.home}) for words in self.said]
+
+
+def fill(words: str, paths: Mapping[str, Path]) -> str:
+    """The words, with each `{name}` of a path replaced; other braces stay."""
+    for name, path in paths.items():
+        words = words.replace(f"{{{name}}}", str(path))
+    return words
+
+
+def change_spec(migration: Migration, sections: Mapping[str, object]) -> None:
+    """Merge these into the spec."""
+    for name, value in sections.items():
+        if not isinstance(value, dict):
+            migration.spec[name] = value
+            continue
+        merged = {**migration.spec.get(name, {}), **value}
+        migration.spec[name] = {key: each for key, each in merged.items() if each is not None}
+
+
+def app(name: str, code: ExitCode = DONE, *said: str, **more: Any) -> Situation:  # noqa: ANN401
+    """The store `orders` of a Kafka Streams application, plain to timestamped."""
+    return _situation(name, lambda folder: app_migration(InProcess(), folder), code, said, more)
+
+
+def raw(name: str, code: ExitCode = DONE, *said: str, **more: Any) -> Situation:  # noqa: ANN401
+    """A RocksDB directory, copied in several chunks."""
+    return _situation(name, lambda folder: raw_migration(InProcess(), folder, count=RECORDS), code, said, more)
+
+
+def visits(
+    name: str,
+    code: ExitCode = DONE,
+    *said: str,
+    segments: Mapping[int, Families] | None = None,
+    **more: Any,  # noqa: ANN401
+) -> Situation:
+    """Windows in five segments in each of two tasks, without timestamps to with timestamps."""
+    return _situation(name, lambda folder: visits_migration(InProcess(), folder, segments), code, said, more)
+
+
+def visits_migration(commands: Commands, folder: Path, segments: Mapping[int, Families] | None = None) -> Migration:
+    """A windowed store."""
+    source = make_segments(folder / "visits-app", "visits", hours() if segments is None else segments)
+    sections = {
+        "name": "test",
+        "work_dir": "work",
+        "source": {"format": WINDOW, "path": source.name, "store": "visits"},
+        "target": {"format": TIMESTAMPED_WINDOW, "path": "new"},
+    }
+    return Migration(commands, folder, source, sections)
+
+
+_OWN = {"do", "around", "needs_records", "plan", "doctor", "then"}
+
+
+def _situation(
+    name: str, make: Callable[[Path], Migration], code: ExitCode, said: tuple[str, ...], more: dict[str, Any]
+) -> Situation:
+    own = {key: value for key, value in more.items() if key in _OWN}
+    sections = {key: value for key, value in more.items() if key not in _OWN}
+    return Situation(name, make, code, said, sections=sections, **own)
+
+
+def stop(migration: Migration, event: str) -> None:
+    """A run that ends, as if killed, when it reaches this point."""
+    with pytest.raises(StoppedError):
+        migrate.run(migration.load(), on_event=StopAt(event))
+
+
+def begun(do: Do = nothing, *, at: str = "chunk.committed", **sections: object) -> Do:
+    """A run came to this point before; then this happened, and the spec became this one."""
+
+    def begin(migration: Migration) -> None:
+        stop(migration, at)
+        do(migration)
+        change_spec(migration, sections)
+
+    return begin
+
+
+def completes(mend: Do = nothing, stores: Callable[[], Stores] | None = None, **sections: object) -> Do:
+    """Once the cause is gone, the same command migrates every record."""
+
+    def complete(migration: Migration) -> None:
+        mend(migration)
+        change_spec(migration, sections)
+        whole = {".": raw_records(RECORDS)} if migration.source.name == "state" else expected_orders()
+        migration.completes(whole if stores is None else stores())
+
+    return complete

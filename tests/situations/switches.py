@@ -1,0 +1,340 @@
+"""What the verbs of a switch refuse, before anything moves."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from migrate import ExitCode, Spec, VerificationError, abandon, cutover, finalize, rollback, run, snapshot, verify
+from migrate.events import Event
+from tests.bad_input.test_locks import LOCK_FILE, OPEN_STORE, another_process
+from tests.situations.situation import REFUSED, USAGE
+from tests.support import KEY_VALUE, RAW, TIMESTAMPED, make_spec, make_store, numbered, open_store
+from tests.switching.support import (
+    DATA,
+    FIRST,
+    FROM_SNAPSHOT,
+    Application,
+    StopAt,
+    StoppedError,
+    in_place_spec,
+    write_to,
+)
+
+Verb = Callable[[Spec], object]
+Do = Callable[[Application], object]
+MISMATCH = ExitCode.MISMATCH
+
+
+def nothing(_: Application) -> None:
+    """The situation lies in the spec alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Each verb ends with `code` and these words and what to do; no store moves, and the ledger stays."""
+
+    name: str
+    base: str
+    """The fixture: "fresh" (nothing has begun), "app" (verified), "later" (from a snapshot), "lone" (one directory)."""
+    verbs: tuple[Verb, ...]
+    said: str
+    hint: str = ""
+    do: Do = nothing
+    """What is done to the disk, and which verbs came to their end before."""
+    spec: Callable[[Application], Spec] | None = None
+    """Where the verbs take another one."""
+    around: Callable[[Application], AbstractContextManager[object]] = lambda _: nullcontext()
+    code: ExitCode = REFUSED
+    then: Do = nothing
+    """What shows that it goes on, once the cause is gone."""
+
+
+def spec(**sections: object) -> Callable[[Application], Spec]:
+    """Of the same stores, in place."""
+    return lambda app: in_place_spec(app.base, app.path, **sections)
+
+
+def ran(*verbs: Callable[..., object], then: Do = nothing) -> Do:
+    """These verbs came to their end."""
+
+    def do(app: Application) -> None:
+        for verb in verbs:
+            verb(app.spec)
+        then(app)
+
+    return do
+
+
+def stopped(at: str, verb: Callable[..., object] = run) -> Do:
+    """The verb ended, as if killed, when it reached this point."""
+
+    def do(app: Application) -> None:
+        with pytest.raises(StoppedError):
+            verb(app.spec, on_event=StopAt(at))
+
+    return do
+
+
+def found_wrong(app: Application) -> None:
+    """By the verification of a run."""
+
+    def spoil(event: Event) -> None:
+        if event.name == "assemble.ingested" and event.facts["store_partition"].id == FIRST:
+            write_to(event.facts["folder"], family=DATA)
+
+    with pytest.raises(VerificationError, match="1 extra"):
+        run(app.spec, on_event=spoil)
+
+
+def goes_on(*verbs: Callable[..., object]) -> Do:
+    """These end well now, the last one with a switch."""
+
+    def do(app: Application) -> None:
+        for verb in verbs:
+            state = getattr(verb(app.spec), "state", "")
+        assert state == {cutover: "cut over", rollback: "rolled back", run: "verified"}[verbs[-1]]
+
+    return do
+
+
+def linked(app: Application) -> None:
+    elsewhere = app.live(FIRST).rename(app.base / "elsewhere")
+    app.live(FIRST).symlink_to(elsewhere)
+
+
+def foreign(name: str, app: Application) -> None:
+    theirs = app.path / name
+    theirs.parent.mkdir(exist_ok=True)
+    theirs.write_text("theirs")
+
+
+def copied(app: Application) -> Spec:
+    return in_place_spec(app.base, Path(shutil.copytree(app.path, app.base / "other")))
+
+
+def old_store_damaged(app: Application) -> None:
+    for file in app.shelved("0_1/orders").glob("*.sst"):
+        file.unlink()
+
+
+def put_back_by_hand(app: Application) -> None:
+    shutil.rmtree(app.live(FIRST))
+    shutil.copytree(app.shelved(FIRST), app.live(FIRST))
+
+
+def lost(path: str, app: Application) -> None:
+    """Kafka Streams removes the directory of a task that moved elsewhere."""
+    shutil.rmtree(app.path / path)
+
+
+def comes_back(app: Application) -> None:
+    assert rollback(app.spec, discard_new_writes=True).state == "rolled back"
+    assert app.which("0_1/orders") == "old"
+    assert app.offset("0_1/orders") is not None
+
+
+def refuted(app: Application) -> None:
+    with open_store(app.slot(FIRST)) as database:
+        database[b"extra"] = b"key"
+    with pytest.raises(VerificationError, match="extra"):
+        run(app.spec)
+
+
+def still_there(file: str, app: Application) -> None:
+    assert (app.base / file).exists()
+
+
+def journal_alone(app: Application) -> None:
+    """The way back asks nothing else."""
+    cutover(app.spec)
+    assert rollback(spec(conversion={"default_timestamp_ms": 7})(app)).state == "rolled back"
+
+
+def unverified(spec: Spec) -> object:
+    return cutover(spec, unverified=True)
+
+
+def run_again(spec: Spec) -> object:
+    """Under another name."""
+    return run(spec.model_copy(update={"name": "another"}))
+
+
+def discarding(spec: Spec) -> object:
+    return rollback(spec, discard_new_writes=True)
+
+
+def slot_removed(app: Application) -> None:
+    shutil.rmtree(app.slot(FIRST))
+    goes_on(run, cutover)(app)
+
+
+def holding(file: str) -> Callable[[Application], AbstractContextManager[object]]:
+    return lambda app: another_process(LOCK_FILE, app.path / file)
+
+
+def named_like(work_dir: str) -> Callable[[Application], Spec]:
+    """Its folder would hold the application."""
+    return lambda app: in_place_spec(app.base, app.path, work_dir=work_dir, name=app.path.name)
+
+
+def converting(source: str, target: str, **conversion: object) -> Callable[[Application], Spec]:
+    """What the changelog does not follow."""
+
+    def make(app: Application) -> Spec:
+        is_raw = source == RAW
+        sections: dict[str, Any] = {"source": {} if is_raw else {"store": "orders"}, "target": {"path": None}}
+        conversion.setdefault("allow", ["changelog"])
+        path = app.live(FIRST) if is_raw else app.path
+        sections |= {"conversion": conversion, **FROM_SNAPSHOT}
+        return make_spec(app.base, path, source_format=source, target_format=target, **sections)
+
+    return make
+
+
+def alone(source: str, target: str) -> Callable[[Application], Spec]:
+    """One directory."""
+
+    def make(app: Application) -> Spec:
+        path = make_store(app.base / "state", numbered(10))
+        sections: dict[str, Any] = {"target": {"path": None}, **FROM_SNAPSHOT}
+        return make_spec(app.base, path, source_format=source, target_format=target, **sections)
+
+    return make
+
+
+def publishing(source: str, target: str) -> Callable[[Application], Spec]:
+    return lambda app: make_spec(app.base, app.path, source_format=source, target_format=target)
+
+
+def line_lost(checkpoint: Path) -> None:
+    lines = [line for line in checkpoint.read_text().splitlines() if "-orders-" not in line]
+    checkpoint.write_text("\n".join([lines[0], str(len(lines) - 2), *lines[2:], ""]))
+
+
+def line_unknown(checkpoint: Path) -> None:
+    checkpoint.write_text(checkpoint.read_text().replace("orders-changelog 1 2365", "orders-changelog 1 -4"))
+
+
+def checkpoint(spoil: Callable[[Path], None]) -> Do:
+    """Of one task."""
+    return lambda app: spoil(app.checkpoint("0_1"))
+
+
+def earlier(app: Application) -> None:
+    """The changelog was made again: it begins at 0."""
+    file = app.checkpoint("0_0")
+    text = file.read_text()
+    assert app.offset("0_0/refunds") is not None
+    file.write_text(text.replace(f"refunds-changelog 0 {app.offset('0_0/refunds')}", "refunds-changelog 0 5"))
+
+
+def snapshot_written(pattern: str, app: Application) -> None:
+    app = replace(app, spec=later_spec(app))
+    snapshot(app.spec)
+    stopped("plan.stored")(app)
+    taken = app.spec.home / "snapshot" / FIRST
+    if pattern == "*.sst":  # the file that is linked is changed in the live directory too, where nobody looks
+        with next(taken.glob(pattern)).open("ab") as file:
+            file.write(b"more")
+    else:
+        write_to(taken)
+
+
+SWITCH = (cutover, rollback, finalize)
+RUN = "stateferry run"
+LINK = "is a symbolic link, which cannot be exchanged"
+IS_GONE = "are not where the cut-over put them"
+later_spec = spec(**FROM_SNAPSHOT)
+LOCKS = (".lock", "0_1/rocksdb/refunds/LOCK")
+HELD = "is held by process"
+REFUSALS = [
+    Refusal("nothing has begun", "fresh", SWITCH, "has not begun", RUN),
+    *(Refusal(f"a run was stopped at {point}", "fresh", (cutover,), said, RUN, do=stopped(point),
+              then=goes_on(run, cutover))
+      for point, said in (("plan.stored", "not complete"), ("assemble.committed", "not complete"),
+                          ("verify.started", "not verified"))),
+    Refusal("a run was stopped at chunk.committed", "fresh", SWITCH, "not complete|nothing of|is not cut over",
+            do=stopped("chunk.committed")),
+    *(Refusal(f"found wrong, verify {mode}", "fresh", (cutover,),
+              "nothing was cut over: a verification .* found the new stores wrong", do=found_wrong,
+              spec=spec(run={"verify": mode}), code=MISMATCH, then=goes_on(run, cutover)) for mode in ("full", "off")),
+    Refusal("refuted since, and verify off", "app", (unverified,), "found the new stores wrong", do=refuted,
+            spec=spec(run={"verify": "off"}), code=MISMATCH, then=goes_on(run)),
+    *(Refusal(f"the application holds {file}", "app", (cutover,), f"{file} {HELD}", "stop the application",
+              around=holding(file), then=goes_on(cutover)) for file in LOCKS),
+    *(Refusal(f"the new version holds {file}", "app", (rollback,), f"{file} {HELD}", around=holding(file),
+              do=ran(cutover), then=goes_on(rollback)) for file in LOCKS),
+    Refusal("somebody has a new store open", "app", (cutover,), HELD,
+            around=lambda app: another_process(OPEN_STORE, app.slot(FIRST))),
+    Refusal("a source that was written to since the run", "app", (cutover,),
+            "0_0/orders was written to since it was converted", do=lambda app: write_to(app.live(FIRST))),
+    Refusal("a new store that was written to", "app", (cutover,), "was written to since it was assembled",
+            "remove that directory", do=lambda app: write_to(app.slot(FIRST), family=DATA), then=slot_removed),
+    Refusal("a new store that is gone", "app", (cutover,), "not complete",
+            do=lambda app: shutil.rmtree(app.slot(FIRST))),
+    Refusal("a live store that is a link", "app", (cutover,), LINK, do=linked),
+    Refusal("a store that is a link", "fresh", (run,), LINK, do=linked),
+    *(Refusal(f"what is not RocksDB's, {name}", "lone", (cutover, run_again),
+              "which is not RocksDB's", "move it elsewhere", do=partial(foreign, name))
+      for name in ("notes.txt", "nested/CURRENT")),
+    *(Refusal(f"a migration that publishes, from {source}", "lone", (cutover, rollback),
+              r"publishes a new state directory, \[target\] path", spec=publishing(source, target), code=USAGE)
+      for source, target in ((RAW, RAW), (KEY_VALUE, TIMESTAMPED))),
+    Refusal("nothing was cut over", "app", (rollback,), "nothing of 'test' was cut over"),
+    Refusal("finalized", "app", (rollback,), "the old stores are gone", do=ran(cutover, finalize)),
+    Refusal("another spec", "app", (cutover,), "changed since: .conversion.",
+            spec=spec(conversion={"default_timestamp_ms": 7}), then=journal_alone),
+    *(Refusal(f"a folder that would hold the application, {work_dir}", "fresh", (run, abandon, finalize),
+              "lies inside the migration's own folder", spec=named_like(work_dir))
+      for work_dir in (".", "orders-app/..")),
+    Refusal("another source", "app", (rollback, finalize), r"\[source\] is not what was cut over", do=ran(cutover),
+            spec=copied),
+    Refusal("a damaged old store", "app", (discarding,), "is not as it was at the cut-over, or cannot be read",
+            do=ran(cutover, then=old_store_damaged)),
+    Refusal("a state directory that is not there", "app", (finalize,), "is not there",
+            do=ran(cutover, then=lambda app: app.path.rename(app.base / "unmounted")),
+            then=partial(still_there, "work/test/old/0_0/orders/CURRENT")),
+    Refusal("an old store in use again", "app", (finalize,), "holds the old store: somebody has put it back",
+            do=ran(cutover, then=put_back_by_hand)),
+    *(Refusal(f"the application has removed {path}", "app", (rollback,), IS_GONE, then=comes_back,
+              do=ran(cutover, then=partial(lost, path))) for path in ("0_1", "0_1/rocksdb", "0_1/rocksdb/orders")),
+    Refusal("a half-done cut-over", "app", (verify,), "cannot be verified: it is half way: cutting over",
+            do=stopped("cutover.exchanged", cutover)),
+    Refusal("without a snapshot", "fresh", (run,), "there is no snapshot", "stateferry snapshot", spec=later_spec),
+    Refusal("a snapshot for the live directory", "fresh", (snapshot,), "converts the live directory", code=USAGE),
+    *(Refusal(f"a snapshot for {what}", "fresh", (snapshot, run),
+              "while the application goes on|cannot be migrated|no snapshot", spec=make)
+      for what, make in {
+          "a function": converting(KEY_VALUE, TIMESTAMPED, function="tests.migrate.conversions:shout"),
+          "what becomes raw": converting(KEY_VALUE, RAW), "what was raw": converting(RAW, TIMESTAMPED)}.items()),
+    *(Refusal(f"a snapshot of a directory without a changelog, {source}", "fresh", (snapshot,), "changelog",
+              spec=alone(source, target)) for source, target in ((RAW, RAW), (KEY_VALUE, TIMESTAMPED))),
+    *(Refusal(f"an unknown position, {what}", "fresh", (snapshot,), f"0_1/orders: .*{said}", "stop it cleanly",
+              do=checkpoint(spoil), spec=later_spec)
+      for what, spoil, said in (("no file", Path.unlink, "has no line for it"),
+                                ("no line", line_lost, "has no line for it"),
+                                ("minus four", line_unknown, "its position is unknown"))),
+    Refusal("a snapshot while the application runs", "fresh", (snapshot,), HELD, around=holding(".lock"),
+            spec=later_spec),
+    *(Refusal(f"a snapshot that was written to, {pattern}", "fresh", (run, cutover),
+              "not as copied|cannot open|not complete", do=partial(snapshot_written, pattern), spec=later_spec)
+      for pattern in ("*.sst", "MANIFEST-*")),
+    Refusal("a snapshot that was written to after the run", "later", (cutover,),
+            "snapshot/0_0/orders is damaged: its files are not as copied",
+            do=lambda app: write_to(app.spec.home / "snapshot" / FIRST)),
+    Refusal("tasks that came since", "later", (cutover,), "have come or gone since: 0_2/orders, 0_2/refunds",
+            "stateferry abandon", do=lambda app: shutil.copytree(app.path / "0_1", app.path / "0_2")),
+    Refusal("tasks that went since", "later", (cutover,), "have come or gone since: 0_1/orders, 0_1/refunds",
+            "stateferry abandon", do=partial(lost, "0_1")),
+    Refusal("the snapshot of a run", "app", (cutover, run), "was taken by a run, for itself alone", spec=later_spec),
+    Refusal("a changelog that was made again", "later", (cutover,),
+            "at an earlier changelog position than its snapshot", do=earlier),
+]  # fmt: skip

@@ -1,0 +1,52 @@
+"""Each refusal of a switch: said with what to do, nothing moves, and the ledger is as it was."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from migrate.errors import MigrationError
+from migrate.ledger import Row, read_ledger
+from migrate.spec import Spec
+from tests.situations.switches import REFUSALS, Refusal
+from tests.support import tree_state
+from tests.switching.conftest import _from_snapshot, _lone, _verified, app, folder, later, lone, memory
+from tests.switching.support import Application, in_place_spec, make_application
+
+__all__ = ["_from_snapshot", "_lone", "_verified", "app", "folder", "later", "lone", "memory"]
+
+
+@pytest.fixture
+def fresh(folder: Path) -> Application:
+    """Nothing has begun."""
+    path = make_application(folder)
+    return Application(folder, path, in_place_spec(folder, path))
+
+
+def ledger(spec: Spec) -> list[Row] | None:
+    """None where there is no folder of the migration."""
+    return read_ledger(spec.home) if spec.home.exists() else None
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=[refusal.name for refusal in REFUSALS])
+def test_nothing_moves(refusal: Refusal, request: pytest.FixtureRequest) -> None:
+    found = request.getfixturevalue(refusal.base)
+    application = Application(found.base_dir, found.source_path, found) if isinstance(found, Spec) else found
+    refusal.do(application)
+    spec = application.spec if refusal.spec is None else refusal.spec(application)
+    before, rows = tree_state(application.path), ledger(spec)
+    with refusal.around(application) as holder:
+        for verb in refusal.verbs:
+            with pytest.raises(MigrationError) as caught:
+                verb(spec)
+            error = caught.value
+            assert error.exit_code == refusal.code, error
+            assert re.search(refusal.said, error.message), error
+            assert not isinstance(holder, int) or f"is held by process {holder}" in error.message
+            assert error.hint
+            assert refusal.hint in error.hint
+    assert tree_state(application.path) == before
+    assert ledger(spec) == rows
+    refusal.then(application)
