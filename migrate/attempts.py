@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from migrate.plan_model import Chunk
-from migrate.receipt import Receipt
+from migrate.receipt import Receipt, attempt_of, number_of, run_of
 from migrate.rewriting import chunk_directory
 
 _Work = tuple[str, int]
@@ -47,8 +47,8 @@ class AttemptsSeen:
         at_work: set[_Work] = set()
         for folder, _, names in os.walk(self.home / "chunks"):
             for name in names:
-                attempt = name.lstrip(".").partition(".")[0]
-                if (number := _number(attempt, self.run_id)) is None:
+                attempt, number = attempt_of(name), number_of(attempt_of(name))
+                if number is None or run_of(name) != self.run_id:
                     continue
                 work = (folder, number)
                 self.seen[work].add(attempt)
@@ -61,13 +61,6 @@ class AttemptsSeen:
     def retries(self) -> int:
         """Attempts beyond the first at each range."""
         return sum(max(0, len(attempts) - max(1, self.pieces[work])) for work, attempts in self.seen.items())
-
-
-def _number(attempt: str, run_id: str) -> int | None:
-    """Of the chunk; None for what is no attempt of this run (`migrate.rewriting.attempt_name`)."""
-    run, _, rest = attempt.partition("-")
-    number, _, name = rest.partition("-")
-    return int(number) if run == run_id and number.isdecimal() and name else None
 
 
 def _folder(home: Path, partition: str, database: str) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 from migrate.errors import RefusedError
 from migrate.home import LEDGER_DAMAGED, NEW, SNAPSHOT
 from migrate.identity import store_state
-from migrate.ledger_rows import Row, Step
 from migrate.plan_model import Plan
+from migrate.standing import Standing
 from migrate.store_partition import StorePartition
 from migrate.store_state import StoreState
 from migrate.stores.layout import rocksdb_identities
@@ -29,16 +29,15 @@ class RetiredStores:
     """What the ledger says that they made, by folder."""
 
     @classmethod
-    def of(cls, application: Path, home: Path, rows: list[Row], names: frozenset[str] = frozenset()) -> RetiredStores:
-        """As these rows tell. A ledger that lost rows does not say which switch was begun."""
-        made = [row.facts for row in rows if row.step is Step.ASSEMBLED]
-        is_whole = not (home / LEDGER_DAMAGED).exists()
+    def of(cls, application: Path, standing: Standing, names: frozenset[str] = frozenset()) -> RetiredStores:
+        """As the ledger says. One that lost rows does not say which switch was begun."""
+        is_whole = not (standing.home / LEDGER_DAMAGED).exists()
         return cls(
             application=application,
-            home=home,
+            home=standing.home,
             names=names,
-            runs=frozenset(row.run_id for row in rows) if is_whole else frozenset(),
-            assembled={home / str(facts["folder"]): StoreState.model_validate(facts["state"]) for facts in made},
+            runs=frozenset(row.run_id for row in standing.rows) if is_whole else frozenset(),
+            assembled=standing.states,
         )
 
     def may_hold(self, run: str, partition: StorePartition, plan: Plan | None) -> bool:

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from migrate.attempts import AttemptsSeen
 from migrate.ledger_rows import Row, Step
-from migrate.ledger_status import Lookout, Standing
-from migrate.progress_state import committed_receipts, pending_chunks
+from migrate.ledger_status import status_of
 from migrate.receipt import Receipt
 from migrate.report_model import State, StatusReport, Value
 from migrate.spec import Spec
+from migrate.standing import Standing, StandingReader
 from migrate.stores.run_lock import is_run_at_work
 from migrate.system_errors import system_errors_explained
 
@@ -85,7 +85,7 @@ class Watch:
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
-        self._lookout = Lookout(spec)
+        self._reader = StandingReader(spec.home)
         self._began_ms = _now_ms()
         self._was_at_work = False
         self._attempts: AttemptsSeen | None = None
@@ -94,14 +94,15 @@ class Watch:
     def look(self) -> WatchReport:
         """How it stands now. Raises RefusedError for a plan or a ledger of a newer schema."""
         at_work = is_run_at_work(self._spec.home)  # first: what it did last is in the ledger when it is no longer there
-        standing = self._lookout.look()
+        standing = self._reader.read()
+        report = status_of(self._spec, standing)
         run = _newest_run(standing.rows)
         mine = [receipt for receipt in standing.receipts if receipt.run_id == run]
         attempts = self._look_at_attempts(standing, run)
         commits = _commits(standing.rows, run)
         rate, size_rate = _rates(commits)
         seen = WatchReport(
-            **dict(standing.report),
+            **dict(report),
             at_ms=_now_ms(),
             run_id=run,
             at_work=at_work,
@@ -111,7 +112,7 @@ class Watch:
             retries=0 if attempts is None else attempts.retries,
             slowest=_slowest(mine),
             hosts=_hosts(mine),
-            quiet_seconds=_quiet_seconds(standing.report, attempts),
+            quiet_seconds=_quiet_seconds(report, attempts),
         )
         return self._judged(seen)
 
@@ -119,8 +120,9 @@ class Watch:
         if run is None or standing.plan is None:
             return None
         if self._attempts is None or self._attempts.run_id != run:
-            pending = pending_chunks(standing.plan, _found_done(standing.rows, run, self._spec.home))
-            self._attempts = AttemptsSeen.of(self._spec.home, run, pending)
+            begun = next(number for number, row in enumerate(standing.rows) if row.run_id == run)
+            found = replace(standing, rows=standing.rows[:begun])  # by that run, when it began
+            self._attempts = AttemptsSeen.of(self._spec.home, run, found.left)
         self._attempts.look(standing.receipts, standing.left)
         return self._attempts
 
@@ -160,17 +162,11 @@ def _patience(seen: WatchReport) -> float:
     return max(_QUIET_SECONDS, _QUIET_CHUNKS * (0.0 if seen.slowest is None else seen.slowest.seconds))
 
 
-def _newest_run(rows: list[Row]) -> str | None:
+def _newest_run(rows: Sequence[Row]) -> str | None:
     return next((row.run_id for row in reversed(rows) if row.step is Step.RUN), None)
 
 
-def _found_done(rows: list[Row], run: str, home: Path) -> list[Receipt]:
-    """What this run found finished when it began."""
-    begun = next(number for number, row in enumerate(rows) if row.run_id == run)
-    return committed_receipts(rows[:begun], home)
-
-
-def _commits(rows: list[Row], run: str | None) -> list[_Commit]:
+def _commits(rows: Sequence[Row], run: str | None) -> list[_Commit]:
     """Of this run, the first one its beginning; several chunks may share one."""
     by_sequence: dict[int, list[Row]] = defaultdict(list)
     for row in rows:

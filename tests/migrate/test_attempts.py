@@ -9,8 +9,8 @@ import pytest
 
 from migrate.attempts import AttemptsSeen
 from migrate.plan_model import Chunk
-from migrate.receipt import Receipt
-from migrate.rewriting import attempt_name, chunk_directory
+from migrate.receipt import Receipt, attempt_name
+from migrate.rewriting import chunk_directory
 from tests.migrate.builders import chunk, receipt
 
 FIRST, SECOND = chunk(0, None, b"m"), chunk(1, b"m", None)

@@ -20,7 +20,7 @@ from pathlib import Path
 import click
 
 from migrate.ledger import Row, read_ledger
-from migrate.ledger_facts import published_path
+from migrate.standing import Standing
 from tests.spark.conftest import ROOT
 from tests.spark.processes import kill_session
 from tests.spark.scene import Scene, assert_each_interval_once, make_scene, submitting
@@ -129,7 +129,7 @@ class _Killing:
         source = tree_state(folder / "old")
         rows: list[Row] = []
         for number in range(self._random.randint(*KILLS_EACH)):
-            if not self._instants or published_path(rows) is not None:
+            if not self._instants or Standing(scene.home, rows).published is not None:
                 break
             before, rows = rows, self._kill_once(scene, number)
             if rows[: len(before)] != before:
@@ -152,7 +152,7 @@ class _Killing:
         rows = read_ledger(scene.home)
         if exit_code not in (0, -signal.SIGKILL):
             self._fail(scene.folder, f"exit code {exit_code} before any kill\n{errors}")
-        elif exit_code == 0 or published_path(rows) is not None:
+        elif exit_code == 0 or Standing(scene.home, rows).published is not None:
             self.tally.misses += 1
             self._instants.append(self._random.uniform(0, instant))
             click.echo(f"           at {instant:5.1f} s: too late, the run was over; does not count")
