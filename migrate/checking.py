@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from migrate.errors import RefusedError
 from migrate.events import Listener, ignore
 from migrate.identity import check_identity, spec_identity
 from migrate.interruption import Stop
 from migrate.ledger import Ledger, Step, readable_ledger
-from migrate.marker import check_ours, is_given_up
-from migrate.plan_model import Plan, load_plan
+from migrate.marker import check_ours
+from migrate.plan_model import Plan
 from migrate.report_model import VerifyReport
 from migrate.runner import ExecutorOpener, executor_opener
 from migrate.spec import Spec
@@ -47,44 +45,36 @@ def verify(
     key of each kind.
     """
     check_ours(spec.home)
-    if is_given_up(spec.home) or load_plan(spec.home) is None:
+    if Standing(spec.home, ()).plan is None:
         raise _not_rewritten(spec)
     with one_run_at_a_time(spec.home):
-        comparison = _prepare(make_context(spec, on_event, stop=stop))
-        return comparison.carry_out(mode, executor_opener(master))
+        context = make_context(spec, on_event, stop=stop)
+        standing = Standing(spec.home, readable_ledger(spec.home))
+        return _compare(context, _checked_plan(context, standing), standing, mode, executor_opener(master))
 
 
-@dataclass(frozen=True, slots=True)
-class _Comparison:
-    context: Context
-    plan: Plan
-    standing: Standing
-    stores: NewStores
-    are_in_use: bool
-
-    def carry_out(self, mode: Mode, open_executor: ExecutorOpener) -> VerifyReport:
-        context, stores = self.context, self.stores
-        with open_executor(context.spec) as executor, saying_who_repairs(context.home):
-            records = sum(receipt.records_out for receipt in stores.receipts)
-            context.notify("verify.started", mode=mode, records=records)
-            found = compare(context, executor, self.plan, stores, mode)
-        if len(read_standing(context.home).rows) != len(self.standing.rows):  # or to open it would fence that run off
-            raise RefusedError(
-                f"a run of another host has moved the migration {context.spec.name!r} on meanwhile",
-                hint="let it finish, then run the command again",
-            )
-        record(context, Ledger(context.home, self.plan.migration_id, context.run_id), found)
-        if not found.ok:
-            raise mismatch_error(found, hint=_MOVED_ON if self.are_in_use else _RERUN)
-        name, migration_id = context.spec.name, self.plan.migration_id
-        return VerifyReport(
-            name=name, migration_id=migration_id, verification=found, stores=tuple(stores.folders.values())
+def _compare(
+    context: Context, plan: Plan, standing: Standing, mode: Mode, open_executor: ExecutorOpener
+) -> VerifyReport:
+    name, stores = context.spec.name, NewStores(standing.new_stores(context.spec.source_path), standing.receipts)
+    with open_executor(context.spec) as executor, saying_who_repairs(context.home):
+        context.notify("verify.started", mode=mode, records=standing.totals.records_out)
+        found = compare(context, executor, plan, stores, mode)
+    if len(read_standing(context.home).rows) != len(standing.rows):  # or to open it would fence that run off
+        raise RefusedError(
+            f"a run of another host has moved the migration {name!r} on meanwhile",
+            hint="let it finish, then run the command again",
         )
+    record(context, Ledger(context.home, plan.migration_id, context.run_id), found)
+    if not found.ok:
+        raise mismatch_error(found, hint=_MOVED_ON if standing.is_in_use else _RERUN)
+    folders = tuple(stores.folders.values())
+    return VerifyReport(name=name, migration_id=plan.migration_id, verification=found, stores=folders)
 
 
-def _prepare(context: Context) -> _Comparison:
+def _checked_plan(context: Context, standing: Standing) -> Plan:
+    """Raises RefusedError where there are no complete new stores to compare, or somebody uses them."""
     spec = context.spec
-    standing = Standing(spec.home, readable_ledger(spec.home))
     plan, published = standing.plan, standing.published
     _check_settled(spec, standing.step)
     if plan is None or standing.left:
@@ -97,8 +87,7 @@ def _prepare(context: Context) -> _Comparison:
         raise RefusedError(f"the new stores of {spec.name!r} are not assembled yet", hint="stateferry run SPEC")
     partitions = map(plan.new_partition, plan.store_partitions)
     check_unlocked(folders[each.id] / database / "LOCK" for each in partitions for database in each.databases)
-    is_in_use = published is not None or standing.step is Step.CUT_OVER
-    return _Comparison(context, plan, standing, NewStores(folders, standing.receipts), is_in_use)
+    return plan
 
 
 def _not_rewritten(spec: Spec) -> RefusedError:

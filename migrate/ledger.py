@@ -48,13 +48,21 @@ def read_ledger(home: Path) -> list[Row]:
 def _read_whole(home: Path) -> list[Row]:
     """Raises DamagedLedgerError where anything is not as it was written."""
     folder = _folder(home)
+    damaged = next((entry.lost[0] for entry in read_log(folder, LedgerContents(folder)) if entry.lost), None)
+    if damaged is not None:
+        raise damaged_ledger(str(folder), f"{damaged.name} is not as it was written")
+    return _read_table(folder)
+
+
+def _read_table(folder: Path) -> list[Row]:
     try:
-        damaged = next((entry.lost[0] for entry in read_log(folder, LedgerContents(folder)) if entry.lost), None)
-        if damaged is not None:
-            raise damaged_ledger(str(folder), f"{damaged.name} is not as it was written")
-        return _read(_open(folder))
+        table = _open(folder)
+        content = [row for file in _data_files(table) for row in rows_in_file(file)]
     except TableNotFoundError:
         return []
+    except (pa.ArrowException, OSError, ValueError, LookupError) as error:
+        raise _damaged(str(folder), error) from error
+    return as_rows(content, str(folder))
 
 
 def readable_ledger(home: Path, warn: Callable[[str], None] | None = None) -> list[Row]:
@@ -66,7 +74,7 @@ def readable_ledger(home: Path, warn: Callable[[str], None] | None = None) -> li
     """
     repaired = repair_ledger(_folder(home), thorough=False)
     try:
-        rows = _read_whole(home)
+        rows = _read_table(_folder(home))
     except DamagedLedgerError:
         repaired += repair_ledger(_folder(home), thorough=True)
         rows = _read_whole(home)
@@ -134,7 +142,7 @@ class Ledger:
         try:
             return LedgerLog(home).rows()
         except IncompleteLogError:
-            return _read(self._table)
+            return _read_table(self._folder)
 
     def _open_or_create(self) -> DeltaTable:
         make_directories(self._folder)
@@ -192,14 +200,6 @@ def _fenced(folder: Path) -> FencedError:
 
 def _damaged(folder: str, error: Exception) -> DamagedLedgerError:
     return damaged_ledger(folder, str(error).partition("\n")[0] or type(error).__name__)
-
-
-def _read(table: DeltaTable) -> list[Row]:
-    try:
-        content = [row for file in _data_files(table) for row in rows_in_file(file)]
-    except (pa.ArrowException, OSError, ValueError, LookupError) as error:
-        raise _damaged(table.table_uri, error) from error
-    return as_rows(content, table.table_uri)
 
 
 def _data_files(table: DeltaTable) -> list[Path]:

@@ -16,7 +16,7 @@ from migrate.preflight import changelog_note
 from migrate.report_model import Concern
 from migrate.spec import Spec
 from migrate.standing import Standing, read_standing
-from migrate.switching.journal import SWITCHES
+from migrate.switching.states import STATES
 from migrate.system_errors import system_errors_explained
 
 
@@ -72,7 +72,7 @@ def _runs(rows: Iterable[Row]) -> tuple[RunOfIt, ...]:
     by_run: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         by_run[row.run_id].append(row)
-    return tuple(_run(run_id, mine) for run_id, mine in by_run.items() if not any(row.step in SWITCHES for row in mine))
+    return tuple(_run(run_id, mine) for run_id, mine in by_run.items() if not any(row.step in STATES for row in mine))
 
 
 def _run(run_id: str, rows: list[Row]) -> RunOfIt:

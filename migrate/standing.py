@@ -20,7 +20,7 @@ from migrate.progress_state import has_files, in_force, pending_chunks, recorded
 from migrate.receipt import Receipt
 from migrate.report_model import State, Totals, Verification
 from migrate.store_state import StoreState
-from migrate.switching.journal import SWITCHES, Journal
+from migrate.switching.journal import Journal
 from migrate.switching.states import STATES
 
 _COMPARED = (Step.VERIFIED, Step.MISMATCH)
@@ -53,7 +53,7 @@ class Standing:
     @cached_property
     def receipts(self) -> list[Receipt]:
         """The receipts in force. Until the new stores are in use, a missing file makes its chunk undone (I1)."""
-        if self._is_in_use:
+        if self.is_in_use:
             return in_force(self.recorded)
         return in_force([receipt for receipt in self.recorded if has_files(receipt, self.home)])
 
@@ -68,9 +68,9 @@ class Standing:
         return totals_of(self.receipts)
 
     @property
-    def _is_in_use(self) -> bool:
-        steps = (Step.PUBLISHED, *_SWITCHED_TO_NEW, Step.ROLLED_BACK)
-        last = self._last(*steps)
+    def is_in_use(self) -> bool:
+        """Whether the new stores were published, or put in the old ones' places and not taken back."""
+        last = self._last(Step.PUBLISHED, *_SWITCHED_TO_NEW, Step.ROLLED_BACK)
         return last is not None and last.step is not Step.ROLLED_BACK
 
     def _last(self, *steps: Step) -> Row | None:
@@ -101,11 +101,8 @@ class Standing:
     @property
     def is_assembled(self) -> bool:
         """Whether every chunk is rewritten and every new store partition is there."""
-        return (
-            self.plan is not None
-            and not self.left
-            and self.assembled.keys() == {partition.id for partition in self.plan.store_partitions}
-        )
+        planned = () if self.plan is None else self.plan.store_partitions
+        return not self.left and self.assembled.keys() == {partition.id for partition in planned}
 
     @cached_property
     def refuted(self) -> set[Path]:
@@ -124,23 +121,22 @@ class Standing:
         last = self._last(*_COMPARED)
         return None if last is None else last.verification
 
-    @property
+    @cached_property
     def mismatch(self) -> Row | None:
         """The strongest comparison that found the new stores wrong and that nothing has settled since."""
-        left = [row for number, row in enumerate(self.rows) if self._is_unresolved(row, self.rows[number + 1 :])]
+        found = [number for number, row in enumerate(self.rows) if row.step is Step.MISMATCH]
+        left = [self.rows[number] for number in found if not self._is_settled(*self.rows[number:])]
         return max(left, key=lambda row: (_strength(row), row.sequence), default=None)
 
-    def _is_unresolved(self, mismatch: Row, later: Sequence[Row]) -> bool:
-        if mismatch.step is not Step.MISMATCH:
-            return False
+    def _is_settled(self, mismatch: Row, *later: Row) -> bool:
         assembled_since: set[Path] = set()
         for row in later:
             if row.step is Step.ASSEMBLED:
                 assembled_since.add(self.home / row.facts["folder"])
             is_as_strong = row.step is Step.VERIFIED and _strength(row) >= _strength(mismatch)
             if is_as_strong and self._compared(row) <= assembled_since:
-                return False
-        return True
+                return True
+        return False
 
     def _compared(self, row: Row) -> set[Path]:
         return {self.home / folder for folder in row.facts["folders"]}
@@ -162,7 +158,7 @@ class Standing:
 
         Raises RefusedError for a newer journal.
         """
-        last = self._last(*SWITCHES)
+        last = self._last(*STATES)
         if last is None:
             return None, Journal()
         try:
@@ -230,14 +226,14 @@ class StandingReader:
         """
         check_ours(self._home)
         plan = self._newest_plan()
-        standing = Standing(self._home, () if plan is None else self._rows(), plan)
-        if plan is not None and {row.migration_id for row in standing.rows if row.step is not Step.RUN} - {
-            plan.migration_id
-        }:
+        if plan is None:
+            return Standing(self._home, ())
+        rows = self._rows()
+        if any(row.migration_id != plan.migration_id for row in rows if row.step is not Step.RUN):
             raise RefusedError(
                 f"plan and ledger in {self._home} belong to different migrations", hint="restore the folder"
             )
-        return standing
+        return Standing(self._home, rows, plan)
 
     def _rows(self) -> list[Row]:
         try:

@@ -99,7 +99,7 @@ def _remove_unnamed_stores(context: Context, plan: Plan, standing: Standing, old
     """New stores that no row names; never an old one, which is the application's (I8)."""
     home = context.home
     kept = set(standing.assembled.values())
-    retired = RetiredStores.of(context.spec.source_path, standing)
+    retired = RetiredStores(context.spec.source_path, standing)
     for run in (home / NEW).glob("*"):
         if run.name not in older:
             continue

@@ -104,7 +104,7 @@ def _check_nothing_was_switched(spec: Spec, standing: Standing) -> None:
 def _check_no_old_store(spec: Spec, standing: Standing) -> None:
     """A switch that the ledger does not tell of any more has left old stores where the new ones stood."""
     old = frozenset(name for exchange in standing.journal.exchanges for name in exchange.old_names)
-    retired = RetiredStores.of(spec.source_path, standing, old)
+    retired = RetiredStores(spec.source_path, standing, old)
     plan = _plan(standing)
     partitions = _partitions(spec.home, plan)
     for run in filter(lambda folder: is_run_folder(folder.name), sorted((spec.home / NEW).glob("*"))):

@@ -8,21 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from migrate.keyrange import Stored
-from migrate.ledger_rows import Step
 from migrate.positions import Positions
 from migrate.report_model import Concern
 from migrate.store_partition import StorePartition
 from migrate.store_state import StoreState
-
-SWITCHES = (
-    Step.CUTTING_OVER,
-    Step.CUT_OVER,
-    Step.ROLLING_BACK,
-    Step.ROLLED_BACK,
-    Step.FINALIZING,
-    Step.FINALIZED,
-)
-"""What the verbs of a switch commit."""
 
 
 class Exchange(Stored):

@@ -100,7 +100,7 @@ SWITCHING: tuple[Mutant, ...] = (
         name="verify-keeps-a-mismatch-to-itself",
         claim="switch",
         file="migrate/checking.py",
-        old="        record(context, Ledger(context.home, self.plan.migration_id, context.run_id), found)\n",
+        old="    record(context, Ledger(context.home, plan.migration_id, context.run_id), found)\n",
         new="",
         tests=("tests/migrate/test_found_wrong.py::test_what_verify_found_goes_to_the_ledger_and_holds_back",),
     ),
