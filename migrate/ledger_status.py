@@ -43,23 +43,14 @@ def status_of(spec: Spec, standing: Standing) -> StatusReport:
     )
 
 
-_NEXT: dict[State, str] = {
-    "not started": "stateferry run SPEC",
-    "snapshot taken": "start the application again; stateferry run SPEC converts the snapshot",
-    "rewriting": "stateferry run SPEC (resumes)",
-    "published": "point the application at the new state directory; when sure, stateferry finalize SPEC",
-    **NEXT,
-}
-
-
 _MAY_GO_LIVE: tuple[State, ...] = ("assembled", "verified", "rolled back")
 
 
 def _next_step(spec: Spec, state: State, held: tuple[Concern, ...] = ()) -> str:
     if any(concern.kind == "mismatch" for concern in held) or (held and state in _MAY_GO_LIVE):
         return "; ".join(concern.fix for concern in held)
-    if state in _NEXT:
-        return _NEXT[state]
+    if state in NEXT:
+        return NEXT[state]
     if spec.target_path is not None:
         return "stateferry run SPEC (verifies and publishes)"
     return "stop the application; stateferry cutover SPEC puts the new stores in the old ones' places"

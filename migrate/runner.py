@@ -148,7 +148,7 @@ def _work(context: Context, open_executor: ExecutorOpener, ground: Ground, ledge
             executor = resources.enter_context(open_executor(context.spec))
         made = _make(context, executor, plan, ledger, before, clock=clock)
     context.stop.check()
-    standing = Standing(context.home, ledger.rows, plan)
+    standing = Standing(context.home, ledger.rows)
     concerns = concerns_of(context.spec, standing, totals_of(made.receipts), context.acceptance)
     with clock.phase("publish"):
         published = publish(context, plan, ledger, made.folders, concerns)

@@ -18,7 +18,7 @@ def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receip
 
     Those that an earlier run assembled are used as they are, unless a verification has refuted them.
     """
-    standing = Standing(context.home, ledger.rows, plan)
+    standing = Standing(context.home, ledger.rows)
     folders = {each: folder for each, folder in standing.assembled.items() if folder not in standing.refuted}
     for partition in plan.store_partitions:
         if partition.id in folders:

@@ -31,7 +31,7 @@ def publish(
         hold_back((concern for concern in concerns if concern.kind == "mismatch"), "this run settles nothing")
         return None
     temporary = _temporary(target, context.run_id)
-    if not _was_renamed(plan, Standing(context.home, ledger.rows, plan), target):
+    if not _was_renamed(plan, Standing(context.home, ledger.rows), target):
         hold_back(concerns, "nothing was published, and the new stores are kept")
         if target.exists():
             raise _target_exists(target)

@@ -28,13 +28,13 @@ from migrate.stores.files import remove_empty, remove_tree
 
 def reconcile(context: Context, plan: Plan, ledger: Ledger) -> list[Receipt]:
     """The receipts in force. Commits those that the ledger lacks, and removes what nothing refers to."""
-    standing = Standing(context.home, ledger.rows, plan)
+    standing = Standing(context.home, ledger.rows)
     older = {row.run_id for row in ledger.rows} - {context.run_id}
     found = _uncommitted(standing, plan, older)
     if adopted := [mine for receipt in found if (mine := _adopt(context, receipt)) is not None]:
         ledger.commit(*(chunk_row(receipt) for receipt in adopted))
         context.notify("chunks.adopted", receipts=adopted)
-        standing = Standing(context.home, ledger.rows, plan)
+        standing = Standing(context.home, ledger.rows)
     _remove_orphans(context, plan, standing, older)
     context.notify("orphans.removed")
     return standing.receipts

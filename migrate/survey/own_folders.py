@@ -57,26 +57,20 @@ def migration_report(home: Path) -> MigrationReport:
     snapshot = home / "snapshot"
     found = MigrationReport(path=home, name=home.name, state=None, snapshot=snapshot if snapshot.is_dir() else None)
     try:
-        return _with_progress(found)
+        standing = read_standing(home)
+        plan = standing.plan
+        facts: dict[str, object] = {"state": standing.state}
+        if plan is not None:
+            facts |= {
+                "chunks_planned": len(plan.chunks),
+                "chunks_left": len(standing.left),
+                "records_in": standing.totals.records_in,
+                "store_partitions": tuple(partition.id for partition in plan.store_partitions),
+                "last_commit_ms": standing.last_commit_ms,
+            }
     except MigrationError as error:
-        return found.model_copy(update={"error": error.message})
-
-
-def _with_progress(found: MigrationReport) -> MigrationReport:
-    standing = read_standing(found.path)
-    plan = standing.plan
-    if plan is None:
-        return found.model_copy(update={"state": standing.state})
-    return found.model_copy(
-        update={
-            "state": standing.state,
-            "chunks_planned": len(plan.chunks),
-            "chunks_left": len(standing.left),
-            "records_in": standing.totals.records_in,
-            "store_partitions": tuple(partition.id for partition in plan.store_partitions),
-            "last_commit_ms": standing.last_commit_ms,
-        }
-    )
+        facts = {"error": error.message}
+    return found.model_copy(update=facts)
 
 
 def migration_sentence(found: MigrationReport) -> str:

@@ -37,7 +37,7 @@ def finalize(
     """
     check_home(spec)
     with open_migration(spec, on_event) as migration:
-        step, journal = migration.step, migration.journal
+        step, journal = migration.standing.switch
         if step is Step.FINALIZED:
             return switch_report(migration, journal, step)
         if step not in (Step.CUT_OVER, Step.FINALIZING) and migration.standing.published is None:
@@ -59,7 +59,7 @@ def finalize(
 
 
 def _free(migration: Migration) -> None:
-    for places in migration.places(migration.journal):
+    for places in migration.places(migration.standing.journal):
         if rocksdb_identities(places.old) <= {*places.entry.old_names}:  # fewer: an earlier attempt was killed here
             remove_store(places.old)
     for name in FREED:
@@ -77,7 +77,7 @@ def _check_new_is_in_use(migration: Migration, *, moved_away: bool) -> tuple[str
             f"{directory} is not there, so that nothing shows that the new stores are in use",
             hint="is its volume mounted? then run the command again",
         )
-    for places in migration.places(migration.journal):
+    for places in migration.places(migration.standing.journal):
         if places.at(places.live) == "old":
             raise RefusedError(
                 f"{places.live} holds the old store: somebody has put it back",
@@ -102,7 +102,7 @@ def _check_new_is_in_use(migration: Migration, *, moved_away: bool) -> tuple[str
 
 def _cut_over(migration: Migration) -> dict[str, bool]:
     """Whether each store partition is seen, by id."""
-    return {places.entry.partition.id: places.is_in_use for places in migration.places(migration.journal)}
+    return {places.entry.partition.id: places.is_in_use for places in migration.places(migration.standing.journal)}
 
 
 def _published(migration: Migration, published: Path) -> dict[str, bool]:

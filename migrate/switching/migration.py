@@ -49,16 +49,6 @@ class Migration:
         self.listener(Event(name, facts))
 
     @property
-    def step(self) -> Step | None:
-        """How far the last switch came."""
-        return self.standing.step
-
-    @property
-    def journal(self) -> Journal:
-        """The journal of the last switch."""
-        return self.standing.journal
-
-    @property
     def home(self) -> Path:
         """The migration's own folder."""
         return self.spec.home
@@ -95,7 +85,7 @@ class Migration:
 
     def check_not_refuted(self, what: str) -> None:
         """Raises VerificationError where a verification found the new stores wrong, and nothing has settled that."""
-        if self.step not in (Step.FINALIZING, Step.FINALIZED):
+        if self.standing.step not in (Step.FINALIZING, Step.FINALIZED):
             hold_back(self.mismatch, what)
 
     @property

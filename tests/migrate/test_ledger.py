@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 
 from migrate.errors import ExitCode, FencedError, RefusedError
 from migrate.ledger import LEDGER_SCHEMA, Ledger, Row, Step, chunk_row, read_ledger, readable_ledger
+from migrate.ledger_table import rows_in_file
 from migrate.receipt import Receipt
 from tests.migrate.builders import receipt
 
@@ -185,3 +186,22 @@ def test_more_commits_than_a_checkpoint_takes(tmp_path: Path) -> None:
     Ledger(tmp_path, "m", "r2")
     with pytest.raises(FencedError):
         ledger.commit(chunk_row(receipt()))
+
+
+def test_what_a_run_has_read_is_not_read_again_when_it_opens_the_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger(tmp_path, "m", "r1")
+    for number in range(3):
+        ledger.commit(chunk_row(receipt(bytes([number]), bytes([number + 1]), number=number)))
+    read: list[Path] = []
+
+    def count(file: Path) -> list[dict[str, object]]:
+        read.append(file)
+        return rows_in_file(file)
+
+    monkeypatch.setattr("migrate.ledger.rows_in_file", count)
+    rows = readable_ledger(tmp_path)
+    assert sorted(read) == sorted((tmp_path / "ledger").glob("*.parquet"))
+    assert Ledger(tmp_path, "m", "r2").rows[: len(rows)] == tuple(rows)
+    assert len(read) == len(rows) == 4
