@@ -220,11 +220,7 @@ class StandingReader:
         self._plan_stamp: tuple[str, int, int] | None = None
 
     def read(self) -> Standing:
-        """As it is now.
-
-        Raises RefusedError for a folder that is not ours, and for a plan or a ledger that this version cannot read.
-        """
-        check_ours(self._home)
+        """As it is now. Raises RefusedError for a plan or a ledger that this version cannot read."""
         plan = self._newest_plan()
         if plan is None:
             return Standing(self._home, ())
@@ -255,7 +251,8 @@ class StandingReader:
 
 
 def read_standing(home: Path) -> Standing:
-    """Where a migration stands now, as `StandingReader` reads it."""
+    """Where a migration stands now, as `StandingReader` reads it. Raises RefusedError also for a folder not ours."""
+    check_ours(home)
     return StandingReader(home).read()
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from migrate.attempts import AttemptsSeen
 from migrate.ledger_rows import Row, Step
 from migrate.ledger_status import status_of
+from migrate.marker import check_ours
 from migrate.receipt import Receipt
 from migrate.report_model import State, StatusReport, Value
 from migrate.spec import Spec
@@ -94,6 +95,7 @@ class Watch:
     def look(self) -> WatchReport:
         """How it stands now. Raises RefusedError for a plan or a ledger of a newer schema."""
         at_work = is_run_at_work(self._spec.home)  # first: what it did last is in the ledger when it is no longer there
+        check_ours(self._spec.home)
         standing = self._reader.read()
         report = status_of(self._spec, standing)
         run = _newest_run(standing.rows)

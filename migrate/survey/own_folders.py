@@ -8,7 +8,7 @@ from pathlib import Path
 
 from migrate.errors import MigrationError
 from migrate.home import MARKER
-from migrate.standing import read_standing
+from migrate.standing import StandingReader
 from migrate.survey.folder import Folder
 from migrate.survey.report import MigrationReport
 
@@ -57,7 +57,7 @@ def migration_report(home: Path) -> MigrationReport:
     snapshot = home / "snapshot"
     found = MigrationReport(path=home, name=home.name, state=None, snapshot=snapshot if snapshot.is_dir() else None)
     try:
-        standing = read_standing(home)
+        standing = StandingReader(home).read()
         plan = standing.plan
         facts: dict[str, object] = {"state": standing.state}
         if plan is not None:
