@@ -89,4 +89,4 @@ def test_a_published_migration_is_not_begun_again(tmp_path: Path) -> None:
     spec = _left(tmp_path, FOLDER.name, "published")
     for verb in (run, verify, finalize):
         with pytest.raises(RefusedError, match="stateferry-fixtures/published/new"):
-            verb(spec)  # type: ignore[operator]
+            verb(spec)
