@@ -7,8 +7,8 @@ from pathlib import Path
 from migrate.keyrange import KeyRange
 from migrate.ledger import Ledger, chunk_row
 from migrate.plan_model import Chunk, DatabasePlan, Lane, Plan, store_plan
-from migrate.receipt import Receipt, Scanned, Written
-from migrate.rewriting import attempt_name, chunk_directory
+from migrate.receipt import Receipt, Scanned, Written, attempt_name
+from migrate.rewriting import chunk_directory
 from migrate.spec import load_spec
 from migrate.store_partition import StorePartition
 

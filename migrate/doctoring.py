@@ -11,11 +11,11 @@ from migrate.checks import Check, CheckReport, observe
 from migrate.errors import ExitCode
 from migrate.finished import report_of_finished
 from migrate.ground import Ground, source_to_be
-from migrate.ledger import read_ledger
 from migrate.marker import is_usable
 from migrate.report_model import Report
 from migrate.spark_checks import not_run
 from migrate.spec import Spec
+from migrate.standing import read_standing
 from migrate.steps.context import make_context
 from migrate.system_errors import system_errors_explained
 
@@ -52,7 +52,7 @@ def doctor(spec: Spec, *, master: str | None = None, changelog_ends: ChangelogEn
     Raises SpecError where the spec's function cannot be imported, RefusedError where a switch is half done.
     """
     context = make_context(spec, changelog_ends=changelog_ends)
-    done = report_of_finished(context, read_ledger(context.home)) if is_usable(context.home) else None
+    done = report_of_finished(context, read_standing(context.home)) if is_usable(context.home) else None
     if done is not None:
         return DoctorReport(
             name=spec.name, master=None, checks=(), verdict="nothing to do", next_step=done.next_step, exit_code=0

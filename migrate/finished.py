@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from migrate.errors import RefusedError
 from migrate.gates import concerns_of, hold_back
 from migrate.identity import check_identity, spec_identity
-from migrate.ledger import Row, Step
-from migrate.ledger_facts import last_verification, published_path
-from migrate.plan_model import Plan, load_plan
-from migrate.progress_state import receipts_of, totals_of
+from migrate.ledger_rows import Step
+from migrate.plan_model import Plan
 from migrate.report_model import RunReport, Verification
 from migrate.run_report import report_of
+from migrate.standing import Standing
 from migrate.steps.context import Context
-from migrate.switching.journal import last_switch
 from migrate.switching.states import HALF_DONE, NEXT, STATES
 
 
-def report_of_finished(context: Context, rows: list[Row]) -> RunReport | None:
+def report_of_finished(context: Context, standing: Standing) -> RunReport | None:
     """What an earlier run did, where nothing is left to do.
 
     Raises RefusedError where a switch is half done, VerificationError where the new stores were found wrong since.
     """
-    plan = load_plan(context.home)
-    step, _ = last_switch(rows)
-    path = published_path(rows)
+    plan, step, path = standing.plan, standing.step, standing.published
     if plan is None or (path is None and step in (None, Step.ROLLED_BACK)):
         return None
     check_identity(plan, spec_identity(context.spec, context.ref, plan))
@@ -36,21 +30,21 @@ def report_of_finished(context: Context, rows: list[Row]) -> RunReport | None:
             f"this migration was published at {path}, and that directory is not there any more",
             hint="where it was moved to is the result; to migrate once more, begin anew by another `name`",
         )
-    return _report(context, plan, rows, step, path)
+    return _report(context, plan, standing)
 
 
-def _report(context: Context, plan: Plan, rows: list[Row], step: Step | None, path: Path | None) -> RunReport:
-    receipts = receipts_of(rows, context.home)
-    concerns = concerns_of(context.spec, rows, totals_of(receipts))
+def _report(context: Context, plan: Plan, standing: Standing) -> RunReport:
+    step, path = standing.step, standing.published
+    concerns = concerns_of(context.spec, standing, standing.totals)
     if step is not Step.FINALIZED:
         hold_back((concern for concern in concerns if concern.kind == "mismatch"), "already migrated")
     report = report_of(
         context,
         plan,
-        receipts,
-        done_before=receipts,
+        standing.receipts,
+        done_before=standing.receipts,
         seconds={},
-        verification=last_verification(rows) or Verification(mode="off"),
+        verification=standing.verification or Verification(mode="off"),
         new_stores={},
         published=path,
         dead_letters=None,
@@ -58,12 +52,11 @@ def _report(context: Context, plan: Plan, rows: list[Row], step: Step | None, pa
     )
     if step is None:
         return report
-    stores = tuple(context.spec.source_path / partition.path for partition in plan.store_partitions)
     said = "already migrated: the new stores are where the application looks"
     return report.model_copy(
         update={
             "state": STATES[step],
-            "new_stores": stores if path is None else (),
+            "new_stores": tuple(standing.new_stores(context.spec.source_path).values()) if path is None else (),
             "next_step": f"already migrated; {NEXT[STATES[step]]}" if path is not None else said,
         }
     )

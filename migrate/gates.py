@@ -1,4 +1,4 @@
-"""What holds a migration back from going live, and what accepts it: from the ledger's rows alone.
+"""What holds a migration back from going live, and what accepts it: from the ledger alone.
 
 Publishing and cut-over ask it, `status`, `report` and the page show it. A mismatch that a verification has found is
 never accepted: only stores that were assembled again since, and found right by a verification as strong, settle it.
@@ -11,14 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from migrate.errors import RefusedError, RejectedError, VerificationError
-from migrate.ledger_facts import published_path
-from migrate.ledger_rows import Row, Step
-from migrate.report_model import Concern, Totals, Verification
+from migrate.ledger_rows import Step
+from migrate.report_model import Concern, Totals
 from migrate.spec import RunSection, Spec
-from migrate.switching.journal import last_switch
+from migrate.standing import Standing
 from migrate.words import moment, plural
 
-_STRENGTH = {"digest": 1, "full": 2}
 _SWITCHED = (Step.CUTTING_OVER, Step.CUT_OVER, Step.FINALIZING, Step.FINALIZED)
 
 
@@ -35,11 +33,11 @@ NOTHING_ACCEPTED = Acceptance()
 
 
 def concerns_of(
-    spec: Spec, rows: list[Row], totals: Totals, acceptance: Acceptance = NOTHING_ACCEPTED
+    spec: Spec, standing: Standing, totals: Totals, acceptance: Acceptance = NOTHING_ACCEPTED
 ) -> tuple[Concern, ...]:
     """All that speaks against going live, the gravest first; what was accepted when it went live says so."""
-    found = (_mismatch(rows) or _unverified(spec, rows, acceptance), _rejects(spec, totals, acceptance))
-    recorded = {concern.kind: concern.accepted for concern in _accepted_then(rows)}
+    found = (_mismatch(standing) or _unverified(spec, standing, acceptance), _rejects(spec, totals, acceptance))
+    recorded = {concern.kind: concern.accepted for concern in _accepted_then(standing)}
     return tuple(
         concern.model_copy(update={"accepted": recorded.get(concern.kind, concern.accepted)})
         for concern in found
@@ -79,62 +77,19 @@ def _user() -> str:
         return "a user without a name"
 
 
-def unresolved_mismatch(rows: list[Row]) -> Row | None:
-    """The strongest comparison that found the new stores wrong and that nothing has settled since."""
-    left = [
-        row
-        for number, row in enumerate(rows)
-        if row.step is Step.MISMATCH and not _is_resolved(row, rows[number + 1 :])
-    ]
-    return max(left, key=lambda row: (_strength(row), row.sequence), default=None)
-
-
-def _is_resolved(mismatch: Row, later: list[Row]) -> bool:
-    assembled_since: set[str] = set()
-    for row in later:
-        if row.step is Step.ASSEMBLED:
-            assembled_since.add(str(row.facts["folder"]))
-        if row.step is Step.VERIFIED and _strength(row) >= _strength(mismatch) and compared(row) <= assembled_since:
-            return True
-    return False
-
-
-def is_verified(rows: list[Row]) -> bool:
-    """Whether the last comparison was of the new stores that were assembled last, and found them right."""
-    newest = {row.store_partition: str(row.facts["folder"]) for row in rows if row.step is Step.ASSEMBLED}
-    last = next((row for row in reversed(rows) if row.step in (Step.VERIFIED, Step.MISMATCH)), None)
-    return last is not None and last.step is Step.VERIFIED and {*newest.values()} <= compared(last)
-
-
-def compared(row: Row) -> set[str]:
-    """The new stores that a row of a comparison is about, relative to the migration's folder."""
-    folders = row.facts["folders"]
-    assert isinstance(folders, list)
-    return {str(folder) for folder in folders}
-
-
-def _strength(row: Row) -> int:
-    return _STRENGTH[_verification(row).mode]
-
-
-def _verification(row: Row) -> Verification:
-    return Verification.model_validate(row.facts["verification"])
-
-
-def _mismatch(rows: list[Row]) -> Concern | None:
-    row = unresolved_mismatch(rows)
+def _mismatch(standing: Standing) -> Concern | None:
+    row = standing.mismatch
     if row is None:
         return None
-    found = _verification(row)
-    step, _ = last_switch(rows)
+    found = row.verification
     in_use = "if no application has written to the new stores since"
     fix = (
         f'stateferry run SPEC, with [run] verify = "{found.mode}", assembles the new stores again from their chunks '
         "and compares them; if it ends here once more: keep the work_dir and report this"
     )
-    if published_path(rows) is not None:
+    if standing.published is not None:
         fix = f"{in_use}, do not use them: the old state directory is as it was"
-    elif step in _SWITCHED:
+    elif standing.step in _SWITCHED:
         fix = f"{in_use}: stateferry rollback SPEC puts the old ones back"
     return Concern(
         kind="mismatch",
@@ -146,8 +101,8 @@ def _mismatch(rows: list[Row]) -> Concern | None:
     )
 
 
-def _unverified(spec: Spec, rows: list[Row], acceptance: Acceptance) -> Concern | None:
-    if is_verified(rows) or not any(row.step is Step.ASSEMBLED for row in rows):
+def _unverified(spec: Spec, standing: Standing, acceptance: Acceptance) -> Concern | None:
+    if standing.is_verified or not standing.newest:
         return None
     accepted = '[conversion] allow = ["unverified"]' if "unverified" in spec.conversion.allow else ""
     return Concern(
@@ -190,12 +145,9 @@ def _verb(spec: Spec) -> str:
     return "cutover" if spec.target_path is None else "run"
 
 
-def _accepted_then(rows: list[Row]) -> Iterable[Concern]:
+def _accepted_then(standing: Standing) -> Iterable[Concern]:
     """What was accepted when the new stores went live; nothing where they are not live."""
-    step, journal = last_switch(rows)
-    if step in _SWITCHED:
-        yield from journal.accepted
-    if published_path(rows) is not None:
-        intents = [row.facts.get("accepted", []) for row in rows if row.step is Step.PUBLISHING]
-        for concern in intents[-1] if intents else []:  # type: ignore[attr-defined]
-            yield Concern.model_validate(concern)
+    if standing.step in _SWITCHED:
+        yield from standing.journal.accepted
+    if standing.published is not None and standing.publications:
+        yield from map(Concern.model_validate, standing.publications[-1].get("accepted", []))

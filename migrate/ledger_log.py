@@ -21,6 +21,7 @@ from pydantic_core import from_json
 
 from migrate.delta_log import log_directory
 from migrate.errors import DamagedLedgerError
+from migrate.home import LEDGER
 from migrate.ledger_rows import LEDGER_SCHEMA, Row, as_rows
 
 _ROWS = "stateferry.rows"
@@ -32,8 +33,8 @@ def rows_in_log(rows: Iterable[Row]) -> dict[str, str]:
     return {_ROWS: json.dumps([row.model_dump(mode="json") for row in rows])}
 
 
-class _UntoldError(Exception):
-    """The log alone does not tell the rows."""
+class IncompleteLogError(Exception):
+    """The rows cannot be known from the log alone: the table has to be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,32 +50,29 @@ class LedgerLog:
     """Looks at one ledger, again and again, at the cost of what is new."""
 
     def __init__(self, home: Path) -> None:
-        self._home = home
-        self._folder = home / "ledger"
+        self._folder = home / LEDGER
         self._entries: dict[str, _Entry] = {}
 
     def rows(self) -> list[Row]:
-        """Every row, in the order of commits; none where there is no ledger yet.
+        """Every row, in the order of commits.
 
-        Raises RefusedError for a newer schema, and for a ledger that is damaged.
+        Raises RefusedError for a newer schema, IncompleteLogError where only the table can tell.
         """
         try:
             return as_rows([row for entry in self._read() for row in entry.rows], str(self._folder))
-        except (_UntoldError, DamagedLedgerError, OSError, ValueError, LookupError, TypeError):
-            from migrate.ledger import read_ledger
-
-            return read_ledger(self._home)
+        except (DamagedLedgerError, OSError, ValueError, LookupError, TypeError) as error:
+            raise IncompleteLogError from error
 
     def _read(self) -> list[_Entry]:
         log = log_directory(self._folder)
         inodes = {name: inode for name, inode in _names(log) if name.endswith(".json")}
         names = sorted(inodes)
         if not names or names != [f"{version:020d}.json" for version in range(len(names))]:
-            raise _UntoldError
+            raise IncompleteLogError
         entries = [self._entry(log, name, inodes[name]) for name in names]
         there = _files(self._folder)
         if any(entry.file not in there for entry in entries if entry.file is not None):
-            raise _UntoldError
+            raise IncompleteLogError
         return entries
 
     def _entry(self, log: Path, name: str, inode: int) -> _Entry:
@@ -110,16 +108,16 @@ def _content(file: str) -> str:
 
 def _parse(content: str, inode: int) -> _Entry:
     if not content:
-        raise _UntoldError
+        raise IncompleteLogError
     actions = [from_json(line) for line in filter(None, content.split("\n"))]
     if any("remove" in action for action in actions):
-        raise _UntoldError
+        raise IncompleteLogError
     added = [action["add"] for action in actions if "add" in action]
     told = rows_told(actions)
     if not added and (told is None or all(row["schema_version"] < LEDGER_SCHEMA for row in told)):
         return _Entry(inode, None, [])  # the table's first entry; or the data was lost, and the entry mended
     if told is None or len(added) != 1:  # of an earlier release; or not as we write them
-        raise _UntoldError
+        raise IncompleteLogError
     return _Entry(inode, (unquote(added[0]["path"]), added[0]["size"]), told)
 
 

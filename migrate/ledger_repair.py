@@ -104,7 +104,7 @@ class LedgerContents:
 
     def _in_file(self, entry: LogEntry, file: Path) -> list[Row] | None:
         try:
-            return self._checked(list(rows_in_file(file)), entry)
+            return self._checked(rows_in_file(file), entry)
         except (DamagedLedgerError, pa.ArrowException, OSError, ValueError, LookupError, TypeError):
             return None
 

@@ -10,6 +10,7 @@ from typing import Any
 from migrate.errors import DamagedLedgerError, RefusedError
 from migrate.keyrange import KeyRange, Stored
 from migrate.receipt import Receipt
+from migrate.report_model import Verification
 from migrate.seal import with_seal, without_seal
 
 LEDGER_SCHEMA = 2
@@ -61,9 +62,14 @@ class Row(Stored):
         return KeyRange(start=self.start_key, end=self.end_key)
 
     @property
-    def facts(self) -> dict[str, object]:
+    def facts(self) -> dict[str, Any]:
         """`detail`, parsed."""
         return dict(json.loads(self.detail))
+
+    @property
+    def verification(self) -> Verification:
+        """What a comparison found."""
+        return Verification.model_validate(self.facts["verification"])
 
 
 def chunk_row(receipt: Receipt) -> Row:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -52,16 +51,9 @@ def to_arrow(rows: Sequence[Row]) -> pa.Table:
     return pa.Table.from_pylist([{**row, "step": str(row["step"])} for row in content], schema=COLUMNS)
 
 
-def rows_in_file(file: Path) -> tuple[dict[str, Any], ...]:
-    """Raises OSError, and whatever pyarrow raises for a file that is damaged."""
-    status = file.stat()
-    return _rows_as_of(file, status.st_mtime_ns, status.st_ctime_ns, status.st_size)
-
-
-@lru_cache(maxsize=4096)
-def _rows_as_of(file: Path, _mtime_ns: int, _ctime_ns: int, _size: int) -> tuple[dict[str, Any], ...]:
-    """Read once: a command looks at the ledger before it opens it, and a thousand small files take a second.
+def rows_in_file(file: Path) -> list[dict[str, Any]]:
+    """Raises OSError, and whatever pyarrow raises for a file that is damaged.
 
     delta-rs's own way to pyarrow ended one process in ten with an abort at exit: its threads outlive the interpreter.
     """
-    return tuple(pq.ParquetFile(file).read(use_threads=False).to_pylist())
+    return list(pq.ParquetFile(file).read(use_threads=False).to_pylist())

@@ -6,6 +6,7 @@ import os
 import stat
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -21,7 +22,7 @@ Place = tuple[str, str]
 """(store partition, database)"""
 
 
-def recorded_receipts(rows: list[Row]) -> list[Receipt]:
+def recorded_receipts(rows: Iterable[Row]) -> list[Receipt]:
     """The receipts that the ledger holds, in the order of commits. Raises RefusedError for those of a newer release."""
     try:
         return [Receipt.model_validate_json(row.detail) for row in rows if row.step is Step.CHUNK]
@@ -30,22 +31,6 @@ def recorded_receipts(rows: list[Row]) -> list[Receipt]:
             f"a receipt in the ledger cannot be understood: {error.errors()[0]['msg']}",
             hint="use the newer Stateferry that wrote it",
         ) from error
-
-
-def committed_receipts(rows: list[Row], home: Path) -> list[Receipt]:
-    """The receipts of committed chunks whose files are still there; a missing file makes its chunk undone (I1)."""
-    return in_force([receipt for receipt in recorded_receipts(rows) if has_files(receipt, home)])
-
-
-_IN_USE = (Step.PUBLISHED, Step.CUT_OVER, Step.FINALIZING, Step.FINALIZED)
-
-
-def receipts_of(rows: list[Row], home: Path) -> list[Receipt]:
-    """As `committed_receipts`; once the new stores are in use the files that they came of are not needed any more."""
-    settled = [row.step for row in rows if row.step in (*_IN_USE, Step.ROLLED_BACK)]
-    if settled and settled[-1] in _IN_USE:
-        return in_force(recorded_receipts(rows))
-    return committed_receipts(rows, home)
 
 
 def in_force(receipts: list[Receipt]) -> list[Receipt]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 from typing import Final, Literal
 
@@ -111,6 +112,27 @@ class Receipt(Stored):
 
     def __str__(self) -> str:
         return f"{place_name(self.store_partition, self.database)} chunk {self.number} {self.keys}"
+
+
+def attempt_name(run_id: str, number: int) -> str:
+    """A name that no other attempt has; it begins with the run's id, so that no older run takes it for its own."""
+    return f"{run_id}-{number:06d}-{uuid.uuid4().hex[:8]}"
+
+
+def attempt_of(file: str) -> str:
+    """The attempt that a file belongs to, by the file's name."""
+    return file.lstrip(".").partition(".")[0]
+
+
+def run_of(file: str) -> str:
+    """The id of the run that a chunk's file belongs to, by the file's name."""
+    return file.lstrip(".").partition("-")[0]
+
+
+def number_of(attempt: str) -> int | None:
+    """The number of the attempt's chunk; None: this is no attempt's name."""
+    number, _, rest = attempt.partition("-")[2].partition("-")
+    return int(number) if number.isdecimal() and rest else None
 
 
 def read_receipt(file: Path) -> Receipt | None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from pathlib import Path
+from collections.abc import Iterable
 
 from formats import Conversion, StateRecord
 from migrate.dead_letters import dead_letter_columns, dead_letter_folder
 from migrate.history import ChunkDone, RunHistory, RunOfIt, StepDone
 from migrate.kept_rejects import reject_reasons
-from migrate.ledger_facts import assembled_folders, published_path
 from migrate.ledger_rows import Row, Step
-from migrate.ledger_status import Lookout, Standing
+from migrate.ledger_status import status_of
 from migrate.preflight import changelog_note
+from migrate.report_model import Concern
 from migrate.spec import Spec
-from migrate.switching.journal import SWITCHES, last_switch
+from migrate.standing import Standing, read_standing
+from migrate.switching.states import STATES
 from migrate.system_errors import system_errors_explained
 
 
@@ -25,8 +26,8 @@ def report(spec: Spec) -> RunHistory:
 
     Raises RefusedError for a plan or a ledger of a newer schema.
     """
-    standing = Lookout(spec).look()
-    told, plan, rows = standing.report, standing.plan, standing.rows
+    standing = read_standing(spec.home)
+    told, plan, rows = status_of(spec, standing), standing.plan, standing.rows
     letters = dead_letter_folder(spec.home)
     return RunHistory(
         name=spec.name,
@@ -35,7 +36,7 @@ def report(spec: Spec) -> RunHistory:
         source_format=spec.source.format,
         target_format=spec.target.format,
         source=spec.source_path,
-        new_stores=_new_stores(spec, standing),
+        new_stores=tuple(standing.new_stores(spec.source_path).values()),
         published=told.published,
         made_at_ms=int(time.time() * 1000),
         totals=told.totals,
@@ -49,7 +50,7 @@ def report(spec: Spec) -> RunHistory:
         dead_letter_columns=dead_letter_columns() if letters.is_dir() else (),
         concerns=told.concerns,
         steps=tuple(_step(row) for row in rows if row.step not in (Step.RUN, Step.CHUNK)),
-        changelog=_changelog(spec, rows),
+        changelog=_changelog(spec, standing),
         warnings=plan.warnings if plan is not None else (),
         next_step=told.next_step,
     )
@@ -62,30 +63,16 @@ def _step(row: Row) -> StepDone:
         step=str(row.step),
         committed_at_ms=row.committed_at_ms,
         store_partition=row.store_partition,
-        accepted=accepted,  # type: ignore[arg-type]  # pydantic reads what the ledger has as JSON
+        accepted=tuple(map(Concern.model_validate, accepted)),
     )
 
 
-def _new_stores(spec: Spec, standing: Standing) -> tuple[Path, ...]:
-    """Where the new stores stand, by store partition: where the application looks, once they are in use."""
-    if standing.plan is None:
-        return ()
-    in_use = published_path(standing.rows)
-    step, _ = last_switch(standing.rows)
-    if in_use is None and step in (Step.CUT_OVER, Step.FINALIZING, Step.FINALIZED):
-        in_use = spec.source_path
-    if in_use is not None:
-        return tuple(in_use / partition.path for partition in standing.plan.store_partitions)
-    folders = assembled_folders(standing.rows, spec.home)
-    return tuple(folders[each.id] for each in standing.plan.store_partitions if each.id in folders)
-
-
-def _runs(rows: list[Row]) -> tuple[RunOfIt, ...]:
+def _runs(rows: Iterable[Row]) -> tuple[RunOfIt, ...]:
     """Those of `run`; the verbs of a switch open the ledger too."""
     by_run: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         by_run[row.run_id].append(row)
-    return tuple(_run(run_id, mine) for run_id, mine in by_run.items() if not any(row.step in SWITCHES for row in mine))
+    return tuple(_run(run_id, mine) for run_id, mine in by_run.items() if not any(row.step in STATES for row in mine))
 
 
 def _run(run_id: str, rows: list[Row]) -> RunOfIt:
@@ -126,11 +113,10 @@ def _chunks(standing: Standing) -> tuple[ChunkDone, ...]:
     return tuple(sorted(chunks, key=lambda chunk: (chunk.committed_at_ms, chunk.store_partition, chunk.number)))
 
 
-def _changelog(spec: Spec, rows: list[Row]) -> str:
+def _changelog(spec: Spec, standing: Standing) -> str:
     """As it was said when the stores were switched; else what the formats, and there being a function, mean for it."""
-    _, journal = last_switch(rows)
-    if journal.changelog:
-        return journal.changelog
+    if standing.journal.changelog:
+        return standing.journal.changelog
     function = _as_it_is if spec.conversion.function is not None else None  # the spec's own may be gone by now
     section = spec.conversion
     return changelog_note(

@@ -3,52 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from migrate.errors import RefusedError
 from migrate.home import LEDGER_DAMAGED, NEW, SNAPSHOT
 from migrate.identity import store_state
-from migrate.ledger_rows import Row, Step
 from migrate.plan_model import Plan
+from migrate.standing import Standing
 from migrate.store_partition import StorePartition
-from migrate.store_state import StoreState
 from migrate.stores.layout import rocksdb_identities
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RetiredStores:
     """What tells an old store from a new one, should a switch have put it where the new one stood."""
 
     application: Path
-    home: Path
-    names: frozenset[str]
+    standing: Standing
+    names: frozenset[str] = frozenset()
     """RocksDB's own names of old stores that the ledger knows."""
-    runs: frozenset[str]
-    """Those of the ledger; none where it was damaged."""
-    assembled: dict[Path, StoreState]
-    """What the ledger says that they made, by folder."""
 
-    @classmethod
-    def of(cls, application: Path, home: Path, rows: list[Row], names: frozenset[str] = frozenset()) -> RetiredStores:
-        """As these rows tell. A ledger that lost rows does not say which switch was begun."""
-        made = [row.facts for row in rows if row.step is Step.ASSEMBLED]
-        is_whole = not (home / LEDGER_DAMAGED).exists()
-        return cls(
-            application=application,
-            home=home,
-            names=names,
-            runs=frozenset(row.run_id for row in rows) if is_whole else frozenset(),
-            assembled={home / str(facts["folder"]): StoreState.model_validate(facts["state"]) for facts in made},
-        )
+    @cached_property
+    def runs(self) -> frozenset[str]:
+        """Those of the ledger; none where it was damaged: one that lost rows does not say which switch was begun."""
+        is_whole = not (self.standing.home / LEDGER_DAMAGED).exists()
+        return frozenset(row.run_id for row in self.standing.rows) if is_whole else frozenset()
 
     def may_hold(self, run: str, partition: StorePartition, plan: Plan | None) -> bool:
         """Whether the folder of a new store may hold the only copy of the old one.
 
         Not where the ledger and the store say that a run made it, nor where the old one is seen in its own place.
         """
-        folder = self.home / NEW / run / partition.id
+        home = self.standing.home
+        folder = home / NEW / run / partition.id
         found = rocksdb_identities(folder)
-        taken = rocksdb_identities(self.home / SNAPSHOT / partition.id)
+        taken = rocksdb_identities(home / SNAPSHOT / partition.id)
         if not found.isdisjoint(taken | self.names):
             return True
         if not found or self._is_made_by(run, folder, partition if plan is None else plan.new_partition(partition)):
@@ -56,7 +46,7 @@ class RetiredStores:
         return taken.isdisjoint(rocksdb_identities(self.application / partition.path))
 
     def _is_made_by(self, run: str, folder: Path, partition: StorePartition) -> bool:
-        known = self.assembled.get(folder)
+        known = self.standing.states.get(folder)
         if known is None:
             return run in self.runs
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from migrate.inputs import Inputs, Records, open_inputs
 from migrate.interruption import go_on
 from migrate.plan_model import Chunk, Lane
 from migrate.pumping import Pumped, pump
-from migrate.receipt import Receipt, Scanned, Written
+from migrate.receipt import Receipt, Scanned, Written, attempt_name
 from migrate.rejects import CountRejects, FailOnReject, KeepRejects, Rejects
 from migrate.seal import with_seal
 from migrate.stores.batch import Batch
@@ -192,11 +191,6 @@ class _Attempt:
             return CountRejects(where, limit, has_function=has_function)
         partition = self._task.chunk.store_partition
         return KeepRejects(where, partition, self.rejects_file, limit, has_function=has_function)
-
-
-def attempt_name(run_id: str, number: int) -> str:
-    """No two attempts have the same; it begins with the run's id, so that no older run takes it for its own."""
-    return f"{run_id}-{number:06d}-{uuid.uuid4().hex[:8]}"
 
 
 def write_receipt(home: Path, receipt: Receipt) -> None:

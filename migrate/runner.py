@@ -31,6 +31,7 @@ from migrate.receipt import Receipt
 from migrate.report_model import RunReport, Verification
 from migrate.run_report import report_of
 from migrate.spec import Spec, parse_spec
+from migrate.standing import Standing
 from migrate.steps.assemble import assemble
 from migrate.steps.context import Context, make_context
 from migrate.steps.damage import Repairs
@@ -121,7 +122,7 @@ def run_with(
         check_target(spec, open_source(spec))
     with one_run_at_a_time(context.home):
         finish_abandoned(context.home)
-        done = report_of_finished(context, readable_ledger(context.home, context.warn))
+        done = report_of_finished(context, Standing(context.home, readable_ledger(context.home, context.warn)))
         return _run(context, open_executor) if done is None else done
 
 
@@ -147,7 +148,8 @@ def _work(context: Context, open_executor: ExecutorOpener, ground: Ground, ledge
             executor = resources.enter_context(open_executor(context.spec))
         made = _make(context, executor, plan, ledger, before, clock=clock)
     context.stop.check()
-    concerns = concerns_of(context.spec, ledger.rows, totals_of(made.receipts), context.acceptance)
+    standing = Standing(context.home, ledger.rows)
+    concerns = concerns_of(context.spec, standing, totals_of(made.receipts), context.acceptance)
     with clock.phase("publish"):
         published = publish(context, plan, ledger, made.folders, concerns)
     return report_of(

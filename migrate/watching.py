@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 
 from migrate.ledger_rows import Row, Step
-from migrate.ledger_status import Lookout, Standing
+from migrate.ledger_status import status_of
+from migrate.marker import check_ours
 from migrate.report_model import State, StatusReport
 from migrate.spec import Spec
+from migrate.standing import Standing, StandingReader
 from migrate.stores.run_lock import is_run_at_work
 from migrate.system_errors import system_errors_explained
 
@@ -39,7 +41,7 @@ class Watch:
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
-        self._lookout = Lookout(spec)
+        self._reader = StandingReader(spec.home)
         self._began_ms = _now_ms()
         self._was_at_work = False
 
@@ -47,13 +49,15 @@ class Watch:
     def look(self) -> WatchReport:
         """How it stands now. Raises RefusedError for a plan or a ledger of a newer schema."""
         at_work = is_run_at_work(self._spec.home)  # first: the ledger then has all that a run which has just ended did
-        standing = self._lookout.look()
+        check_ours(self._spec.home)
+        standing = self._reader.read()
+        report = status_of(self._spec, standing)
         run = next((row.run_id for row in reversed(standing.rows) if row.step is Step.RUN), None)
         rate, seconds_left = _speed(standing, run)
-        is_over, notice = self._judge(standing.report, at_work=at_work)
+        is_over, notice = self._judge(report, at_work=at_work)
         self._was_at_work = self._was_at_work or bool(at_work)
         return WatchReport(
-            **dict(standing.report),
+            **dict(report),
             at_ms=_now_ms(),
             run_id=run,
             at_work=at_work,

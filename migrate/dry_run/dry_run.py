@@ -20,18 +20,17 @@ from migrate.events import Listener, ignore
 from migrate.finished import report_of_finished
 from migrate.function_code import checked_code, function_at_work
 from migrate.ground import Ground, source_to_be
-from migrate.ledger import read_ledger
-from migrate.ledger_status import status
 from migrate.looking_again import T, look_again
 from migrate.marker import is_usable
 from migrate.plan_model import DatabasePlan
 from migrate.planning import plan_databases
 from migrate.preflight import bytes_to_copy, changelog_note, space_needed
-from migrate.progress_state import acceptable, committed_receipts, pending_chunks
+from migrate.progress_state import acceptable, pending_chunks
 from migrate.remarks import spec_warnings
 from migrate.snapshots import has_snapshot
 from migrate.spark_checks import not_run
 from migrate.spec import Spec
+from migrate.standing import Standing, read_standing
 from migrate.steps.context import Context, make_context
 from migrate.stores.files import existing_parent
 from migrate.system_errors import system_errors_explained
@@ -73,6 +72,10 @@ class _DryRun:
         self._options = options
         self._ground = Ground(context, find=source_to_be)
         self._checks: list[CheckReport] = []
+
+    @cached_property
+    def _standing(self) -> Standing:
+        return read_standing(self._context.home)
 
     def report(self) -> DryRunReport:
         finished = self._finished()
@@ -142,7 +145,7 @@ class _DryRun:
         if not is_usable(self._context.home):
             return None
         try:
-            done = report_of_finished(self._context, read_ledger(self._context.home))
+            done = report_of_finished(self._context, self._standing)
         except MigrationError as error:
             self._checks.append(failed("migration.whole", "no step of this migration is half done", error))
             return None
@@ -169,8 +172,7 @@ class _DryRun:
         spec, stored = self._spec, self._ground.stored
         chunks, done = reading.chunks, 0
         if stored is not None:
-            receipts = committed_receipts(read_ledger(self._context.home), self._context.home)
-            receipts = acceptable(receipts, spec.run.on_reject)
+            receipts = acceptable(self._standing.receipts, spec.run.on_reject)
             cut = stored if stored.chunk_size == spec.run.chunk_size else None
             plan = cut or stored.model_copy(update={"chunks": tuple(reading.chunks)})  # a run would cut it anew
             chunks, done = pending_chunks(plan, receipts), len(receipts)
@@ -192,7 +194,7 @@ class _DryRun:
 
     def _state(self) -> str:
         try:
-            return status(self._spec).state
+            return self._standing.state
         except MigrationError:
             return "damaged"
 

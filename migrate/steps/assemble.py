@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from migrate.assembling import assemble_partition
-from migrate.gates import compared
 from migrate.identity import store_state
-from migrate.ledger import Ledger, Row, Step
-from migrate.ledger_facts import assembled_folders
+from migrate.ledger import Ledger, Step
 from migrate.plan_model import Plan
 from migrate.receipt import Receipt
+from migrate.standing import Standing
 from migrate.steps.context import Context
-from migrate.store_state import StoreState
 
 
 def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receipt]) -> dict[str, Path]:
@@ -20,9 +18,8 @@ def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receip
 
     Those that an earlier run assembled are used as they are, unless a verification has refuted them.
     """
-    refuted = refuted_folders(ledger.rows, context.home)
-    known = assembled_folders(ledger.rows, context.home)
-    folders = {partition: folder for partition, folder in known.items() if folder not in refuted}
+    standing = Standing(context.home, ledger.rows)
+    folders = {each: folder for each, folder in standing.assembled.items() if folder not in standing.refuted}
     for partition in plan.store_partitions:
         if partition.id in folders:
             continue
@@ -38,14 +35,3 @@ def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receip
         context.notify("assemble.committed", store_partition=partition, folder=folder)
         folders[partition.id] = folder
     return folders
-
-
-def assembled_states(rows: list[Row]) -> dict[str, StoreState]:
-    """The state of each new store partition when it was assembled, by id."""
-    rows = [row for row in rows if row.step is Step.ASSEMBLED]
-    return {str(row.store_partition): StoreState.model_validate(row.facts["state"]) for row in rows}
-
-
-def refuted_folders(rows: list[Row], home: Path) -> set[Path]:
-    """The new stores that a comparison found wrong."""
-    return {home / folder for row in rows if row.step is Step.MISMATCH for folder in compared(row)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,7 +10,6 @@ from migrate.digest import RecordDigest
 from migrate.errors import ChunkFailedError, MigrationError, VerificationError
 from migrate.home import CHECKED_CHUNK, DAMAGED_CHUNKS
 from migrate.keyrange import subtract
-from migrate.ledger_facts import assembled_folders
 from migrate.ledger_rows import Row
 from migrate.plan_model import Plan
 from migrate.progress_state import has_files
@@ -18,6 +17,7 @@ from migrate.receipt import Receipt, Written, read_receipt
 from migrate.rewriting import chunk_directory, receipt_file
 from migrate.seal import with_seal
 from migrate.snapshots import check_copies
+from migrate.standing import Standing
 from migrate.steps.context import Context
 from migrate.store_partition import StorePartition
 from migrate.stores.files import content_digest, fsync_directory, make_directories, remove_tree, write_durably
@@ -53,7 +53,7 @@ class Repairs:
         self._plan = plan
         self._assembled_again: set[str] = set()
 
-    def left_after(self, error: MigrationError, rows: list[Row], receipts: list[Receipt]) -> list[Receipt]:
+    def left_after(self, error: MigrationError, rows: Sequence[Row], receipts: list[Receipt]) -> list[Receipt]:
         """The receipts of chunks that are whole, once the files that `error` is about were looked at.
 
         Raises the error where none of ours is damaged, and ChunkFailedError where one is for the third time.
@@ -112,9 +112,9 @@ class Repairs:
             remove_tree(folder)
         return (digest.records, str(digest)) == (written.records, written.digest)
 
-    def _drop_assembled(self, partition: StorePartition, rows: list[Row]) -> None:
+    def _drop_assembled(self, partition: StorePartition, rows: Sequence[Row]) -> None:
         """It holds the very files; never an old store, which is the application's (I8)."""
-        folder = assembled_folders(rows, self._home).get(partition.id)
+        folder = Standing(self._home, rows).assembled.get(partition.id)
         old = rocksdb_identities(self._home / "snapshot")
         if folder is not None and old.isdisjoint(rocksdb_identities(folder)):
             remove_tree(folder)

@@ -6,12 +6,13 @@ from pathlib import Path
 
 from migrate.errors import RefusedError
 from migrate.gates import hold_back, signed
-from migrate.ledger import Ledger, Row, Step
+from migrate.ledger import Ledger, Step
 from migrate.new_positions import write_new_positions
 from migrate.plan_model import Plan
 from migrate.publishing import build_directory, rename_into_place
 from migrate.report_model import Concern
 from migrate.source import is_another_system
+from migrate.standing import Standing
 from migrate.steps.context import Context
 from migrate.steps.prepare import check_unchanged
 from migrate.stores.files import fsync_directory, remove_tree
@@ -30,7 +31,7 @@ def publish(
         hold_back((concern for concern in concerns if concern.kind == "mismatch"), "this run settles nothing")
         return None
     temporary = _temporary(target, context.run_id)
-    if not _was_renamed(plan, ledger.rows, target):
+    if not _was_renamed(plan, Standing(context.home, ledger.rows), target):
         hold_back(concerns, "nothing was published, and the new stores are kept")
         if target.exists():
             raise _target_exists(target)
@@ -97,9 +98,9 @@ def _temporary(target: Path, run: str) -> Path:
     return target.with_name(f".{target.name}.stateferry-{run}")
 
 
-def _was_renamed(plan: Plan, rows: list[Row], target: Path) -> bool:
+def _was_renamed(plan: Plan, standing: Standing, target: Path) -> bool:
     """An earlier run died between the rename and its row: what stands there holds the very stores that it made."""
-    intents = [(row.facts["path"], row.facts["stores"]) for row in rows if row.step is Step.PUBLISHING]
+    intents = [(each["path"], each["stores"]) for each in standing.publications]
     return target.is_dir() and (str(target), _identities(plan, target)) in intents
 
 

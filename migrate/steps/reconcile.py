@@ -1,6 +1,6 @@
 """Reconcile: files against ledger, both ways, at the start of every run.
 
-A receipt in the ledger without its file: its chunk is undone (`committed_receipts`). A receipt beside its files that
+A receipt in the ledger without its file: its chunk is undone (`Standing.receipts`). A receipt beside its files that
 the ledger does not have, because a power cut tore the ledger or a run was killed in between: committed now. Any other
 file that an *older* run left: removed. What a newer run makes is never looked at.
 """
@@ -14,13 +14,13 @@ from migrate.assembling import LINKS
 from migrate.dead_letters import unfinished_dead_letters
 from migrate.home import NEW, remove_folder, remove_unfinished, unfinished_snapshots
 from migrate.keyrange import subtract
-from migrate.ledger import Ledger, Row, chunk_row
-from migrate.ledger_facts import assembled_folders
+from migrate.ledger import Ledger, chunk_row
 from migrate.plan_model import Plan
-from migrate.progress_state import committed_receipts, has_files, recorded_receipts
-from migrate.receipt import Receipt, read_receipt
+from migrate.progress_state import has_files
+from migrate.receipt import Receipt, attempt_name, attempt_of, read_receipt, run_of
 from migrate.retired import RetiredStores
-from migrate.rewriting import attempt_name, write_receipt
+from migrate.rewriting import write_receipt
+from migrate.standing import Standing
 from migrate.steps.context import Context
 from migrate.steps.publish import temporary_directories
 from migrate.stores.files import remove_empty, remove_tree
@@ -28,28 +28,28 @@ from migrate.stores.files import remove_empty, remove_tree
 
 def reconcile(context: Context, plan: Plan, ledger: Ledger) -> list[Receipt]:
     """The receipts in force. Commits those that the ledger lacks, and removes what nothing refers to."""
+    standing = Standing(context.home, ledger.rows)
     older = {row.run_id for row in ledger.rows} - {context.run_id}
-    in_force = committed_receipts(ledger.rows, context.home)
-    found = _uncommitted(context.home, plan, ledger.rows, in_force, older)
+    found = _uncommitted(standing, plan, older)
     if adopted := [mine for receipt in found if (mine := _adopt(context, receipt)) is not None]:
         ledger.commit(*(chunk_row(receipt) for receipt in adopted))
         context.notify("chunks.adopted", receipts=adopted)
-        in_force = committed_receipts(ledger.rows, context.home)
-    _remove_orphans(context, plan, ledger.rows, in_force, older)
+        standing = Standing(context.home, ledger.rows)
+    _remove_orphans(context, plan, standing, older)
     context.notify("orphans.removed")
-    return in_force
+    return standing.receipts
 
 
-def _uncommitted(home: Path, plan: Plan, rows: list[Row], in_force: list[Receipt], older: set[str]) -> list[Receipt]:
+def _uncommitted(standing: Standing, plan: Plan, older: set[str]) -> list[Receipt]:
     """Receipts of intervals that nobody has committed; of two attempts at one chunk one."""
-    known = {receipt.attempt for receipt in recorded_receipts(rows)}
-    taken = list(in_force)
+    known = {receipt.attempt for receipt in standing.recorded}
+    taken = list(standing.receipts)
     found = []
-    for file in sorted((home / "chunks").rglob("*.receipt.json")):
-        receipt = read_receipt(file) if _run_of(file) in older else None
+    for file in sorted((standing.home / "chunks").rglob("*.receipt.json")):
+        receipt = read_receipt(file) if run_of(file.name) in older else None
         if receipt is None or receipt.attempt in known or receipt.migration_id != plan.migration_id:
             continue
-        if has_files(receipt, home) and _is_free(receipt, taken):
+        if has_files(receipt, standing.home) and _is_free(receipt, taken):
             taken.append(receipt)
             found.append(receipt)
     return found
@@ -76,17 +76,17 @@ def _is_free(receipt: Receipt, taken: list[Receipt]) -> bool:
     return subtract(receipt.keys, mine) == [receipt.keys]
 
 
-def _remove_orphans(context: Context, plan: Plan, rows: list[Row], in_force: list[Receipt], older: set[str]) -> None:
+def _remove_orphans(context: Context, plan: Plan, standing: Standing, older: set[str]) -> None:
     home = context.home
-    attempts = {receipt.attempt for receipt in in_force}
+    attempts = {receipt.attempt for receipt in standing.receipts}
     for file in _files_below(home / "chunks"):
-        if _run_of(file) in older and _attempt_of(file) not in attempts:
+        if run_of(file.name) in older and attempt_of(file.name) not in attempts:
             file.unlink(missing_ok=True)
     remove_tree(unfinished_dead_letters(home))
     for unfinished in unfinished_snapshots(home):
         remove_folder(home, unfinished.name)
     remove_unfinished(home)
-    _remove_unnamed_stores(context, plan, rows, older)
+    _remove_unnamed_stores(context, plan, standing, older)
     for temporary in temporary_directories(context.spec.target_path, older):
         remove_tree(temporary)
 
@@ -95,19 +95,11 @@ def _files_below(folder: Path) -> Iterator[Path]:
     return (path for path in folder.rglob("*") if path.is_file())
 
 
-def _run_of(file: Path) -> str:
-    return file.name.lstrip(".").partition("-")[0]
-
-
-def _attempt_of(file: Path) -> str:
-    return file.name.lstrip(".").partition(".")[0]
-
-
-def _remove_unnamed_stores(context: Context, plan: Plan, rows: list[Row], older: set[str]) -> None:
+def _remove_unnamed_stores(context: Context, plan: Plan, standing: Standing, older: set[str]) -> None:
     """New stores that no row names; never an old one, which is the application's (I8)."""
     home = context.home
-    kept = set(assembled_folders(rows, home).values())
-    retired = RetiredStores.of(context.spec.source_path, home, rows)
+    kept = set(standing.assembled.values())
+    retired = RetiredStores(context.spec.source_path, standing)
     for run in (home / NEW).glob("*"):
         if run.name not in older:
             continue

@@ -19,6 +19,7 @@ from migrate.receipt import Receipt
 from migrate.report_model import Verification
 from migrate.rewriting import RewriteTask
 from migrate.source_count import SourceCount, uncovered
+from migrate.standing import Standing
 from migrate.steps.context import Context
 from migrate.verification import Verified, as_verified
 from migrate.verify_tasks import Subject, expected_databases, range_bytes
@@ -57,9 +58,9 @@ def verify(context: Context, executor: Executor, ledger: Ledger, plan: Plan, sto
 
 def record(context: Context, ledger: Ledger, found: Verification) -> None:
     """Commit what a comparison found: of the stores that were assembled last, wherever they are by now."""
-    folders = {row.store_partition: str(row.facts["folder"]) for row in ledger.rows if row.step is Step.ASSEMBLED}
+    folders = Standing(context.home, ledger.rows).newest.values()
     detail: dict[str, object] = {
-        "folders": sorted(folders.values()),
+        "folders": sorted(str(folder.relative_to(context.home)) for folder in folders),
         "verification": found.model_dump(mode="json"),
     }
     ledger.commit(ledger.row(Step.VERIFIED if found.ok else Step.MISMATCH, detail=detail))

@@ -8,10 +8,7 @@ from pathlib import Path
 
 from migrate.errors import MigrationError
 from migrate.home import MARKER
-from migrate.ledger import read_ledger
-from migrate.ledger_status import state_of
-from migrate.plan_model import load_plan
-from migrate.progress_state import pending_chunks, receipts_of, totals_of
+from migrate.standing import StandingReader
 from migrate.stores.regular_files import Folder
 from migrate.survey.report import MigrationReport
 
@@ -58,33 +55,22 @@ def role_in(home: Path, directory: Path) -> str:
 def migration_report(home: Path) -> MigrationReport:
     """Where a migration stands, from its folder alone; what cannot be read is said in `error`."""
     snapshot = home / "snapshot"
-    found = MigrationReport(
-        path=home, name=home.name, state="snapshot taken", snapshot=snapshot if snapshot.is_dir() else None
-    )
+    found = MigrationReport(path=home, name=home.name, state=None, snapshot=snapshot if snapshot.is_dir() else None)
     try:
-        return _with_progress(found)
+        standing = StandingReader(home).read()
+        plan = standing.plan
+        facts: dict[str, object] = {"state": standing.state}
+        if plan is not None:
+            facts |= {
+                "chunks_planned": len(plan.chunks),
+                "chunks_left": len(standing.left),
+                "records_in": standing.totals.records_in,
+                "store_partitions": tuple(partition.id for partition in plan.store_partitions),
+                "last_commit_ms": standing.last_commit_ms,
+            }
     except MigrationError as error:
-        return found.model_copy(update={"state": None, "error": error.message})
-
-
-def _with_progress(found: MigrationReport) -> MigrationReport:
-    plan = load_plan(found.path)
-    if plan is None:
-        state = "not started" if found.snapshot is None else found.state
-        return found.model_copy(update={"state": state})
-    rows = read_ledger(found.path)
-    receipts = receipts_of(rows, found.path)
-    left = pending_chunks(plan, receipts)
-    return found.model_copy(
-        update={
-            "state": state_of(plan, rows, found.path, is_rewritten=not left),
-            "chunks_planned": len(plan.chunks),
-            "chunks_left": len(left),
-            "records_in": totals_of(receipts).records_in,
-            "store_partitions": tuple(partition.id for partition in plan.store_partitions),
-            "last_commit_ms": max((row.committed_at_ms for row in rows), default=None),
-        }
-    )
+        facts = {"error": error.message}
+    return found.model_copy(update=facts)
 
 
 def migration_sentence(found: MigrationReport) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -9,20 +10,19 @@ from migrate.errors import DamagedLedgerError, MigrationError, RefusedError
 from migrate.events import Event, Listener, ignore
 from migrate.home import ABANDONED, MARKER, NEW, OLD, is_ours, is_run_folder, remove_all
 from migrate.ledger import Row, Step, read_ledger
-from migrate.ledger_facts import published_path
 from migrate.marker import claim, is_given_up
-from migrate.plan_model import Plan, load_plan
+from migrate.plan_model import Plan
 from migrate.preflight import check_home
 from migrate.report_model import AbandonReport
 from migrate.retired import RetiredStores
 from migrate.snapshots import snapshot_record
 from migrate.spec import Spec
+from migrate.standing import Standing
 from migrate.steps.publish import temporary_directories
 from migrate.store_partition import StorePartition
 from migrate.stores.files import fsync_directory, remove_tree
 from migrate.stores.layout import rocksdb_identities
 from migrate.stores.lock import one_run_at_a_time
-from migrate.switching.journal import Journal, last_switch
 from migrate.system_errors import system_errors_explained
 
 
@@ -55,10 +55,10 @@ def _remove(spec: Spec, on_event: Listener) -> tuple[Path, ...]:
     left: list[Path] = []
     with one_run_at_a_time(home):
         if not is_given_up(home):
-            rows = _rows(home)
-            _check_nothing_was_switched(spec, rows)
+            standing = Standing(home, _rows(home))
+            _check_nothing_was_switched(spec, standing)
             on_event(Event("abandon.started"))
-            left += _remove_unpublished(spec, rows)
+            left += _remove_unpublished(spec, standing.rows)
             claim(home, spec.source_path)
             (home / MARKER).rename(home / ABANDONED)  # from here on no other verb takes it for a migration
             fsync_directory(home)
@@ -75,7 +75,7 @@ def _rows(home: Path) -> list[Row]:
         return []  # which is a reason to give up
 
 
-def _remove_unpublished(spec: Spec, rows: list[Row]) -> list[Path]:
+def _remove_unpublished(spec: Spec, rows: Sequence[Row]) -> list[Path]:
     """What runs were building beside the target when they were killed; returns those that no row is about."""
     ours = temporary_directories(spec.target_path, {row.run_id for row in rows})
     for temporary in ours:
@@ -83,8 +83,8 @@ def _remove_unpublished(spec: Spec, rows: list[Row]) -> list[Path]:
     return [folder for folder in temporary_directories(spec.target_path) if folder not in ours]
 
 
-def _check_nothing_was_switched(spec: Spec, rows: list[Row]) -> None:
-    step, journal = last_switch(rows)
+def _check_nothing_was_switched(spec: Spec, standing: Standing) -> None:
+    step = standing.step
     shelf = spec.home / OLD
     if any(path.is_file() for path in shelf.rglob("*")):
         raise RefusedError(
@@ -93,19 +93,19 @@ def _check_nothing_was_switched(spec: Spec, rows: list[Row]) -> None:
             if step is None
             else "stateferry rollback SPEC puts them back; stateferry finalize SPEC gives them up",
         )
-    _check_no_old_store(spec, rows, step, journal)
-    if step not in (None, Step.ROLLED_BACK) or published_path(rows) is not None:
+    _check_no_old_store(spec, standing)
+    if step not in (None, Step.ROLLED_BACK) or standing.published is not None:
         raise RefusedError(
             f"the migration {spec.name!r} is not one to give up: the new stores are in use",
             hint="stateferry status SPEC says what to do next",
         )
 
 
-def _check_no_old_store(spec: Spec, rows: list[Row], step: Step | None, journal: Journal) -> None:
+def _check_no_old_store(spec: Spec, standing: Standing) -> None:
     """A switch that the ledger does not tell of any more has left old stores where the new ones stood."""
-    old = frozenset(name for exchange in journal.exchanges for name in exchange.old_names)
-    retired = RetiredStores.of(spec.source_path, spec.home, rows, old)
-    plan = _plan(spec.home)
+    old = frozenset(name for exchange in standing.journal.exchanges for name in exchange.old_names)
+    retired = RetiredStores(spec.source_path, standing, old)
+    plan = _plan(standing)
     partitions = _partitions(spec.home, plan)
     for run in filter(lambda folder: is_run_folder(folder.name), sorted((spec.home / NEW).glob("*"))):
         known = frozenset[str]().union(*(rocksdb_identities(run / partition.id) for partition in partitions))
@@ -115,7 +115,7 @@ def _check_no_old_store(spec: Spec, rows: list[Row], step: Step | None, journal:
             raise RefusedError(
                 f"{run} holds old stores, which are the application's, or may hold one: "
                 f"{', '.join(partition.id for partition in found) or 'no plan tells'}",
-                hint=_without_ledger(spec) if step is None else "stateferry rollback SPEC puts them back",
+                hint=_without_ledger(spec) if standing.step is None else "stateferry rollback SPEC puts them back",
             )
 
 
@@ -126,9 +126,9 @@ def _without_ledger(spec: Spec) -> str:
     )
 
 
-def _plan(home: Path) -> Plan | None:
+def _plan(standing: Standing) -> Plan | None:
     with suppress(MigrationError):
-        return load_plan(home)
+        return standing.plan
     return None
 
 

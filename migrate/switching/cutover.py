@@ -31,10 +31,10 @@ def cutover(
     """
     check_in_place(spec, "cutover")
     with open_migration(spec, on_event) as migration:
-        step = migration.step
+        step = migration.standing.step
         if step in (Step.CUT_OVER, Step.FINALIZING, Step.FINALIZED):
             migration.check_not_refuted("the stores are cut over already")
-            return switch_report(migration, migration.journal, step)
+            return switch_report(migration, migration.standing.journal, step)
         if step is Step.ROLLING_BACK:
             raise RefusedError("a rollback is half done", hint="finish it first: stateferry rollback SPEC")
         acceptance = Acceptance(unverified, accept_rejects)
@@ -55,7 +55,7 @@ def _start(migration: Migration, acceptance: Acceptance) -> Journal:
 
 
 def _resume(migration: Migration) -> Journal:
-    journal, every = migration.journal, migration.places(migration.journal)
+    journal, every = migration.standing.journal, migration.places(migration.standing.journal)
     partitions = [partition for places in every for partition in places.entry.partitions]
     with migration.keeping_out(partitions, _stores(every)) as check_nobody_came:
         for places in every:

@@ -8,9 +8,7 @@ from migrate.errors import RefusedError
 from migrate.events import Listener, ignore
 from migrate.gates import signed
 from migrate.home import CHUNKS, DAMAGED_CHUNKS, NEW, OLD, SNAPSHOT, foreign_in, remove_folder, remove_store
-from migrate.ledger import Row, Step
-from migrate.ledger_facts import published_path
-from migrate.plan_model import load_plan
+from migrate.ledger_rows import Step
 from migrate.preflight import check_home
 from migrate.report_model import SwitchReport
 from migrate.spec import Spec
@@ -39,10 +37,10 @@ def finalize(
     """
     check_home(spec)
     with open_migration(spec, on_event) as migration:
-        step, journal = migration.step, migration.journal
+        step, journal = migration.standing.switch
         if step is Step.FINALIZED:
             return switch_report(migration, journal, step)
-        if step not in (Step.CUT_OVER, Step.FINALIZING) and published_path(migration.rows) is None:
+        if step not in (Step.CUT_OVER, Step.FINALIZING) and migration.standing.published is None:
             raise RefusedError(f"{spec.name!r} is not cut over yet", hint="stateferry status SPEC says where it stands")
         unseen = _check_new_is_in_use(migration, moved_away=moved_away)
         if accept_mismatch:
@@ -61,7 +59,7 @@ def finalize(
 
 
 def _free(migration: Migration) -> None:
-    for places in migration.places(migration.journal):
+    for places in migration.places(migration.standing.journal):
         if rocksdb_identities(places.old) <= {*places.entry.old_names}:  # fewer: an earlier attempt was killed here
             remove_store(places.old)
     for name in FREED:
@@ -72,14 +70,14 @@ def _free(migration: Migration) -> None:
 
 def _check_new_is_in_use(migration: Migration, *, moved_away: bool) -> tuple[str, ...]:
     """The store partitions that are not seen: Kafka Streams removes the stores of tasks that moved elsewhere."""
-    published = published_path(migration.rows)
+    published = migration.standing.published
     directory = published or migration.application
     if not directory.is_dir():
         raise RefusedError(
             f"{directory} is not there, so that nothing shows that the new stores are in use",
             hint="is its volume mounted? then run the command again",
         )
-    for places in migration.places(migration.journal):
+    for places in migration.places(migration.standing.journal):
         if places.at(places.live) == "old":
             raise RefusedError(
                 f"{places.live} holds the old store: somebody has put it back",
@@ -104,17 +102,11 @@ def _check_new_is_in_use(migration: Migration, *, moved_away: bool) -> tuple[str
 
 def _cut_over(migration: Migration) -> dict[str, bool]:
     """Whether each store partition is seen, by id."""
-    return {places.entry.partition.id: places.is_in_use for places in migration.places(migration.journal)}
+    return {places.entry.partition.id: places.is_in_use for places in migration.places(migration.standing.journal)}
 
 
 def _published(migration: Migration, published: Path) -> dict[str, bool]:
-    plan = load_plan(migration.home)
-    names = frozenset(name for row in migration.rows if row.step is Step.PUBLISHING for name in _stores(row))
+    plan = migration.standing.plan
+    names = frozenset(name for intent in migration.standing.publications for name in intent["stores"])
     partitions = () if plan is None else map(plan.new_partition, plan.store_partitions)
     return {each.id: is_seen(published / each.path, each, names) for each in partitions if each.databases}
-
-
-def _stores(row: Row) -> list[str]:
-    stores = row.facts["stores"]
-    assert isinstance(stores, list)
-    return stores

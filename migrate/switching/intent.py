@@ -16,17 +16,14 @@ from migrate.identity import (
     store_identity,
     store_state,
 )
-from migrate.ledger_facts import assembled_folders
 from migrate.new_positions import new_positions, newest_first
-from migrate.plan_model import Plan, load_plan
+from migrate.plan_model import Plan
 from migrate.positions import Positions
 from migrate.preflight import changelog_note, check_asked, check_can_be_exchanged, check_not_opened_since
-from migrate.progress_state import committed_receipts, pending_chunks, totals_of
 from migrate.report_model import Concern
 from migrate.snapshots import SnapshotSource
 from migrate.source import Source, find_source
 from migrate.spec import Spec
-from migrate.steps.assemble import assembled_states
 from migrate.steps.context import Context, make_context
 from migrate.store_partition import StorePartition
 from migrate.store_state import StoreState
@@ -53,19 +50,17 @@ class NewStores:
 
 def new_stores(migration: Migration, acceptance: Acceptance) -> NewStores:
     """Raises RefusedError unless all of them are there, and what `hold_back` raises where they are not to go live."""
-    spec, rows, home = migration.spec, migration.rows, migration.home
-    plan = load_plan(home)
+    spec, standing = migration.spec, migration.standing
+    plan = standing.plan
     if plan is None:
-        raise RefusedError(f"the migration {spec.name!r} has no plan in {home}", hint=_RUN)
+        raise RefusedError(f"the migration {spec.name!r} has no plan in {migration.home}", hint=_RUN)
     context = make_context(spec, migration.listener)
     check_identity(plan, spec_identity(spec, context.ref, plan))
-    folders = assembled_folders(rows, home)
-    receipts = committed_receipts(rows, home)
-    if pending_chunks(plan, receipts) or set(folders) != {partition.id for partition in plan.store_partitions}:
+    if not standing.is_assembled:
         raise RefusedError(f"the new stores of {spec.name!r} are not complete", hint=f"{_RUN} makes them")
-    concerns = concerns_of(spec, rows, totals_of(receipts), acceptance)
+    concerns = concerns_of(spec, standing, standing.totals, acceptance)
     hold_back(concerns, "nothing was cut over")
-    return NewStores(plan, context, folders, signed(concerns))
+    return NewStores(plan, context, standing.assembled, signed(concerns))
 
 
 def begin(migration: Migration, stores: NewStores) -> Journal:
@@ -150,7 +145,7 @@ def _old_state(migration: Migration, plan: Plan, source: Source, partition: Stor
 
 
 def _new_state(migration: Migration, slot: Path, partition: StorePartition) -> StoreState:
-    then = assembled_states(migration.rows)[partition.id]
+    then = migration.standing.states[slot]
     try:
         state = store_state(partition.below(slot), then)
     except RefusedError as error:

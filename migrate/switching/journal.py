@@ -7,25 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from migrate.errors import RefusedError
 from migrate.keyrange import Stored
-from migrate.ledger_rows import Row, Step
 from migrate.positions import Positions
 from migrate.report_model import Concern
 from migrate.store_partition import StorePartition
 from migrate.store_state import StoreState
-
-SWITCHES = (
-    Step.CUTTING_OVER,
-    Step.CUT_OVER,
-    Step.ROLLING_BACK,
-    Step.ROLLED_BACK,
-    Step.FINALIZING,
-    Step.FINALIZED,
-)
-"""What the verbs of a switch commit."""
 
 
 class Exchange(Stored):
@@ -64,17 +50,3 @@ class Journal(Stored):
     accepted: tuple[Concern, ...] = ()
     """What the new stores went live with, and who accepted it."""
     exchanges: tuple[Exchange, ...] = ()
-
-
-def last_switch(rows: list[Row]) -> tuple[Step | None, Journal]:
-    """How far the last switch came, and what it is; None: there was none. Raises RefusedError for a newer journal."""
-    found = [row for row in rows if row.step in SWITCHES]
-    if not found:
-        return None, Journal()
-    try:
-        return found[-1].step, Journal.model_validate_json(found[-1].detail)
-    except ValidationError as error:
-        raise RefusedError(
-            f"the ledger's journal of the switch cannot be understood: {error.errors()[0]['msg']}",
-            hint="use the newer Stateferry that wrote it",
-        ) from error

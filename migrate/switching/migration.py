@@ -15,18 +15,19 @@ from migrate.events import Event, Listener
 from migrate.gates import concerns_of, hold_back
 from migrate.home import remove_unfinished
 from migrate.identity import as_begun, store_state
-from migrate.ledger import Ledger, Row, Step, readable_ledger
+from migrate.ledger import Ledger, Step, readable_ledger
 from migrate.marker import check_ours, claim, finish_abandoned
 from migrate.positions import Positions
 from migrate.report_model import Concern, Totals
 from migrate.source import source_system
 from migrate.spec import Spec
+from migrate.standing import Standing
 from migrate.store_partition import StorePartition
 from migrate.store_state import StoreState
 from migrate.stores.exchange import can_exchange
 from migrate.stores.files import fsync_directory
 from migrate.stores.lock import holding_locks, one_run_at_a_time
-from migrate.switching.journal import Journal, last_switch
+from migrate.switching.journal import Journal
 from migrate.switching.places import Places
 from migrate.switching.side_files import write_positions
 from migrate.systems import System
@@ -38,11 +39,8 @@ class Migration:
 
     spec: Spec
     listener: Listener
-    rows: list[Row]
-    """Of the ledger, when it was looked at."""
-    step: Step | None
-    """How far the last switch came."""
-    journal: Journal
+    standing: Standing
+    """When it was opened."""
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     warnings: tuple[str, ...] = ()
     """What was repaired when it was opened."""
@@ -69,7 +67,7 @@ class Migration:
     @property
     def migration_id(self) -> str:
         """As the ledger has it."""
-        return self.rows[-1].migration_id
+        return self.standing.rows[-1].migration_id
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -78,7 +76,7 @@ class Migration:
         Raises RefusedError where something was said meanwhile.
         """
         ledger = Ledger(self.home, self.migration_id, self.run_id)
-        if last_switch(ledger.rows) != (self.step, self.journal):
+        if Standing(self.home, ledger.rows).switch != self.standing.switch:
             raise RefusedError("another command switched these stores meanwhile", hint="stateferry status SPEC")
         return ledger
 
@@ -88,13 +86,13 @@ class Migration:
 
     def check_not_refuted(self, what: str) -> None:
         """Raises VerificationError where a verification found the new stores wrong, and nothing has settled that."""
-        if self.step not in (Step.FINALIZING, Step.FINALIZED):
+        if self.standing.step not in (Step.FINALIZING, Step.FINALIZED):
             hold_back(self.mismatch, what)
 
     @property
     def mismatch(self) -> tuple[Concern, ...]:
         """Of the new stores, where a verification found one that nothing has settled."""
-        return tuple(each for each in concerns_of(self.spec, self.rows, Totals()) if each.kind == "mismatch")
+        return tuple(each for each in concerns_of(self.spec, self.standing, Totals()) if each.kind == "mismatch")
 
     def record(self, step: Step, journal: Journal) -> None:
         """A row in the ledger, durably."""
@@ -149,19 +147,19 @@ def open_migration(spec: Spec, on_event: Listener) -> Iterator[Migration]:
     with one_run_at_a_time(spec.home):
         finish_abandoned(spec.home)
         warnings: list[str] = []
-        rows = readable_ledger(spec.home, warnings.append)
-        if not rows:
+        standing = Standing(spec.home, readable_ledger(spec.home, warnings.append))
+        if not standing.rows:
             raise RefusedError(f"the migration {spec.name!r} has not begun in {spec.home}", hint="stateferry run SPEC")
-        step, journal = last_switch(rows)
-        if journal.exchanges and journal.source != as_begun(spec.source):
+        if standing.journal.exchanges and standing.journal.source != as_begun(spec.source):
             raise RefusedError(
-                f"[source] is not what was cut over: {journal.source}", hint="put it back as it was in the spec"
+                f"[source] is not what was cut over: {standing.journal.source}",
+                hint="put it back as it was in the spec",
             )
         claim(spec.home, spec.source_path)
         remove_unfinished(spec.home)
         for sentence in warnings:
             on_event(Event("warning", {"sentence": sentence}))
-        yield Migration(spec, on_event, rows, step, journal, warnings=tuple(warnings))
+        yield Migration(spec, on_event, standing, warnings=tuple(warnings))
 
 
 def check_in_place(spec: Spec, verb: str) -> None:

@@ -32,7 +32,7 @@ def rollback(spec: Spec, *, discard_new_writes: bool = False, on_event: Listener
     """
     check_in_place(spec, "rollback")
     with open_migration(spec, on_event) as migration:
-        step, journal = migration.step, migration.journal
+        step, journal = migration.standing.switch
         if step is Step.ROLLED_BACK:
             return switch_report(migration, journal, step)
         if step is None:
@@ -90,7 +90,7 @@ def _carry_out(migration: Migration, every: list[Places], check_nobody_came: Cal
     """Every step finds out for itself whether it is done."""
     notify = migration.notify
     notify("rollback.started")
-    migration.record(Step.ROLLING_BACK, migration.journal)
+    migration.record(Step.ROLLING_BACK, migration.standing.journal)
     notify("rollback.intended")
     # never a position ahead of the store that is found there
     switched = [places for places in every if places.is_switched and places.live.is_dir()]
@@ -112,7 +112,7 @@ def _carry_out(migration: Migration, every: list[Places], check_nobody_came: Cal
         if places.is_switched:
             raise RefusedError(f"{places.live} does not hold the old store", hint="run the command again")
     notify("rollback.done")
-    migration.record(Step.ROLLED_BACK, migration.journal)
+    migration.record(Step.ROLLED_BACK, migration.standing.journal)
     notify("rollback.committed")
 
 

@@ -1,4 +1,4 @@
-"""The states that a switch leaves a migration in, and what an operator does next."""
+"""The states of a migration, and what an operator does next."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ HALF_DONE = (Step.CUTTING_OVER, Step.ROLLING_BACK, Step.FINALIZING)
 """Only the verb that began it, or `rollback`, goes on from here."""
 
 NEXT: dict[State, str] = {
+    "not started": "stateferry run SPEC",
+    "snapshot taken": "start the application again; stateferry run SPEC converts the snapshot",
+    "rewriting": "stateferry run SPEC (resumes)",
+    "published": "point the application at the new state directory; when sure, stateferry finalize SPEC",
     "cutting over": "stateferry cutover SPEC finishes the cut-over; stateferry rollback SPEC goes back",
     "cut over": (
         "start the new version of the application; stateferry rollback SPEC goes back, "
@@ -31,4 +35,4 @@ NEXT: dict[State, str] = {
     "finalizing": "stateferry finalize SPEC removes the rest",
     "finalized": "nothing: this migration is over, and its ledger says so",
 }
-"""What an operator does then, in one line."""
+"""What an operator does then, in one line; where the spec and what holds the migration back do not matter."""

@@ -13,9 +13,8 @@ import pytest
 from migrate import Spec, cutover, finalize, load_spec, rollback, run
 from migrate.errors import RejectedError
 from migrate.kept_rejects import reject_reasons
-from migrate.ledger import read_ledger
-from migrate.progress_state import receipts_of
 from migrate.reporting import report
+from migrate.standing import read_standing
 from tests.cli.following import RECORDS, held_run, make_migration, stateferry
 from tests.migrate.make_ledger_fixtures import FOLDER
 from tests.support import copy_fixture, kafka_spec, make_store, numbered, raw_spec, tree_state
@@ -173,7 +172,7 @@ def test_a_damaged_file_of_rejects_is_left_out(rejected: Spec) -> None:
     run(rejected)
     files = sorted((rejected.home / "chunks").rglob("*.rejects.parquet"))
     files[-1].write_bytes(b"PAR1")
-    receipts = receipts_of(read_ledger(rejected.home), rejected.home)
+    receipts = read_standing(rejected.home).receipts
     assert 0 < sum(reason.records for reason in reject_reasons(rejected.home, receipts)) < 32
 
 

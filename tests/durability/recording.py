@@ -7,9 +7,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 
-from migrate.ledger import read_ledger
-from migrate.progress_state import committed_receipts
 from migrate.spec import Spec, load_spec
+from migrate.standing import read_standing
 from tests.durability.disk import Disk
 from tests.durability.trace import Call, Op, record
 from tests.support import copy_fixture, read_delta, read_families, tree_state
@@ -56,7 +55,7 @@ def result_of(base: Path) -> dict[str, object]:
 
 def chunks_done(spec: Spec) -> int:
     """Chunks that the ledger has, with their files."""
-    return len(committed_receipts(read_ledger(spec.home), spec.home))
+    return len(read_standing(spec.home).receipts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,12 @@ stay.
 from __future__ import annotations
 
 import shutil
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 from unittest.mock import patch
 
-from migrate import cutover, load_spec, run
+from migrate import Spec, cutover, load_spec, run
 from migrate.events import Event
 from migrate.ledger import LEDGER_SCHEMA
 from tests.support import make_store, numbered
@@ -18,6 +20,14 @@ from tests.support import make_store, numbered
 FOLDER = Path(__file__).parents[1] / "fixtures" / "ledgers" / str(LEDGER_SCHEMA)
 RECORDS = 1500
 CHUNKS_DONE = 3
+FEW_RECORDS = 200
+STAGES = {
+    "planned": "plan.stored",
+    "assembled": "assemble.committed",
+    "verified": "verify.committed",
+    "published": "publish.committed",
+}
+"""By folder: the event after which the run was killed. A ledger names a published directory by its full path."""
 SPEC = """
 name = "kept"
 work_dir = "work"
@@ -35,36 +45,46 @@ class _EnoughError(Exception):
     """Ends a run."""
 
 
-def make_migration(folder: Path) -> Path:
-    """A store and the spec of its migration; returns the spec's file."""
-    make_store(folder / "store", numbered(RECORDS))
+def make_migration(folder: Path, records: int = RECORDS, target: str = "") -> Spec:
+    """A store and the spec of its migration."""
+    make_store(folder / "store", numbered(records))
     file = folder / "migration.toml"
-    file.write_text(SPEC)
-    return file
+    file.write_text(SPEC.replace("[run]", f"{target}[run]"))
+    return load_spec(file)
 
 
-def main() -> None:
-    """Both of them, anew."""
-    shutil.rmtree(FOLDER, ignore_errors=True)
+def _run_until(spec: Spec, name: str, times: int = 1) -> None:
     done = 0
 
     def stop(event: Event) -> None:
         nonlocal done
-        done += event.name == "chunk.committed"
-        if done == CHUNKS_DONE:
+        done += event.name == name
+        if done == times:
             raise _EnoughError
 
-    try:
-        run(load_spec(make_migration(FOLDER / "half-rewritten")), on_event=stop)
-    except _EnoughError:
-        shutil.rmtree(FOLDER / "half-rewritten/work/kept/snapshot")
-    spec = load_spec(make_migration(FOLDER / "cut-over"))
+    with suppress(_EnoughError):
+        run(spec, on_event=stop)
+
+
+def main(folder: Path) -> None:
+    """All of them, anew."""
+    spec = make_migration(folder / "half-rewritten")
+    _run_until(spec, "chunk.committed", CHUNKS_DONE)
+    shutil.rmtree(spec.home / "snapshot")
+    spec = make_migration(folder / "cut-over")
     run(spec)
     cutover(spec)
     for name in ("snapshot", "chunks", "new"):
         shutil.rmtree(spec.home / name)
+    for stage, event in STAGES.items():
+        target = 'path = "new"\n' if stage == "published" else ""
+        spec = make_migration(folder / stage, FEW_RECORDS, target)
+        _run_until(spec, event)
 
 
 if __name__ == "__main__":
+    made = Path(tempfile.gettempdir()) / "stateferry-fixtures"  # the same path whoever makes them
     with patch("socket.gethostname", return_value="example"):
-        main()
+        main(made)
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    shutil.move(made, FOLDER)

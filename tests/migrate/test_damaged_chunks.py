@@ -12,8 +12,7 @@ from migrate import Spec, run, verify
 from migrate.errors import ChunkFailedError, ExitCode, MigrationError
 from migrate.events import Event
 from migrate.home import DAMAGED_CHUNKS
-from migrate.ledger import read_ledger
-from migrate.progress_state import committed_receipts
+from migrate.standing import read_standing
 from migrate.steps.damage import MOST_TIMES
 from tests.support import flip_byte, make_store, numbered, raw_spec, read_delta, read_family
 
@@ -52,7 +51,7 @@ def _chunks(spec: Spec) -> list[Path]:
 
 def _third(spec: Spec) -> Path:
     """The file of the third chunk, whoever wrote it."""
-    receipts = committed_receipts(read_ledger(spec.home), spec.home)
+    receipts = read_standing(spec.home).receipts
     (name,) = sorted(receipts, key=lambda each: each.keys.start or b"")[2].file_sizes
     return spec.home / name
 

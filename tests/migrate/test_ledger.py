@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 
 from migrate.errors import ExitCode, FencedError, RefusedError
 from migrate.ledger import LEDGER_SCHEMA, Ledger, Row, Step, chunk_row, read_ledger, readable_ledger
+from migrate.ledger_table import rows_in_file
 from migrate.receipt import Receipt
 from tests.migrate.builders import receipt
 
@@ -30,7 +31,7 @@ def test_rows_are_read_back_as_they_were_committed(tmp_path: Path) -> None:
     ledger.commit(*(chunk_row(one) for one in made))
     ledger.commit(ledger.row(Step.ASSEMBLED, store_partition="0_0/orders", detail={"folder": "new/r1/0_0/orders"}))
     rows = read_ledger(tmp_path)
-    assert rows == ledger.rows
+    assert tuple(rows) == ledger.rows
     assert _steps(rows) == ["run", "chunk", "chunk", "assembled"]
     assert [row.sequence for row in rows] == [1, 2, 2, 3]
     assert [Receipt.model_validate_json(row.detail) for row in rows[1:3]] == made
@@ -185,3 +186,22 @@ def test_more_commits_than_a_checkpoint_takes(tmp_path: Path) -> None:
     Ledger(tmp_path, "m", "r2")
     with pytest.raises(FencedError):
         ledger.commit(chunk_row(receipt()))
+
+
+def test_what_a_run_has_read_is_not_read_again_when_it_opens_the_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger(tmp_path, "m", "r1")
+    for number in range(3):
+        ledger.commit(chunk_row(receipt(bytes([number]), bytes([number + 1]), number=number)))
+    read: list[Path] = []
+
+    def count(file: Path) -> list[dict[str, object]]:
+        read.append(file)
+        return rows_in_file(file)
+
+    monkeypatch.setattr("migrate.ledger.rows_in_file", count)
+    rows = readable_ledger(tmp_path)
+    assert sorted(read) == sorted((tmp_path / "ledger").glob("*.parquet"))
+    assert Ledger(tmp_path, "m", "r2").rows[: len(rows)] == tuple(rows)
+    assert len(read) == len(rows) == 4

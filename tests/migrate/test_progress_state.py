@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from migrate.keyrange import KeyRange
 from migrate.ledger import Row, Step, chunk_row
 from migrate.plan_model import Chunk
-from migrate.progress_state import committed_receipts, pending_chunks, totals_of
+from migrate.progress_state import pending_chunks, totals_of
+from migrate.standing import Standing
 from tests.migrate.builders import chunk, plan, receipt, written
 
 BOUNDS = st.lists(st.integers(1, 255), unique=True, max_size=12)
@@ -56,7 +57,7 @@ def test_a_chunk_whose_file_is_gone_is_not_done(tmp_path: Path) -> None:
     without_rejects = receipt(b"c", b"d", outputs=(written(file="there.sst"),), rejects_file="gone.parquet")
     empty = receipt(b"d", None, outputs=(written(0),))
     rows = [_row(Step.RUN), *map(chunk_row, (kept, lost, without_rejects, empty)), _row(Step.ASSEMBLED)]
-    assert committed_receipts(rows, tmp_path) == [kept, empty]
+    assert Standing(tmp_path, rows).receipts == [kept, empty]
 
 
 def test_totals_add_up() -> None:

@@ -14,9 +14,9 @@ from migrate.errors import FencedError
 from migrate.events import RUN_EVENTS, Event
 from migrate.ledger import Ledger, Step, read_ledger
 from migrate.plan_model import load_plan
-from migrate.progress_state import committed_receipts
 from migrate.receipt import Receipt, read_receipt
 from migrate.spec import Spec
+from migrate.standing import read_standing
 from tests.support import (
     KEY_VALUE,
     RAW,
@@ -109,7 +109,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
 
 
 def _receipts(spec: Spec) -> list[Receipt]:
-    return committed_receipts(read_ledger(spec.home), spec.home)
+    return read_standing(spec.home).receipts
 
 
 def _uncommitted(spec: Spec) -> list[Receipt]:

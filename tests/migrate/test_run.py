@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from migrate import RefusedError, migrate_store, run
-from migrate.ledger import read_ledger
-from migrate.progress_state import committed_receipts
+from migrate.standing import read_standing
 from migrate.stores.options_file import read_options
 from tests.support import (
     KEY_VALUE,
@@ -171,7 +170,7 @@ def test_the_chunk_size_changes_nothing_in_the_result(chunk_size: int, expected:
     report = run(spec)
     assert report.totals.chunks in expected
     assert digest_by_hand(read_family(tmp_path / "new").items()) == digest_by_hand(records.items())
-    receipts = committed_receipts(read_ledger(spec.home), spec.home)
+    receipts = read_standing(spec.home).receipts
     assert sum(receipt.records_in for receipt in receipts) == 4000
     for receipt in receipts:
         mine = [(key, value) for key, value in records.items() if key in receipt.keys]

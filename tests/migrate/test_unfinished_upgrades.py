@@ -8,9 +8,8 @@ import pytest
 
 from migrate import cutover, plan, run, verify
 from migrate.errors import RefusedError, RejectedError
-from migrate.ledger import read_ledger
-from migrate.progress_state import committed_receipts
 from migrate.report_model import RunReport
+from migrate.standing import read_standing
 from tests.migrate.windowed import (
     MINUTE,
     NO_HEADERS,
@@ -157,7 +156,7 @@ def test_digests_are_those_of_the_records_as_their_owner_reads_them(chunk_size: 
     spec = windowed_spec(tmp_path, TIMESTAMPED_KEY_VALUE, run={"chunk_size": chunk_size})
     run(spec)
     expected = sorted(({key: UNKNOWN + value for key, value in OLD.items()} | NEW).items())
-    receipts = committed_receipts(read_ledger(spec.home), spec.home)
+    receipts = read_standing(spec.home).receipts
     assert (len(receipts) > 1) == (chunk_size == "700 B")
     for receipt in receipts:
         mine = [pair for pair in expected if pair[0] in receipt.keys]

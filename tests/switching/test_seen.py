@@ -10,7 +10,7 @@ import pytest
 
 from migrate import RefusedError, Spec, abandon, cutover, finalize, rollback, run, snapshot, status, verify
 from migrate.ledger import read_ledger
-from migrate.switching.journal import last_switch
+from migrate.standing import Standing
 from tests.bad_input.commands import CommandServer
 from tests.bad_input.support import to_toml
 from tests.migrate.windowed import MINUTE, make_segments, windowed_spec, windows
@@ -243,7 +243,7 @@ def test_nor_where_the_ledger_lost_the_switch_alone(later: Application) -> None:
         cutover(later.spec, on_event=StopAt("cutover.exchanged"))
     (slot,) = later.spec.home.glob(f"new/*/{FIRST}")
     ledger = later.spec.home / "ledger"
-    while last_switch(read_ledger(later.spec.home))[0] is not None:
+    while Standing(later.spec.home, read_ledger(later.spec.home)).step is not None:
         max((ledger / "_delta_log").glob("*.json")).unlink()
         for shortcut in (ledger / "_delta_log").glob("*checkpoint*"):
             shortcut.unlink()

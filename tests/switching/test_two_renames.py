@@ -10,9 +10,8 @@ import pytest
 
 from migrate import Spec, cutover, rollback, verify
 from migrate.events import Event
-from migrate.ledger import read_ledger
+from migrate.standing import read_standing
 from migrate.stores.exchange import ExchangeUnsupportedError
-from migrate.switching.journal import last_switch
 from migrate.switching.migration import Migration
 from migrate.switching.places import Places
 from tests.support import read_family
@@ -137,7 +136,7 @@ def test_a_rollback_killed_between_the_two_is_finished_by_the_next(partition: st
 def test_a_rollback_killed_before_the_new_store_is_back_in_its_slot(app: Application) -> None:
     old = old_files(app)
     cutover(app.spec)
-    slot = app.spec.home / last_switch(read_ledger(app.spec.home))[1].exchanges[0].slot
+    slot = app.spec.home / read_standing(app.spec.home).journal.exchanges[0].slot
 
     def die(event: Event) -> None:
         """From here on: the old store goes through the slot on its way."""
