@@ -161,7 +161,8 @@ def _findings(
     source, target = spec.source_format, spec.target_format
     families = [family for report in databases.values() for family in report.families]
     ground = find_source(spec)
-    ground.check_readable()
+    ground.check_files()
+    ground.check_options()
     return Findings(
         store_partitions=tuple(partition.id for partition in ground.partitions),
         records=sum(family.records for family in families if family.name not in source.metadata_families),

@@ -21,7 +21,7 @@ from migrate.errors import MigrationError, SpecError
 from migrate.events import Listener, ignore
 from migrate.finished import report_of_finished
 from migrate.function_code import checked_code, function_at_work
-from migrate.ground import Ground, source_to_be
+from migrate.ground import Preflight
 from migrate.ledger import read_ledger
 from migrate.ledger_status import status
 from migrate.looking_again import T, look_again
@@ -83,14 +83,14 @@ class _DryRun:
         self._context = context
         self._spec = context.spec
         self._options = options
-        self._ground = Ground(context, find=source_to_be)
+        self._preflight = Preflight(context, "plan")
         self._checks: list[CheckReport] = []
 
     def report(self) -> DryRunReport:
         finished = self._finished()
         reading = None
         if finished is None:
-            self._checks += self._ground.observe()
+            self._checks += self._preflight.observe()
             with function_at_work(self._context.ref):
                 reading = self._read()
         found = tried = cost = None
@@ -128,11 +128,11 @@ class _DryRun:
             tool_version=tool_version(),
             made_at_ms=int(time.time() * 1000),
             seconds=round(time.monotonic() - self._started, 3),
-            is_estimate=self._ground.is_in_use,
+            is_estimate=self._preflight.is_in_use,
             state=self._state(),
             found=found,
             tried=tried,
-            segments=() if found is None else tuple(segmentations(spec, self._ground.source, self._databases())),
+            segments=() if found is None else tuple(segmentations(spec, self._preflight.source, self._databases())),
             cost=cost,
             changelog=self._changelog(),
             warnings=self._warnings(),
@@ -141,7 +141,7 @@ class _DryRun:
         )
 
     def _look_again(self, look: Callable[[], T]) -> T:
-        return look_again(look, is_in_use=self._ground.is_in_use)
+        return look_again(look, is_in_use=self._preflight.is_in_use)
 
     def _changelog(self) -> str:
         conversion = self._context.conversion
@@ -165,7 +165,7 @@ class _DryRun:
         if any(outcomes.get(name) != "ok" for name in _NEEDED_TO_READ):
             return None
         request = Request(
-            source=self._ground.source,
+            source=self._preflight.source,
             conversion=self._context.conversion,
             databases=self._databases(),
             chunk_size=int(self._spec.run.chunk_size),
@@ -173,24 +173,24 @@ class _DryRun:
             seed=self._options.seed,
             allowed=self._spec.conversion.allow,
             is_full=self._options.is_full,
-            is_running=self._ground.is_in_use,
+            is_running=self._preflight.is_in_use,
             on_progress=lambda records: self._context.notify("dry-run.progressed", records=records),
         )
         self._context.notify("dry-run.started", is_full=request.is_full)
         return read(request)
 
     def _databases(self) -> tuple[DatabasePlan, ...]:
-        return self._ground.databases or self._databases_again
+        return self._preflight.databases or self._databases_again
 
     @cached_property
     def _databases_again(self) -> tuple[DatabasePlan, ...]:
-        """Where a stored plan serves, the ground asks for none."""
+        """Where a stored plan serves, the preflight makes none."""
         return self._look_again(
-            lambda: plan_databases(self._context.spec, self._ground.source, self._context.conversion)
+            lambda: plan_databases(self._context.spec, self._preflight.source, self._context.conversion)
         )
 
     def _cost(self, reading: Reading, found: Found) -> Cost:
-        spec, stored = self._spec, self._ground.stored
+        spec, stored = self._spec, self._preflight.stored
         chunks, done = reading.chunks, 0
         if stored is not None:
             receipts = committed_receipts(read_ledger(self._context.home), self._context.home)
@@ -198,7 +198,7 @@ class _DryRun:
             cut = stored if stored.chunk_size == spec.run.chunk_size else None
             plan = cut or stored.model_copy(update={"chunks": tuple(reading.chunks)})  # a run would cut it anew
             chunks, done = pending_chunks(plan, receipts), len(receipts)
-        copied = 0 if self._ground.is_snapshot_current else bytes_to_copy(spec, self._ground.source)
+        copied = 0 if self._preflight.is_snapshot_current else bytes_to_copy(spec, self._preflight.source)
         return cost_of(
             Bill(
                 spec=spec,
@@ -222,7 +222,7 @@ class _DryRun:
 
     def _warnings(self) -> tuple[str, ...]:
         try:
-            found = self._look_again(self._ground.source.warnings)
+            found = self._look_again(self._preflight.source.warnings)
             return (*found, *spec_warnings(self._context.spec, self._context.ref))
         except (MigrationError, OSError):
             return ()
