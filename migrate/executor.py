@@ -12,13 +12,13 @@ from threading import Event
 from typing import Protocol
 
 from migrate.breadcrumb import read_breadcrumb
-from migrate.errors import ChunkFailedError, ExitCode, InterruptedMigrationError, MigrationError, RejectedError
+from migrate.errors import ChunkFailedError, InterruptedMigrationError, MigrationError
 from migrate.interruption import RERUN, Stop
 from migrate.keyrange import show_key
 from migrate.rewriting import RewriteTask
 from migrate.store_partition import place_name
 from migrate.stores.openings import keeping_open
-from migrate.tasks import Task, TaskFailure, TaskResult, run_task
+from migrate.tasks import Task, TaskResult, run_task
 
 ATTEMPTS = 3
 _MOST_AT_ONCE = 4096  # threads are only made as tasks come; a cluster's slots may grow while a run goes on
@@ -142,22 +142,11 @@ def _attempt(executor: Executor, task: Task, cancelled: Event) -> TaskResult:
                 raise _worker_died(task, error) from error
             task = _with_breadcrumb(task)
             continue
-        if isinstance(result, TaskFailure):
-            raise as_error(result)
+        if isinstance(result, MigrationError):
+            raise result
         _forget_breadcrumb(task)
         return result
     raise AssertionError("unreachable: the last attempt returns or raises")
-
-
-def as_error(failure: TaskFailure) -> MigrationError:
-    """The failure that a worker returned, as the driver's own error."""
-    error = MigrationError(failure.message, hint=failure.hint)
-    if failure.exit_code is ExitCode.FAILED:
-        error = (RejectedError if failure.kind == "RejectedError" else ChunkFailedError)(
-            failure.message, hint=failure.hint
-        )
-    error.exit_code, error.place = failure.exit_code, failure.place
-    return error
 
 
 def _with_breadcrumb(task: Task) -> Task:
