@@ -14,6 +14,7 @@ from migrate.marker import check_ours, is_given_up
 from migrate.plan_model import Plan, load_plan
 from migrate.progress_state import committed_receipts, pending_chunks
 from migrate.report_model import VerifyReport
+from migrate.run_log import logged
 from migrate.runner import ExecutorOpener, executor_opener
 from migrate.spec import Spec
 from migrate.steps.context import Context, make_context
@@ -52,7 +53,7 @@ def verify(
     if is_given_up(spec.home) or load_plan(spec.home) is None:
         raise _not_rewritten(spec)
     with one_run_at_a_time(spec.home):
-        comparison = _prepare(make_context(spec, on_event, stop=stop))
+        comparison = _prepare(make_context(spec, logged(spec.name, on_event), stop=stop))
         return comparison.carry_out(mode, executor_opener(master))
 
 

@@ -28,6 +28,7 @@ from migrate.plan_model import Plan
 from migrate.progress_state import acceptable, totals_of
 from migrate.receipt import Receipt
 from migrate.report_model import RunReport, Verification
+from migrate.run_log import log_end, logged
 from migrate.run_report import report_of
 from migrate.spec import Spec, parse_spec
 from migrate.steps.assemble import assemble
@@ -113,12 +114,14 @@ def run_with(
 
     Raises InterruptedMigrationError once `stop` is asked for.
     """
-    context = make_context(spec, on_event, function, stop, acceptance, changelog_ends=changelog_ends)
+    context = make_context(spec, logged(spec.name, on_event), function, stop, acceptance, changelog_ends=changelog_ends)
     Preflight(context, "run").check_before_lock()
     with one_run_at_a_time(context.home):
         finish_abandoned(context.home)
         done = report_of_finished(context, readable_ledger(context.home, context.warn))
-        return _run(context, open_executor) if done is None else done
+        report = _run(context, open_executor) if done is None else done
+    log_end(report)
+    return report
 
 
 def _run(context: Context, open_executor: ExecutorOpener) -> RunReport:

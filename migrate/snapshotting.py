@@ -7,6 +7,7 @@ from migrate.events import Listener, ignore
 from migrate.ground import Preflight
 from migrate.marker import finish_abandoned
 from migrate.report_model import SnapshotReport
+from migrate.run_log import logged
 from migrate.snapshots import find_snapshot
 from migrate.spec import Spec
 from migrate.steps.context import make_context
@@ -26,7 +27,7 @@ def snapshot(spec: Spec, *, on_event: Listener = ignore) -> SnapshotReport:
             "this migration converts the live directory, of which `run` takes the snapshot itself",
             hint='to let the application go on during the run: [run] source = "snapshot"',
         )
-    context = make_context(spec, on_event)
+    context = make_context(spec, logged(spec.name, on_event))
     Preflight(context, "snapshot").check_before_lock()
     with one_run_at_a_time(spec.home):
         finish_abandoned(spec.home)
