@@ -194,8 +194,7 @@ def test_executors_without_our_dependencies_end_in_a_sentence(spec: Callable[...
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
 
     assert done.returncode == 6, done.stdout + done.stderr
-    assert "the executors' Python on" in done.stdout
-    assert "rocksdict" in done.stdout
+    assert "rocksdict cannot be imported on" in done.stdout
 
 
 def test_the_ledger_and_dead_letters_are_delta_tables_that_spark_reads(
