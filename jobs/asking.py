@@ -15,11 +15,16 @@ from pathlib import Path
 from pyspark import SparkContext
 
 from jobs import probe
-from jobs.probe import PROBE_PREFIX, Probe, Question, entries_of
+from jobs.probe import PROBE_PREFIX, Looked, Probe, Question, entries_of
 from migrate.errors import RefusedError
 from migrate.spec import Spec
 
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 120
+INSTALL = "install stateferry's dependencies there, in the driver's versions (docs/operations.md, On a cluster)"
+SHARE = (
+    "state directory and work_dir must be on volumes that all executors share, under one path; else run one job on "
+    "each host with --master 'local[*]'"
+)
 _OTHER_PYTHON = re.compile(r"different version: (\S+) than that in driver:? (\d+\.\d+)")
 _NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
 
@@ -48,12 +53,13 @@ class Answers:
 def ask(context: SparkContext, spec: Spec) -> Answers:
     """Every slot. Raises RefusedError where no task comes back."""
     source, work_dir = str(spec.source_path), _that_exists(spec.home)
-    _collect(context, Question(source, str(work_dir), None), 1)  # executors come one by one: await the first
+    # Executors come one by one: await the first.
+    ask_slots(context, Question(source, str(work_dir), None), 1, PATIENCE_SECONDS)
     before = entries_of(source), entries_of(str(work_dir))
     with probe_file(work_dir, spec.source_path) as name:
         question = Question(source, str(work_dir), name)
         asked = time.time()
-        probes = _collect(context, question, context.defaultParallelism)
+        probes = ask_slots(context, question, context.defaultParallelism, PATIENCE_SECONDS)
         clock = Clock(asked, time.time())
     after = entries_of(source), entries_of(str(work_dir))
     kept = [(old or frozenset()) & (new or frozenset()) for old, new in zip(before, after, strict=True)]
@@ -82,21 +88,23 @@ def probe_file(work_dir: Path, source: Path) -> Iterator[str | None]:
         file.unlink(missing_ok=True)
 
 
-def _collect(context: SparkContext, question: Question, slots: int) -> tuple[Probe, ...]:
+def ask_slots(context: SparkContext, question: Question, slots: int, patience: int | None = None) -> tuple[Probe, ...]:
+    """What so many slots answer. Raises RefusedError where the tasks fail, or take longer than `patience` seconds."""
     pool = ThreadPoolExecutor(max_workers=1)
     asked = pool.submit(lambda: context.parallelize([question] * slots, slots).map(probe.look).collect())
     try:
-        return tuple(asked.result(timeout=PATIENCE_SECONDS))
+        return tuple(asked.result(timeout=patience))
     except TimedOutError as error:
         raise RefusedError(
-            f"no executor took a task within {PATIENCE_SECONDS:.0f} s",
+            f"no executor took a task within {patience} s",
             hint="do the workers run, and do they have the cores and the memory that this application asks for? The "
             "master's page shows it",
         ) from error
     except Exception as error:  # Spark and py4j raise what they like
         raise explain(str(error)) from error
     finally:
-        context.cancelAllJobs()
+        if not asked.done():
+            context.cancelAllJobs()
         pool.shutdown(wait=True)
 
 
@@ -117,3 +125,17 @@ def explain(text: str) -> RefusedError:
         f"the executors' Python fails: {(errors or lines or ['it says nothing'])[-1]}",
         hint="is PYSPARK_PYTHON a Python with stateferry's dependencies? (docs/operations.md, On a cluster)",
     )
+
+
+def check_packages(probe: Probe) -> None:
+    """Raises RefusedError where a package cannot be imported."""
+    for name, reason in probe.broken.items():
+        raise RefusedError(f"{name} cannot be imported on {probe.host}: {reason}", hint=INSTALL)
+
+
+def check_seen(folder: str, host: str, looked: Looked, entries: frozenset[str] = frozenset()) -> None:
+    """Raises RefusedError where a directory is not there, or lacks `entries` that the driver sees in it."""
+    if looked.entries is None:
+        raise RefusedError(f"the executors on {host} do not see {folder}", hint=SHARE)
+    if missing := sorted(entries - looked.entries):
+        raise RefusedError(f"{folder} on {host} is another directory than here: it has no {missing[0]}", hint=SHARE)

@@ -16,8 +16,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from jobs.worker import NEEDED
-
+NEEDED = ("rocksdict", "fastavro", "numpy", "pyarrow", "pydantic", "xxhash")
 COMPARED = ("pyspark", "rocksdict")
 """Whose versions must be the driver's: rocksdict carries RocksDB, which decides what is written."""
 OUR_PACKAGES = ("formats", "migrate", "jobs")
@@ -41,7 +40,7 @@ class Probe:
     host: str
     time: float
     versions: dict[str, str]
-    """Of the packages that matter, by name."""
+    """Of the packages that matter, by name; like `code`, empty for a brief question."""
     broken: dict[str, str]
     """Packages that cannot be imported, and why."""
     code: str
@@ -61,6 +60,8 @@ class Question:
     """The nearest folder of the work_dir that exists."""
     probe: str | None
     """The name of a file that the driver put there; None: nothing may be written there."""
+    is_brief: bool = False
+    """Only about packages and directories, which takes no time."""
 
 
 def look(question: Question) -> Probe:
@@ -74,9 +75,9 @@ def look(question: Question) -> Probe:
     return Probe(
         host=socket.gethostname(),
         time=time.time(),
-        versions=versions(),
+        versions={} if question.is_brief else versions(),
         broken=broken,
-        code=code_digest(),
+        code="" if question.is_brief else code_digest(),
         source=_look_at(question.source, None),
         work_dir=_look_at(question.work_dir, question.probe),
         free_memory=free_memory(),

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from jobs.asking import Answers, Clock, ask
+from jobs.asking import INSTALL, SHARE, Answers, Clock, ask, check_packages, check_seen
 from jobs.java import JavaNotFoundError, find_java_home
-from jobs.probe import Looked, Probe, code_digest, versions
+from jobs.probe import Probe, code_digest, versions
 from migrate.checks import Check, Outcome
 from migrate.dry_run.costing import WORKER_BYTES
 from migrate.errors import RefusedError
@@ -25,11 +25,6 @@ if TYPE_CHECKING:
 
 MOST_SKEW_SECONDS = 5.0
 
-_INSTALL = "install stateferry's dependencies there, in the driver's versions (docs/operations.md, On a cluster)"
-_SHARE = (
-    "state directory and work_dir must be on volumes that all executors share, under one path; else run one job on "
-    "each host with --master 'local[*]'"
-)
 _NEEDS = {"spark.java": (), "spark.session": ("spark.java",), "spark.tasks": ("spark.session",)}
 _ON_FAILURE: dict[str, Outcome] = {"spark.clock": "warning", "spark.memory": "warning"}
 
@@ -113,12 +108,11 @@ class SparkGround:
         """Ours and those that ours need."""
         here = versions()
         for probe in self.answers.probes:
-            for name, reason in probe.broken.items():
-                raise RefusedError(f"{name} cannot be imported on {probe.host}: {reason}", hint=_INSTALL)
+            check_packages(probe)
             for name, version in here.items():
                 if (theirs := probe.versions.get(name)) != version:
                     raise RefusedError(
-                        f"{name} is {theirs or 'missing'} on {probe.host}, and {version} here", hint=_INSTALL
+                        f"{name} is {theirs or 'missing'} on {probe.host}, and {version} here", hint=INSTALL
                     )
             if probe.code != code_digest():
                 raise RefusedError(
@@ -130,16 +124,16 @@ class SparkGround:
     def check_source(self) -> str:
         """Seen by all, and the same."""
         for probe in self.answers.probes:
-            _check_seen(self.answers.question.source, probe.host, probe.source, self.answers.source_entries)
+            check_seen(self.answers.question.source, probe.host, probe.source, self.answers.source_entries)
         return self.answers.question.source
 
     def check_work_dir(self) -> str:
         """Seen by all, the same, and written to by all."""
         folder = self.answers.question.work_dir
         for probe in self.answers.probes:
-            _check_seen(folder, probe.host, probe.work_dir, self.answers.work_dir_entries)
+            check_seen(folder, probe.host, probe.work_dir, self.answers.work_dir_entries)
             if not probe.work_dir.sees_probe:
-                raise RefusedError(f"{folder} on {probe.host} is another directory than here", hint=_SHARE)
+                raise RefusedError(f"{folder} on {probe.host} is another directory than here", hint=SHARE)
             if not probe.work_dir.is_writable:
                 raise RefusedError(
                     f"the executors on {probe.host} cannot write to {folder}",
@@ -174,13 +168,6 @@ class SparkGround:
                     hint="run fewer at a time (--master 'local[N]', spark.executor.cores), or lower [run] chunk_size",
                 )
         return "; ".join(said) or "the hosts do not tell"
-
-
-def _check_seen(folder: str, host: str, looked: Looked, entries: frozenset[str]) -> None:
-    if looked.entries is None:
-        raise RefusedError(f"the executors on {host} do not see {folder}", hint=_SHARE)
-    if missing := sorted(entries - looked.entries):
-        raise RefusedError(f"{folder} on {host} is another directory than here: it has no {missing[0]}", hint=_SHARE)
 
 
 def _skew(probe: Probe, clock: Clock) -> float:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from pyspark import SparkContext
 
 from jobs import worker
+from jobs.asking import ask_slots, check_packages, check_seen
+from jobs.probe import Question
 from jobs.session import spark_session
-from migrate.errors import RefusedError
 from migrate.function_code import files_for_executors
 from migrate.functions import conversion_ref
 from migrate.rewriting import RewriteTask
@@ -38,22 +40,13 @@ class SparkExecutor:
         """Give up every running job."""
         self._context.cancelAllJobs()
 
-    def check(self, paths: tuple[str, ...]) -> None:
-        """Raises RefusedError where an executor lacks a package or does not see a path."""
-        looks = self._context.parallelize([paths] * self.slots, self.slots).map(worker.look_around).collect()
-        for ground in looks:
-            if ground.missing:
-                raise RefusedError(
-                    f"the executors' Python on {ground.host} lacks {', '.join(ground.missing)}",
-                    hint="install stateferry's dependencies there: native wheels cannot be shipped with a job "
-                    "(docs/operations.md, On a cluster)",
-                )
-            if ground.unseen:
-                raise RefusedError(
-                    f"the executor on {ground.host} does not see {ground.unseen[0]}",
-                    hint="state directory and work_dir must be on volumes that all executors share; else run one job "
-                    "on each host with --master 'local[*]'",
-                )
+    def check(self, source: Path, work_dir: Path) -> None:
+        """Raises RefusedError where an executor lacks a package or does not see a directory."""
+        question = Question(str(source), str(work_dir), probe=None, is_brief=True)
+        for probe in ask_slots(self._context, question, self.slots):
+            check_packages(probe)
+            check_seen(question.source, probe.host, probe.source)
+            check_seen(question.work_dir, probe.host, probe.work_dir)
 
 
 @contextmanager
@@ -61,5 +54,5 @@ def open_executor(spec: Spec, master: str | None) -> Iterator[SparkExecutor]:
     """A Spark session for this migration, checked. Raises RefusedError."""
     with spark_session(spec.name, master, files_for_executors(conversion_ref(spec))) as session:
         executor = SparkExecutor(session.sparkContext)
-        executor.check((str(spec.source_path), str(spec.home)))
+        executor.check(spec.source_path, spec.home)
         yield executor

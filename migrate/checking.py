@@ -10,6 +10,7 @@ from migrate.ledger import Ledger, Step, readable_ledger
 from migrate.marker import check_ours
 from migrate.plan_model import Plan
 from migrate.report_model import VerifyReport
+from migrate.run_log import logged
 from migrate.runner import ExecutorOpener, executor_opener
 from migrate.spec import Spec
 from migrate.standing import Standing, read_standing
@@ -48,7 +49,7 @@ def verify(
     if Standing(spec.home, ()).plan is None:
         raise _not_rewritten(spec)
     with one_run_at_a_time(spec.home):
-        context = make_context(spec, on_event, stop=stop)
+        context = make_context(spec, logged(spec.name, on_event), stop=stop)
         standing = Standing(spec.home, readable_ledger(spec.home))
         return _compare(context, _checked_plan(context, standing), standing, mode, executor_opener(master))
 

@@ -11,6 +11,8 @@ from migrate.report_model import Value
 from migrate.system_errors import system_errors_explained
 
 Outcome = Literal["ok", "warning", "waiting", "failed", "not run"]
+Purpose = Literal["run", "snapshot", "plan", "doctor"]
+"""The command that asks for a check."""
 
 
 class CheckReport(Value):
@@ -41,6 +43,8 @@ class Check:
     needs: tuple[str, ...] = ()
     """Checks that must have passed, by name."""
     on_failure: Outcome = "failed"
+    purposes: tuple[Purpose, ...] = ("run", "snapshot", "plan", "doctor")
+    """Where it counts."""
 
 
 def observe(checks: Iterable[Check]) -> Iterator[CheckReport]:

@@ -10,7 +10,7 @@ from migrate.changelog_ends import ChangelogEnds
 from migrate.checks import Check, CheckReport, observe
 from migrate.errors import ExitCode
 from migrate.finished import report_of_finished
-from migrate.ground import Ground, source_to_be
+from migrate.ground import Preflight
 from migrate.marker import is_usable
 from migrate.report_model import Report
 from migrate.spark_checks import not_run
@@ -24,7 +24,7 @@ PROBING_MODULE = "jobs.probing"
 
 
 class DoctorReport(Report):
-    """Whether the ground is ready for a run, check by check."""
+    """Whether all is ready for a run, check by check."""
 
     name: str
     master: str | None
@@ -47,7 +47,7 @@ class ProbingModule(Protocol):
 
 @system_errors_explained()
 def doctor(spec: Spec, *, master: str | None = None, changelog_ends: ChangelogEnds | None = None) -> DoctorReport:
-    """Check the ground; `master=None`: without Spark. Nothing is left behind.
+    """Make every check of a run; `master=None`: without Spark. Nothing is left behind.
 
     Raises SpecError where the spec's function cannot be imported, RefusedError where a switch is half done.
     """
@@ -57,12 +57,12 @@ def doctor(spec: Spec, *, master: str | None = None, changelog_ends: ChangelogEn
         return DoctorReport(
             name=spec.name, master=None, checks=(), verdict="nothing to do", next_step=done.next_step, exit_code=0
         )
-    ground = Ground(context, find=source_to_be)
+    preflight = Preflight(context, "doctor")
     if master is None:
-        return _report(spec, master, (*ground.observe(), *not_run("--no-spark")))
+        return _report(spec, master, (*preflight.observe(), *not_run("--no-spark")))
     module = cast("ProbingModule", importlib.import_module(PROBING_MODULE))
     with module.spark_checks(spec, master) as of_spark:
-        return _report(spec, master, (*ground.observe(), *observe(of_spark)))
+        return _report(spec, master, (*preflight.observe(), *observe(of_spark)))
 
 
 def _report(spec: Spec, master: str | None, checks: tuple[CheckReport, ...]) -> DoctorReport:

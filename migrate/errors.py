@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 from pathlib import Path
+from typing import Any
 
 
 class ExitCode(IntEnum):
@@ -52,6 +53,10 @@ class MigrationError(Exception):
         self.hint = hint
         self.place = place
         """The file or directory that cannot be read, where that is what went wrong."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As it is, from an executor to the driver: subclasses take arguments of their own."""
+        return type(self).__new__, (type(self), *self.args), self.__dict__
 
     def __str__(self) -> str:
         return f"{self.message}\n  next: {self.hint}" if self.hint else self.message

@@ -72,5 +72,15 @@ DRY_RUN_EVENTS = ("dry-run.started", "dry-run.progressed")
 """Of what writes nothing: there is no state to be killed in."""
 
 
+def each_of(*listeners: Listener) -> Listener:
+    """A listener that passes each event to all of these, in this order."""
+
+    def listener(event: Event) -> None:
+        for each in listeners:
+            each(event)
+
+    return listener
+
+
 def ignore(_: Event) -> None:
     """The listener of a run that nobody watches."""

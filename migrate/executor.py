@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -12,14 +13,18 @@ from threading import Event
 from typing import Protocol
 
 from migrate.breadcrumb import read_breadcrumb
-from migrate.errors import ChunkFailedError, ExitCode, InterruptedMigrationError, MigrationError, RejectedError
+from migrate.errors import ChunkFailedError, InterruptedMigrationError, MigrationError
 from migrate.interruption import RERUN, Stop
 from migrate.keyrange import show_key
 from migrate.rewriting import RewriteTask
 from migrate.store_partition import place_name
 from migrate.stores.openings import keeping_open
-from migrate.tasks import Task, TaskFailure, TaskResult, run_task
+from migrate.tasks import Task, TaskResult, run_task
+from migrate.words import one_line
 
+RETRIES = "stateferry.batch.retries"
+"""The logger that names each attempt after which a task is tried again."""
+_LOG = logging.getLogger(RETRIES)
 ATTEMPTS = 3
 _MOST_AT_ONCE = 4096  # threads are only made as tasks come; a cluster's slots may grow while a run goes on
 _POLL_SECONDS = 0.2
@@ -71,6 +76,7 @@ def run_all(
     tasks: Iterable[Task],
     *,
     on_start: Callable[[Task], None],
+    name: str = "",
     deadline: float | None = None,
     stop: Stop | None = None,
 ) -> Iterator[Finished]:
@@ -78,7 +84,8 @@ def run_all(
 
     After a failure nothing new starts; what runs is finished and yielded, then the failure is raised. Past the
     `deadline` (monotonic seconds), or once a `stop` is asked for, nothing new starts either, and the iteration just
-    ends; what outlives the stop's grace is abandoned, with InterruptedMigrationError.
+    ends; what outlives the stop's grace is abandoned, with InterruptedMigrationError. `name`: the migration's, for the
+    log.
     """
     stop = stop or Stop()
     left = iter(tasks)
@@ -91,7 +98,7 @@ def run_all(
                 is_closed = bool(failures) or stop.is_requested or _is_past(deadline)
                 for task in islice(left, 0 if is_closed else _room(executor, len(running))):
                     on_start(task)
-                    running[pool.submit(_attempt, executor, task, cancelled)] = task
+                    running[pool.submit(_attempt, executor, task, cancelled, name)] = task
                 if not running:
                     break
                 ended = [(running.pop(future), future) for future in _wait(running, stop)]
@@ -130,7 +137,7 @@ def _is_past(deadline: float | None) -> bool:
     return deadline is not None and time.monotonic() >= deadline
 
 
-def _attempt(executor: Executor, task: Task, cancelled: Event) -> TaskResult:
+def _attempt(executor: Executor, task: Task, cancelled: Event, name: str) -> TaskResult:
     """A few attempts where a worker dies; from the second one on it leaves a trace of the record that it is at."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
@@ -140,24 +147,15 @@ def _attempt(executor: Executor, task: Task, cancelled: Event) -> TaskResult:
         except Exception as error:
             if attempt == ATTEMPTS or cancelled.is_set():
                 raise _worker_died(task, error) from error
+            failed = one_line(f"{_subject(task)}: attempt {attempt} of {ATTEMPTS} failed: {_reason(error)}")
+            _LOG.warning("%s: %s", name, failed)
             task = _with_breadcrumb(task)
             continue
-        if isinstance(result, TaskFailure):
-            raise as_error(result)
+        if isinstance(result, MigrationError):
+            raise result
         _forget_breadcrumb(task)
         return result
     raise AssertionError("unreachable: the last attempt returns or raises")
-
-
-def as_error(failure: TaskFailure) -> MigrationError:
-    """The failure that a worker returned, as the driver's own error."""
-    error = MigrationError(failure.message, hint=failure.hint)
-    if failure.exit_code is ExitCode.FAILED:
-        error = (RejectedError if failure.kind == "RejectedError" else ChunkFailedError)(
-            failure.message, hint=failure.hint
-        )
-    error.exit_code, error.place = failure.exit_code, failure.place
-    return error
 
 
 def _with_breadcrumb(task: Task) -> Task:
@@ -174,9 +172,16 @@ def _forget_breadcrumb(task: Task) -> None:
         Path(task.breadcrumb).unlink(missing_ok=True)
 
 
+def _subject(task: Task) -> str:
+    return str(task.chunk if isinstance(task, RewriteTask) else task)
+
+
+def _reason(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def _worker_died(task: Task, error: Exception) -> MigrationError:
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-    where = str(task.chunk if isinstance(task, RewriteTask) else task)
+    reason, where = _reason(error), _subject(task)
     if isinstance(task, RewriteTask) and task.breadcrumb is not None:
         key = read_breadcrumb(Path(task.breadcrumb))
         _forget_breadcrumb(task)

@@ -1,16 +1,14 @@
-"""The ground: what a run finds before it writes anything, and each check that must pass, by name."""
+"""Preflight: what a run finds before it writes anything, and each check that must pass, by name."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 
-from migrate.checks import Check, CheckReport, observe
-from migrate.dual.mark import check_not_half_converged
+from migrate.checks import Check, CheckReport, Purpose, observe
 from migrate.errors import MigrationError, RefusedError, StoreLockedError
 from migrate.identity import check_identity, migration_identity
 from migrate.looking_again import look_again
@@ -33,15 +31,14 @@ from migrate.snapshots import find_snapshot, has_snapshot, is_snapshot_current
 from migrate.source import Source, find_source
 from migrate.spec import Spec
 from migrate.steps.context import Context
-from migrate.stores.layout import check_readable, database_files
+from migrate.stores.layout import database_files
 from migrate.stores.lock import another_run
 from migrate.stores.options_file import (
     NEWEST_FORMAT_VERSION,
-    FamilyOptions,
+    OptionsCheck,
     check_comparator,
     check_merge_operator,
     check_table,
-    read_options,
 )
 from migrate.stores.rocksdb_writing import ROCKSDB_VERSION, TableOptions
 from migrate.stores.run_lock import is_run_at_work
@@ -49,7 +46,11 @@ from migrate.target_version import check_version
 
 _CLOCK_SLACK_SECONDS = 60
 _WHILE_IN_USE = ("source.stopped", "source.clean", "source.position")
-"""What nobody expects of an application that runs."""
+"""What a running application cannot pass."""
+_BEFORE_LOCK = ("work_dir.ours", "conversion.allowed", "work_dir.place", "work_dir.writable", "target.place")
+"""What must also pass before the migration's folder is made and locked."""
+_RUN: tuple[Purpose, ...] = ("run", "plan", "doctor")
+_REPORTS: tuple[Purpose, ...] = ("plan", "doctor")
 
 
 def open_source(spec: Spec) -> Source:
@@ -57,23 +58,39 @@ def open_source(spec: Spec) -> Source:
     return find_snapshot(spec) if spec.run.source == "snapshot" else find_source(spec)
 
 
-def source_to_be(spec: Spec) -> Source:
-    """The same; where the snapshot was not taken yet, what it will be taken of. Raises RefusedError."""
-    return find_source(spec) if spec.run.source == "snapshot" and not has_snapshot(spec) else open_source(spec)
+class Preflight:
+    """What one command finds, and its checks. Each part is read once, when needed; each may raise RefusedError."""
 
-
-class Ground:
-    """What a run finds. Each part is looked at once, when it is first asked for; each may raise RefusedError."""
-
-    def __init__(self, context: Context, find: Callable[[Spec], Source] = open_source) -> None:
+    def __init__(self, context: Context, purpose: Purpose) -> None:
         self._context = context
         self._spec = context.spec
-        self._find = find
+        self._purpose = purpose
+
+    def check(self) -> None:
+        """Raises RefusedError for the first check that fails."""
+        for check in self.checks():
+            check.run()
+        _ = self.identity  # read now, so that a later change of the source is noticed
+
+    def check_before_lock(self) -> None:
+        """Raises RefusedError where the migration's folder must not be made, or the spec cannot be run at all."""
+        for check in self.checks():
+            if check.name in _BEFORE_LOCK:
+                check.run()
+
+    def observe(self) -> Iterator[CheckReport]:
+        """The outcome of every check; what the application must stop for is reported as waiting."""
+        return observe(map(self._patient, self.checks()))
+
+    def checks(self) -> tuple[Check, ...]:
+        """All that count for this purpose, in the order in which a run makes them."""
+        every = (*self._checks_of_the_source(), *self._checks_of_the_work_dir(), *self._checks_for_reports())
+        return tuple(check for check in every if self._purpose in check.purposes)
 
     @cached_property
     def source(self) -> Source:
-        """The old stores."""
-        return self._find(self._spec)
+        """The old stores: where a snapshot is still to be taken, those that it will be taken of."""
+        return find_source(self._spec) if self._takes_snapshot else open_source(self._spec)
 
     @cached_property
     def identity(self) -> dict[str, str]:
@@ -89,10 +106,17 @@ class Ground:
     def is_snapshot_current(self) -> bool:
         """Whether the snapshot that is there is what a run would take now."""
         # Without a plan nothing says what a snapshot that is there was taken of.
-        return self._spec.run.source == "snapshot" or (
-            self.stored is not None
-            and is_snapshot_current(self.source, self._context.home, mode=self._spec.run.snapshot)
-        )
+        if self._spec.run.source == "snapshot":
+            return not self._takes_snapshot
+        mode = self._spec.run.snapshot
+        return self.stored is not None and is_snapshot_current(self.source, self._context.home, mode=mode)
+
+    @property
+    def _takes_snapshot(self) -> bool:
+        """Whether `snapshot` is at work, or is to be the next command."""
+        if self._spec.run.source != "snapshot":
+            return False
+        return self._purpose == "snapshot" or (self._purpose != "run" and not has_snapshot(self._spec))
 
     @cached_property
     def databases(self) -> tuple[DatabasePlan, ...]:
@@ -112,10 +136,6 @@ class Ground:
             return False  # whatever it is, a check will say so
         return False
 
-    def observe(self) -> Iterator[CheckReport]:
-        """Every check, and what else is worth knowing; what the application must stop for waits."""
-        return observe(map(self._patient, (*self.checks(), *self._checks_of_a_snapshot(), *self._remarks())))
-
     def _patient(self, check: Check) -> Check:
         """While its owner writes the old store, its files come and go."""
         if not self.is_in_use:
@@ -127,33 +147,34 @@ class Ground:
             on_failure="waiting" if waits else check.on_failure,
         )
 
-    def checks(self) -> tuple[Check, ...]:
-        """All that must be so, in the order in which a run asks."""
-        return (*self._checks_of_the_source(), *self._checks_of_the_work_dir())
-
     def _checks_of_the_source(self) -> tuple[Check, ...]:
-        found, files = ("source.found",), ("source.files",)
+        spec, found, files = self._spec, ("source.found",), ("source.files",)
         return (
-            Check("work_dir.ours", "the migration's folder is ours, or not there yet", self._ours),
+            Check("work_dir.ours", "the migration's folder is ours, or not there yet", lambda: check_home(spec)),
             Check("conversion.allowed", "nothing is lost that the spec does not allow", self._conversion),
-            Check("run.verify", "no new store goes live unverified, unless that is accepted", self._verified),
+            Check(
+                "run.verify",
+                "no new store goes live unverified, unless that is accepted",
+                self._verified,
+                purposes=_RUN,
+            ),
             Check("source.found", "the old store is there", self._found),
             Check("source.stopped", "the application is stopped", self._stopped, found),
             Check("source.files", "every file is there and can be read", self._files, found),
-            Check("source.comparator", "keys are in RocksDB's bytewise order", self._each(check_comparator), files),
-            Check("source.merge-operator", "no merge operator", self._each(check_merge_operator), files),
+            Check("source.comparator", "keys are in RocksDB's bytewise order", self._options(check_comparator), files),
+            Check("source.merge-operator", "no merge operator", self._options(check_merge_operator), files),
             Check("source.tables", "this RocksDB can read and write its tables", self._tables, files),
             Check("source.clean", "nothing old will be replayed into the new store", self._clean, files),
             Check("source.format", "the column families are those of [source] format", self._format, files),
-            Check("target.version", "the [target] version can open the new store", self._version, files),
+            Check("target.version", "the [target] version can open the new store", lambda: check_version(spec), files),
             Check("migration.same", "it is the migration that was begun, if one was", self._same, files),
         )
 
     def _checks_of_the_work_dir(self) -> tuple[Check, ...]:
         found = ("source.found",)
         return (
-            Check("work_dir.place", "the work_dir lies where it may", self._work_dir, found),
-            Check("work_dir.writable", "the work_dir can be written to", self._writable),
+            Check("work_dir.place", "the work_dir lies where it may", lambda: check_work_dir(self._spec), found),
+            Check("work_dir.writable", "the work_dir can be written to", lambda: check_writable(self._spec)),
             Check("work_dir.links", "snapshot files can be hard-linked, or are copied", self._links, found),
             Check("target.place", "the new store can take its place in one step", self._target, found),
             Check(
@@ -162,29 +183,30 @@ class Ground:
                 self._space,
                 ("source.format", "work_dir.writable"),
             ),
+            Check(
+                "source.position",
+                "its changelog positions are known, which a snapshot needs",
+                lambda: check_position(self.source),
+                ("source.files",),
+                purposes=("snapshot", *_REPORTS) if self._takes_snapshot else (),
+            ),
         )
 
-    def _checks_of_a_snapshot(self) -> tuple[Check, ...]:
-        """Of one that is still to be taken."""
-        if self._spec.run.source != "snapshot" or has_snapshot(self._spec):
-            return ()
-        claim = "its changelog positions are known, which a snapshot needs"
-        return (Check("source.position", claim, lambda: check_position(self.source), ("source.files",)),)
-
-    def _remarks(self) -> tuple[Check, ...]:
+    def _checks_for_reports(self) -> tuple[Check, ...]:
         """What a run meets otherwise, or what does not keep it from starting and should be known before."""
         files = ("source.files",)
         checks = (
-            Check("user.owner", "the new files will belong to the application's user", self._same_owner, files),
-            Check("clock", "the clock is not behind the old store's files", self._clock, files),
-        )
-        return (
             Check("work_dir.free", "no other run of this migration is at work", self._no_other_run),
-            *(replace(check, on_failure="warning") for check in checks),
+            Check(
+                "user.owner",
+                "the new files will belong to the application's user",
+                self._same_owner,
+                files,
+                on_failure="warning",
+            ),
+            Check("clock", "the clock is not behind the old store's files", self._clock, files, on_failure="warning"),
         )
-
-    def _ours(self) -> None:
-        check_home(self._spec)
+        return tuple(replace(check, purposes=_REPORTS) for check in checks)
 
     def _conversion(self) -> None:
         check_conversion(self._spec, self._context.conversion, self._context.ref)
@@ -211,27 +233,14 @@ class Ground:
     def _stopped(self) -> None:
         self.source.check_stopped()
 
-    def _directories(self) -> Iterable[Path]:
-        for partition in self.source.partitions:
-            yield from self.source.directories(partition).values()
-
     def _files(self) -> None:
-        for directory in self._directories():
-            files = database_files(directory)
-            check_not_half_converged(directory)
-            check_readable(files)
-            read_options(directory)
+        self.source.check_files()
 
-    def _each(self, check: Callable[[FamilyOptions, str], None]) -> Callable[[], None]:
-        def run() -> None:
-            for directory in self._directories():
-                for family in read_options(directory).values():
-                    check(family, f"column family {family.family!r} of {directory}")
-
-        return run
+    def _options(self, check: OptionsCheck) -> Callable[[], None]:
+        return lambda: self.source.check_options([check])
 
     def _tables(self) -> str:
-        self._each(check_table)()
+        self.source.check_options([check_table])
         return (
             f"RocksDB {ROCKSDB_VERSION} reads table format {NEWEST_FORMAT_VERSION} and older, and writes "
             f"{TableOptions().format_version}"
@@ -247,20 +256,16 @@ class Ground:
         lanes = {f"{lane.source} -> {lane.target}" for database in self.databases for lane in database.lanes}
         return ", ".join(sorted(lanes))
 
-    def _version(self) -> str | None:
-        return check_version(self._spec)
-
     def _same(self) -> str:
         if self.stored is None:
             return "none was"
+        if self._purpose == "snapshot":
+            raise RefusedError(
+                f"a migration of the snapshot in {self._context.home} has begun",
+                hint="stateferry run SPEC goes on with it; to begin anew from a new snapshot: stateferry abandon SPEC",
+            )
         check_identity(self.stored, self.identity)
         return f"begun: plan revision {self.stored.revision}"
-
-    def _work_dir(self) -> None:
-        check_work_dir(self._spec, self.source)
-
-    def _writable(self) -> None:
-        check_writable(self._spec)
 
     def _links(self) -> None:
         if not self.is_snapshot_current:
@@ -281,7 +286,7 @@ class Ground:
             raise another_run(self._context.home)
 
     def _same_owner(self) -> None:
-        owners = {(directory / "CURRENT").stat().st_uid for directory in self._directories()}
+        owners = {(directory / "CURRENT").stat().st_uid for directory in self.source.every_directory()}
         if os.geteuid() != 0 and owners - {os.geteuid()}:
             raise RefusedError(
                 f"the old store belongs to user {min(owners)}, and this is user {os.geteuid()}: only root may give "
@@ -290,7 +295,7 @@ class Ground:
             )
 
     def _clock(self) -> None:
-        files = (path for directory in self._directories() for path in database_files(directory).every)
+        files = (path for directory in self.source.every_directory() for path in database_files(directory).every)
         newest = max((path.stat().st_mtime for path in files), default=0.0)
         if newest > time.time() + _CLOCK_SLACK_SECONDS:
             raise RefusedError(

@@ -160,7 +160,8 @@ def _findings(
     source = spec.source_format
     families = [family for report in databases.values() for family in report.families]
     ground = find_source(spec)
-    ground.check_readable()
+    ground.check_files()
+    ground.check_options()
     return Findings(
         store_partitions=tuple(partition.id for partition in ground.partitions),
         records=sum(family.records for family in families if family.name not in source.metadata_families),

@@ -196,7 +196,7 @@ def check_home(spec: Spec) -> None:
 
 def check_target(spec: Spec, source: Source) -> None:
     """Raises RefusedError where the target's path or the work_dir cannot take what is coming."""
-    check_work_dir(spec, source)
+    check_work_dir(spec)
     check_target_path(spec, source)
     check_writable(spec)
 
@@ -216,7 +216,7 @@ def check_target_path(spec: Spec, source: Source) -> None:
     check_can_be_carried_over(source.path)
 
 
-def check_work_dir(spec: Spec, source: Source) -> None:
+def check_work_dir(spec: Spec) -> None:
     """Raises RefusedError where the work_dir lies where it must not."""
     check_home(spec)
     if "%" in str(spec.home):
@@ -224,7 +224,7 @@ def check_work_dir(spec: Spec, source: Source) -> None:
             f"the path of work_dir {spec.home} has a % in it, which delta-rs takes for an escape",
             hint="choose another work_dir",
         )
-    if spec.home.is_relative_to(source.path):
+    if spec.home.is_relative_to(spec.source_path):
         raise RefusedError(
             f"work_dir {spec.home.parent} lies inside the application's state directory",
             hint="put it beside: a foreign directory in there can hide stores from the application",
@@ -247,10 +247,9 @@ def check_linkable(spec: Spec, source: Source) -> None:
     if spec.run.snapshot == "copy":
         return
     disk = existing_parent(spec.home).stat().st_dev
-    for partition in source.partitions:
-        for directory in source.directories(partition).values():
-            if directory.stat().st_dev != disk:
-                raise cannot_link(directory, spec.home)
+    for directory in source.every_directory():
+        if directory.stat().st_dev != disk:
+            raise cannot_link(directory, spec.home)
 
 
 def check_can_be_exchanged(spec: Spec, source: Source) -> None:
@@ -300,8 +299,7 @@ def bytes_to_copy(spec: Spec, source: Source) -> int:
     """What a snapshot copies where it does not link."""
     if spec.run.snapshot == "link":
         return 0
-    folders = [folder for partition in source.partitions for folder in source.directories(partition).values()]
-    return sum(total_size(database_files(folder).immutable) for folder in folders)
+    return sum(total_size(database_files(folder).immutable) for folder in source.every_directory())
 
 
 def check_space(spec: Spec, databases: tuple[DatabasePlan, ...], copied_bytes: int) -> str:

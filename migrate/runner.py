@@ -18,24 +18,24 @@ from migrate.events import Listener, ignore
 from migrate.executor import Executor, InProcessExecutor
 from migrate.finished import report_of_finished
 from migrate.gates import NOTHING_ACCEPTED, Acceptance, concerns_of
-from migrate.ground import Ground, open_source
+from migrate.ground import Preflight
 from migrate.home import remove_all, remove_if_empty
 from migrate.identity import migration_id
 from migrate.interruption import Stop
 from migrate.ledger import Ledger, readable_ledger
 from migrate.marker import claim, finish_abandoned
-from migrate.plan_model import Plan, load_plan
-from migrate.preflight import check_conversion, check_home, check_target
+from migrate.plan_model import Plan
 from migrate.progress_state import acceptable, totals_of
 from migrate.receipt import Receipt
 from migrate.report_model import RunReport, Verification
+from migrate.run_log import log_end, logged
 from migrate.run_report import report_of
 from migrate.spec import Spec, parse_spec
 from migrate.standing import Standing
 from migrate.steps.assemble import assemble
 from migrate.steps.context import Context, make_context
 from migrate.steps.damage import Repairs
-from migrate.steps.prepare import look_around, prepare
+from migrate.steps.prepare import pass_preflight, prepare
 from migrate.steps.publish import publish
 from migrate.steps.reconcile import reconcile
 from migrate.steps.rewrite import rewrite
@@ -115,31 +115,33 @@ def run_with(
 
     Raises InterruptedMigrationError once `stop` is asked for.
     """
-    check_home(spec)
-    context = make_context(spec, on_event, function, stop, acceptance, changelog_ends=changelog_ends)
-    check_conversion(spec, context.conversion, context.ref)
-    if load_plan(context.home) is None:
-        check_target(spec, open_source(spec))
+    context = make_context(spec, logged(spec.name, on_event), function, stop, acceptance, changelog_ends=changelog_ends)
+    Preflight(context, "run").check_before_lock()
     with one_run_at_a_time(context.home):
         finish_abandoned(context.home)
-        done = report_of_finished(context, Standing(context.home, readable_ledger(context.home, context.warn)))
-        return _run(context, open_executor) if done is None else done
+        standing = Standing(context.home, readable_ledger(context.home, context.warn))
+        done = report_of_finished(context, standing)
+        report = _run(context, open_executor) if done is None else done
+    log_end(report)
+    return report
 
 
 def _run(context: Context, open_executor: ExecutorOpener) -> RunReport:
     clock = _Clock()
     with clock.phase("plan"):
-        ground = look_around(context)
+        preflight = pass_preflight(context, "run")
         claim(context.home, context.spec.source_path)
-        ledger = Ledger(context.home, migration_id(ground.identity), context.run_id)
+        ledger = Ledger(context.home, migration_id(preflight.identity), context.run_id)
         context.notify("ledger.opened")
     with _fencing_explained(ledger):
-        return _work(context, open_executor, ground, ledger, clock)
+        return _work(context, open_executor, preflight, ledger, clock)
 
 
-def _work(context: Context, open_executor: ExecutorOpener, ground: Ground, ledger: Ledger, clock: _Clock) -> RunReport:
+def _work(
+    context: Context, open_executor: ExecutorOpener, preflight: Preflight, ledger: Ledger, clock: _Clock
+) -> RunReport:
     with clock.phase("plan"):
-        plan = prepare(context, ground, ledger)
+        plan = prepare(context, preflight, ledger)
         before = acceptable(reconcile(context, plan, ledger), context.spec.run.on_reject)
         context.notify("run.begun", plan=plan, done=before)
     context.stop.check()

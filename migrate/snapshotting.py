@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from migrate.errors import SpecError
 from migrate.events import Listener, ignore
+from migrate.ground import Preflight
 from migrate.marker import finish_abandoned
-from migrate.preflight import check_conversion, check_home
 from migrate.report_model import SnapshotReport
+from migrate.run_log import logged
 from migrate.snapshots import find_snapshot
 from migrate.spec import Spec
 from migrate.steps.context import make_context
@@ -26,9 +27,8 @@ def snapshot(spec: Spec, *, on_event: Listener = ignore) -> SnapshotReport:
             "this migration converts the live directory, of which `run` takes the snapshot itself",
             hint='to let the application go on during the run: [run] source = "snapshot"',
         )
-    check_home(spec)
-    context = make_context(spec, on_event)
-    check_conversion(spec, context.conversion, context.ref)
+    context = make_context(spec, logged(spec.name, on_event))
+    Preflight(context, "snapshot").check_before_lock()
     with one_run_at_a_time(spec.home):
         finish_abandoned(spec.home)
         folder = prepare_snapshot(context)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from migrate.spec import Spec
 from migrate.store_partition import StorePartition
 from migrate.stores.layout import check_readable, database_files
 from migrate.stores.lock import check_unlocked
-from migrate.stores.options_file import check_options, read_options
+from migrate.stores.options_file import OPTIONS_CHECKS, OptionsCheck, check_options, read_options
 from migrate.stores.rocksdb import DEFAULT_FAMILY
 from migrate.stores.rocksdb_live import Family
 from migrate.stores.rocksdb_scan import TooManyTombstonesError
@@ -38,14 +39,22 @@ class Source:
         """Raises StoreLockedError while the owner runs."""
         check_unlocked(self.system.lock_files(self.path, self.partitions))
 
-    def check_readable(self) -> None:
-        """Raises RefusedError for what cannot be read, not in its owner's order, or not whole (I4, I7)."""
-        for partition in self.partitions:
-            for directory in self.directories(partition).values():
-                files = database_files(directory)
-                check_not_half_converged(directory)
-                check_readable(files)
-                check_options(directory, read_options(directory))
+    def every_directory(self) -> list[Path]:
+        """The RocksDB directories of every store partition."""
+        return [path for partition in self.partitions for path in self.directories(partition).values()]
+
+    def check_files(self) -> None:
+        """Raises RefusedError for files that are missing or cannot be read, and for stores not whole (I4, I7)."""
+        for directory in self.every_directory():
+            files = database_files(directory)
+            check_not_half_converged(directory)
+            check_readable(files)
+            read_options(directory)
+
+    def check_options(self, checks: Iterable[OptionsCheck] = OPTIONS_CHECKS) -> None:
+        """Raises RefusedError where a column family's options do not pass these checks."""
+        for directory in self.every_directory():
+            check_options(directory, read_options(directory), checks)
 
     def warnings(self) -> list[str]:
         """What an operator should know about the state as its owner left it."""

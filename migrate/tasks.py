@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
-from migrate.errors import ExitCode, MigrationError
+from migrate.errors import MigrationError
 from migrate.function_code import function_at_work
 from migrate.interruption import go_on
-from migrate.keyrange import Stored
 from migrate.receipt import Receipt
 from migrate.rewriting import RewriteTask, rewrite_chunk
 from migrate.system_errors import explain_system_error
@@ -17,17 +15,8 @@ from migrate.verification import CountTask, Verified, VerifyTask, run_verify_tas
 Task = RewriteTask | VerifyTask
 
 
-class TaskFailure(Stored):
-    """A failure that a further attempt would meet again: what, and what to do next."""
-
-    kind: str
-    message: str
-    hint: str
-    exit_code: ExitCode
-    place: Path | None = None
-
-
-TaskResult = Receipt | Verified | TaskFailure
+TaskResult = Receipt | Verified | MigrationError
+"""An error: one that a further attempt would meet again."""
 
 
 def run_task(task: Task, check: Callable[[], None] = go_on) -> TaskResult:
@@ -41,13 +30,7 @@ def run_task(task: Task, check: Callable[[], None] = go_on) -> TaskResult:
         error = failure if isinstance(failure, MigrationError) else explain_system_error(failure)
         if error is None:
             raise
-        return TaskFailure(
-            kind=type(error).__name__,
-            message=error.message,
-            hint=error.hint,
-            exit_code=error.exit_code,
-            place=error.place,
-        )
+        return error
 
 
 def _done(task: Task, check: Callable[[], None]) -> Receipt | Verified:

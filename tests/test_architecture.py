@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+import migrate
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("formats", "migrate", "jobs")
@@ -124,10 +127,7 @@ def test_no_job_shadows_the_standard_library() -> None:
 
 
 def _exported(package: str) -> set[str]:
-    for node in _tree(Path(package, "__init__.py")).body:
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
-            return set(ast.literal_eval(node.value))
-    return set()
+    return set(importlib.import_module(package).__all__)
 
 
 @pytest.mark.parametrize("package", ["formats", "migrate"])
@@ -136,6 +136,14 @@ def test_no_module_bears_the_name_of_an_export(package: str) -> None:
     inside = {path.stem for path in (ROOT / package).iterdir() if path.suffix == ".py" or path.is_dir()}
     assert _exported(package)
     assert inside & _exported(package) == set()
+
+
+def test_type_checkers_see_every_export_where_it_is_imported_from() -> None:
+    imports = [node for node in ast.walk(_tree(Path("migrate/__init__.py"))) if isinstance(node, ast.ImportFrom)]
+    seen = {alias.asname: str(node.module) for node in imports for alias in node.names if alias.asname is not None}
+    assert {*seen} == _exported("migrate")
+    for name, module in seen.items():
+        assert getattr(migrate, name) is getattr(importlib.import_module(module), name)
 
 
 def test_every_module_says_what_it_is_for() -> None:

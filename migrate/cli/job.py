@@ -17,7 +17,7 @@ from migrate.cli.output import Output
 from migrate.cli.streams import user_output_aside
 
 if TYPE_CHECKING:
-    from migrate.events import Event, Listener
+    from migrate.events import Listener
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -68,6 +68,7 @@ def run_and_show(
     from migrate.changelog_ends import parse_changelog_ends
     from migrate.cli.progress import progress
     from migrate.cli.show import show_run
+    from migrate.events import each_of
     from migrate.gates import Acceptance
     from migrate.interruption import Stop, stopping_on_signals
     from migrate.runner import in_process, run_with, spark
@@ -76,13 +77,9 @@ def run_and_show(
     spec, changelog_ends = load_spec(spec_path), parse_changelog_ends(ends)
     stop = Stop()
     with stopping_on_signals(stop), progress(output) as shown, _metrics(metrics_path, spec.name) as counted:
-
-        def listener(event: Event) -> None:
-            counted(event)
-            shown(event)
-
+        opener = spark(master) if on_spark else in_process
+        listener = each_of(counted, shown)
         with user_output_aside():
-            opener = spark(master) if on_spark else in_process
             report = run_with(
                 opener,
                 spec,

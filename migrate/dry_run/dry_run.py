@@ -19,7 +19,7 @@ from migrate.errors import MigrationError, SpecError
 from migrate.events import Listener, ignore
 from migrate.finished import report_of_finished
 from migrate.function_code import checked_code, function_at_work
-from migrate.ground import Ground, source_to_be
+from migrate.ground import Preflight
 from migrate.looking_again import T, look_again
 from migrate.marker import is_usable
 from migrate.plan_model import DatabasePlan
@@ -70,7 +70,7 @@ class _DryRun:
         self._context = context
         self._spec = context.spec
         self._options = options
-        self._ground = Ground(context, find=source_to_be)
+        self._preflight = Preflight(context, "plan")
         self._checks: list[CheckReport] = []
 
     @cached_property
@@ -81,7 +81,7 @@ class _DryRun:
         finished = self._finished()
         reading = None
         if finished is None:
-            self._checks += self._ground.observe()
+            self._checks += self._preflight.observe()
             with function_at_work(self._context.ref):
                 reading = self._read()
         found = tried = cost = None
@@ -119,11 +119,11 @@ class _DryRun:
             tool_version=tool_version(),
             made_at_ms=int(time.time() * 1000),
             seconds=round(time.monotonic() - self._started, 3),
-            is_estimate=self._ground.is_in_use,
+            is_estimate=self._preflight.is_in_use,
             state=self._state(),
             found=found,
             tried=tried,
-            segments=() if found is None else tuple(segmentations(spec, self._ground.source, self._databases)),
+            segments=() if found is None else tuple(segmentations(spec, self._preflight.source, self._databases)),
             cost=cost,
             changelog=self._changelog(),
             warnings=self._warnings(),
@@ -132,7 +132,7 @@ class _DryRun:
         )
 
     def _look_again(self, look: Callable[[], T]) -> T:
-        return look_again(look, is_in_use=self._ground.is_in_use)
+        return look_again(look, is_in_use=self._preflight.is_in_use)
 
     def _changelog(self) -> str:
         conversion = self._context.conversion
@@ -155,28 +155,30 @@ class _DryRun:
         outcomes = {check.name: check.outcome for check in self._checks}
         if any(outcomes.get(name) != "ok" for name in _NEEDED_TO_READ):
             return None
-        ground = self._ground
+        preflight = self._preflight
         self._context.notify("dry-run.started", is_full=self._options.is_full)
-        reading = Reading(self._context, ground.source, self._databases, self._options, is_running=ground.is_in_use)
+        reading = Reading(
+            self._context, preflight.source, self._databases, self._options, is_running=preflight.is_in_use
+        )
         return reading.read()
 
     @cached_property
     def _databases(self) -> tuple[DatabasePlan, ...]:
-        """Where a stored plan serves, the preflight asks for none."""
-        spec, source = self._spec, self._ground.source
-        return self._ground.databases or self._look_again(
+        """Where a stored plan serves, the preflight makes none."""
+        spec, source = self._spec, self._preflight.source
+        return self._preflight.databases or self._look_again(
             lambda: plan_databases(spec, source, self._context.conversion)
         )
 
     def _cost(self, reading: Reading, found: Found) -> Cost:
-        spec, stored = self._spec, self._ground.stored
+        spec, stored = self._spec, self._preflight.stored
         chunks, done = reading.chunks, 0
         if stored is not None:
             receipts = acceptable(self._standing.receipts, spec.run.on_reject)
             cut = stored if stored.chunk_size == spec.run.chunk_size else None
             plan = cut or stored.model_copy(update={"chunks": tuple(reading.chunks)})  # a run would cut it anew
             chunks, done = pending_chunks(plan, receipts), len(receipts)
-        copied = 0 if self._ground.is_snapshot_current else bytes_to_copy(spec, self._ground.source)
+        copied = 0 if self._preflight.is_snapshot_current else bytes_to_copy(spec, self._preflight.source)
         return cost_of(
             Bill(
                 spec=spec,
@@ -200,7 +202,7 @@ class _DryRun:
 
     def _warnings(self) -> tuple[str, ...]:
         try:
-            found = self._look_again(self._ground.source.warnings)
+            found = self._look_again(self._preflight.source.warnings)
             return (*found, *spec_warnings(self._context.spec, self._context.ref))
         except (MigrationError, OSError):
             return ()

@@ -1,45 +1,43 @@
-"""Prepare: check the ground, take the snapshot, store the plan."""
+"""Prepare: make the checks, take the snapshot, store the plan."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from migrate.errors import RefusedError
-from migrate.ground import Ground
+from migrate.checks import Purpose
+from migrate.ground import Preflight
 from migrate.identity import check_identity, check_snapshot, store_identity
 from migrate.ledger import Ledger
 from migrate.marker import claim
-from migrate.plan_model import Plan, load_plan, store_plan
-from migrate.planning import make_plan, plan_databases
-from migrate.preflight import bytes_to_copy, check_not_opened_since, check_position, check_space, check_target
+from migrate.plan_model import Plan, store_plan
+from migrate.planning import make_plan
+from migrate.preflight import check_not_opened_since
 from migrate.snapshots import take_snapshot
-from migrate.source import Source, find_source
+from migrate.source import find_source
 from migrate.steps.context import Context
-from migrate.target_version import check_version
 
 
-def look_around(context: Context) -> Ground:
-    """Raises RefusedError where the ground is not ready."""
-    ground = Ground(context)
-    for check in ground.checks():
-        check.run()
-    context.notify("source.checked", source=ground.source)
-    return ground
+def pass_preflight(context: Context, purpose: Purpose) -> Preflight:
+    """Make every check of a run or of a snapshot. Raises RefusedError for the first that fails."""
+    preflight = Preflight(context, purpose)
+    preflight.check()
+    context.notify("source.checked", source=preflight.source)
+    return preflight
 
 
-def prepare(context: Context, ground: Ground, ledger: Ledger) -> Plan:
+def prepare(context: Context, preflight: Preflight, ledger: Ledger) -> Plan:
     """The stored plan of this migration, made now where there is none. Raises RefusedError."""
-    stored = ground.stored
-    if not ground.is_snapshot_current:
+    stored = preflight.stored
+    if not preflight.is_snapshot_current:
         ledger.check_not_fenced()
-        _take_snapshot(context, ground.source, ground.identity, is_for_later=False)
+        _take_snapshot(context, preflight, is_for_later=False)
     if stored is not None and stored.chunk_size == context.spec.run.chunk_size:
         return stored
     plan = make_plan(
         context.spec,
-        ground.source,
-        ground.identity,
-        ground.databases,
+        preflight.source,
+        preflight.identity,
+        preflight.databases,
         conversion=context.conversion,
         ref=context.ref,
         revision=1 + (stored.revision if stored else 0),
@@ -55,23 +53,9 @@ def prepare(context: Context, ground: Ground, ledger: Ledger) -> Plan:
 
 def prepare_snapshot(context: Context) -> Path:
     """The snapshot that a later run is to convert, taken now. Raises RefusedError."""
-    spec = context.spec
-    source = find_source(spec)
-    source.check_stopped()
-    source.check_readable()
-    check_position(source)
-    check_version(spec)
-    if load_plan(context.home) is not None:
-        raise RefusedError(
-            f"a migration of the snapshot in {context.home} has begun",
-            hint="stateferry run SPEC goes on with it; to begin anew from a new snapshot: stateferry abandon SPEC",
-        )
-    check_target(spec, source)
-    check_space(spec, plan_databases(spec, source, context.conversion), copied_bytes=bytes_to_copy(spec, source))
-    identity = store_identity(source)
-    context.notify("source.checked", source=source)
-    claim(context.home, spec.source_path)
-    _take_snapshot(context, source, identity, is_for_later=True)
+    preflight = pass_preflight(context, "snapshot")
+    claim(context.home, context.spec.source_path)
+    _take_snapshot(context, preflight, is_for_later=True)
     return context.home / "snapshot"
 
 
@@ -83,13 +67,13 @@ def check_unchanged(context: Context, plan: Plan) -> None:
     check_not_opened_since(context.spec, context.conversion, source)
 
 
-def _take_snapshot(context: Context, source: Source, identity: dict[str, str], *, is_for_later: bool) -> None:
+def _take_snapshot(context: Context, preflight: Preflight, *, is_for_later: bool) -> None:
     take_snapshot(
-        source,
+        preflight.source,
         context.home,
         mode=context.spec.run.snapshot,
         run_id=context.run_id,
         is_for_later=is_for_later,
-        check=lambda folder: check_snapshot(folder, source, identity),
+        check=lambda folder: check_snapshot(folder, preflight.source, preflight.identity),
     )
     context.notify("snapshot.taken")

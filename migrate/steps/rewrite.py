@@ -31,7 +31,8 @@ def rewrite(
     receipts = list(before)
     tasks = (_task(context, plan, chunk) for chunk in pending)
     started = lambda task: context.notify("chunk.started", task=task)  # noqa: E731 - one line, used once
-    running = run_all(executor, tasks, on_start=started, deadline=deadline, stop=context.stop)
+    name = context.spec.name
+    running = run_all(executor, tasks, on_start=started, name=name, deadline=deadline, stop=context.stop)
     for finished in _telling_failures(context, running):
         fresh = [result for _, result in finished if isinstance(result, Receipt)]
         context.notify("chunk.finished", receipts=fresh)

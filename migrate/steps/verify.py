@@ -80,7 +80,8 @@ def compare(context: Context, executor: Executor, plan: Plan, stores: NewStores,
     size = range_bytes(databases, executor.slots, context.spec.run.chunk_size)
     subject = Subject(context, plan, databases, stores.folders, stores.receipts, size)
     comparison = Coverage(subject) if mode == "full" else SourceCount(subject)
-    for finished in run_all(executor, comparison.tasks(), on_start=lambda _: None, stop=context.stop):
+    name, tasks = context.spec.name, comparison.tasks()
+    for finished in run_all(executor, tasks, on_start=lambda _: None, name=name, stop=context.stop):
         for task, result in finished:
             assert isinstance(result, Verified)
             assert not isinstance(task, RewriteTask)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
 from dataclasses import dataclass
@@ -123,15 +124,6 @@ def _family(parser: ConfigParser, section: str) -> FamilyOptions:
     )
 
 
-def check_options(directory: Path, options: dict[str, FamilyOptions]) -> None:
-    """Raises RefusedError for what we cannot read in the order or the form in which its owner wrote it."""
-    for family in options.values():
-        where = f"column family {family.family!r} of {directory}"
-        check_comparator(family, where)
-        check_merge_operator(family, where)
-        check_table(family, where)
-
-
 def check_comparator(family: FamilyOptions, where: str) -> None:
     """Raises RefusedError for any order but the bytewise one."""
     if family.comparator != BYTEWISE:
@@ -163,3 +155,17 @@ def check_table(family: FamilyOptions, where: str) -> None:
             f"{where} has table format version {family.format_version}",
             hint=f"up to {NEWEST_FORMAT_VERSION} can be read: have its owner write an older one and compact",
         )
+
+
+OptionsCheck = Callable[[FamilyOptions, str], None]
+"""Called with a column family's options, and where it lies."""
+OPTIONS_CHECKS: tuple[OptionsCheck, ...] = (check_comparator, check_merge_operator, check_table)
+
+
+def check_options(
+    directory: Path, options: dict[str, FamilyOptions], checks: Iterable[OptionsCheck] = OPTIONS_CHECKS
+) -> None:
+    """Raises RefusedError for what we cannot read in the order or the form in which its owner wrote it."""
+    for family in options.values():
+        for check in checks:
+            check(family, f"column family {family.family!r} of {directory}")

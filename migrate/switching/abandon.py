@@ -15,6 +15,7 @@ from migrate.plan_model import Plan
 from migrate.preflight import check_home
 from migrate.report_model import AbandonReport
 from migrate.retired import RetiredStores
+from migrate.run_log import logged
 from migrate.snapshots import snapshot_record
 from migrate.spec import Spec
 from migrate.standing import Standing
@@ -35,7 +36,7 @@ def abandon(spec: Spec, *, on_event: Listener = ignore) -> AbandonReport:
     """
     check_home(spec)
     is_there = spec.home.is_dir() and any(spec.home.iterdir())
-    left = _remove(spec, on_event) if is_there else ()
+    left = _remove(spec, logged(spec.name, on_event)) if is_there else ()
     doomed = _doomed_by_an_earlier_release(spec.home)
     if doomed is not None:
         left += remove_all(doomed)

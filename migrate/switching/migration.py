@@ -19,6 +19,7 @@ from migrate.ledger import Ledger, Step, readable_ledger
 from migrate.marker import check_ours, claim, finish_abandoned
 from migrate.positions import Positions
 from migrate.report_model import Concern, Totals
+from migrate.run_log import logged
 from migrate.source import source_system
 from migrate.spec import Spec
 from migrate.standing import Standing
@@ -144,6 +145,7 @@ def is_as_it_was(places: Places, root: Path, then: StoreState) -> bool:
 def open_migration(spec: Spec, on_event: Listener) -> Iterator[Migration]:
     """The one verb at work on this migration here. Raises RefusedError."""
     check_ours(spec.home)
+    on_event = logged(spec.name, on_event)
     with one_run_at_a_time(spec.home):
         finish_abandoned(spec.home)
         warnings: list[str] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 import time
 from collections.abc import Callable
@@ -12,18 +13,21 @@ import pytest
 from formats import StateRecord
 from migrate.errors import (
     ChunkFailedError,
+    ConversionError,
+    CorruptionError,
     ExitCode,
     InterruptedMigrationError,
     MigrationError,
     RefusedError,
     RejectedError,
+    StoreLockedError,
 )
 from migrate.executor import ATTEMPTS, InProcessExecutor, run_all
 from migrate.functions import ConversionRef
 from migrate.interruption import Stop
 from migrate.receipt import Receipt
 from migrate.rewriting import RewriteTask
-from migrate.tasks import Task, TaskFailure, TaskResult
+from migrate.tasks import Task, TaskResult
 from tests.migrate.builders import chunk, receipt, rewrite_task
 from tests.support import RAW, make_store, numbered
 
@@ -145,22 +149,40 @@ def test_a_worker_that_always_dies_fails_its_chunk_by_name(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("kind", "code", "raised"),
+    "error",
     [
-        ("RejectedError", ExitCode.FAILED, RejectedError),
-        ("CorruptionError", ExitCode.FAILED, ChunkFailedError),
-        ("RefusedError", ExitCode.REFUSED, MigrationError),
+        RejectedError("what", hint="next"),
+        CorruptionError("what", place=Path("/a/file")),
+        RefusedError("what", hint="next"),
     ],
+    ids=lambda error: type(error).__name__,
 )
-def test_a_returned_failure_is_not_tried_again(
-    kind: str, code: ExitCode, raised: type[MigrationError], tmp_path: Path
-) -> None:
-    executor = _Scripted(lambda *_: TaskFailure(kind=kind, message="what", hint="next", exit_code=code))
+def test_a_returned_failure_is_not_tried_again(error: MigrationError, tmp_path: Path) -> None:
+    executor = _Scripted(lambda *_: error)
     _, finished, failure = _run(executor, _tasks(1, tmp_path))
     assert finished == []
-    assert isinstance(failure, raised)
-    assert (failure.message, failure.hint, failure.exit_code) == ("what", "next", code)
+    assert failure is error
     assert executor.attempts == {0: 1}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        CorruptionError("what", hint="next", place=Path("/a/file")),
+        StoreLockedError("held", pid=7, hint="stop it"),
+        ConversionError("bad", key=b"k", reason="too short"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_comes_from_an_executor_as_it_was(error: MigrationError) -> None:
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is type(error)
+    assert (copy.args, copy.__dict__, str(copy), copy.exit_code) == (
+        error.args,
+        error.__dict__,
+        str(error),
+        error.exit_code,
+    )
 
 
 def test_an_error_of_ours_is_not_tried_again(tmp_path: Path) -> None:
@@ -178,7 +200,7 @@ def test_what_runs_beside_a_failure_is_finished_and_handed_over_first(tmp_path: 
     def work(number: int, _: int) -> TaskResult:
         if number == 0:
             failed.set()
-            return TaskFailure(kind="RejectedError", message="bad", hint="", exit_code=ExitCode.FAILED)
+            return RejectedError("bad")
         assert failed.wait(10)
         time.sleep(0.1)
         return receipt(number=number)

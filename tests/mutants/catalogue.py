@@ -307,8 +307,8 @@ _RUN: tuple[Mutant, ...] = (
         name="migrated-twice",
         claim="I10",
         definition="run_with",
-        old="return _run(context, open_executor) if done is None else done",
-        new="return _run(context, open_executor)",
+        old="report = _run(context, open_executor) if done is None else done",
+        new="report = _run(context, open_executor)",
         tests=("test_a_migration_that_is_cut_over_says_so",),
     ),
     Mutant(

@@ -1,0 +1,155 @@
+"""What a migration logs: its phases, each tenth of its work, and what it tries again."""
+
+from __future__ import annotations
+
+import logging
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from migrate import RefusedError, Spec, abandon, cutover, load_spec, rollback, run, verify
+from migrate.events import Event
+from migrate.run_log import LOGGER, RunLog
+from tests.support import flip_byte, make_store, numbered
+
+ONCE_OFFLINE = """
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def convert(record):
+    is_at_work = (HERE / "work/orders/chunks").is_dir()  # else it is tried on a sample
+    if is_at_work and not (HERE / "failed").exists():
+        (HERE / "failed").touch()
+        raise OSError("the network is down")
+    return record
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """The spec of a migration of some thirty chunks, in place, the first attempt at one of which fails."""
+    make_store(tmp_path / "old", numbered(5000))
+    (tmp_path / "offline.py").write_text(ONCE_OFFLINE)
+    file = tmp_path / "migration.toml"
+    file.write_text(
+        'name = "orders"\nwork_dir = "work"\n'
+        '[source]\nformat = "rocksdb.raw"\npath = "old"\n'
+        '[target]\nformat = "rocksdb.raw"\n'
+        '[conversion]\nfunction = "offline:convert"\n'
+        '[run]\nchunk_size = "8 KiB"\n'
+    )
+    return file
+
+
+@pytest.fixture
+def spec(file: Path) -> Spec:
+    return load_spec(file)
+
+
+def lines(caplog: pytest.LogCaptureFixture, level: int = logging.INFO) -> list[str]:
+    """Of this level, taken out."""
+    records = [record for record in caplog.records if record.name.startswith(LOGGER) and record.levelno == level]
+    found = [record.getMessage() for record in records]
+    caplog.clear()
+    return found
+
+
+def test_each_phase_and_each_tenth_is_a_line_with_the_migrations_name(
+    spec: Spec, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, LOGGER)
+    report = run(spec)
+    logged = lines(caplog)
+    assert all(line.startswith("orders: ") for line in logged)
+    said = [line.removeprefix("orders: ") for line in logged]
+    begun = next(number for number, line in enumerate(said) if line.startswith(f"{report.chunks_planned} chunks to"))
+    assert [line.partition(":")[0] for line in said[:begun]] == [
+        f"checked {spec.source_path}",
+        "snapshot taken",
+        "plan stored",
+    ]
+    tenths = [line for line in said if line.startswith("rewrite")]
+    names = [line.partition(":")[0] for line in tenths]
+    assert 5 < len(names) == len({*names}) <= 10
+    assert {*names} <= {f"rewrite {tenth}0%" for tenth in range(1, 11)}
+    assert re.fullmatch(r"rewrite 100%: (\d+)/\1 chunks, 5,000 records, [\d,]+/s, 0 s left", tenths[-1])
+    after = [line.partition(":")[0] for line in said[begun + 1 + len(tenths) :]]
+    assert [name for name in after if "0%" not in name] == ["verifying (full)", "verified", f"{report.state}; next"]
+    assert {"assemble 100%", "verify 100%"} <= set(after)
+    assert "verified: 5,000 records equal" in said
+
+
+def test_a_retry_is_a_warning(spec: Spec, caplog: pytest.LogCaptureFixture) -> None:
+    run(spec)
+    (warning,) = lines(caplog, logging.WARNING)
+    assert re.fullmatch(r"orders: old chunk 0 .*: attempt 1 of 3 failed: the network is down", warning)
+
+
+def test_a_damaged_chunk_that_is_rewritten_is_a_warning(spec: Spec, caplog: pytest.LogCaptureFixture) -> None:
+    def damage(event: Event) -> None:
+        if event.name == "dead-letters.written" and not damaged:
+            damaged.append(next((spec.home / "chunks").rglob("*.sst")))
+            flip_byte(damaged[0], 100)
+
+    damaged: list[Path] = []
+    run(spec, on_event=damage)
+    assert any("its file was damaged" in line and "is rewritten" in line for line in lines(caplog, logging.WARNING))
+
+
+def test_every_step_after_a_run_is_a_line(spec: Spec, caplog: pytest.LogCaptureFixture) -> None:
+    run(spec)
+    caplog.set_level(logging.INFO, LOGGER)
+    verify(spec, mode="digest")
+    assert lines(caplog)[0] == "orders: verifying (digest): 5,000 records"
+    for command, said in ((cutover, "cut over"), (rollback, "rolled back"), (abandon, "abandoned")):
+        command(spec)
+        assert lines(caplog) == [f"orders: {said}"]
+
+
+def test_a_name_in_a_sentence_cannot_pose_as_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    RunLog("orders")(Event("warning", {"sentence": "a\norders: published"}))
+    assert "\n" not in lines(caplog, logging.WARNING)[0]
+
+
+def test_a_refused_run_logs_no_phase(spec: Spec, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, LOGGER)
+    (spec.source_path / "CURRENT").unlink()
+    with pytest.raises(RefusedError):
+        run(spec)
+    assert lines(caplog) == []
+
+
+def _stderr(program: str, *arguments: str | Path) -> list[str]:
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stderr.splitlines()
+
+
+def test_a_program_that_configures_no_logging_sees_nothing(file: Path) -> None:
+    assert _stderr("import sys, migrate; migrate.run(migrate.load_spec(sys.argv[1]))", file) == []
+
+
+COMMAND = "from migrate.cli import main; main()"
+
+
+@pytest.mark.parametrize("option", ["--json", "-v"])
+def test_the_command_shows_each_line_once_and_each_retry(option: str, file: Path) -> None:
+    """Also where a function of the user's configures logging."""
+    module = file.with_name("offline.py")
+    module.write_text(f"import logging\nlogging.basicConfig(level=logging.INFO)\n{module.read_text()}")
+    shown = _stderr(COMMAND, "run", file, "--no-spark", option)
+    retries = [line for line in shown if "attempt 1 of 3 failed: the network is down" in line]
+    assert len(retries) == 1
+    assert re.match(r"\d\d:\d\d:\d\d warning: orders: ", retries[0])
+    assert len([line for line in shown if re.search("snapshot.taken", line)]) == 1
+    assert not [line for line in shown if LOGGER in line]
+
+
+def test_a_quiet_command_shows_none(file: Path) -> None:
+    assert _stderr(COMMAND, "run", file, "--no-spark", "--quiet") == []
