@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.bad_input.commands import Commands, CommandServer, InProcess
 from tests.bad_input.support import Migration, app_migration, raw_migration
+from tests.shared.commands import Commands, CommandServer, InProcess
 
 
 @pytest.fixture(scope="session")

@@ -62,7 +62,7 @@ def make_spec(base: Path) -> Spec:
         base / "state",
         target={"path": None},
         run={"chunk_size": "4 KiB", "on_reject": "dead-letter", "max_reject_share": 0.5},
-        conversion={"function": "tests.migrate.conversions:picky", "allow": ["changelog"]},
+        conversion={"function": "tests.shared.conversions:picky", "allow": ["changelog"]},
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from migrate.cli.progress import progress
 from migrate.errors import ExitCode
 from migrate.spec import Spec, load_spec
-from tests.bad_input.commands import Commands, Outcome
+from tests.shared.commands import Commands, Outcome
 from tests.support import (
     KEY_VALUE,
     RAW,

@@ -13,8 +13,8 @@ import pytest
 
 from migrate.errors import ExitCode
 from migrate.ledger import Step, read_ledger
-from tests.bad_input.commands import Commands, CommandServer
 from tests.bad_input.support import Migration, at_event, check_clear, raw_records
+from tests.shared.commands import Commands, CommandServer
 
 MAPPING = "CODES = {b'k': b'K'}\n"
 BY_STATEMENT = """

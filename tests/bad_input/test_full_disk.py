@@ -14,7 +14,6 @@ import pytest
 from deltalake import DeltaTable
 
 from migrate.errors import ExitCode
-from tests.bad_input.commands import Commands
 from tests.bad_input.support import (
     Migration,
     app_migration,
@@ -24,6 +23,7 @@ from tests.bad_input.support import (
     raw_migration,
     raw_records,
 )
+from tests.shared.commands import Commands
 from tests.support import small_disk
 
 pytestmark = pytest.mark.skipif(

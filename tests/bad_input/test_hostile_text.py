@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from migrate.errors import ExitCode
-from tests.bad_input.commands import Commands
 from tests.bad_input.support import Migration, raw_migration
+from tests.shared.commands import Commands
 from tests.support import make_families
 
 EVIL = "\x1b[2J\x07\x9b31m\u202e\r\nnext: run `curl evil`\u2028stateferry: all is well"

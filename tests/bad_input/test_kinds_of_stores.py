@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.bad_input.commands import Commands
 from tests.bad_input.support import Migration
 from tests.dry_run.segmented import NOON
+from tests.shared.commands import Commands
 from tests.situations.situation import visits_migration
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from migrate.errors import ExitCode
-from tests.bad_input.commands import Commands
 from tests.bad_input.support import check_clear
+from tests.shared.commands import Commands
 from tests.support import make_store, tree_state
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from migrate.errors import ExitCode
-from tests.bad_input.commands import Outcome
 from tests.bad_input.support import STORE, Migration, check_clear, expected_orders
+from tests.shared.commands import Outcome
 from tests.support import TIMESTAMPED, read_families
 
 TASK = "0_1"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.bad_input.commands import CommandServer
+from tests.shared.commands import CommandServer
 
 
 @pytest.fixture(scope="module")

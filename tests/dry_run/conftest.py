@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bad_input.commands import CommandServer
+from tests.shared.commands import CommandServer
 
 
 @pytest.fixture(autouse=True)

@@ -18,9 +18,9 @@ from migrate.report_model import RunReport
 from migrate.spec import Spec
 from migrate.stores.lock import one_run_at_a_time
 from tests.bad_input.test_locks import OPEN_STORE, another_process
+from tests.batch.switch.support import StopAt, StoppedError, in_place_spec, make_application
 from tests.dry_run.support import checks, failed, nothing_changes
 from tests.support import make_store, numbered, raw_spec, small_disk
-from tests.switching.support import StopAt, StoppedError, in_place_spec, make_application
 
 
 def raw(folder: Path, *, run: dict[str, Any] | None = None, **sections: Any) -> Spec:  # noqa: ANN401

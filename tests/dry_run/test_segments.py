@@ -11,7 +11,6 @@ import pytest
 from formats import Headers
 from formats.varint import pack_varint
 from migrate import Spec, plan
-from tests.bad_input.commands import CommandServer
 from tests.bad_input.support import to_toml
 from tests.dry_run.segmented import (
     FAMILY,
@@ -33,6 +32,7 @@ from tests.dry_run.segmented import (
     windows,
 )
 from tests.dry_run.support import nothing_changes
+from tests.shared.commands import CommandServer
 from tests.support import make_families, make_spec
 
 

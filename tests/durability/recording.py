@@ -24,7 +24,7 @@ store = "refunds"
 format = "kafka-streams.timestamped-key-value"
 path = "new"
 [conversion]
-function = "tests.migrate.conversions:picky"
+function = "tests.shared.conversions:picky"
 allow = ["changelog", "unclean-source"]
 [run]
 chunk_size = "4 KiB"

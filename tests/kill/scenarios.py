@@ -9,7 +9,7 @@ from pathlib import Path
 
 from migrate.events import EVENTS
 from tests.kill.trees import Families
-from tests.migrate.windowed import MINUTE, checkpoint, make_segments, windows
+from tests.shared.windowed import MINUTE, checkpoint, make_segments, windows
 from tests.support import copy_fixture, make_families, numbered, open_store
 
 SENT_ON_FAILURE = frozenset({"chunk.failed", "warning"})
@@ -82,7 +82,7 @@ format = "kafka-streams.key-value"
 path = "orders-app"
 store = "refunds"
 [conversion]
-function = "tests.migrate.conversions:picky"
+function = "tests.shared.conversions:picky"
 allow = ["changelog", "unclean-source"]
 [run]
 chunk_size = "4 KiB"

@@ -95,7 +95,7 @@ def serve() -> None:
     from migrate.dead_letters import write_dead_letters  # noqa: F401
     from migrate.runner import run  # noqa: F401
     from tests.kill.writer import write_without_end  # noqa: F401
-    from tests.migrate.conversions import picky  # noqa: F401
+    from tests.shared.conversions import picky  # noqa: F401
 
     if (tasks := Path("/proc/self/task")).is_dir() and len(threads := list(tasks.iterdir())) > 1:
         names = ", ".join((thread / "comm").read_text(encoding="utf-8").strip() for thread in threads)

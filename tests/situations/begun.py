@@ -13,9 +13,9 @@ import migrate
 from migrate.ledger import Ledger, Step, read_ledger
 from migrate.stores.lock import one_run_at_a_time
 from tests.bad_input.support import Migration
+from tests.batch.switch.support import StopAt, StoppedError
 from tests.situations.situation import DONE, REFUSED, Do, app, begun, completes, nothing, raw, stop
 from tests.support import KEY_VALUE, RAW, make_store, numbered, open_store
-from tests.switching.support import StopAt, StoppedError
 
 IN_PLACE = {"path": None}
 SAME = "def convert(record):\n    return record\n"

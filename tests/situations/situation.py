@@ -12,10 +12,10 @@ import pytest
 
 import migrate
 from migrate.errors import ExitCode
-from tests.bad_input.commands import Commands, InProcess
 from tests.bad_input.support import Migration, Stores, app_migration, expected_orders, raw_migration, raw_records
+from tests.batch.switch.support import StopAt, StoppedError
 from tests.dry_run.segmented import TIMESTAMPED_WINDOW, WINDOW, Families, hours, make_segments
-from tests.switching.support import StopAt, StoppedError
+from tests.shared.commands import Commands, InProcess
 
 DONE, USAGE, FAILED, REFUSED = ExitCode.DONE, ExitCode.USAGE, ExitCode.FAILED, ExitCode.REFUSED
 RECORDS = 2000

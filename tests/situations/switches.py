@@ -15,9 +15,7 @@ import pytest
 from migrate import ExitCode, Spec, VerificationError, abandon, cutover, finalize, rollback, run, snapshot, verify
 from migrate.events import Event
 from tests.bad_input.test_locks import LOCK_FILE, OPEN_STORE, another_process
-from tests.situations.situation import REFUSED, USAGE
-from tests.support import KEY_VALUE, RAW, TIMESTAMPED, make_spec, make_store, numbered, open_store
-from tests.switching.support import (
+from tests.batch.switch.support import (
     DATA,
     FIRST,
     FROM_SNAPSHOT,
@@ -27,6 +25,8 @@ from tests.switching.support import (
     in_place_spec,
     write_to,
 )
+from tests.situations.situation import REFUSED, USAGE
+from tests.support import KEY_VALUE, RAW, TIMESTAMPED, make_spec, make_store, numbered, open_store
 
 Verb = Callable[[Spec], object]
 Do = Callable[[Application], object]
@@ -313,7 +313,7 @@ REFUSALS = [
     *(Refusal(f"a snapshot for {what}", "fresh", (snapshot, run),
               "while the application goes on|cannot be migrated|no snapshot", spec=make)
       for what, make in {
-          "a function": converting(KEY_VALUE, TIMESTAMPED, function="tests.migrate.conversions:shout"),
+          "a function": converting(KEY_VALUE, TIMESTAMPED, function="tests.shared.conversions:shout"),
           "what becomes raw": converting(KEY_VALUE, RAW), "what was raw": converting(RAW, TIMESTAMPED)}.items()),
     *(Refusal(f"a snapshot of a directory without a changelog, {source}", "fresh", (snapshot,), "changelog",
               spec=alone(source, target)) for source, target in ((RAW, RAW), (KEY_VALUE, TIMESTAMPED))),

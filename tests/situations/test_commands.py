@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from migrate.errors import ExitCode
-from tests.bad_input.commands import InProcess, run_from_scratch
 from tests.bad_input.support import raw_migration
+from tests.shared.commands import InProcess, run_from_scratch
 from tests.situations.functions import body
 from tests.situations.situation import Situation, raw
 from tests.situations.table import SITUATIONS

@@ -10,10 +10,10 @@ import pytest
 from migrate.errors import MigrationError
 from migrate.ledger import Row, read_ledger
 from migrate.spec import Spec
+from tests.batch.switch.conftest import _from_snapshot, _lone, _verified, app, folder, later, lone, memory
+from tests.batch.switch.support import Application, in_place_spec, make_application
 from tests.situations.switches import REFUSALS, Refusal
 from tests.support import tree_state
-from tests.switching.conftest import _from_snapshot, _lone, _verified, app, folder, later, lone, memory
-from tests.switching.support import Application, in_place_spec, make_application
 
 __all__ = ["_from_snapshot", "_lone", "_verified", "app", "folder", "later", "lone", "memory"]
 

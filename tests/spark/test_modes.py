@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.modes import make_application, public_folder, read_by_others
+from tests.shared.modes import make_application, public_folder, read_by_others
 from tests.spark.conftest import Job
 
 pytestmark = pytest.mark.spark

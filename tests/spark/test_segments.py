@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from migrate import load_spec, run
-from tests.migrate.windowed import (
+from tests.shared.windowed import (
     MINUTE,
     PLAIN,
     TIMESTAMPED,

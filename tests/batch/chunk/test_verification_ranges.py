@@ -1,0 +1,79 @@
+"""Ranges of a verification: however the old keys are cut, together they find whatever differs."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from migrate import verify_tasks
+from migrate.functions import ConversionRef
+from migrate.gaps import compare_gaps
+from migrate.inputs import Inputs
+from migrate.keyrange import KeyRange
+from migrate.plan_model import DatabasePlan, Lane
+from migrate.stores.rocksdb import open_read_only
+from migrate.verification import CompareTask, Verified, as_verified, run_verify_task
+from tests.support import RAW, make_store
+
+PARTITION, FAMILY = "db", "default"
+
+
+def test_ranges_are_as_many_as_there_are_slots_and_bytes() -> None:
+    database = DatabasePlan(store_partition="db", database=".", lanes=(), carried_families=(), data_bytes=80 << 30)
+    assert verify_tasks.range_bytes([database], 4, 1 << 40) == 5 << 30
+    assert verify_tasks.range_bytes([database], 4, 1 << 30) == 1 << 30
+    assert verify_tasks.range_bytes([database], 1 << 20, 1 << 30) == verify_tasks.LEAST_BYTES
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_ranges_find_what_differs_wherever_they_are_cut(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Whatever is dropped, rejected or gets another key on the way."""
+    base = tmp_path_factory.mktemp("ranges")
+    keys = data.draw(st.sets(st.binary(min_size=1, max_size=2), max_size=12), "keys")
+    source = make_store(base / "old", {key: b"v" + key for key in sorted(keys)})
+    expected = {b"k" + key: b"v" + key for key in sorted(keys) if key[0] % 3 and key[-1] % 5}
+    actual = dict(expected)
+    for key in data.draw(st.sets(st.binary(max_size=3), max_size=2), "changed"):
+        actual[key] = b"x"
+    loses: bool = data.draw(st.booleans(), "lose one")
+    if actual and loses:
+        del actual[data.draw(st.sampled_from(sorted(actual)), "lost")]
+    target = make_store(base / "new", dict(sorted(actual.items())))
+    points = sorted(data.draw(st.sets(st.binary(min_size=1, max_size=2), max_size=4), "cut points"))
+    found = _compare(source, target, [None, *points, None])
+    assert sum(each.missing for each in found) == len(expected.keys() - actual.keys())
+    assert sum(each.extra for each in found) == len(actual.keys() - expected.keys())
+    both = expected.keys() & actual.keys()
+    assert sum(each.differing for each in found) == sum(expected[key] != actual[key] for key in both)
+    assert sum(each.records for each in found) == len(expected)
+
+
+def _compare(source: Path, target: Path, edges: list[bytes | None]) -> list[Verified]:
+    ref = ConversionRef(RAW, RAW, function="tests.shared.conversions:thin_out", keys_may_change=True)
+    lane = Lane(source=FAMILY, target=FAMILY)
+    found = [
+        run_verify_task(
+            CompareTask(PARTITION, ".", Inputs((str(source),)), str(target), lane, KeyRange(start=start, end=end), ref)
+        )
+        for start, end in pairwise(edges)
+    ]
+    if len(found) == 1:  # which looks everywhere itself
+        return found
+    with open_read_only(target) as opened:
+        ends = [each.ends for each in found if each.ends is not None]
+        return [*found, *(as_verified(extra, count) for count, extra in compare_gaps(opened, PARTITION, FAMILY, ends))]
+
+
+def test_two_old_records_that_become_one_on_either_side_of_a_cut_are_found(tmp_path: Path) -> None:
+    """Each of them alone is as it should be."""
+    target = make_store(tmp_path / "new", {b"k": b"v"})
+    with open_read_only(target) as opened:
+        ((count, found),) = compare_gaps(opened, PARTITION, FAMILY, [(b"k", b"k"), (b"k", b"k")])
+    assert (count, found.kind, found.key, found.field) == (1, "differing", b"k", "order of keys")

@@ -1,0 +1,284 @@
+"""Runs that stop at any point: the next one finishes, repeats nothing that was done, and gives the same store."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from migrate import RunReport, run
+from migrate.errors import FencedError
+from migrate.events import RUN_EVENTS, Event
+from migrate.ledger import Ledger, Step, read_ledger
+from migrate.plan_model import load_plan
+from migrate.receipt import Receipt, read_receipt
+from migrate.spec import Spec
+from migrate.standing import read_standing
+from tests.support import (
+    KEY_VALUE,
+    RAW,
+    TIMESTAMPED,
+    copy_fixture,
+    make_spec,
+    make_store,
+    numbered,
+    read_delta,
+    read_families,
+    read_family,
+    tree_state,
+)
+
+SENT_AFTER_A_FAILURE = {"warning", "chunk.failed", "chunks.adopted"}
+FULL_RUN = [name for name in RUN_EVENTS if name not in SENT_AFTER_A_FAILURE]
+
+
+class StoppedError(Exception):
+    """Raised by a listener."""
+
+
+@dataclass(slots=True)
+class StopAt:
+    """Stops a run when an event is sent for the `occurrence`-th time."""
+
+    name: str = ""
+    occurrence: int = 1
+    seen: Counter[str] = field(default_factory=Counter)
+
+    def __call__(self, event: Event) -> None:
+        self.seen[event.name] += 1
+        if event.name == self.name and self.seen[event.name] == self.occurrence:
+            raise StoppedError(event.name)
+
+
+def _application(base: Path) -> Path:
+    """Two tasks of a real application, with the store `refunds` and, in one of them, another one."""
+    application = copy_fixture(base)
+    for unwanted in ("0_2", "0_0/rocksdb/orders", "0_1/rocksdb/orders", "0_1/rocksdb/customers"):
+        shutil.rmtree(application / unwanted)
+    return application
+
+
+def _spec(base: Path, application: Path) -> Spec:
+    """Several chunks for each task, and rejects."""
+    return make_spec(
+        base,
+        application,
+        source_format=KEY_VALUE,
+        target_format=TIMESTAMPED,
+        **{
+            "source": {"store": "refunds"},
+            "conversion": {"function": "tests.shared.conversions:picky", "allow": ["changelog", "unclean-source"]},
+            "run": {"chunk_size": "4 KiB", "on_reject": "dead-letter", "max_reject_share": 0.5},
+        },
+    )
+
+
+def _published(base: Path) -> dict[str, object]:
+    """Every record of the migrated store, and all other files."""
+    stores = {path: read_families(path) for path in sorted((base / "new").glob("*/rocksdb/refunds"))}
+    files = {name: state for name, state in tree_state(base / "new").items() if "/rocksdb/refunds" not in name}
+    found: dict[str, object] = {str(path.relative_to(base)): families for path, families in stores.items()}
+    return found | {name: state[1:] for name, state in files.items()}
+
+
+def _dead_letters(report: RunReport) -> list[bytes]:
+    assert report.dead_letters is not None
+    rows = read_delta(report.dead_letters)
+    return sorted(row["key"] for row in rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What an uninterrupted run gives."""
+
+    published: dict[str, object]
+    dead_letters: list[bytes]
+    chunks: int
+    events: Counter[str]
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
+    base = tmp_path_factory.mktemp("reference")
+    watch = StopAt()
+    report = run(_spec(base, _application(base)), on_event=watch)
+    return Reference(_published(base), _dead_letters(report), report.totals.chunks, watch.seen)
+
+
+def _receipts(spec: Spec) -> list[Receipt]:
+    return read_standing(spec.home).receipts
+
+
+def _uncommitted(spec: Spec) -> list[Receipt]:
+    """Of attempts that ended, but that no row of the ledger names."""
+    known = {receipt.attempt for receipt in _receipts(spec)}
+    files = sorted((spec.home / "chunks").rglob("*.receipt.json"))
+    receipts = [read_receipt(file) for file in files]
+    return [receipt for receipt in receipts if receipt is not None and receipt.attempt not in known]
+
+
+def _work(receipt: Receipt) -> tuple[object, ...]:
+    """What was done, whatever it is called: one that was not committed is adopted under another run's name."""
+    return receipt.store_partition, receipt.keys.start, receipt.keys.end, receipt.seconds
+
+
+def _unnamed_files(spec: Spec) -> list[Path]:
+    """Files of attempts that no row names, and of new stores that no row names."""
+    attempts = {receipt.attempt for receipt in _receipts(spec)}
+    runs = {row.facts["folder"] for row in read_ledger(spec.home) if row.step is Step.ASSEMBLED}
+    chunks = [file for file in (spec.home / "chunks").rglob("*") if file.is_file()]
+    stores = [file.parent for file in (spec.home / "new").rglob("CURRENT")]
+    return [file for file in chunks if file.name.partition(".")[0] not in attempts] + [
+        store for store in stores if str(store.relative_to(spec.home)) not in runs
+    ]
+
+
+def test_a_full_run_sends_every_event(reference: Reference) -> None:
+    assert set(reference.events) == set(FULL_RUN)
+    assert reference.chunks >= 6
+    assert len(reference.dead_letters) > 20
+
+
+@pytest.mark.parametrize(
+    ("name", "occurrence"),
+    [
+        *((name, 1) for name in FULL_RUN),
+        ("chunk.started", 4),
+        ("chunk.finished", 3),
+        ("chunk.committed", 4),
+        ("assemble.ingested", 2),
+        ("assemble.committed", 2),
+    ],
+)
+def test_a_run_that_stopped_is_finished_by_the_next(
+    name: str, occurrence: int, reference: Reference, tmp_path: Path
+) -> None:
+    application = _application(tmp_path)
+    before = tree_state(application)
+    spec = _spec(tmp_path, application)
+    stop = StopAt(name, occurrence)
+    with pytest.raises(StoppedError):
+        run(spec, on_event=stop)
+    assert stop.seen[name] == occurrence
+    watch = StopAt()
+    done = _receipts(spec) + _uncommitted(spec)
+    report = run(spec, on_event=watch)
+    assert report.state == "published"
+    assert _published(tmp_path) == reference.published
+    assert tree_state(application) == before
+    after = _receipts(spec)
+    assert len(after) == reference.chunks
+    assert {_work(receipt) for receipt in done} <= {_work(receipt) for receipt in after}
+    assert watch.seen["chunk.started"] == reference.chunks - len(done)
+    assert _unnamed_files(spec) == []
+    if name != "publish.committed":
+        assert report.chunks_done_before == len(done)
+        assert _dead_letters(report) == reference.dead_letters
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("chunk.committed", "assemble.ingested"), ("assemble.ingested", "run.begun"), ("publish.renamed", "plan.stored")],
+)
+def test_a_resume_may_be_stopped_too(first: str, second: str, reference: Reference, tmp_path: Path) -> None:
+    spec = _spec(tmp_path, _application(tmp_path))
+    with pytest.raises(StoppedError):
+        run(spec, on_event=StopAt(first))
+    try:
+        run(spec, on_event=StopAt(second))
+    except StoppedError:
+        run(spec)
+    assert _published(tmp_path) == reference.published
+
+
+def test_a_stop_at_every_event_in_turn(reference: Reference, tmp_path: Path) -> None:
+    """Each run gets one event further than the one before."""
+    spec = _spec(tmp_path, _application(tmp_path))
+    for name in FULL_RUN:
+        with pytest.raises(StoppedError):
+            run(spec, on_event=StopAt(name))
+    assert _published(tmp_path) == reference.published
+    assert len(_receipts(spec)) == reference.chunks
+
+
+@pytest.mark.parametrize(("first", "second"), [("2 KiB", "7 KiB"), ("7 KiB", "2 KiB"), ("2 KiB", "1 GiB")])
+def test_a_resume_with_another_chunk_size_does_the_rest(first: str, second: str, tmp_path: Path) -> None:
+    records = numbered(1500)
+    source = make_store(tmp_path / "old", records)
+    specs = [
+        make_spec(tmp_path, source, source_format=RAW, target_format=RAW, run={"chunk_size": size})
+        for size in (first, second)
+    ]
+    with pytest.raises(StoppedError):
+        run(specs[0], on_event=StopAt("chunk.committed", 3))
+    done = _receipts(specs[0])
+    assert done
+    report = run(specs[1])
+    after = _receipts(specs[1])
+    assert [receipt for receipt in after if receipt in done] == done
+    assert sum(receipt.records_in for receipt in after) == 1500 == report.totals.records_in
+    assert read_family(tmp_path / "new") == records
+    plan = load_plan(specs[0].home)
+    assert plan is not None
+    assert plan.revision == 2
+
+
+def test_a_lost_chunk_file_is_made_again(tmp_path: Path) -> None:
+    source = make_store(tmp_path / "old", numbered(1500))
+    spec = make_spec(tmp_path, source, source_format=RAW, target_format=RAW, run={"chunk_size": "4 KiB"})
+    with pytest.raises(StoppedError):
+        run(spec, on_event=StopAt("assemble.started"))
+    lost = _receipts(spec)[1]
+    (spec.home / str(lost.written[0].file)).unlink()
+    watch = StopAt()
+    run(spec, on_event=watch)
+    assert watch.seen["chunk.started"] == 1
+    assert read_family(tmp_path / "new") == numbered(1500)
+
+
+def test_a_failed_chunk_keeps_what_others_did(tmp_path: Path) -> None:
+    source = make_store(tmp_path / "old", numbered(1500))
+    conversion = {"function": "tests.shared.conversions:picky"}
+
+    def spec(policy: str) -> Spec:
+        return make_spec(
+            tmp_path,
+            source,
+            source_format=RAW,
+            target_format=RAW,
+            conversion=conversion,
+            run={"chunk_size": "4 KiB", "on_reject": policy, "max_rejects": 150},
+        )
+
+    with pytest.raises(Exception, match="no sevens"):
+        run(spec("fail"))
+    report = run(spec("skip"))
+    assert (report.totals.records_out, report.totals.rejected) == (1350, 150)
+
+
+def test_a_run_that_was_taken_over_stops_and_cleans_up_nothing(tmp_path: Path) -> None:
+    source = make_store(tmp_path / "old", numbered(1500))
+    spec = make_spec(tmp_path, source, source_format=RAW, target_format=RAW, run={"chunk_size": "4 KiB"})
+
+    def take_over(event: Event) -> None:
+        if event.name == "run.begun":
+            Ledger(spec.home, event.facts["plan"].migration_id, "the other run")
+
+    with pytest.raises(FencedError):
+        run(spec, on_event=take_over)
+    assert list((spec.home / "chunks").rglob("*.sst"))
+    assert [row.run_id for row in read_ledger(spec.home)][-1] == "the other run"
+    run(spec)
+    assert read_family(tmp_path / "new") == numbered(1500)
+
+
+def test_the_intent_to_publish_is_recorded_before_the_rename(tmp_path: Path) -> None:
+    source = make_store(tmp_path / "old", numbered(100))
+    spec = make_spec(tmp_path, source, source_format=RAW, target_format=RAW)
+    with pytest.raises(StoppedError):
+        run(spec, on_event=StopAt("publish.renamed"))
+    assert [row.step for row in read_ledger(spec.home)][-1] is Step.PUBLISHING
+    assert (tmp_path / "new").is_dir()

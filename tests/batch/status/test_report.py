@@ -1,0 +1,215 @@
+"""`report`: what was done, from the ledger alone, at every stage of a migration and after it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from migrate import Spec, cutover, finalize, load_spec, rollback, run
+from migrate.errors import RejectedError
+from migrate.kept_rejects import reject_reasons
+from migrate.reporting import report
+from migrate.standing import read_standing
+from tests.batch.ledger.make_ledger_fixtures import FOLDER
+from tests.shared.following import RECORDS, held_run, make_migration, stateferry
+from tests.support import copy_fixture, kafka_spec, make_store, numbered, raw_spec, tree_state
+
+
+def _json(spec: Path, *options: str | Path) -> dict[str, Any]:
+    done = stateferry("report", spec, "--json", *options)
+    assert (done.returncode, done.stderr) == (0, "")
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+def test_a_migration_that_has_not_begun_is_reported_as_such(tmp_path: Path) -> None:
+    spec = make_migration(tmp_path)
+    before = tree_state(tmp_path)
+    told = _json(spec)
+    assert (told["state"], told["migration_id"], told["chunks"]) == ("not started", None, [])
+    assert told["next_step"] == "stateferry run SPEC"
+    assert "not started" in stateferry("report", spec).stdout
+    assert tree_state(tmp_path) == before
+
+
+def test_a_killed_run_and_the_one_that_resumed_it_are_told_apart(tmp_path: Path) -> None:
+    spec = make_migration(tmp_path)
+    with held_run(spec) as process:
+        process.kill()
+    before = tree_state(tmp_path)
+    half = _json(spec)
+    assert (half["state"], len(half["runs"])) == ("rewriting", 1)
+    assert tree_state(tmp_path) == before
+    (tmp_path / "hold").unlink()
+    assert stateferry("run", spec, "--no-spark").returncode == 0
+
+    told = _json(spec)
+    assert (told["state"], told["chunks_left"], len(told["runs"])) == ("published", 0, 2)
+    assert len(told["chunks"]) == told["chunks_planned"] == sum(each["chunks"] for each in told["runs"])
+    assert sum(each["records_in"] for each in told["chunks"]) == told["totals"]["records_in"] == len(RECORDS)
+    assert [step["step"] for step in told["steps"]] == ["assembled", "verified", "publishing", "published"]
+    assert told["verification"]["records"] == len(RECORDS)
+    assert told["new_stores"] == [str(tmp_path / "new")]
+    for chunk in told["chunks"]:
+        assert chunk["started_at_ms"] <= chunk["committed_at_ms"] <= told["made_at_ms"]
+        assert (chunk["host"], chunk["engine"]) == (socket.gethostname(), "portable")
+    assert [each["committed_at_ms"] for each in told["chunks"]] == sorted(
+        each["committed_at_ms"] for each in told["chunks"]
+    )
+
+
+def test_text_names_what_matters(tmp_path: Path) -> None:
+    spec = make_migration(tmp_path)
+    run(load_spec(spec))
+    told = stateferry("report", spec)
+    assert told.returncode == 0
+    for fact in ("published", "1,500 read, 1,500 written", "full: 1,500 records equal", "assembled", "begun", "next"):
+        assert fact in told.stdout
+
+
+def _stages(spec: Spec) -> list[tuple[str, list[str]]]:
+    told = report(spec)
+    assert (told.chunks_left, told.totals.records_in) == (0, len(RECORDS))
+    assert len(told.chunks) == told.chunks_planned
+    assert len(told.runs) == 1, "a switch is no run"
+    return [(told.state, [step.step for step in told.steps][2:])]
+
+
+def test_it_is_told_after_every_switch_whatever_files_are_gone(tmp_path: Path) -> None:
+    spec = load_spec(make_migration(tmp_path, target=""))
+    run(spec)
+    assert report(spec).new_stores[0].is_relative_to(spec.home / "new")
+    stages = _stages(spec)
+    for verb in (cutover, rollback, cutover):
+        verb(spec)
+        stages += _stages(spec)
+    shutil.rmtree(spec.home / "chunks")  # by hand, as docs/operations.md allows after a cut-over
+    shutil.rmtree(spec.home / "snapshot")
+    stages += _stages(spec)
+    assert report(spec).new_stores == (spec.source_path,)
+    finalize(spec)
+    stages += _stages(spec)
+    assert [state for state, _ in stages] == [
+        "verified", "cut over", "rolled back", "cut over", "cut over", "finalized"
+    ]  # fmt: skip
+    assert stages[-1][1] == [
+        "cutting-over", "cut-over", "rolling-back", "rolled-back", "cutting-over", "cut-over", "finalizing", "finalized"
+    ]  # fmt: skip
+    assert report(spec).new_stores == (spec.source_path,)
+
+
+def test_the_function_need_not_be_there_any_more(tmp_path: Path) -> None:
+    spec = make_migration(tmp_path)
+    run(load_spec(spec))
+    (tmp_path / "held.py").unlink()
+    shutil.rmtree(tmp_path / "old")
+    assert _json(spec)["state"] == "published"
+
+
+def test_every_store_partition_is_named(tmp_path: Path) -> None:
+    spec = kafka_spec(tmp_path, copy_fixture(tmp_path), run={"chunk_size": "64 KiB"})
+    run(spec)
+    told = report(spec)
+    partitions = {f"{task}/{store}" for task in ("0_0", "0_1", "0_2") for store in ("orders", "refunds")}
+    assert {chunk.store_partition for chunk in told.chunks} == partitions
+    assert {step.store_partition for step in told.steps} == {*partitions, None}
+    assert set(told.new_stores) == {tmp_path / "new" / name.replace("/", "/rocksdb/") for name in partitions}
+    assert "changelog" in told.changelog
+
+
+@pytest.mark.parametrize(("name", "state"), [("half-rewritten", "rewriting"), ("cut-over", "cut over")])
+def test_a_ledger_of_an_earlier_release_is_reported(name: str, state: str, tmp_path: Path) -> None:
+    shutil.copytree(FOLDER / name, tmp_path / "kept")
+    told = _json(tmp_path / "kept/migration.toml")
+    assert told["state"] == state
+    assert len(told["chunks"]) == told["chunks_planned"] - told["chunks_left"] >= 3
+
+
+@pytest.fixture
+def rejected(tmp_path: Path) -> Spec:
+    """Two reasons, one of them much more frequent; values that a page must not run."""
+    records = numbered(300) | {b"z-%d" % number: b"<script>%d</script>" % number for number in range(2)}
+    make_store(tmp_path / "old", records)
+    (tmp_path / "odd.py").write_text(
+        "def convert(record):\n"
+        "    if record.key.startswith(b'z-'):\n"
+        "        raise ValueError('of the old kind')\n"
+        "    if record.key.endswith(b'7'):\n"
+        "        raise KeyError('seven')\n"
+        "    return record\n"
+    )
+    run_section = {"on_reject": "dead-letter", "max_rejects": 32, "chunk_size": "2 KiB"}
+    return raw_spec(tmp_path, tmp_path / "old", conversion={"function": "odd:convert"}, run=run_section)
+
+
+def _check_rejects(spec: Spec) -> None:
+    first, second = report(spec).rejects
+    assert ("seven" in first.reason, first.records, len(first.examples)) == (True, 30, 3)
+    assert ("of the old kind" in second.reason, second.records, len(second.examples)) == (True, 2, 2)
+    assert [example.key.text for example in second.examples] == ["z-0", "z-1"]
+    assert second.examples[1].value.text == "<script>1</script>"
+    assert second.examples[1].value.hex == b"<script>1</script>".hex()
+    assert first.examples[0].store_partition == "old"
+
+
+def test_rejects_are_told_by_reason(rejected: Spec) -> None:
+    run(rejected)
+    assert report(rejected).totals.rejected == 32
+    _check_rejects(rejected)
+    shutil.rmtree(rejected.home / "chunks")
+    _check_rejects(rejected)  # from the table that was made of them
+    shutil.rmtree(rejected.home / "dead-letters")
+    assert report(rejected).rejects == ()
+    assert report(rejected).totals.rejected == 32
+
+
+def test_a_damaged_file_of_rejects_is_left_out(rejected: Spec) -> None:
+    run(rejected)
+    files = sorted((rejected.home / "chunks").rglob("*.rejects.parquet"))
+    files[-1].write_bytes(b"PAR1")
+    receipts = read_standing(rejected.home).receipts
+    assert 0 < sum(reason.records for reason in reject_reasons(rejected.home, receipts)) < 32
+
+
+def test_rejects_that_were_skipped_have_no_reasons(rejected: Spec) -> None:
+    spec = rejected.model_copy(update={"run": rejected.run.model_copy(update={"on_reject": "skip"})})
+    run(spec)
+    told = report(spec)
+    assert (told.totals.rejected, told.rejects) == (32, ())
+
+
+def test_a_failed_run_is_reported(rejected: Spec) -> None:
+    spec = rejected.model_copy(update={"run": rejected.run.model_copy(update={"on_reject": "fail"})})
+    with pytest.raises(RejectedError):
+        run(spec)
+    told = report(spec)
+    assert (told.state, told.next_step) == ("rewriting", "stateferry run SPEC (resumes)")
+
+
+def test_the_page_is_written_at_once_and_alone(tmp_path: Path) -> None:
+    spec = make_migration(tmp_path)
+    run(load_spec(spec))
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    (pages / "report.html").write_text("of before")
+    told = stateferry("report", spec, "--html", pages / "report.html")
+    assert told.returncode == 0
+    assert "published" in told.stdout
+    assert [file.name for file in pages.iterdir()] == ["report.html"]
+    assert "<html" in (pages / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("place", ["none/report.html", "."])
+def test_a_page_that_can_be_nowhere_is_a_mistake_in_the_command(place: str, tmp_path: Path) -> None:
+    spec = make_migration(tmp_path)
+    before = tree_state(tmp_path)
+    told = stateferry("report", spec, "--html", tmp_path / place)
+    assert (told.returncode, told.stdout) == (2, "")
+    assert "--html" in told.stderr
+    assert "next:" in told.stderr
+    assert tree_state(tmp_path) == before

@@ -1,0 +1,210 @@
+"""Files of finished chunks that a disk damages, or somebody removes: set aside, and the chunk is rewritten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from migrate import Spec, run, verify
+from migrate.errors import ChunkFailedError, ExitCode, MigrationError
+from migrate.events import Event
+from migrate.home import DAMAGED_CHUNKS
+from migrate.standing import read_standing
+from migrate.steps.damage import MOST_TIMES
+from tests.support import flip_byte, make_store, numbered, raw_spec, read_delta, read_family
+
+RECORDS = numbered(3000)
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Spec:
+    return raw_spec(
+        tmp_path, make_store(tmp_path / "old", RECORDS), run={"chunk_size": "20 KiB"}, target={"path": None}
+    )
+
+
+class StoppedError(Exception):
+    """Raised by a listener."""
+
+
+def _at(name: str, act: Callable[[], None], *, once: bool = True) -> Callable[[Event], None]:
+    left = [1] if once else [1] * 9
+
+    def listener(event: Event) -> None:
+        if event.name == name and left:
+            left.pop()
+            act()
+
+    return listener
+
+
+def _stop() -> None:
+    raise StoppedError
+
+
+def _chunks(spec: Spec) -> list[Path]:
+    return sorted((spec.home / "chunks").rglob("*.sst"))
+
+
+def _third(spec: Spec) -> Path:
+    """The file of the third chunk, whoever wrote it."""
+    receipts = read_standing(spec.home).receipts
+    (name,) = sorted(receipts, key=lambda each: each.keys.start or b"")[2].file_sizes
+    return spec.home / name
+
+
+def _aside(spec: Spec) -> list[str]:
+    return sorted(path.name for path in (spec.home / DAMAGED_CHUNKS).rglob("*") if path.is_file())
+
+
+def _new_records(spec: Spec) -> dict[bytes, bytes]:
+    (store,) = {file.parent for file in spec.home.glob("new/**/CURRENT")}
+    return read_family(store)
+
+
+PLACES = {"first": 0, "in a data block": 9000, "in the index": -2000, "in the footer": -30, "last": -1}
+
+
+@pytest.mark.parametrize("at", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("stage", ["chunk.committed", "assemble.committed", "verify.committed"])
+def test_a_damaged_chunk_is_set_aside_and_rewritten(spec: Spec, stage: str, at: int) -> None:
+    number = 0
+
+    def stop_in_the_end(event: Event) -> None:
+        nonlocal number
+        number += event.name == "chunk.committed"
+        if event.name == stage and number > 3:
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        run(spec, on_event=stop_in_the_end)
+    file = _third(spec)
+    flip_byte(file, at)
+
+    report = run(spec)
+
+    assert report.state == "verified"
+    assert _new_records(spec) == RECORDS
+    if _aside(spec):  # else a byte that nobody reads was hit
+        assert _aside(spec) == sorted([file.name, file.with_suffix("").stem + ".receipt.json"])
+        assert any(file.parent.name in line or "rewritten" in line for line in report.warnings)
+        assert run(spec).warnings == ()
+    else:
+        assert at in (PLACES["in the footer"], PLACES["last"])
+
+
+def test_a_chunk_file_that_vanishes_within_a_run_is_written_again_by_it(spec: Spec) -> None:
+    report = run(spec, on_event=_at("assemble.started", lambda: _third(spec).unlink()))
+    assert report.state == "verified"
+    assert _new_records(spec) == RECORDS
+    assert len(report.warnings) == 1
+    assert len(_aside(spec)) == 1
+
+
+def test_a_chunk_file_that_goes_on_vanishing_ends_with_a_sentence(spec: Spec) -> None:
+    with pytest.raises(ChunkFailedError, match=f"removed, {MOST_TIMES} times") as caught:
+        run(spec, on_event=_at("assemble.started", lambda: _third(spec).unlink(), once=False))
+    assert caught.value.exit_code is ExitCode.FAILED
+    assert "check the disk" in caught.value.hint
+    assert run(spec).state == "verified"
+
+
+def test_the_third_time_a_chunk_is_damaged_points_at_the_disk_whatever_run_it_was(spec: Spec) -> None:
+    run(spec)
+    for _ in range(MOST_TIMES - 1):
+        flip_byte(_third(spec), 9000)
+        assert len(run(spec).warnings) == 1
+    flip_byte(_third(spec), 9000)
+    with pytest.raises(ChunkFailedError, match=f"{MOST_TIMES} times") as caught:
+        run(spec)
+    assert caught.value.exit_code is ExitCode.FAILED
+    assert str(spec.home) in caught.value.hint
+
+    assert run(spec).state == "verified"
+
+
+def test_other_chunks_are_not_rewritten(spec: Spec) -> None:
+    with pytest.raises(StoppedError):
+        run(spec, on_event=_at("assemble.started", _stop))
+    before = set(_chunks(spec))
+    damaged = _third(spec)
+    flip_byte(damaged, 9000)
+    run(spec)
+    assert before - set(_chunks(spec)) == {damaged}
+    assert len(set(_chunks(spec)) - before) == 1
+
+
+def test_a_new_store_whose_own_files_are_damaged_is_assembled_again(spec: Spec) -> None:
+    run(spec)
+    (manifest,) = spec.home.glob("new/**/MANIFEST-*")
+    flip_byte(manifest, 20)
+    with pytest.raises(MigrationError, match="new/") as caught:
+        verify(spec)
+    assert "stateferry run SPEC" in caught.value.hint
+    before = _chunks(spec)
+
+    assert run(spec).state == "verified"
+    assert _new_records(spec) == RECORDS
+    assert _chunks(spec) == before
+    assert verify(spec).verification.ok
+
+
+def test_a_standalone_verification_names_the_damaged_store_and_the_way_out(spec: Spec) -> None:
+    run(spec)
+    flip_byte(_third(spec), 9000)
+    with pytest.raises(ChunkFailedError, match="new/") as caught:
+        verify(spec)
+    assert "stateferry run SPEC" in caught.value.hint
+    assert run(spec).state == "verified"
+
+
+def test_damage_in_the_source_is_still_the_sources(spec: Spec, tmp_path: Path) -> None:
+    with pytest.raises(StoppedError):
+        run(spec, on_event=_at("verify.started", _stop))
+    before = _chunks(spec)
+    flip_byte(next((tmp_path / "old").glob("*.sst")), 20_000)
+    with pytest.raises(ChunkFailedError, match="snapshot"):
+        run(spec)
+    assert _chunks(spec) == before
+    assert not (spec.home / DAMAGED_CHUNKS).exists()
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda file: flip_byte(file, 30), lambda file: flip_byte(file, -20)])
+def test_damaged_rejects_are_written_again(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    spec = raw_spec(
+        tmp_path,
+        make_store(tmp_path / "old", RECORDS),
+        run={"chunk_size": "40 KiB", "on_reject": "dead-letter"},
+        conversion={"function": "tests.shared.conversions:picky", "allow": ["changelog"]},
+        target={"path": None},
+    )
+    with pytest.raises(StoppedError):
+        run(spec, on_event=_at("assemble.started", _stop))
+    expected = sorted(row["key"] for row in read_delta(spec.home / "dead-letters"))
+    assert expected
+    file = next((spec.home / "chunks").rglob("*.rejects.parquet"))
+    for table in spec.home.glob("dead-letters"):
+        table.rename(tmp_path / "gone")
+    damage(file)
+
+    report = run(spec)
+
+    assert report.state == "verified"
+    assert report.dead_letters is not None
+    assert sorted(row["key"] for row in read_delta(report.dead_letters)) == expected
+
+
+def test_a_damaged_receipt_is_not_adopted(spec: Spec) -> None:
+    """Of a chunk whose row is lost: its count, or its range, would be taken for true."""
+    with pytest.raises(StoppedError):
+        run(spec, on_event=_at("chunk.finished", _stop))
+    (receipt,) = (spec.home / "chunks").rglob("*.receipt.json")
+    content = json.loads(receipt.read_text())
+    end = content["keys"]["end"]
+    receipt.write_text(receipt.read_text().replace(end, f"{end[:-1]}{int(end[-1], 16) ^ 1:x}"))
+    report = run(spec)
+    assert report.chunks_done_before == 0
+    assert _new_records(spec) == RECORDS

@@ -1,0 +1,197 @@
+"""What nobody has verified, and what lacks records, goes live only once that is accepted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from migrate import RefusedError, Spec, cutover, finalize, plan, report, rollback, run, status, verify
+from migrate.errors import RejectedError
+from migrate.events import Listener, ignore
+from migrate.ledger import Ledger, Row, Step
+from tests.batch.switch.support import StopAt, StoppedError
+from tests.shared.going_live import BOTH, RECORDS, REJECTED, Make, in_place, kinds, picky, published, slot
+from tests.support import read_family
+
+# Never verified
+
+
+def test_what_nobody_has_verified_is_not_published_unasked(tmp_path: Path) -> None:
+    spec = published(tmp_path, run={"verify": "off"})
+    with pytest.raises(RefusedError, match='verify = "off"') as caught:
+        run(spec)
+    assert "--unverified" in caught.value.hint
+    assert not spec.home.exists()
+    assert plan(spec).verdict.exit_code == 6
+
+    assert run(spec, unverified=True).published == tmp_path / "new"
+    assert kinds(spec)["unverified"].startswith("--unverified, by ")
+
+
+def test_a_run_that_is_held_back_keeps_its_stores(tmp_path: Path) -> None:
+    with pytest.raises(StoppedError):
+        run(published(tmp_path), on_event=StopAt("verify.started"))
+    spec = published(tmp_path, run={"verify": "off"})
+    with pytest.raises(RefusedError, match="not verified"):
+        run(spec)
+    kept = slot(spec)
+
+    allowed = published(tmp_path, run={"verify": "off"}, conversion={"allow": ["unverified"]})
+    done = run(allowed)
+
+    assert (done.published, done.chunks_done_before) == (tmp_path / "new", done.chunks_planned)
+    assert slot(spec) == kept
+    assert kinds(allowed)["unverified"].startswith('[conversion] allow = ["unverified"], by ')
+    assert run(published(tmp_path)).state == "published", "the same migration, whatever was allowed"
+
+
+def test_what_nobody_has_verified_is_not_cut_over_unasked(tmp_path: Path) -> None:
+    spec = in_place(tmp_path, run={"verify": "off"})
+    assert run(spec).state == "assembled"
+    assert "--unverified" in status(spec).next_step
+    with pytest.raises(RefusedError, match="not verified") as caught:
+        cutover(spec)
+    assert "--unverified" in caught.value.hint
+    done = cutover(spec, unverified=True)
+    assert [concern.kind for concern in done.concerns] == ["unverified"]
+    assert kinds(spec)["unverified"].startswith("--unverified, by ")
+    assert verify(spec).verification.ok
+    assert kinds(spec) == {}
+
+
+def test_a_verification_of_its_own_is_as_good_as_a_runs(tmp_path: Path) -> None:
+    spec = in_place(tmp_path, run={"verify": "off"})
+    run(spec)
+    assert verify(spec).verification.ok
+    assert status(spec).state == "verified"
+    assert cutover(spec).state == "cut over"
+
+
+# Records left out
+
+
+def test_rejects_are_published_only_once_they_are_accepted(tmp_path: Path) -> None:
+    spec = picky(published, tmp_path)
+    assert plan(spec).verdict.exit_code == 3
+    for too_few in (None, REJECTED - 1):
+        with pytest.raises(RejectedError, match=r"nothing was published.* 4 records could not be converted") as caught:
+            run(spec, accept_rejects=too_few)
+        assert f"--accept-rejects {REJECTED}" in caught.value.hint
+        assert not (tmp_path / "new").exists()
+    kept = slot(spec)
+    assert kinds(spec) == {"rejects": ""}
+    assert f"stateferry run SPEC --accept-rejects {REJECTED}" in status(spec).next_step
+
+    done = run(spec, accept_rejects=REJECTED)
+
+    assert (done.published, done.chunks_done_before) == (tmp_path / "new", done.chunks_planned)
+    assert slot(spec) == kept
+    assert len(read_family(tmp_path / "new")) == len(RECORDS) - REJECTED
+    assert kinds(spec)["rejects"].startswith(f"--accept-rejects {REJECTED}, by ")
+    accepted = {step.step: step.accepted for step in report(spec).steps}["publishing"]
+    assert [concern.sentence for concern in accepted] == ["4 records could not be converted and are left out"]
+    assert run(spec).state == "published"
+
+
+def test_rejects_are_cut_over_only_once_they_are_accepted(tmp_path: Path) -> None:
+    spec = picky(in_place, tmp_path)
+    done = run(spec)
+    assert (done.state, [concern.accepted for concern in done.concerns]) == ("verified", [""])
+    assert f"stateferry cutover SPEC --accept-rejects {REJECTED}" in done.next_step
+    for too_few in (None, 0, REJECTED - 1):
+        with pytest.raises(RejectedError, match="nothing was cut over"):
+            cutover(spec, accept_rejects=too_few)
+    assert cutover(spec, accept_rejects=REJECTED + 1).state == "cut over"
+    assert kinds(spec)["rejects"].startswith(f"--accept-rejects {REJECTED + 1}, by ")
+
+    rollback(spec)
+    assert kinds(spec) == {"rejects": ""}
+    with pytest.raises(RejectedError):
+        cutover(spec)
+
+
+@pytest.mark.parametrize("cap", [{"max_rejects": REJECTED}, {"max_reject_share": 0.01}])
+@BOTH
+def test_a_cap_of_the_spec_accepts_rejects(make: Make, cap: dict[str, float], tmp_path: Path) -> None:
+    spec = picky(make, tmp_path, **cap)
+    run(spec)
+    if make is in_place:
+        cutover(spec)
+    ((name, value),) = cap.items()
+    assert kinds(spec)["rejects"].startswith(f"[run] {name} = {value}, by ")
+
+
+def test_a_cap_that_was_lowered_since_accepts_nothing(tmp_path: Path) -> None:
+    run(picky(in_place, tmp_path, max_rejects=REJECTED))
+    with pytest.raises(RejectedError):
+        cutover(picky(in_place, tmp_path, max_rejects=REJECTED - 1, max_reject_share=1.0))
+
+
+def test_dead_letters_are_told_by_place_and_columns(tmp_path: Path) -> None:
+    spec = picky(published, tmp_path, max_rejects=REJECTED)
+    done, told = run(spec), report(spec)
+    assert done.dead_letters == told.dead_letters == spec.home / "dead-letters"
+    assert done.dead_letter_columns == told.dead_letter_columns
+    columns = {column.name: column.type for column in told.dead_letter_columns}
+    assert (columns["key"], columns["value"], columns["reason"]) == ("binary", "binary", "string")
+
+
+# Killed in between
+
+
+@pytest.mark.parametrize("event", ["publish.intended", "publish.renamed"])
+def test_what_was_accepted_holds_for_the_run_that_finishes(event: str, tmp_path: Path) -> None:
+    """Once it is renamed it is live; before that it is asked again."""
+    spec = picky(published, tmp_path)
+    with pytest.raises(StoppedError):
+        run(spec, accept_rejects=REJECTED, on_event=StopAt(event))
+    if event == "publish.intended":
+        with pytest.raises(RejectedError):
+            run(spec)
+        return
+    assert run(spec).state == "published"
+    assert kinds(spec)["rejects"].startswith(f"--accept-rejects {REJECTED}, by ")
+
+
+def test_a_cut_over_that_was_killed_is_finished_without_asking_again(tmp_path: Path) -> None:
+    spec = picky(in_place, tmp_path)
+    run(spec)
+    with pytest.raises(StoppedError):
+        cutover(spec, accept_rejects=REJECTED, on_event=StopAt("cutover.exchanged"))
+    assert cutover(spec).state == "cut over"
+    assert kinds(spec)["rejects"].startswith(f"--accept-rejects {REJECTED}, by ")
+
+
+# As earlier releases left it
+
+
+def as_of_an_earlier_release(spec: Spec, monkeypatch: pytest.MonkeyPatch, listener: Listener = ignore) -> None:
+    """Publishes without writing down what was accepted."""
+    row = Ledger.row
+
+    def old_row(
+        self: Ledger, step: Step, *, store_partition: str | None = None, detail: dict[str, object] | None = None
+    ) -> Row:
+        told = {name: fact for name, fact in (detail or {}).items() if name != "accepted"}
+        return row(self, step, store_partition=store_partition, detail=json.loads(json.dumps(told)))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "row", old_row)
+        run(spec, accept_rejects=REJECTED, on_event=listener)
+
+
+def test_rejects_that_an_earlier_release_published_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = picky(published, tmp_path)
+    as_of_an_earlier_release(spec, monkeypatch)
+    assert kinds(spec) == {"rejects": ""}
+    assert run(spec).state == "published"
+    assert finalize(spec).state == "finalized"
+
+
+def test_a_directory_that_an_earlier_release_renamed_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = picky(published, tmp_path)
+    with pytest.raises(StoppedError):
+        as_of_an_earlier_release(spec, monkeypatch, StopAt("publish.renamed"))
+    assert run(spec).state == "published"

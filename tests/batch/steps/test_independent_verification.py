@@ -1,0 +1,297 @@
+"""Verification stands apart from the plan: what a plan leaves out is found, whoever left it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from migrate import plan_model, planning, run, verify, verify_tasks
+from migrate.chunking import Cuts, cut
+from migrate.coverage import Coverage
+from migrate.errors import MigrationError, VerificationError
+from migrate.inputs import Records
+from migrate.keyrange import KeyRange
+from migrate.new_layout import new_segments
+from migrate.plan_model import DatabasePlan, Lane, Plan, load_plan, store_plan
+from migrate.segments import NewSegment
+from migrate.spec import Spec
+from migrate.stores.batch import Batch
+from migrate.stores.rocksdb import open_read_only
+from migrate.verification import CompareTask
+from tests.batch.run.test_resume import StopAt, StoppedError
+from tests.shared.windowed import (
+    MINUTE,
+    OFFSETS,
+    checkpoint,
+    make_segments,
+    offsets,
+    retentions,
+    windowed_spec,
+    windows,
+)
+from tests.support import (
+    make_families,
+    make_store,
+    numbered,
+    raw_spec,
+)
+
+Mode = Literal["full", "digest"]
+MODES = pytest.mark.parametrize("mode", ["full", "digest"])
+RECORDS = numbered(1500)
+KEYS = list(RECORDS)
+
+
+@pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan is stored and loaded whatever it covers."""
+    monkeypatch.setattr(plan_model, "coverage_flaw", lambda _: None)
+
+
+def _spec(tmp_path: Path, mode: Mode) -> Spec:
+    source = make_store(tmp_path / "old", RECORDS)
+    return raw_spec(tmp_path, source, run={"chunk_size": "8 KiB", "verify": mode})
+
+
+# What the planner leaves out
+
+
+def _misplanned(number: int, bounds: dict[str, bytes]) -> Callable[..., Cuts]:
+    """The planner with a mistake: a bound of one chunk is moved."""
+
+    def mistaken(*args: object, **kwargs: object) -> Cuts:
+        cuts = cut(*args, **kwargs)  # type: ignore[arg-type]
+        ranges = list(cuts.ranges)
+        ranges[number] = ranges[number].model_copy(update=bounds)
+        return replace(cuts, ranges=tuple(ranges))
+
+    return mistaken
+
+
+@MODES
+@pytest.mark.parametrize("number", [0, 1, -1], ids=["first", "second", "last"])
+@pytest.mark.parametrize("bound", ["start", "end"])
+@pytest.mark.usefixtures("unchecked")
+def test_a_planned_gap_is_found(
+    bound: str, number: int, mode: Mode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = 7
+    spec = _spec(tmp_path, mode)
+    with open_read_only(spec.source_path) as opened:
+        files = [(spec.source_path / file.name, file.size) for file in opened.live_files()]
+    keys = cut(files, spec.run.chunk_size).ranges[number]
+    edge = getattr(keys, bound)
+    at = KEYS.index(edge) if edge is not None else (0 if bound == "start" else len(KEYS))
+    moved = KEYS[at + lost] if bound == "start" else KEYS[at - lost]
+    monkeypatch.setattr(planning, "cut", _misplanned(number, {bound: moved}))
+    with pytest.raises(VerificationError) as caught:
+        run(spec)
+    if mode == "full":
+        first = at if bound == "start" else at - lost
+        assert f"{lost} keys missing" in caught.value.message
+        assert KEYS[first].decode() in caught.value.message
+    else:
+        assert "committed chunks should be of every possible key" in caught.value.message
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(VerificationError):
+        verify(spec, mode=mode)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_digests_are_held_against_the_number_of_old_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a chunk did not read, its receipt's digest is right, and so is its interval."""
+    spec = _spec(tmp_path, "digest")
+    whole = Records.batches
+
+    def one_less(self: Records, lane: Lane, keys: KeyRange | None = None) -> Iterator[Batch]:
+        batches = list(whole(self, lane, keys))
+        yield from batches[:-1]
+        yield batches[-1].head(len(batches[-1]) - 1)
+
+    with monkeypatch.context() as wrong:
+        wrong.setattr(Records, "batches", one_less)
+        with pytest.raises(VerificationError, match=r"records that the chunks read should be 1,500, is 1,4\d\d"):
+            run(spec)
+    with pytest.raises(VerificationError, match="keys missing"):
+        verify(spec, mode="full")
+
+
+# What a plan lacks that was stored, well sealed, by whatever mistake
+
+
+def _tampered(spec: Spec, change: Callable[[Plan], dict[str, object]]) -> None:
+    """Plan, change the stored plan, and go on."""
+    with pytest.raises(StoppedError):
+        run(spec, on_event=StopAt("plan.stored"))
+    stored = load_plan(spec.home)
+    assert stored is not None
+    store_plan(spec.home, stored.model_copy(update=change(stored)))
+    with pytest.raises(VerificationError):
+        run(spec)
+
+
+def _without_last_lane(plan: Plan) -> dict[str, object]:
+    return {"databases": tuple(each.model_copy(update={"lanes": each.lanes[:-1]}) for each in plan.databases)}
+
+
+def _without_older(plan: Plan) -> dict[str, object]:
+    (database,) = plan.databases
+    (lane,) = database.lanes
+    assert lane.older
+    return {"databases": (database.model_copy(update={"lanes": (lane.model_copy(update={"older": ()}),)}),)}
+
+
+def _changed(plan: Plan, number: int, **changes: object) -> tuple[DatabasePlan, ...]:
+    databases = list(plan.databases)
+    databases[number] = databases[number].model_copy(update=changes)
+    return tuple(databases)
+
+
+def _without_last_segment(plan: Plan) -> dict[str, object]:
+    gone = plan.databases[-1]
+    partitions = plan.new_partitions or plan.store_partitions
+    left = [
+        each.model_copy(update={"databases": tuple(name for name in each.databases if name != gone.database)})
+        for each in partitions
+    ]
+    return {
+        "databases": plan.databases[:-1],
+        "chunks": tuple(each for each in plan.chunks if each.database != gone.database),
+        "new_partitions": tuple(left),
+    }
+
+
+@MODES
+@pytest.mark.usefixtures("unchecked")
+def test_a_column_family_that_the_plan_lacks_is_missed(mode: Mode, tmp_path: Path) -> None:
+    source = make_families(tmp_path / "old", {"default": RECORDS, "other": numbered(50, prefix=b"o")})
+    _tampered(raw_spec(tmp_path, source, run={"verify": mode}), _without_last_lane)
+
+
+@MODES
+def test_an_older_family_that_the_plan_lacks_is_missed(mode: Mode, tmp_path: Path) -> None:
+    timestamped = {key: bytes(8) + value for key, value in RECORDS.items()}
+    families = {"default": numbered(20, prefix=b"old"), "keyValueWithTimestamp": timestamped}
+    make_families(tmp_path / "app/0_0/rocksdb/win", families)
+    (tmp_path / "app/0_0/.checkpoint").write_text(checkpoint("app-win-changelog 0 99"))
+    spec = windowed_spec(tmp_path, "kafka-streams.timestamped-key-value", run={"verify": mode})
+    _tampered(spec, _without_older)
+
+
+@MODES
+def test_an_owners_family_that_the_plan_lacks_is_missed(mode: Mode, tmp_path: Path) -> None:
+    make_families(tmp_path / "app/0_0/rocksdb/win", {"default": RECORDS, OFFSETS: offsets(5)})
+    (tmp_path / "app/0_0/.checkpoint").write_text(checkpoint("app-win-changelog 0 99"))
+    spec = windowed_spec(
+        tmp_path, "kafka-streams.key-value", "kafka-streams.timestamped-key-value", run={"verify": mode}
+    )
+    _tampered(spec, lambda plan: {"databases": _changed(plan, 0, carried_families=())})
+
+
+SEGMENT = 15 * MINUTE
+
+
+def _without_an_input(plan: Plan) -> dict[str, object]:
+    number = next(number for number, each in enumerate(plan.databases) if each.is_kept and len(each.inputs) > 1)
+    return {"databases": _changed(plan, number, inputs=plan.databases[number].inputs[:1])}
+
+
+def _of_fewer_times(plan: Plan) -> dict[str, object]:
+    times = plan.databases[-1].times
+    assert times is not None
+    return {"databases": _changed(plan, -1, times=times.model_copy(update={"end_ms": times.start_ms + 1}))}
+
+
+OF_SEGMENTS: dict[str, Callable[[Plan], dict[str, object]]] = {
+    "a segment": _without_last_segment,
+    "an input": _without_an_input,
+    "a time": _of_fewer_times,
+    "what is not expired": lambda plan: {"databases": _changed(plan, 1, is_kept=False)},
+}
+
+
+@MODES
+@pytest.mark.parametrize("what", OF_SEGMENTS)
+@pytest.mark.usefixtures("unchecked")
+def test_records_of_segments_that_the_plan_lacks_are_missed(what: str, mode: Mode, tmp_path: Path) -> None:
+    make_segments(tmp_path / "app/0_0/win", windows(300, until=4 * SEGMENT), SEGMENT)
+    (tmp_path / "app/0_0/.checkpoint").write_text(checkpoint("app-win-changelog 0 99"))
+    sections = retentions(2 * SEGMENT, 20 * MINUTE)
+    _tampered(windowed_spec(tmp_path, **sections, run={"verify": mode}), OF_SEGMENTS[what])
+
+
+@MODES
+@pytest.mark.usefixtures("unchecked")
+def test_a_store_partition_that_the_plan_lacks_is_missed(mode: Mode, tmp_path: Path) -> None:
+    for task in ("0_0", "0_1"):
+        make_store(tmp_path / f"app/{task}/rocksdb/win", RECORDS)
+        (tmp_path / f"app/{task}/.checkpoint").write_text(checkpoint(f"app-win-changelog {task[-1]} 99"))
+    spec = windowed_spec(
+        tmp_path, "kafka-streams.key-value", "kafka-streams.timestamped-key-value", run={"verify": mode}
+    )
+    _tampered(
+        spec,
+        lambda plan: {
+            "store_partitions": plan.store_partitions[:1],
+            "databases": plan.databases[:1],
+            "chunks": tuple(each for each in plan.chunks if each.store_partition == plan.store_partitions[0].id),
+            "new_partitions": plan.new_partitions[:1],
+        },
+    )
+
+
+@MODES
+def test_records_that_planning_overlooks_are_found_in_the_snapshot(
+    mode: Mode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by what a verification and a plan have in common."""
+    monkeypatch.setattr(planning, "unfinished_upgrade", lambda *_: ())
+    timestamped = {key: bytes(8) + value for key, value in RECORDS.items()}
+    make_families(tmp_path / "app/0_0/rocksdb/win", {"default": {b"old": b"v"}, "keyValueWithTimestamp": timestamped})
+    (tmp_path / "app/0_0/.checkpoint").write_text(checkpoint("app-win-changelog 0 99"))
+    spec = windowed_spec(tmp_path, "kafka-streams.timestamped-key-value", run={"verify": mode})
+    with pytest.raises(VerificationError, match=r"column family 'default', key \"old\""):
+        run(spec)
+
+
+@MODES
+def test_times_that_planning_overlooks_are_found(mode: Mode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = new_segments
+
+    def all_but_one(*args: object) -> list[NewSegment]:
+        segments = whole(*args)  # type: ignore[arg-type]
+        del segments[-2]
+        return segments
+
+    monkeypatch.setattr(planning, "new_segments", all_but_one)
+    make_segments(tmp_path / "app/0_0/win", windows(300, until=4 * SEGMENT), SEGMENT)
+    (tmp_path / "app/0_0/.checkpoint").write_text(checkpoint("app-win-changelog 0 99"))
+    spec = windowed_spec(tmp_path, **retentions(2 * SEGMENT, 20 * MINUTE), run={"verify": mode})
+    with pytest.raises(VerificationError, match=r"records (of win|that the chunks read)"):
+        run(spec)
+
+
+# What is read
+
+
+def test_a_verification_that_did_not_read_everything_counts_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = verify_tasks.compare_tasks
+
+    def all_but_one(subject: verify_tasks.Subject) -> Iterator[CompareTask]:
+        tasks = list(whole(subject))
+        assert len(tasks) > 3
+        del tasks[2]
+        return iter(tasks)
+
+    monkeypatch.setattr(f"{Coverage.__module__}.compare_tasks", all_but_one)
+    spec = _spec(tmp_path, "full")
+    with pytest.raises(MigrationError, match=r"the verification was not whole: .* leave a gap between") as caught:
+        run(spec)
+    assert not isinstance(caught.value, VerificationError)
+    assert not (tmp_path / "new").exists()

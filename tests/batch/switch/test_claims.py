@@ -1,0 +1,151 @@
+"""What holds at every instant of a switch, and what gates it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from migrate import RefusedError, VerificationError, cutover, rollback, run
+from migrate.errors import SourceChangedError
+from migrate.events import Event
+from migrate.stores.exchange import can_exchange
+from migrate.stores.lock import lock_holders
+from tests.batch.switch.support import (
+    DATA,
+    FIRST,
+    PARTITIONS,
+    TASKS,
+    Application,
+    StopAt,
+    StoppedError,
+    content,
+    lone_records,
+    lone_spec,
+    write_to,
+)
+from tests.support import make_store, open_store, read_family, tree_state
+
+
+def test_between_two_renames_no_store_partition_is_without_a_store(
+    app: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not can_exchange(app.base):
+        pytest.skip("this file system cannot exchange two directories")
+    real, moved = Path.rename, []
+
+    def rename(path: Path, to: Path) -> Path:
+        found = real(path, to)
+        moved.append(to)
+        assert all(app.live(partition).is_dir() for partition in PARTITIONS), f"{path} -> {to}"
+        return found
+
+    monkeypatch.setattr(Path, "rename", rename)
+    cutover(app.spec)
+    rollback(app.spec)
+    assert len(moved) >= 2 * len(PARTITIONS), "each old store is shelved, and taken back"
+
+
+@pytest.mark.parametrize("name", ["cutover.positioned", "cutover.exchanged", "cutover.shelved"])
+def test_nobody_can_open_the_stores_meanwhile(name: str, app: Application) -> None:
+    """RocksDB and Kafka Streams take these locks first; what is exchanged takes its lock file with it."""
+    locks = [app.path / ".lock", *(path / "LOCK" for path in map(app.live, PARTITIONS))]
+    assert all(lock.exists() for lock in locks)
+    held: list[set[Path]] = []
+    cutover(app.spec, on_event=StopAt(look=lambda at: held.append(set(lock_holders(locks))) if at == name else None))
+    assert held
+    assert all(found == set(locks) for found in held)
+    assert lock_holders(locks) == {}
+
+
+def test_a_switch_that_was_killed_half_way_can_be_taken_back(app: Application) -> None:
+    """By what was written down before anything moved."""
+    old = {partition: content(app.live(partition)) for partition in PARTITIONS}
+    with pytest.raises(StoppedError):
+        cutover(app.spec, on_event=StopAt("cutover.exchanged", 2))
+    assert app.standing() == {"old", "new"}
+    assert rollback(app.spec).state == "rolled back"
+    assert {partition: content(app.live(partition)) for partition in PARTITIONS} == old
+
+
+def test_what_is_not_verified_is_not_cut_over(folder: Path) -> None:
+    make_store(folder / "state", lone_records())
+    spec = lone_spec(folder)
+    with pytest.raises(StoppedError):
+        run(spec, on_event=StopAt("verify.started"))
+    before = tree_state(folder / "state")
+    with pytest.raises(RefusedError, match="not verified"):
+        cutover(spec)
+    assert tree_state(folder / "state") == before
+
+
+def test_what_did_not_stand_the_verification_is_not_cut_over(folder: Path) -> None:
+    make_store(folder / "state", lone_records())
+    spec = lone_spec(folder)
+
+    def damage(event: Event) -> None:
+        if event.name == "assemble.ingested":  # before anybody has noted what it holds
+            with open_store(event.facts["folder"]) as database:
+                database.delete(min(lone_records()))
+
+    with pytest.raises(VerificationError):
+        run(spec, on_event=damage)
+    with pytest.raises(VerificationError, match="found the new stores wrong"):
+        cutover(spec)
+    assert read_family(folder / "state") == lone_records()
+
+
+@pytest.mark.parametrize("verb", ["cutover", "rollback"])
+def test_every_move_is_synced_before_it_is_said_to_be_done(
+    verb: str, app: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = {path.parent for partition in PARTITIONS for path in (app.live(partition), app.slot(partition))}
+    if verb == "rollback":
+        cutover(app.spec)
+    synced: set[Path] = set()
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.add(Path(f"/proc/self/fd/{descriptor}").resolve())
+        real(descriptor)
+
+    def look(name: str) -> None:
+        if name == f"{verb}.exchanged":
+            synced.clear()
+        elif name == f"{verb}.done":
+            assert synced >= places
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    watch = StopAt(look=look)
+    (cutover if verb == "cutover" else rollback)(app.spec, on_event=watch)
+    assert watch.seen[f"{verb}.done"] == 1
+
+
+def test_a_rollback_lowers_positions_before_it_exchanges(app: Application) -> None:
+    """The new version of the application ran: what it says of its position is ahead of the old stores."""
+    before = {partition: app.offset(partition) for partition in PARTITIONS}
+    cutover(app.spec)
+    for partition in PARTITIONS:
+        write_to(app.live(partition), family=DATA)
+    for task in TASKS:
+        version, count, *lines = app.checkpoint(task).read_text().splitlines()
+        moved = [" ".join([*line.split(" ")[:2], str(int(line.split(" ")[2]) + 5000)]) for line in lines]
+        app.checkpoint(task).write_text("\n".join([version, count, *moved, ""]))
+
+    def look(name: str) -> None:
+        if name in ("rollback.positioned", "rollback.exchanged", "rollback.done"):
+            assert {partition: app.offset(partition) for partition in PARTITIONS} == before
+
+    watch = StopAt(look=look)
+    rollback(app.spec, discard_new_writes=True, on_event=watch)
+    assert watch.seen["rollback.positioned"] == 1
+
+
+def test_an_old_store_that_was_written_to_since_is_not_replaced(app: Application) -> None:
+    write_to(app.live(FIRST))
+    before = tree_state(app.path)
+    with pytest.raises(SourceChangedError):
+        cutover(app.spec)
+    assert tree_state(app.path) == before
+    assert app.steps() == []

@@ -1,0 +1,204 @@
+"""The two ends of a migration: giving up the way back, and giving up the migration."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from migrate import RefusedError, Spec, abandon, cutover, finalize, rollback, run, status, verify
+from migrate.ledger import read_ledger
+from tests.batch.switch.support import (
+    FIRST,
+    LEFT_FOR_GOOD,
+    Application,
+    StopAt,
+    StoppedError,
+    content,
+    make_application,
+    write_to,
+)
+from tests.support import kafka_spec, make_store, raw_spec, read_families, tree_state
+
+
+def test_finalizing_frees_all_but_the_ledger_and_leaves_the_application_alone(app: Application) -> None:
+    cutover(app.spec)
+    before = tree_state(app.path)
+
+    report = finalize(app.spec)
+
+    assert (report.state, report.old_stores) == ("finalized", None)
+    assert {path.name for path in app.spec.home.iterdir()} == LEFT_FOR_GOOD
+    assert tree_state(app.path) == before
+    assert app.standing() == {"new"}
+
+
+def test_a_finalized_migration_says_so_for_good(app: Application) -> None:
+    cutover(app.spec)
+    totals = run(app.spec).totals
+    first = finalize(app.spec)
+    before = tree_state(app.path)
+
+    assert finalize(app.spec) == first
+    again = run(app.spec)
+    assert (again.state, again.totals) == ("finalized", totals)
+    assert status(app.spec).state == "finalized"
+    assert cutover(app.spec).state == "finalized"
+    for verb, said in ((rollback, "the old stores are gone"), (verify, "finalized"), (abandon, "in use")):
+        with pytest.raises(RefusedError, match=said):
+            verb(app.spec)
+    assert tree_state(app.path) == before
+
+
+def test_finalizing_before_the_cutover_is_refused(app: Application) -> None:
+    before = tree_state(app.base)
+    with pytest.raises(RefusedError, match="not cut over"):
+        finalize(app.spec)
+    with pytest.raises(StoppedError):
+        cutover(app.spec, on_event=StopAt("cutover.exchanged", 2))
+    with pytest.raises(RefusedError, match="not cut over"):
+        finalize(app.spec)
+    rollback(app.spec)
+    with pytest.raises(RefusedError, match="not cut over"):
+        finalize(app.spec)
+    assert set(tree_state(app.base)) >= {name for name in before if "/old/" not in name}
+
+
+def test_an_old_store_that_is_in_use_is_never_freed(app: Application) -> None:
+    cutover(app.spec)
+    new = app.live(FIRST).rename(app.base / "new-one")
+    app.shelved(FIRST).rename(app.live(FIRST))
+    with pytest.raises(RefusedError, match="somebody has put it back"):
+        finalize(app.spec)
+
+    app.live(FIRST).rename(app.shelved(FIRST))
+    new.rename(app.live(FIRST))
+    assert finalize(app.spec).state == "finalized"
+
+
+def test_a_published_migration_is_finalized_without_a_cutover(folder: Path) -> None:
+    application = make_application(folder)
+    spec = kafka_spec(folder, application)
+    run(spec)
+    before = tree_state(application), tree_state(folder / "new")
+
+    assert finalize(spec).state == "finalized"
+
+    assert (tree_state(application), tree_state(folder / "new")) == before
+    assert {path.name for path in spec.home.iterdir()} == LEFT_FOR_GOOD
+    assert run(spec).state == "finalized"
+
+
+def test_abandoning_removes_our_files_and_no_other(app: Application) -> None:
+    before = tree_state(app.path)
+
+    report = abandon(app.spec)
+
+    assert report.removed == app.spec.home
+    assert list(app.spec.home.parent.iterdir()) == []
+    assert tree_state(app.path) == before
+    assert abandon(app.spec).removed is None
+    assert status(app.spec).state == "not started"
+    run(app.spec)
+    assert cutover(app.spec).state == "cut over"
+
+
+@pytest.mark.parametrize("is_begun_anew", [False, True])
+def test_what_an_earlier_release_was_abandoning_when_it_was_killed_is_removed(
+    is_begun_anew: bool, app: Application
+) -> None:
+    """It renamed the folder first, and left no marker in it."""
+    doomed = app.spec.home.with_name(f"{app.spec.name}.abandoned")
+    app.spec.home.rename(doomed)
+    (doomed / "stateferry-folder.json").unlink()
+    (doomed / "plan-0001.json").unlink()
+    (doomed / "new/notes.txt").write_text("mine")
+    before = tree_state(app.path)
+    if is_begun_anew:
+        run(app.spec)
+
+    report = abandon(app.spec)
+
+    assert report.removed == (app.spec.home if is_begun_anew else doomed)
+    assert report.left_over == (doomed / "new/notes.txt",)
+    assert [path for path in app.spec.home.parent.rglob("*") if path.is_file()] == [doomed / "new/notes.txt"]
+    assert tree_state(app.path) == before
+
+
+def test_a_folder_of_that_name_that_is_somebody_elses_stays(app: Application) -> None:
+    beside = app.spec.home.with_name(f"{app.spec.name}.abandoned")
+    (beside / "snapshot").mkdir(parents=True)
+    (beside / "snapshot/000001.sst").write_text("mine")
+    (beside / "notes.txt").write_text("mine")
+    before = tree_state(beside)
+
+    abandon(app.spec)
+
+    assert tree_state(beside) == before
+
+
+def test_abandoning_is_the_way_on_where_the_source_has_changed(app: Application) -> None:
+    write_to(app.live(FIRST))
+    with pytest.raises(RefusedError, match="was written to since it was converted"):
+        cutover(app.spec)
+    abandon(app.spec)
+    run(app.spec)
+    assert cutover(app.spec).state == "cut over"
+
+
+def test_a_migration_that_was_rolled_back_can_be_abandoned(app: Application) -> None:
+    old = content(app.live(FIRST))
+    cutover(app.spec)
+    rollback(app.spec)
+    abandon(app.spec)
+    assert content(app.live(FIRST)) == old
+    assert not app.spec.home.exists()
+
+
+@pytest.mark.parametrize("point", ["cutover.intended", "cutover.exchanged", "cutover.shelved", "cutover.committed"])
+def test_a_cutover_that_was_begun_cannot_be_abandoned(point: str, app: Application) -> None:
+    with pytest.raises(StoppedError):
+        cutover(app.spec, on_event=StopAt(point))
+    before = tree_state(app.base)
+
+    with pytest.raises(RefusedError, match=r"holds old stores|in use"):
+        abandon(app.spec)
+
+    assert {name for name in tree_state(app.base)} == set(before)
+    rollback(app.spec)
+    assert app.standing() == {"old"}
+
+
+@pytest.mark.parametrize("point", ["cutover.exchanged", "cutover.shelved", "cutover.committed"])
+def test_old_stores_are_not_removed_even_where_the_ledger_is_gone(point: str, app: Application) -> None:
+    with pytest.raises(StoppedError):
+        cutover(app.spec, on_event=StopAt(point))
+    shutil.rmtree(app.spec.home / "ledger")
+
+    with pytest.raises(RefusedError, match="holds old stores"):
+        abandon(app.spec)
+
+
+def test_a_published_migration_is_not_given_up(folder: Path) -> None:
+    spec = kafka_spec(folder, make_application(folder))
+    run(spec)
+    with pytest.raises(RefusedError, match="in use"):
+        abandon(spec)
+
+
+def test_abandoning_a_run_that_was_publishing_removes_what_lies_beside_the_target(folder: Path, lone: Spec) -> None:
+    spec = raw_spec(folder, lone.source_path)
+    with pytest.raises(StoppedError):
+        run(spec, on_event=StopAt("plan.stored"))
+    (run_id,) = {row.run_id for row in read_ledger(spec.home)}
+    leftover = folder / f".new.stateferry-{run_id}"
+    theirs = [folder / name for name in (".new.other", ".new.stateferry-0123456789ab")]
+    for made in (leftover, *theirs):
+        make_store(made, {b"a": b"b"})
+
+    report = abandon(spec)
+
+    assert not leftover.exists()
+    assert [read_families(each)["default"] for each in theirs] == [{b"a": b"b"}] * 2
+    assert report.left_over == (theirs[1],)

@@ -1,0 +1,317 @@
+"""An old store is removed only where the new one is seen in its place, and nothing that is not ours ever."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from migrate import RefusedError, Spec, abandon, cutover, finalize, rollback, run, snapshot, status, verify
+from migrate.ledger import read_ledger
+from migrate.standing import Standing
+from tests.bad_input.support import to_toml
+from tests.batch.switch.support import (
+    DATA,
+    FIRST,
+    FROM_SNAPSHOT,
+    LEFT_FOR_GOOD,
+    PARTITIONS,
+    STORES,
+    TASKS,
+    Application,
+    StopAt,
+    StoppedError,
+    content,
+    in_place_spec,
+    make_application,
+    write_to,
+)
+from tests.shared.commands import CommandServer
+from tests.shared.windowed import MINUTE, make_segments, windowed_spec, windows
+from tests.support import copy_fixture, kafka_spec, make_families, make_store, numbered, read_families, tree_state
+
+MARKER = "stateferry-folder.json"
+
+
+def _made_anew(store: Path) -> None:
+    """As Kafka Streams does from the changelog: another RocksDB."""
+    shutil.rmtree(store)
+    make_families(store, {"default": {}, "keyValueWithTimestamp": numbered(5)})
+
+
+LOST = pytest.mark.parametrize("lose", [shutil.rmtree, _made_anew], ids=["gone", "made anew"])
+
+
+@LOST
+def test_nothing_is_freed_where_no_new_store_is_seen(lose: Callable[[Path], None], app: Application) -> None:
+    cutover(app.spec)
+    for partition in PARTITIONS:
+        lose(app.live(partition))
+    before = content(app.spec.home / "old")
+    for moved_away in (False, True):
+        with pytest.raises(RefusedError, match=r"no new store is seen in .*orders-app"):
+            finalize(app.spec, moved_away=moved_away)
+    assert content(app.spec.home / "old") == before
+    assert status(app.spec).state == "cut over"
+
+
+def test_nothing_is_freed_where_the_volume_is_not_mounted(app: Application) -> None:
+    cutover(app.spec)
+    volume = app.path.rename(app.base / "volume")
+    app.path.mkdir()
+    with pytest.raises(RefusedError, match="is its volume mounted"):
+        finalize(app.spec)
+    app.path.rmdir()
+    volume.rename(app.path)
+    rollback(app.spec)
+    assert app.standing() == {"old"}
+
+
+@LOST
+def test_stores_of_tasks_that_moved_away_are_named_and_need_a_word(
+    lose: Callable[[Path], None], app: Application
+) -> None:
+    cutover(app.spec)
+    for store in STORES:
+        lose(app.live(f"{TASKS[1]}/{store}"))
+    gone = tuple(f"{TASKS[1]}/{store}" for store in STORES)
+    before = content(app.spec.home / "old")
+
+    with pytest.raises(RefusedError, match=f"2 of 4 new stores are not seen in .*: {', '.join(gone)}") as refused:
+        finalize(app.spec)
+    assert "--moved-away" in refused.value.hint
+    assert content(app.spec.home / "old") == before
+
+    report = finalize(app.spec, moved_away=True)
+    assert (report.state, report.moved_away) == ("finalized", gone)
+    assert {path.name for path in app.spec.home.iterdir()} == LEFT_FOR_GOOD
+    assert finalize(app.spec).moved_away == ()
+
+
+def test_the_command_has_the_word(app: Application, commands: CommandServer) -> None:
+    spec = app.base / "migration.toml"
+    sections = app.spec.model_dump(mode="json", exclude_none=True, exclude={"conversion", "run"})
+    spec.write_text(to_toml(sections))
+    cutover(app.spec)
+    shutil.rmtree(app.live(FIRST))
+    outcome = commands.run(["finalize", str(spec)])
+    assert (outcome.code, FIRST in outcome.message) == (6, True)
+    outcome = commands.run(["finalize", "--moved-away", str(spec)])
+    assert (outcome.code, FIRST in outcome.out) == (0, True), outcome.err
+
+
+def test_a_finalize_that_was_killed_looks_again(app: Application) -> None:
+    cutover(app.spec)
+    with pytest.raises(StoppedError):
+        finalize(app.spec, on_event=StopAt("finalize.intended"))
+    volume = app.path.rename(app.base / "volume")
+    app.path.mkdir()
+    with pytest.raises(RefusedError, match="no new store is seen"):
+        finalize(app.spec)
+    assert {path.name for path in app.spec.home.iterdir()} > LEFT_FOR_GOOD
+    app.path.rmdir()
+    volume.rename(app.path)
+    assert finalize(app.spec).state == "finalized"
+
+
+def test_a_published_directory_is_looked_at_too(folder: Path) -> None:
+    spec = kafka_spec(folder, make_application(folder))
+    run(spec)
+    new = folder / "new"
+    kept = new.rename(folder / "kept")
+    copy_fixture(folder / "other").rename(new)
+    before = content(spec.home)
+    with pytest.raises(RefusedError, match="no new store is seen"):
+        finalize(spec)
+    shutil.rmtree(new)
+    kept.rename(new)
+    shutil.rmtree(new / "0_1" / "rocksdb" / "refunds")
+    with pytest.raises(RefusedError, match=r"1 of 4 new stores are not seen in .*: 0_1/refunds"):
+        finalize(spec)
+    assert {*before} <= {*content(spec.home)}
+    assert finalize(spec, moved_away=True).moved_away == ("0_1/refunds",)
+
+
+def _windowed(base: Path) -> tuple[Path, Spec]:
+    store = base / "app" / "0_0" / "win"
+    make_segments(store, windows(80, until=60 * MINUTE), 15 * MINUTE)
+    return store, windowed_spec(base, "kafka-streams.window", "kafka-streams.timestamped-window")
+
+
+def test_a_store_whose_segments_have_all_expired_since_is_seen(tmp_path: Path) -> None:
+    store, spec = _windowed(tmp_path)
+    run(spec)
+    cutover(spec)
+    for segment in store.iterdir():
+        shutil.rmtree(segment)
+    with pytest.raises(RefusedError, match="no new store is seen"):
+        finalize(spec)
+    make_families(store / f"win.{600 * MINUTE}", {"default": {}, "keyValueWithTimestamp": numbered(5)})
+    assert finalize(spec).state == "finalized"
+
+
+def test_a_store_of_segments_that_was_made_anew_is_not(tmp_path: Path) -> None:
+    store, spec = _windowed(tmp_path)
+    run(spec)
+    cutover(spec)
+    for segment in sorted(store.iterdir()):
+        _made_anew(segment)
+    with pytest.raises(RefusedError, match="no new store is seen"):
+        finalize(spec)
+
+
+def test_what_is_not_ours_is_left_by_finalize_and_named(app: Application) -> None:
+    cutover(app.spec)
+    home = app.spec.home
+    other = make_store(home / "old" / "0_0" / "backup", numbered(3))
+    note = app.shelved(FIRST) / "note.txt"
+    note.write_text("mine")
+    (home / ".git").mkdir()
+
+    report = finalize(app.spec)
+
+    assert {*report.left_over} >= {home / ".git", note, other / "CURRENT"}
+    assert read_families(other)["default"] == numbered(3)
+    assert {path.name for path in home.iterdir()} == {*LEFT_FOR_GOOD, ".git", "old"}
+    assert [path.name for path in app.shelved(FIRST).iterdir()] == ["note.txt"]
+
+
+def test_a_store_that_was_put_where_an_old_one_was_is_not_removed(app: Application) -> None:
+    cutover(app.spec)
+    shutil.rmtree(app.shelved(FIRST))
+    make_store(app.shelved(FIRST), numbered(3))
+    finalize(app.spec)
+    assert read_families(app.shelved(FIRST))["default"] == numbered(3)
+
+
+def test_a_note_beside_a_new_store_outlives_the_way_back(app: Application) -> None:
+    cutover(app.spec)
+    write_to(app.live(FIRST), family=DATA)
+    (app.live(FIRST) / "note.txt").write_text("mine")
+    rollback(app.spec, discard_new_writes=True)
+    assert app.standing() == {"old"}
+    assert (app.slot(FIRST) / "note.txt").read_text() == "mine"
+    with pytest.raises(RefusedError, match="was written to since it was assembled"):
+        cutover(app.spec)
+
+
+def _half_way(app: Application) -> Path:
+    """The old store was made anew after the snapshot, and stands where the new one was; the ledger tells nothing."""
+    with pytest.raises(StoppedError):
+        cutover(app.spec, on_event=StopAt("cutover.exchanged"))
+    shutil.rmtree(app.spec.home / "ledger")
+    (slot,) = [path for path in app.spec.home.glob(f"new/*/{FIRST}")]
+    return slot
+
+
+def _other_identity(store: Path) -> None:
+    (store / "IDENTITY").write_text("00000000-0000-4000-8000-000000000000")
+
+
+def test_the_only_copy_of_an_old_store_is_never_abandoned(later: Application) -> None:
+    """A backup that was restored, or a restore from the changelog, has another identity than its snapshot."""
+    _other_identity(later.live(FIRST))
+    slot = _half_way(later)
+    before = content(slot)
+
+    with pytest.raises(RefusedError, match=f"may hold one: {FIRST}"):
+        abandon(later.spec)
+    assert content(slot) == before
+
+    shutil.rmtree(later.live(FIRST))
+    slot.rename(later.live(FIRST))
+    assert abandon(later.spec).removed == later.spec.home
+    assert content(later.live(FIRST)) == before
+
+
+def test_nor_is_it_removed_by_a_run(later: Application) -> None:
+    _other_identity(later.live(FIRST))
+    slot = _half_way(later)
+    before = content(slot)
+    run(later.spec)
+    run(later.spec)
+    assert content(slot) == before
+    with pytest.raises(RefusedError, match=f"may hold one: {FIRST}"):
+        abandon(later.spec)
+
+
+def test_nor_where_the_ledger_lost_the_switch_alone(later: Application) -> None:
+    _other_identity(later.live(FIRST))
+    with pytest.raises(StoppedError):
+        cutover(later.spec, on_event=StopAt("cutover.exchanged"))
+    (slot,) = later.spec.home.glob(f"new/*/{FIRST}")
+    ledger = later.spec.home / "ledger"
+    while Standing(later.spec.home, read_ledger(later.spec.home)).step is not None:
+        max((ledger / "_delta_log").glob("*.json")).unlink()
+        for shortcut in (ledger / "_delta_log").glob("*checkpoint*"):
+            shortcut.unlink()
+    with pytest.raises(RefusedError, match=f"may hold one: {FIRST}"):
+        abandon(later.spec)
+    assert slot.is_dir()
+
+
+def test_a_migration_whose_ledger_is_lost_can_be_abandoned_where_the_old_stores_are_seen(app: Application) -> None:
+    shutil.rmtree(app.spec.home / "ledger")
+    before = tree_state(app.path)
+    assert abandon(app.spec).removed == app.spec.home
+    assert not app.spec.home.exists()
+    assert tree_state(app.path) == before
+
+
+def test_without_a_ledger_and_the_application_nothing_is_abandoned(app: Application) -> None:
+    shutil.rmtree(app.spec.home / "ledger")
+    app.path.rename(app.base / "volume")
+    app.path.mkdir()
+    with pytest.raises(RefusedError, match="may hold one"):
+        abandon(app.spec)
+
+
+def _as_of_an_earlier_release(home: Path) -> None:
+    (home / MARKER).unlink()
+
+
+def test_a_migration_of_an_earlier_release_is_cut_over_and_finalized(app: Application) -> None:
+    _as_of_an_earlier_release(app.spec.home)
+    assert status(app.spec).state == "verified"
+    assert verify(app.spec).verification.ok
+    cutover(app.spec)
+    assert (app.spec.home / MARKER).is_file()
+    _as_of_an_earlier_release(app.spec.home)
+    rollback(app.spec)
+    assert app.standing() == {"old"}
+    _as_of_an_earlier_release(app.spec.home)
+    run(app.spec)
+    assert (app.spec.home / MARKER).is_file()
+    cutover(app.spec)
+    _as_of_an_earlier_release(app.spec.home)
+    assert finalize(app.spec).state == "finalized"
+    _as_of_an_earlier_release(app.spec.home)
+    assert status(app.spec).state == "finalized"
+
+
+@pytest.mark.parametrize("kept", ["ledger", "plan-0001.json"])
+def test_a_plan_or_a_ledger_alone_makes_a_folder_ours(kept: str, app: Application) -> None:
+    home = app.spec.home
+    for path in home.iterdir():
+        if path.name not in (kept, "snapshot"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    (home / ".git").mkdir()
+    assert abandon(app.spec).left_over == (home / ".git",)
+    assert [path.name for path in home.iterdir()] == [".git"]
+    with pytest.raises(RefusedError, match="is not Stateferry's"):
+        run(app.spec)
+
+
+def test_a_snapshot_of_an_earlier_release_is_adopted(folder: Path) -> None:
+    spec = in_place_spec(folder, make_application(folder), **FROM_SNAPSHOT)
+    snapshot(spec)
+    _as_of_an_earlier_release(spec.home)
+    assert status(spec).state == "snapshot taken"
+    (spec.home / "notes.txt").touch()
+    with pytest.raises(RefusedError, match=r"is not Stateferry's: it holds 'notes\.txt'"):
+        run(spec)
+    (spec.home / "notes.txt").unlink()
+    assert run(spec).state == "verified"
+    assert (spec.home / MARKER).is_file()

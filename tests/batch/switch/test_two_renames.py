@@ -1,0 +1,180 @@
+"""Where the file system cannot exchange two directories: two renames, and what a kill between them leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from migrate import Spec, cutover, rollback, verify
+from migrate.events import Event
+from migrate.standing import read_standing
+from migrate.stores.exchange import ExchangeUnsupportedError
+from migrate.switching.migration import Migration
+from migrate.switching.places import Places
+from tests.batch.switch.support import (
+    FIRST,
+    FOREIGN_LINE,
+    PARTITIONS,
+    TASKS,
+    Application,
+    StopAt,
+    StoppedError,
+    content,
+    lone_records,
+)
+from tests.support import read_family
+
+THIRD = PARTITIONS[2]
+
+
+@pytest.fixture(autouse=True)
+def _no_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsupported(*_: Path) -> None:
+        raise ExchangeUnsupportedError
+
+    monkeypatch.setattr(f"{Places.__module__}.exchange", unsupported)
+    monkeypatch.setattr(f"{Migration.__module__}.can_exchange", lambda _: False)
+
+
+@contextmanager
+def killed_before_a_rename_to(target: Path) -> Iterator[None]:
+    """The process dies when it is about to put a directory there."""
+    rename = Path.rename
+
+    def rename_or_die(self: Path, name: Path) -> Path:
+        if name == target:
+            raise StoppedError(str(target))
+        return rename(self, name)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(StoppedError):
+        patch.setattr(Path, "rename", rename_or_die)
+        yield
+
+
+def lines(app: Application) -> dict[str, list[str]]:
+    """Of each task's `.checkpoint`, heading included, in any order."""
+    return {task: sorted(app.checkpoint(task).read_text().splitlines()) for task in TASKS}
+
+
+def old_files(app: Application) -> dict[str, dict[str, bytes]]:
+    return {partition: content(app.live(partition)) for partition in PARTITIONS}
+
+
+def check_gap(app: Application, missing: str) -> None:
+    """One store partition is away, and no line says otherwise: Kafka Streams would restore it from its beginning."""
+    assert [partition for partition in PARTITIONS if not app.live(partition).exists()] == [missing]
+    assert {app.offset(partition) for partition in PARTITIONS} == {None}
+    assert FOREIGN_LINE in app.checkpoint("0_0").read_text()
+    assert "orders-app-customers-changelog 1 242" in app.checkpoint("0_1").read_text()
+
+
+def _die_from_aside(rename: Callable[[Path, Path], Path], path: Path, to: Path) -> Path:
+    if path.suffix == ".new":
+        raise StoppedError(str(path))
+    return rename(path, to)
+
+
+def test_there_and_back(app: Application) -> None:
+    old, said = old_files(app), lines(app)
+    cutover(app.spec, on_event=StopAt(look=app.check_whole))
+    assert app.standing() == {"new"}
+    assert {partition: content(app.shelved(partition)) for partition in PARTITIONS} == old
+    assert lines(app) == said
+    assert verify(app.spec).verification.ok
+
+    rollback(app.spec, on_event=StopAt(look=app.check_whole))
+    assert old_files(app) == old
+    assert lines(app) == said
+
+
+@pytest.mark.parametrize("partition", [FIRST, THIRD])
+def test_a_cutover_killed_between_the_two_is_finished_by_the_next(partition: str, app: Application) -> None:
+    old, said = old_files(app), lines(app)
+    with killed_before_a_rename_to(app.live(partition)):
+        cutover(app.spec)
+    check_gap(app, partition)
+
+    cutover(app.spec)
+
+    assert app.standing() == {"new"}
+    assert {partition: content(app.shelved(partition)) for partition in PARTITIONS} == old
+    assert lines(app) == said
+
+
+@pytest.mark.parametrize("partition", [FIRST, THIRD])
+def test_a_cutover_killed_between_the_two_is_taken_back_by_a_rollback(partition: str, app: Application) -> None:
+    old, said = old_files(app), lines(app)
+    with killed_before_a_rename_to(app.live(partition)):
+        cutover(app.spec)
+
+    rollback(app.spec)
+
+    assert old_files(app) == old
+    assert lines(app) == said
+    assert cutover(app.spec).state == "cut over"
+    assert app.standing() == {"new"}
+
+
+@pytest.mark.parametrize("partition", [FIRST, THIRD])
+def test_a_rollback_killed_between_the_two_is_finished_by_the_next(partition: str, app: Application) -> None:
+    old, said = old_files(app), lines(app)
+    cutover(app.spec)
+    with killed_before_a_rename_to(app.live(partition)):
+        rollback(app.spec)
+    check_gap(app, partition)
+
+    rollback(app.spec)
+
+    assert old_files(app) == old
+    assert lines(app) == said
+    assert cutover(app.spec).state == "cut over"
+
+
+def test_a_rollback_killed_before_the_new_store_is_back_in_its_slot(app: Application) -> None:
+    old = old_files(app)
+    cutover(app.spec)
+    slot = app.spec.home / read_standing(app.spec.home).journal.exchanges[0].slot
+
+    def die(event: Event) -> None:
+        """From here on: the old store goes through the slot on its way."""
+        if event.name == "rollback.intended":
+            rename = Path.rename
+            patch.setattr(Path, "rename", lambda self, to: _die_from_aside(rename, self, to))
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(StoppedError):
+        rollback(app.spec, on_event=die)
+    assert not slot.exists()
+
+    rollback(app.spec)
+
+    assert old_files(app) == old
+    assert cutover(app.spec).state == "cut over"
+    assert app.standing() == {"new"}
+
+
+@pytest.mark.parametrize("name", ["cutover.exchanged", "cutover.done"])
+def test_killed_at_an_event(name: str, app: Application) -> None:
+    said = lines(app)
+    with pytest.raises(StoppedError):
+        cutover(app.spec, on_event=StopAt(name))
+    assert {app.offset(partition) for partition in PARTITIONS} == {None} or name == "cutover.done"
+    cutover(app.spec)
+    assert (app.standing(), lines(app)) == ({"new"}, said)
+    with pytest.raises(StoppedError):
+        rollback(app.spec, on_event=StopAt(name.replace("cutover", "rollback").replace("shelved", "intended")))
+    rollback(app.spec)
+    assert (app.standing(), lines(app)) == ({"old"}, said)
+
+
+def test_without_an_exchange_a_lone_directory_is_switched_too(lone: Spec) -> None:
+    before = content(lone.source_path)
+    with killed_before_a_rename_to(lone.source_path):
+        cutover(lone)
+    assert not lone.source_path.exists()
+    rollback(lone)
+    assert content(lone.source_path) == before
+    cutover(lone)
+    assert read_family(lone.source_path) == lone_records()

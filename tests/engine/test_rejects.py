@@ -1,0 +1,109 @@
+"""Records that cannot be converted: fail, skip, keep; and their caps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from migrate.dead_letters import dead_letter_folder, write_dead_letters
+from migrate.errors import ExitCode, RejectedError
+from migrate.rejects import REJECT_SCHEMA, CountRejects, FailOnReject, KeepRejects
+from tests.shared.builders import receipt
+from tests.support import read_delta
+
+
+def test_fail_names_the_record_and_the_reason() -> None:
+    with pytest.raises(RejectedError) as caught:
+        FailOnReject("0_1/orders chunk 7").add("default", b"k\x00", b"12345", "too short")
+    message = caught.value.message
+    for part in ("0_1/orders chunk 7", "'default'", "0x6b00", "value of 5 bytes", "too short"):
+        assert part in message
+    assert caught.value.exit_code is ExitCode.FAILED
+    assert "on_reject" in caught.value.hint
+
+
+def test_skip_counts() -> None:
+    rejects = CountRejects("here")
+    for _ in range(5000):
+        rejects.add("default", b"k", b"v", "no")
+    assert rejects.count == 5000
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3])
+def test_skip_stops_beyond_its_cap(limit: int) -> None:
+    rejects = CountRejects("here", limit)
+    for _ in range(limit):
+        rejects.add("default", b"k", b"v", "no")
+    with pytest.raises(RejectedError, match=rf"\b{limit + 1}\b.*max_rejects allows {limit}\b"):
+        rejects.add("default", b"last", b"v", "no")
+
+
+def _keep(tmp_path: Path, limit: int | None = None) -> KeepRejects:
+    return KeepRejects("here", "0_0/orders", tmp_path / "a.parquet", limit)
+
+
+def test_kept_rejects_are_whole(tmp_path: Path) -> None:
+    rejects = _keep(tmp_path)
+    records = [(b"%d" % number, bytes([number % 256]) * number) for number in range(2500)]
+    for key, value in records:
+        rejects.add("default", key, value, f"reason {key!r}")
+    assert rejects.finish()
+    table = pq.read_table(tmp_path / "a.parquet")
+    assert table.schema == REJECT_SCHEMA
+    rows = table.to_pylist()
+    assert [(row["key"], row["value"]) for row in rows] == records
+    assert rows[7] == {
+        "store_partition": "0_0/orders",
+        "family": "default",
+        "key": b"7",
+        "value": b"\x07" * 7,
+        "reason": "reason b'7'",
+    }
+    assert rejects.count == 2500
+
+
+def test_large_rejects_do_not_pile_up_in_memory(tmp_path: Path) -> None:
+    rejects = _keep(tmp_path)
+    for number in range(10):
+        rejects.add("default", b"%d" % number, bytes(3 << 20), "large")
+    assert rejects.finish()
+    assert pq.ParquetFile(tmp_path / "a.parquet").num_row_groups >= 3
+
+
+def test_nothing_rejected_leaves_no_file(tmp_path: Path) -> None:
+    assert not _keep(tmp_path).finish()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_kept_rejects_have_a_cap_too(tmp_path: Path) -> None:
+    rejects = _keep(tmp_path, 1)
+    rejects.add("default", b"a", b"", "no")
+    with pytest.raises(RejectedError, match="max_rejects allows 1"):
+        rejects.add("default", b"b", b"", "no")
+
+
+def _letters(home: Path) -> list[dict[str, object]]:
+    rows = read_delta(dead_letter_folder(home))
+    return sorted(rows, key=lambda row: (row["chunk"], row["key"]))
+
+
+def test_dead_letters_are_appended_once_per_attempt(tmp_path: Path) -> None:
+    receipts = []
+    for number in range(3):
+        rejects = KeepRejects("here", "db", tmp_path / f"{number}.parquet", None)
+        rejects.add("default", b"k%d" % number, b"v", "no")
+        rejects.finish()
+        receipts.append(receipt(number=number, rejects_file=f"{number}.parquet"))
+    assert write_dead_letters(tmp_path, receipts[:2]) == dead_letter_folder(tmp_path)
+    write_dead_letters(tmp_path, receipts)
+    write_dead_letters(tmp_path, receipts)
+    assert [(row["chunk"], row["attempt"], row["key"]) for row in _letters(tmp_path)] == [
+        (number, f"{number:06d}-abc", b"k%d" % number) for number in range(3)
+    ]
+
+
+def test_without_rejects_there_is_no_table(tmp_path: Path) -> None:
+    assert write_dead_letters(tmp_path, [receipt()]) is None
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,188 @@
+"""The dry run's page says all that the report does, and nothing that is in a store is taken for more than text."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from migrate.dry_run.report import DryRunReport, Verdict
+from migrate.page.dry_run_page import dry_run_page
+from tests.show.page.hostile import HOSTILE, ugly_report
+from tests.show.page.reading import Page, leaves
+from tests.show.page.samples import check, cost, good_report, planned, refused_report
+
+REPOSITORY = Path(__file__).parents[2]
+SAID_IN_OTHER_WORDS = re.compile(r"\.(outcome|role|sentence)$")
+
+
+REPORTS = pytest.mark.parametrize(
+    "report",
+    [good_report(), ugly_report(partitions=3, chunks=30), refused_report()],
+    ids=["good", "ugly", "refused"],
+)
+
+
+def _with(report: DryRunReport, **changes: object) -> Page:
+    return Page(dry_run_page(report.model_copy(update=changes)))
+
+
+@REPORTS
+def test_everything_in_the_report_is_on_the_page(report: DryRunReport) -> None:
+    page = Page(dry_run_page(report))
+    said = [(where, leaf) for where, leaf in leaves(report) if not SAID_IN_OTHER_WORDS.search(where)]
+    assert len(said) > 30
+    assert [(where, leaf) for where, leaf in said if not page.tells(leaf)] == []
+
+
+@REPORTS
+def test_the_page_is_well_formed_and_asks_for_nothing(report: DryRunReport) -> None:
+    page = Page(dry_run_page(report))
+    tags = {tag for tag, _ in page.elements}
+    assert page.open == []
+    assert tags.isdisjoint({"script", "img", "link", "iframe", "object", "embed", "form", "base", "foreignobject"})
+    assert all(href.startswith("#") for href in page.attributes("href"))
+    assert [name for _, found in page.elements for name in found if name.startswith("on") or name == "src"] == []
+    ids = page.attributes("id")
+    assert len(ids) == len(set(ids))
+    assert {href[1:] for href in page.attributes("href")} <= set(ids)
+    assert page.elements[0] == ("html", {"lang": "en"})
+    policies = [found["content"] for _, found in page.elements if found.get("http-equiv") == "Content-Security-Policy"]
+    assert policies == ["default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"]
+
+
+def test_hostile_text_is_shown_and_nothing_of_it_is_markup() -> None:
+    written = dry_run_page(ugly_report())
+    page = Page(written)
+    assert page.text.count(HOSTILE[0]) > 50
+    assert "<script" not in written
+    assert "<img" not in written
+    assert "{{ 7 * 7 }}" in page.text
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", written)
+    written.encode("utf-8")
+
+
+def test_failed_checks_come_first_and_the_not_run_ones_say_so() -> None:
+    page = _with(
+        good_report(), checks=(*good_report().checks, check("last.of.all", "it fails", "failed", fix="mend it"))
+    )
+    names = ["last.of.all", "source.stopped", "java.version", "spec.valid"]
+    places = [page.text.index(name) for name in names]
+    assert places == sorted(places)
+    assert "1 failed, 1 waiting, 2 not run, 5 ok" in page.text
+    assert "\u2013 not run" in page.text
+
+
+@pytest.mark.parametrize(
+    ("go", "sentence", "shown"),
+    [
+        (True, "go: nothing stands in the way", "✓ Go Nothing stands in the way."),
+        (True, "go, once it is stopped: nothing else stands in the way", "✓ Go Once it is stopped: nothing else"),
+        (True, "nothing to do: it is finalized", "✓ Nothing to do It is finalized."),
+        (False, "no go: a run would fail: 3 of 9 rejected", "✕ No go A run would fail: 3 of 9 rejected."),
+        (False, "gone are the records", "✕ No go Gone are the records."),
+    ],
+)
+def test_the_verdict_is_one_line_in_words(go: bool, sentence: str, shown: str) -> None:
+    verdict = Verdict(exit_code=0 if go else 3, go=go, sentence=sentence, next_step="do this")
+    page = _with(good_report(), verdict=verdict)
+    text = " ".join(page.text.split())
+    assert shown in text
+    assert "Next: do this" in text
+    assert any(found.get("class") == f"banner {'good' if go else 'bad'}" for _, found in page.elements)
+
+
+def test_what_could_not_be_looked_at_is_said_not_to_be() -> None:
+    page = Page(dry_run_page(refused_report()))
+    assert page.text.count("Not looked at: a check before it failed.") == 4
+
+
+def test_estimates_are_called_so_and_counts_too() -> None:
+    estimated = good_report()
+    assert estimated.found is not None
+    exact = estimated.found.model_copy(update={"exact": True})
+    assert "~7,722,422" in Page(dry_run_page(estimated)).text
+    page = _with(estimated, found=exact, is_estimate=False)
+    assert "~" not in page.text
+    assert "counted one by one" in page.text
+    assert "stands still" in page.text
+
+
+def test_a_full_dry_run_speaks_of_every_record() -> None:
+    tried = good_report().tried
+    assert tried is not None
+    page = _with(good_report(), tried=tried.model_copy(update={"is_full": True, "records": 7_722_422}))
+    assert "Every record, 7,722,422 of them, was" in " ".join(page.text.split())
+    assert "None in the sample" not in page.text
+
+
+def test_a_record_that_does_not_change_is_shown_once() -> None:
+    page = Page(dry_run_page(good_report()))
+    assert page.text.count("customer-0000017") == 1
+    assert page.text.count("the same") == 3
+
+
+def test_only_what_the_conversion_adds_is_marked() -> None:
+    written = dry_run_page(good_report())
+    assert set(re.findall("<mark>(.*?)</mark>", written)) == {"ffffffff ffffffff"}
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 2000])
+def test_each_chunk_is_on_the_map_with_its_keys(chunks: int) -> None:
+    plan = planned(1, chunks)
+    written = dry_run_page(good_report().model_copy(update={"cost": cost(plan)}))
+    page = Page(written)
+    titles = page.attributes("title")
+    assert len(titles) == chunks
+    for chunk, title in zip(plan[1:], titles[1:], strict=True):
+        assert str(chunk.keys) in title
+        assert str(chunk.keys) in page.text
+
+
+def test_too_little_space_is_said_in_words() -> None:
+    expensive = good_report().cost
+    assert expensive is not None
+    page = _with(good_report(), cost=expensive.model_copy(update={"free_bytes": 12 * 2**20}))
+    assert "Too little is free: 6.9 GiB more are wanted" in " ".join(page.text.split())
+    page = _with(good_report(), cost=expensive.model_copy(update={"free_bytes": None}))
+    assert "How much is free cannot be told." in page.text
+
+
+def test_nothing_measured_and_nothing_read_is_a_page_too() -> None:
+    report = good_report()
+    assert report.found is not None
+    assert report.tried is not None
+    assert report.cost is not None
+    page = _with(
+        report,
+        found=report.found.model_copy(update={"databases": (), "key_sizes": None, "value_sizes": None, "records": 0}),
+        tried=report.tried.model_copy(
+            update={"records": 0, "sampled": 0, "examples": (), "key_sizes": None, "program": None, "both_paths": 0}
+        ),
+        cost=report.cost.model_copy(
+            update={"chunks": (), "records_per_second": None, "verified_per_second": None, "measured_records": 0}
+        ),
+        checks=(),
+    )
+    for words in ("no record was read", "not measured", "No check was made", "No record was converted"):
+        assert words in page.text
+
+
+def test_the_same_report_is_the_same_page() -> None:
+    assert dry_run_page(ugly_report()) == dry_run_page(ugly_report())
+
+
+def test_every_template_travels_with_the_package() -> None:
+    settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = settings["tool"]["setuptools"]["package-data"]["migrate.page"]
+    files = [
+        path
+        for path in (REPOSITORY / "migrate/page").rglob("*")
+        if path.is_file() and path.suffix not in (".py", ".pyc")
+    ]
+    assert files
+    names = [path.relative_to(REPOSITORY / "migrate/page").as_posix() for path in files]
+    assert [name for name in names if not any(fnmatch(name, pattern) for pattern in patterns)] == []

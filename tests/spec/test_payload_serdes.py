@@ -1,0 +1,240 @@
+"""From the spec's sections to serdes: files, a registry, mistakes in either; and what of it is identity."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from formats.avro.schema import AvroSchema
+from formats.headers import Headers
+from formats.serde import BYTES, HeaderSerde, Serde
+from formats.serdes.avro_serde import AvroSerde
+from formats.serdes.json_text import JsonSerde
+from formats.serdes.numeric import NumberSerde
+from formats.serdes.registry import SERDE_NAMES
+from formats.serdes.text import StringSerde
+from formats.serdes.uuid_text import UuidSerde
+from migrate.errors import RegistryError, SpecError
+from migrate.payload_serdes import PayloadSerdes, load_serdes
+from migrate.registry_http import TOKEN, USER_INFO
+from migrate.serde_section import SerdeChangeSection
+from tests.shared.registry_server import Registry, Version, serving
+
+GUID = UUID("89791762-2336-4186-9674-299b90a802e2")
+OLD = '{"type":"record","name":"Order","fields":[{"name":"a","type":"int"}]}'
+NEW = '{"type":"record","name":"Order","fields":[{"name":"a","type":"long"}]}'
+ORDERS = 'subject = "orders-value"'
+TO_FILE = 'to = {serde = "avro", frame = "confluent", id = 7, schema = "new.avsc"}'
+
+
+def decode_with(serde: Serde, payload: bytes, headers: Headers) -> object:
+    assert isinstance(serde, HeaderSerde)
+    decoded: object = serde.decode_with(payload, headers)
+    return decoded
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "old.avsc").write_text(OLD)
+    (tmp_path / "new.avsc").write_text(NEW)
+    return tmp_path
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
+    for name in (USER_INFO, TOKEN):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with serving(Registry({"orders-value": [Version(1, OLD, GUID), Version(4, NEW, UUID(int=4))]})) as started:
+        yield started
+
+
+def _load(text: str, folder: Path) -> PayloadSerdes:
+    section = SerdeChangeSection.model_validate(tomllib.loads(text))
+    return load_serdes(section, "value", lambda path: folder / path)
+
+
+def _from_registry(registry: Registry, options: str, frame: str = "confluent") -> str:
+    return f'from = {{serde = "avro", frame = "{frame}", registry = "{registry.url}", {options}}}'
+
+
+def _schemas(serde: object) -> dict[object, str]:
+    assert isinstance(serde, AvroSerde)
+    return {schema_id: schema.text for schema_id, schema in serde.schemas}
+
+
+def test_files_become_schemas(folder: Path) -> None:
+    loaded = _load(f'from = {{serde = "avro", frame = "confluent", schemas = {{1 = "old.avsc"}}}}\n{TO_FILE}', folder)
+    assert loaded.source == AvroSerde(((1, AvroSchema(OLD)),), "confluent")
+    assert loaded.target == AvroSerde(((7, AvroSchema(NEW)),), "confluent")
+    assert loaded.source.decode(b"\0\0\0\0\1\2") == {"a": 1}
+
+
+def test_a_file_without_a_frame(folder: Path) -> None:
+    text = 'from = {serde = "avro", frame = "none", schema = "old.avsc"}\n'
+    loaded = _load(text + 'to = {serde = "avro", frame = "none", schema = "new.avsc"}', folder)
+    assert (_schemas(loaded.source), _schemas(loaded.target)) == ({None: OLD}, {None: NEW})
+
+
+def test_comments_in_a_schema_say_nothing(folder: Path) -> None:
+    text = f'from = {{serde = "avro", frame = "confluent", schemas = {{1 = "old.avsc"}}}}\n{TO_FILE}'
+    plain = _load(text, folder)
+    (folder / "old.avsc").write_text(f"// the first one\n{OLD} /* and no more */")
+    commented = _load(text, folder)
+    assert commented.identity == plain.identity
+    assert commented.source.decode(b"\0\0\0\0\1\2") == {"a": 1}
+
+
+def test_a_subject_becomes_every_schema_of_it(registry: Registry, folder: Path) -> None:
+    registry.subjects["orders-value"].append(Version(1, OLD))
+    loaded = _load(f"{_from_registry(registry, ORDERS)}\n{TO_FILE}", folder)
+    assert _schemas(loaded.source) == {1: OLD, 4: NEW}
+
+
+def test_in_a_header_frame_a_subject_is_known_by_guids_and_by_ids(registry: Registry, folder: Path) -> None:
+    loaded = _load(f"{_from_registry(registry, ORDERS, 'header')}\n{TO_FILE}", folder)
+    assert _schemas(loaded.source) == {1: OLD, GUID: OLD, 4: NEW, UUID(int=4): NEW}
+    headers = Headers.of([("__value_schema_id", b"\x01" + GUID.bytes)])
+    assert decode_with(loaded.source, b"\2", headers) == loaded.source.decode(b"\0\0\0\0\1\2") == {"a": 1}
+
+
+def test_a_registry_that_tells_no_guids_cannot_name_headers(registry: Registry, folder: Path) -> None:
+    registry.subjects["orders-value"] = [Version(1, OLD)]
+    with pytest.raises(RegistryError, match="tells no GUID for schema 1") as caught:
+        _load(f"{_from_registry(registry, ORDERS, 'header')}\n{TO_FILE}", folder)
+    assert "schemas = {" in caught.value.hint
+
+
+def test_ids_and_guids_of_the_registry(registry: Registry, folder: Path) -> None:
+    named = _from_registry(registry, f'ids = [4, "{GUID}"]', "header")
+    to = f'to = {{serde = "avro", frame = "header", guid = "{UUID(int=4)}", registry = "{registry.url}"}}'
+    loaded = _load(f"{named}\n{to}", folder)
+    assert _schemas(loaded.source) == {4: NEW, GUID: OLD}
+    assert _schemas(loaded.target) == {UUID(int=4): NEW}
+
+
+def test_without_a_frame_the_registrys_id_is_not_written(registry: Registry, folder: Path) -> None:
+    to = f'to = {{serde = "avro", frame = "none", id = 4, registry = "{registry.url}"}}'
+    loaded = _load(f"{_from_registry(registry, 'ids = [1]', 'none')}\n{to}", folder)
+    assert (_schemas(loaded.source), _schemas(loaded.target)) == ({None: OLD}, {None: NEW})
+    assert loaded.target.encode({"a": 1}) == b"\2"
+
+
+def test_every_known_serde_can_be_named(folder: Path) -> None:
+    expected = (BYTES, StringSerde(), NumberSerde("int32"), NumberSerde("int64"), NumberSerde("double"))
+    known = {serde.name: serde for serde in (*expected, UuidSerde(), JsonSerde())}
+    assert {*known, "avro"} == set(SERDE_NAMES)
+    for name, serde in known.items():
+        loaded = _load(f'from = {{serde = "{name}"}}\nto = {{serde = "{name}"}}', folder)
+        assert loaded.source == loaded.target == serde
+
+
+def test_byte_order(folder: Path) -> None:
+    loaded = _load('from = {serde = "int64", endian = "little"}\nto = {serde = "int64"}', folder)
+    assert (loaded.source, loaded.target) == (NumberSerde("int64", "little"), NumberSerde("int64", "big"))
+
+
+def test_a_key_has_the_keys_header(folder: Path) -> None:
+    section = SerdeChangeSection.model_validate(
+        tomllib.loads(f'from = {{serde = "avro", frame = "header", schemas = {{"{GUID}" = "old.avsc"}}}}\n{TO_FILE}')
+    )
+    loaded = load_serdes(section, "key", lambda path: folder / path)
+    headers = Headers.of([("__key_schema_id", b"\x01" + GUID.bytes)])
+    assert decode_with(loaded.source, b"\2", headers) == {"a": 1}
+
+
+def test_what_was_loaded_can_be_carried_to_an_executor(registry: Registry, folder: Path) -> None:
+    loaded = _load(f"{_from_registry(registry, 'ids = [1, 4]')}\n{TO_FILE}", folder)
+    assert pickle.loads(pickle.dumps(loaded)) == loaded
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "cannot read the schema .*gone.avsc: No such file"),
+        (b"{", "the schema .*gone.avsc is not an Avro schema"),
+        (b'{"type":"record"}', "the schema .*gone.avsc is not an Avro schema"),
+        (b"\xff", "the schema .*gone.avsc is not UTF-8 text"),
+    ],
+)
+def test_a_file_that_is_no_schema(folder: Path, content: bytes | None, message: str) -> None:
+    if content is not None:
+        (folder / "gone.avsc").write_bytes(content)
+    with pytest.raises(SpecError, match=message) as caught:
+        _load(f'from = {{serde = "avro", frame = "confluent", schemas = {{1 = "gone.avsc"}}}}\n{TO_FILE}', folder)
+    assert caught.value.hint
+
+
+def test_a_registered_schema_that_is_none(registry: Registry, folder: Path) -> None:
+    registry.subjects["orders-value"] = [Version(1, '{"type": "enum"}')]
+    with pytest.raises(SpecError, match="schema 1 of subject 'orders-value' is not an Avro schema"):
+        _load(f"{_from_registry(registry, ORDERS)}\n{TO_FILE}", folder)
+
+
+# Identity
+
+
+def test_the_schemas_are_identity_and_their_spaces_are_not(folder: Path) -> None:
+    text = f'from = {{serde = "avro", frame = "confluent", schemas = {{1 = "old.avsc"}}}}\n{TO_FILE}'
+    before = _load(text, folder).identity
+    (folder / "new.avsc").write_text(json.dumps(json.loads(NEW), indent=2))
+    assert _load(text, folder).identity == before
+    (folder / "new.avsc").write_text(NEW.replace("long", "double"))
+    after = _load(text, folder).identity
+    (folder / "new.avsc").write_text(NEW)
+    (folder / "old.avsc").write_text(OLD.replace("int", "float"))
+    assert len({before, after, _load(text, folder).identity}) == 3
+
+
+def test_a_version_that_a_subject_gets_meanwhile_changes_no_identity(registry: Registry, folder: Path) -> None:
+    text = f"{_from_registry(registry, ORDERS)}\n{TO_FILE}"
+    before = _load(text, folder)
+    registry.subjects["orders-value"].append(Version(9, NEW))
+    after = _load(text, folder)
+    assert after.source != before.source
+    assert after.identity == before.identity
+
+
+def _record(*fields: str, more: str = "") -> str:
+    return f'{{"type":"record","name":"Order"{more},"fields":[{",".join(fields)}]}}'
+
+
+_A = '{"name":"a","type":"int"}'
+_U = '{"type":"record","name":"%s.U","fields":[]}'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_revised"),
+    [
+        (_record(_A), _record('{"name":"b","type":"long","aliases":["a","c","b"]}', more=',"aliases":["Old"]'), False),
+        (
+            _record(_A),
+            _record('{"name":"b","type":"int","aliases":["a"]}', '{"name":"a","type":"int","default":0}'),
+            True,
+        ),
+        (_record(_A), _record('{"name":"a","type":"float"}'), False),
+        (_record('{"name":"a","type":["null","long"]}'), _record('{"name":"a","type":["null","float"]}'), True),
+        (_record(_A), _record(f'{{"name":"b","type":["null",{_U % "x"},{_U % "y"}],"default":null}}', _A), True),
+        (_record(_A), _record(f'{{"name":"b","type":["null",{_U % "x"}],"default":null}}', _A), False),
+        (_record(_A), f'["null",{_record(_A)},{_U % "x"}]'.replace('"x.U"', '"U","aliases":["Order"]'), True),
+    ],
+)
+def test_a_migration_does_not_go_on_by_other_rules_than_it_was_begun_with(
+    folder: Path, old: str, new: str, is_revised: bool
+) -> None:
+    """Of most pairs the identity is what it was before there was a second revision."""
+    (folder / "old.avsc").write_text(old)
+    (folder / "new.avsc").write_text(new)
+    text = 'from = {serde = "avro", frame = "none", schema = "old.avsc"}\n'
+    identity = json.loads(_load(text + 'to = {serde = "avro", frame = "none", schema = "new.avsc"}', folder).identity)
+    texts = {"from": {"None": json.dumps(json.loads(old))}, "to": {"None": json.dumps(json.loads(new))}}
+    assert identity == texts | ({"revision": 2} if is_revised else {})
