@@ -1,13 +1,18 @@
 # Needs make, Python 3.11 or newer, and the network for the first `make setup`.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup check test test-fast test-kill test-lazy test-mutants demo demo-lazy demo-windows bench docs-cli package clean
+.PHONY: help setup check test test-fast test-long test-more test-random test-kill test-lazy test-mutants demo demo-lazy demo-windows bench docs-cli package clean
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 STAMP := $(VENV)/.stamp
-PYTEST_ARGS ?=
 TYPED := $(wildcard formats migrate jobs tests)
+SHAPE := tests/test_architecture.py tests/test_docs.py tests/test_suites.py tests/mutants/test_catalogue.py
+
+# So many tests at a time; those of a group (tests/suites.py) one after the other.
+WORKERS ?= 2
+PYTEST_ARGS ?=
+PYTEST = $(PYTHON) -m pytest --numprocesses $(WORKERS) --dist loadgroup --cpu-seconds 5 $(PYTEST_ARGS)
 
 export PYSPARK_PYTHON := $(CURDIR)/$(PYTHON)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
@@ -39,25 +44,35 @@ $(STAMP): pyproject.toml
 	  $(PYTHON) -m pip install --quiet --editable '.[dev,java]'; }
 	@touch $@
 
-check: setup ## lint, check the formatting and the types
+check: setup ## lint, formatting, types, the shape of the code, what the docs cite: about a minute
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy $(TYPED)
+	$(PYTHON) -m pytest -q $(SHAPE)
 
-test: setup check ## check, then run every test
-	$(WITH_JAVA) $(PYTHON) -m pytest $(PYTEST_ARGS)
+test-fast: setup ## every test that runs in process, without Java and network: under 4 minutes on two cores
+	$(PYTEST) -m 'not real and not long'
 
-test-fast: setup ## run the tests that need no Spark, no network and no patience
-	$(PYTHON) -m pytest -m 'not spark and not live and not slow' $(PYTEST_ARGS)
+test: check ## check, test-fast's tests, and Spark, Kafka Streams, power cuts, commands, a browser: under 15 minutes
+	$(WITH_JAVA) $(PYTEST) -m 'not long'
 
-test-kill: setup ## kill migrations and lazy adapters hundreds of times, resume them, and compare
+test-long: test-more test-random test-kill test-lazy test-mutants ## whatever `make test` leaves out: hours; before a release
+
+test-more: setup ## of test-long: the tests that `make test` leaves out, such as every release of Kafka Streams
+	$(WITH_JAVA) $(PYTEST) -m long
+
+test-random: setup ## of test-long: thousands of pairs of Avro schemas against Java, and of flipped bits
+	$(WITH_JAVA) $(PYTHON) -m tests.live.avro --pairs 9000
+	$(PYTHON) -m tests.bad_input.flips 1000
+
+test-kill: setup ## of test-long: kill migrations and lazy adapters hundreds of times, resume them, and compare
 	$(PYTHON) -m tests.kill --kills 200
 	$(WITH_JAVA) $(PYTHON) -m tests.kill --spark --kills 20
 
-test-lazy: setup ## a hundred thousand random steps of the lazy adapter, against a dict
+test-lazy: setup ## of test-long: a hundred thousand random steps of the lazy adapter, against a dict
 	$(PYTHON) -m tests.dual
 
-test-mutants: setup ## break each safety claim, and expect a test to notice
+test-mutants: setup ## of test-long: break each safety claim, and expect a test to notice
 	$(PYTHON) -m tests.mutants
 
 demo: setup ## migrate a small store, start to finish

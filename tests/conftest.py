@@ -1,9 +1,55 @@
-"""Settings for every test."""
+"""Settings for every test, commands for those that run them, and the suite that a test belongs to."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Generator, Iterator
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.shared.commands import CommandServer
+from tests.suites import group_of, suite_of
 
 # Examples open real RocksDB directories, on machines that have other things to do: no example is too slow.
 settings.register_profile("storage", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("storage")
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # its parent has loaded readline, which sets the size of no terminal
+    for name in ("COLUMNS", "LINES"):
+        os.environ.pop(name, None)
+
+
+@pytest.fixture(scope="session")
+def commands() -> Iterator[CommandServer]:
+    """Commands, each in a process of its own."""
+    with CommandServer() as server:
+        yield server
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--cpu-seconds", type=float, help="fail a test of `make test-fast` that takes more CPU time")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Before pytest selects by markers."""
+    for item in items:
+        test = item.nodeid.removeprefix("tests/")
+        call = getattr(item, "callspec", None)
+        if suite := suite_of(test, call.params.values() if call else ()):
+            item.add_marker(suite)
+        if group := group_of(test):
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """CPU time, with that of processes that have ended: on a machine with other work the time of day says little."""
+    before = sum(os.times()[:4])
+    result = yield
+    limit = item.config.getoption("--cpu-seconds")
+    spent = sum(os.times()[:4]) - before
+    if limit and spent > limit and not {"real", "long"} & {mark.name for mark in item.iter_markers()}:
+        pytest.fail(f"{spent:.1f} s of CPU time, of {limit:.0f} s: make it smaller, or list it in tests/suites.py")
+    return result

@@ -105,7 +105,6 @@ def _instants(done: int) -> range:
     return range(first, min(done + 1, len(STEPS)) + 1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("arrangement", "loss"), CASES, ids=str)
 def test_a_power_cut_leaves_what_was_there_at_one_instant_since_the_last_flush(
     arrangement: str, loss: Loss, recorded: dict[str, Work], subtests: pytest.Subtests

@@ -61,7 +61,6 @@ def _left_out(by: Callable[..., object], name: str) -> str:
     return f"{by.__module__}:{name}"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("by", "name", "first"),
     [
@@ -115,7 +114,6 @@ def test_a_switch_is_intended_durably_and_done_durably_before_it_is_said(
     assert len(moves) == (0 if verb == "finalize" else 2)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("by", "name"), [(sync_names, "fsync_directory"), (Ledger, "Ledger._sync")])
 def test_a_sync_that_a_switch_leaves_out_is_missed(by: Callable[..., object], name: str, tmp_path: Path) -> None:
     base = tmp_path.resolve() / "base"
@@ -135,7 +133,6 @@ def _row(step: Step) -> Moment:
     return lambda call, commits: next(c for c in commits if step in {row.step for row in c.rows}).is_made_by(call)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "moment",
     [

@@ -67,7 +67,6 @@ def _check(base: Path, recording: Recording, reference: Calm, disk: Disk, cut: C
         assert chunks_done(recording.spec) == reference.chunks
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("cut", POWER_CUTS[:2], ids=lambda cut: cut.name)
 def test_a_power_cut_at_an_event(
     cut: Cut, calm: Recording, base: Path, reference: Calm, subtests: pytest.Subtests
@@ -82,7 +81,6 @@ def test_a_power_cut_at_an_event(
     assert len(seen) > 15
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("cut", POWER_CUTS, ids=lambda cut: cut.name)
 def test_a_power_cut_between_events(
     cut: Cut, calm: Recording, base: Path, reference: Calm, subtests: pytest.Subtests
@@ -97,7 +95,6 @@ def test_a_power_cut_between_events(
             _check(base, calm, reference, disk, cut)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("cut", POWER_CUTS, ids=lambda cut: cut.name)
 def test_a_power_cut_while_the_folder_is_made_ours(
     cut: Cut, calm: Recording, base: Path, reference: Calm, subtests: pytest.Subtests

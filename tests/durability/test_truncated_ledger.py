@@ -83,7 +83,6 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_ledger_that_lost_a_file_loses_no_work(damage: str, stopped: Stopped, subtests: pytest.Subtests) -> None:
     stopped.restore()

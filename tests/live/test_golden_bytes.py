@@ -11,8 +11,6 @@ from tests.live.kafka_streams.kinds import VERSIONS
 from tests.live.kafka_streams.make_vectors import VECTORS, captured
 from tests.live.kafka_streams.program import require_live
 
-pytestmark = pytest.mark.live
-
 
 @pytest.fixture(autouse=True)
 def _live() -> None:

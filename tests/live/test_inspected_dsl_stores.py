@@ -19,8 +19,6 @@ from tests.live.kafka_streams.dsl import (
 from tests.live.kafka_streams.program import require_live
 from tests.support import make_spec
 
-pytestmark = pytest.mark.live
-
 ON_CLOSE = " that emits when a "
 LIST, SUBSCRIPTIONS = "the list store of an outer or left join", "the subscription store of a foreign-key join"
 # (topology, of stores with headers, store, part of what it is called, two formats that it could be taken for)

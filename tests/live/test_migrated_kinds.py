@@ -13,8 +13,6 @@ from tests.live.kafka_streams.program import Verdict
 from tests.live.migrating import Application, half_upgraded, migrate, pairs_of
 from tests.support import read_families
 
-pytestmark = pytest.mark.live
-
 MadeBy = Callable[[str], Application]
 OpenedBy = Callable[[str], Verdict]
 
@@ -112,7 +110,7 @@ def assert_as_before(verdict: Verdict, before: Verdict, migrated: Application, s
                 assert found.position == old.position
 
 
-@pytest.mark.parametrize("version", ["3.9.1", pytest.param("4.0.1", marks=pytest.mark.slow), "4.3.1"])
+@pytest.mark.parametrize("version", ["3.9.1", "4.0.1", "4.3.1"])
 def test_every_kind_becomes_every_other_that_makes_sense(
     version: str, made_by: MadeBy, opened_by: OpenedBy, tmp_path: Path
 ) -> None:

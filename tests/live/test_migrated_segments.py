@@ -17,8 +17,6 @@ from tests.live.kafka_streams.kinds import RETENTION_MS, segment_interval
 from tests.live.kafka_streams.program import Verdict, make_state_of, require_live
 from tests.live.migrating import APPLICATION, Application, as_migrated, migrate, spec_of
 
-pytestmark = pytest.mark.live
-
 MadeBy = Callable[[str], Application]
 OpenedBy = Callable[[str], Verdict]
 
@@ -33,8 +31,8 @@ WITH_HEADERS = ("headers-window-1", "headers-session-1")
         ("3.9.1", 10),
         ("4.3.1", 10),
         ("4.3.1", 120),
-        pytest.param("4.0.1", 120, marks=pytest.mark.slow),
-        pytest.param("4.3.1", 20, marks=pytest.mark.slow),
+        ("4.0.1", 120),
+        ("4.3.1", 20),
     ],
 )
 def test_records_lie_in_the_segments_of_the_new_retention(
@@ -107,7 +105,7 @@ def offsets(verdict: Verdict, store: str) -> list[tuple[int | None, dict[str, in
 IN_PLACE = [
     ("3.9.1", ("session-1",), kinds.SESSION, 10, "3.9.1"),
     ("4.0.1", ("window-1",), kinds.HEADERS_WINDOW, 30, "4.3.1"),
-    pytest.param("4.3.1", ("window-1", "window-2"), kinds.HEADERS_WINDOW, 20, "4.3.1", marks=pytest.mark.slow),
+    ("4.3.1", ("window-1", "window-2"), kinds.HEADERS_WINDOW, 20, "4.3.1"),
     ("4.3.1", ("timestamped-window-1", "timestamped-window-2"), kinds.TIMESTAMPED_WINDOW, 120, "4.0.1"),
     ("4.3.1", ("key-value-1",), kinds.TIMESTAMPED_KEY_VALUE, None, "3.9.1"),
 ]

@@ -18,8 +18,6 @@ from tests.live.kafka_streams.program import (
     require_live,
 )
 
-pytestmark = pytest.mark.live
-
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "kafka-streams-4.0.1"
 TASKS = 2
 RECORDS = 1500

@@ -16,8 +16,6 @@ from tests.live.kafka_streams.kinds import RETENTION_MS
 from tests.live.kafka_streams.program import require_live
 from tests.live.migrating import make_application, migrate
 
-pytestmark = pytest.mark.live
-
 COUNT: Final = struct.Struct(">i")
 LONG_COUNT: Final = struct.Struct(">q")
 V1: Final[dict[str, Any]] = {
@@ -79,7 +77,7 @@ COUNTS: Final = {"from": {"serde": "int32"}, "to": {"serde": "int64"}}
 NAMES: Final = {"from": {"serde": "string"}, "to": {"serde": "string"}}
 
 
-@pytest.mark.parametrize("version", [pytest.param("3.9.1", marks=pytest.mark.slow), "4.3.1"])
+@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
 def test_values_become_others_in_every_kind(version: str, tmp_path: Path) -> None:
     require_live()
     for name, schema in (("v1", V1), ("v2", V2)):

@@ -18,8 +18,6 @@ from tests.live.kafka_streams.program import (
 )
 from tests.live.test_migrated_stores import write_spec
 
-pytestmark = pytest.mark.live
-
 
 @pytest.fixture(autouse=True)
 def _live() -> None:

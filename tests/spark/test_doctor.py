@@ -18,8 +18,6 @@ from tests.spark.cluster import standalone_cluster
 from tests.spark.conftest import BASE_PYTHON, ROOT, job_environment
 from tests.support import tree_state
 
-pytestmark = pytest.mark.spark
-
 
 def examine(spec: Path, master: str, **environment: str) -> tuple[int, dict[str, dict[str, Any]]]:
     """The exit code, and the checks of Spark by name."""
@@ -109,7 +107,6 @@ def test_a_python_that_the_executors_have_not(spec: Callable[..., Path]) -> None
     assert outcomes(checks)["packages"] == "not run"
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="it takes root to hide a directory")
 def test_a_host_on_which_that_path_is_another_directory(spec: Callable[..., Path], tmp_path: Path) -> None:
     """The second worker has a file system of its own mounted where the state directory is."""

@@ -12,8 +12,6 @@ from tests.spark.processes import command_of, parent_of
 from tests.spark.scene import Calm, assert_right, make_scene, run_calmly, submitting
 from tests.support import tree_state
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
 WAITS_TO_BE_KILLED = """
 def convert(record):
     if record.key in (b"key-00000777", b"key-00003210") and is_rewriting() and is_first(record.key.decode()):

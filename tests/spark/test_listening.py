@@ -13,8 +13,6 @@ from tests.spark.conftest import ROOT
 from tests.spark.processes import command_of, session_of
 from tests.spark.scene import make_scene, started
 
-pytestmark = pytest.mark.spark
-
 WAITING = """
 def convert(record):
     if is_rewriting() and is_first("begun"):

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
 from tests.shared.modes import make_application, public_folder, read_by_others
 from tests.spark.conftest import Job
-
-pytestmark = pytest.mark.spark
 
 _SPEC = """
 name = "orders"

@@ -7,8 +7,6 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from migrate import load_spec, run
 from tests.shared.windowed import (
     MINUTE,
@@ -22,8 +20,6 @@ from tests.shared.windowed import (
 )
 from tests.spark.conftest import Job
 from tests.support import make_families
-
-pytestmark = pytest.mark.spark
 
 SEGMENT = 15 * MINUTE
 FIRST = {

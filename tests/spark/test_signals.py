@@ -13,8 +13,6 @@ import pytest
 from tests.spark.conftest import ROOT
 from tests.spark.scene import PATIENCE, Scene, assert_each_interval_once, make_scene, run_calmly, started, submitting
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
 WAITS_WHILE_HELD = """
 def convert(record):
     if record.key == b"key-00000777" and is_rewriting() and is_first("held"):

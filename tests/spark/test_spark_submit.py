@@ -18,8 +18,6 @@ from migrate.ledger import Step, read_ledger
 from tests.spark.cluster import standalone_cluster
 from tests.spark.conftest import BASE_PYTHON, ROOT, STATE, Job, job_environment
 
-pytestmark = pytest.mark.spark
-
 
 def digests(folder: Path) -> dict[tuple[str, str], str | None]:
     """Record digests by RocksDB directory and column family."""

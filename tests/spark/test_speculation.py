@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.spark.cluster import standalone_cluster
 from tests.spark.scene import Scene, assert_right, make_scene, run_calmly, submitting
 from tests.support import tree_state
-
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 STRAGGLES = """
 def receipts():

@@ -26,8 +26,6 @@ from tests.spark.scene import (
 )
 from tests.support import tree_state
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
 BOTH = os.pathsep.join([str(ROOT), SITE_PACKAGES])
 
 WAITS_FOR_THE_SECOND = """

@@ -72,7 +72,6 @@ def test_zlib_is_named_with_what_to_do(made: Callable[[str], Path], tmp_path: Pa
     assert refused.hint.startswith("nothing is damaged: have its owner rewrite it with lz4")
 
 
-@pytest.mark.spark
 def test_what_is_to_be_done_about_zlib_does_it(made: Callable[[str], Path], tmp_path: Path) -> None:
     import pyspark
 

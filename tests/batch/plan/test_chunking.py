@@ -89,7 +89,6 @@ def test_skewed_keys_still_give_even_chunks(wanted: int, compression: str, tmp_p
     _check_even(cuts, records, sum(file.stat().st_size for file in path.glob("*.sst")))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("wanted", [14, 40])
 def test_two_million_skewed_records_give_even_chunks(wanted: int, tmp_path: Path) -> None:
     records = _skewed(2_000_000, value_size=100)

@@ -60,7 +60,6 @@ def test_three_paths_agree_where_aliases_meet_names(random: Random) -> None:
     _agree(random, clashing_pair)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_three_paths_agree_on_twenty_thousand_pairs() -> None:
     resolved = seed = 0

@@ -18,8 +18,6 @@ from tests.live.avro.comparing import Expected, compare, expected, generate
 from tests.live.avro.java import VERSIONS
 from tests.live.kafka_streams.program import require_live
 
-pytestmark = pytest.mark.live
-
 Json = Any
 
 PAIRS = 400

@@ -23,8 +23,6 @@ from tests.live.kafka_streams.kinds import KINDS, RETENTION_MS, VERSIONS, segmen
 from tests.live.kafka_streams.program import Verdict, make_half_upgraded, make_state, open_state, require_live
 from tests.support import read_families
 
-pytestmark = pytest.mark.live
-
 RECORDS = 600
 TASKS = ("0_0", "0_1")
 

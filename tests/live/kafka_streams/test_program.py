@@ -15,8 +15,6 @@ from tests.live.kafka_streams.events import Row, read_expected, write_expected
 from tests.live.kafka_streams.make_fixture import FIXTURE, KINDS, murmur2
 from tests.live.kafka_streams.program import KEY_VALUE, TIMESTAMPED_KEY_VALUE, VERSIONS, make_state, open_state
 
-pytestmark = pytest.mark.live
-
 RECORDS = 2000
 HELD = RECORDS - RECORDS // 20
 LAST_OFFSET = RECORDS + RECORDS // 10 + RECORDS // 20 - 1

@@ -19,8 +19,6 @@ from tests.show.page.hostile import HOSTILE, ugly_report
 from tests.show.page.samples import good_report, refused_report
 from tests.support import KEY_VALUE, TIMESTAMPED, make_store
 
-pytestmark = pytest.mark.slow
-
 PHONE, DESK = 390, 1280
 
 # How many texts there are, what is folded away too, and which are too faint against what is behind them.

