@@ -12,7 +12,7 @@ SHAPE := tests/test_architecture.py tests/test_docs.py tests/test_suites.py test
 # So many tests at a time; those of a group (tests/suites.py) one after the other.
 WORKERS ?= 2
 PYTEST_ARGS ?=
-PYTEST = $(PYTHON) -m pytest --numprocesses $(WORKERS) --dist loadgroup --cpu-seconds 5 $(PYTEST_ARGS)
+PYTEST = $(PYTHON) -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder --cpu-seconds 5 $(PYTEST_ARGS)
 
 export PYSPARK_PYTHON := $(CURDIR)/$(PYTHON)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)

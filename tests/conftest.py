@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.shared.commands import CommandServer
-from tests.suites import group_of, suite_of
+from tests.suites import group_of, rank_of, suite_of
 
 # Examples open real RocksDB directories, on machines that have other things to do: no example is too slow.
 settings.register_profile("storage", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -33,14 +33,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Before pytest selects by markers."""
+    """Before pytest selects by markers. What takes longest begins first, so that no core is idle at the end."""
     for item in items:
         test = item.nodeid.removeprefix("tests/")
         call = getattr(item, "callspec", None)
         if suite := suite_of(test, call.params.values() if call else ()):
             item.add_marker(suite)
-        if group := group_of(test):
-            item.add_marker(pytest.mark.xdist_group(group))
+        item.add_marker(pytest.mark.xdist_group(group_of(test)))
+    items.sort(key=lambda item: rank_of(item.nodeid.removeprefix("tests/")))
 
 
 @pytest.hookimpl(wrapper=True)

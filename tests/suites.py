@@ -61,9 +61,17 @@ def suite_of(test: str, parameters: Iterable[object] = ()) -> str | None:
     return "real" if _is_of(test, REAL) else None
 
 
-def group_of(test: str) -> str | None:
-    """Its group of xdist's."""
-    return next((name for name, tests in GROUPS.items() if _is_of(test, tests)), None)
+def group_of(test: str) -> str:
+    """Its group of xdist's: a listed one, or itself where it is real, else its module, which may share what it made."""
+    listed = next((name for name, tests in GROUPS.items() if _is_of(test, tests)), None)
+    return listed or (test if _is_of(test, (*REAL, *LONG)) else test.partition("::")[0])
+
+
+def rank_of(test: str) -> int:
+    """Groups in their order, then what is real, then the rest."""
+    if (group := group_of(test)) in GROUPS:
+        return list(GROUPS).index(group)
+    return len(GROUPS) + (not _is_of(test, (*REAL, *LONG)))
 
 
 def _is_of(test: str, listed: Iterable[str]) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.suites import GROUPS, LONG, REAL, group_of, suite_of
+from tests.suites import GROUPS, LONG, REAL, group_of, rank_of, suite_of
 
 TESTS = Path(__file__).parent
 
@@ -28,4 +28,11 @@ def test_a_test_is_known_by_its_room_its_module_or_its_name() -> None:
     assert suite_of("live/test_any.py::test_any[3.9.1]", ["3.9.1"]) == "real"
     assert suite_of("live/test_any.py::test_any[4.0.1]", ["4.0.1"]) == "long"
     assert group_of("live/avro/test_java.py::test_any") == "live"
-    assert group_of("model/test_words.py::test_any") is None
+    assert group_of("spark/kills.py::test_any") == "spark"
+    assert group_of("durability/test_any.py::test_any[1]") == "durability/test_any.py::test_any[1]"
+    assert group_of("model/test_words.py::test_any[1]") == "model/test_words.py"
+
+
+def test_what_takes_longest_begins_first() -> None:
+    ranks = [rank_of(f"{test}::test_any") for test in ("live/test_a.py", "durability/test_a.py", "model/test_a.py")]
+    assert ranks == sorted(set(ranks))
