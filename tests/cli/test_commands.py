@@ -12,14 +12,10 @@ import click
 import pytest
 
 from migrate.cli.main import main
+from tests.shared.commands import stateferry
 
 ROOT = Path(__file__).resolve().parents[2]
 STATE = ROOT / "tests/fixtures/kafka-streams-4.0.1/orders-app"
-
-
-def stateferry(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from migrate.cli import main; main()", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture

@@ -17,17 +17,13 @@ import pytest
 from migrate.cli.main import main
 from migrate.cli.options import common_options
 from migrate.cli.plain import WIDTH_WITHOUT_TERMINAL
+from tests.shared.commands import stateferry
 from tests.support import make_store, numbered
 
 COMMAND = [sys.executable, "-c", "from migrate.cli import main; main()"]
 HEAVY = ("rich", "pydantic", "deltalake", "pyarrow", "rocksdict", "numpy", "jinja2", "pyspark")
 ESCAPE = "\x1b["
 PLAIN = {name: text for name, text in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")}
-
-
-def stateferry(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [*COMMAND, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=PLAIN | environment)
 
 
 def with_errors_to(stderr: int | IO[bytes], *arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -7,6 +7,7 @@ output.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import os
@@ -16,10 +17,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 REPOSITORY = Path(__file__).parents[2]
+_OF_A_TERMINAL = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,22 @@ class CommandServer:
             print(json.dumps(request), file=self._process.stdin, flush=True)
             code = int(self._process.stdout.readline())
             return Outcome(code, out.read_text(encoding="utf-8"), err.read_text(encoding="utf-8"))
+
+
+@cache
+def _server() -> CommandServer:
+    server = CommandServer()
+    atexit.register(server.__exit__)
+    return server
+
+
+def stateferry(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command here, on no terminal, by a server that all tests of this process share."""
+    before = "import os\n" + f"for name in {_OF_A_TERMINAL}: os.environ.pop(name, None)\n"
+    before += f"os.environ.update({environment!r})\nos.chdir({str(Path.cwd())!r})"
+    words = [str(each) for each in arguments]
+    done = _server().run(words, before=before)
+    return subprocess.CompletedProcess(words, done.code, done.out, done.err)
 
 
 def run_from_scratch(arguments: Sequence[str]) -> Outcome:

@@ -49,11 +49,6 @@ def make_migration(folder: Path, *, target: str = 'path = "new"', run: str = "")
     return file
 
 
-def stateferry(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """The command, to its end."""
-    return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False)
-
-
 @contextmanager
 def held_run(spec: Path) -> Iterator[subprocess.Popen[str]]:
     """A run that stands still in its next chunk; not in planning, which converts a few records too."""

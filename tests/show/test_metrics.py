@@ -12,7 +12,8 @@ from migrate import load_spec, run, run_metrics
 from migrate.errors import InterruptedMigrationError, SpecError
 from migrate.events import Event
 from migrate.run_metrics import metrics_file
-from tests.shared.following import make_migration, stateferry
+from tests.shared.commands import stateferry
+from tests.shared.following import make_migration
 from tests.support import tree_state
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]

@@ -16,7 +16,8 @@ from migrate.kept_rejects import reject_reasons
 from migrate.reporting import report
 from migrate.standing import read_standing
 from tests.batch.ledger.make_ledger_fixtures import FOLDER
-from tests.shared.following import RECORDS, held_run, make_migration, stateferry
+from tests.shared.commands import stateferry
+from tests.shared.following import RECORDS, held_run, make_migration
 from tests.support import copy_fixture, kafka_spec, make_store, numbered, raw_spec, tree_state
 
 
