@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.shared.commands import CommandServer
+from tests.shared.commands import CommandServer, command_server
 from tests.suites import group_of, rank_of, suite_of
 
 # Examples open real RocksDB directories, on machines that have other things to do: no example is too slow.
@@ -21,10 +21,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # its parent has loaded readline, which
 
 
 @pytest.fixture(scope="session")
-def commands() -> Iterator[CommandServer]:
+def commands() -> CommandServer:
     """Commands, each in a process of its own."""
-    with CommandServer() as server:
-        yield server
+    return command_server()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

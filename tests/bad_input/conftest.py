@@ -15,10 +15,9 @@ from tests.shared.commands import Commands, CommandServer, InProcess
 
 
 @pytest.fixture(scope="session")
-def commands() -> Iterator[Commands]:
+def commands(commands: CommandServer) -> Commands:
     """In this process; one that has to be prepared runs in a process of its own."""
-    with CommandServer() as forked:
-        yield InProcess(forked)
+    return InProcess(commands)
 
 
 @pytest.fixture(scope="module")

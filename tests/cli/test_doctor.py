@@ -10,13 +10,13 @@ import pytest
 from migrate.doctoring import doctor
 from migrate.errors import ExitCode
 from migrate.spark_checks import SPARK_CHECKS
-from tests.bad_input.conftest import app, commands, folder, memory
+from tests.bad_input.conftest import app, folder, memory
 from tests.bad_input.support import Migration
 from tests.bad_input.test_locks import LOCK_FILE, another_process
 from tests.shared.commands import CommandServer
 from tests.support import copy_fixture, kafka_spec, tree_state
 
-__all__ = ["CommandServer", "app", "commands", "folder", "memory"]
+__all__ = ["CommandServer", "app", "folder", "memory"]
 
 
 def report_of(migration: Migration, code: ExitCode) -> dict[str, dict[str, str]]:

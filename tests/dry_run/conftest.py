@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.shared.commands import CommandServer
-
 
 @pytest.fixture(autouse=True)
 def temporary(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
@@ -18,10 +16,3 @@ def temporary(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     yield folder
     assert list(folder.glob("stateferry-*")) == []
-
-
-@pytest.fixture(scope="module")
-def commands() -> Iterator[CommandServer]:
-    """Commands, each in a process of its own."""
-    with CommandServer() as server:
-        yield server

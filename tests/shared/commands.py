@@ -106,18 +106,19 @@ class CommandServer:
 
 
 @cache
-def _server() -> CommandServer:
+def command_server() -> CommandServer:
+    """One for all tests of this process."""
     server = CommandServer()
     atexit.register(server.__exit__)
     return server
 
 
 def stateferry(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the command here, on no terminal, by a server that all tests of this process share."""
+    """Run the command here, on no terminal."""
     before = "import os\n" + f"for name in {_OF_A_TERMINAL}: os.environ.pop(name, None)\n"
     before += f"os.environ.update({environment!r})\nos.chdir({str(Path.cwd())!r})"
     words = [str(each) for each in arguments]
-    done = _server().run(words, before=before)
+    done = command_server().run(words, before=before)
     return subprocess.CompletedProcess(words, done.code, done.out, done.err)
 
 

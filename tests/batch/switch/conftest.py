@@ -21,14 +21,7 @@ from tests.batch.switch.support import (
     make_application,
     restore,
 )
-from tests.shared.commands import CommandServer
 from tests.support import make_store
-
-
-@pytest.fixture(scope="session")
-def commands() -> Iterator[CommandServer]:
-    with CommandServer() as server:
-        yield server
 
 
 @pytest.fixture(scope="session")
