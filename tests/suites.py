@@ -8,6 +8,8 @@ from tests.live.kafka_streams.kinds import VERSIONS
 
 REAL = (
     "bad_input",
+    "dry_run/test_beside_an_owner.py",
+    "dual/test_state_machine.py",
     "durability",
     "examples/test_demo.py",
     "examples/test_lazy_example.py",
@@ -18,7 +20,7 @@ REAL = (
     "spark",
     "stores/test_unreadable.py::test_what_is_to_be_done_about_zlib_does_it",
 )
-"""Of `make test`: they start a JVM, a browser, strace or many processes, or mount a disk."""
+"""Of `make test`: they start a JVM, a browser, strace or many processes, or take more than a few seconds."""
 
 LONG = (
     "batch/plan/test_chunking.py::test_two_million_skewed_records_give_even_chunks",
