@@ -9,6 +9,7 @@ from tests.live.kafka_streams.kinds import VERSIONS
 REAL = (
     "bad_input",
     "dry_run/test_beside_an_owner.py",
+    "dry_run/test_exactness.py",
     "dual/test_state_machine.py",
     "durability",
     "examples/test_demo.py",
