@@ -18,6 +18,7 @@ REAL = (
     "kill/test_kills.py",
     "live",
     "show/page/test_chromium.py",
+    "situations/test_commands.py",
     "spark",
     "stores/test_unreadable.py::test_what_is_to_be_done_about_zlib_does_it",
 )
@@ -25,7 +26,6 @@ REAL = (
 
 LONG = (
     "batch/plan/test_chunking.py::test_two_million_skewed_records_give_even_chunks",
-    "dual/test_killed.py::test_it_outlives_it_hundreds_of_times",
     "durability/test_order_of_syncs.py::test_a_sync_that_a_switch_leaves_out_is_missed",
     "durability/test_order_of_syncs.py::test_a_sync_that_is_left_out_is_missed",
     "formats/avro/test_agreement.py::test_three_paths_agree_on_twenty_thousand_pairs",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.kill.adapter import kill_adapter
 from tests.kill.harness import Goal, kill_all
 from tests.kill.scenarios import WINDOWS, scenarios
@@ -26,7 +24,6 @@ def test_what_an_adapter_acknowledged_outlives_its_process(tmp_path: Path) -> No
             kill_adapter(tmp_path / f"{two=}", 8, zygote, two=two)
 
 
-@pytest.mark.slow
 def test_segments_that_move_survive_it_too(tmp_path: Path) -> None:
     mine = tuple(scenario for scenario in scenarios() if scenario.kind is WINDOWS)
     tally = kill_all(Goal(kills=12, hits=0, seed=3, scenarios=mine), tmp_path)

@@ -1,4 +1,4 @@
-"""`python -m tests.batch.ledger.make_ledger_fixtures`: migrations as this release leaves them, for later ones to go on with.
+"""`python -m tests.batch.ledger.make_ledger_fixtures`: migrations as this release leaves them, to be resumed by later ones.
 
 A release that changes the schema of ledger, plan, receipt or journal adds fixtures under its own number; the old ones
 stay.
