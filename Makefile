@@ -7,7 +7,7 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 STAMP := $(VENV)/.stamp
 TYPED := $(wildcard formats migrate jobs tests)
-SHAPE := tests/test_architecture.py tests/test_docs.py tests/test_suites.py tests/mutants/test_catalogue.py
+SHAPE := tests/test_architecture.py tests/test_rooms.py tests/test_docs.py tests/test_suites.py tests/mutants/test_catalogue.py
 
 # So many tests at a time; those of a group (tests/suites.py) one after the other.
 WORKERS ?= 2

@@ -16,7 +16,7 @@ from rocksdict import Rdict
 from benchmarks.routes import CONVERSION
 from benchmarks.stores import key_of
 from migrate.dual.dual_store import DualReadStore
-from migrate.stores.rocksdb_writing import TableOptions, table_options
+from migrate.stores.rocksdb.writing import TableOptions, table_options
 
 ARRANGEMENTS = {"one": "one database, two column families", "two": "two databases"}
 VALUE = bytes(range(108))

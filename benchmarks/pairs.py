@@ -13,8 +13,8 @@ from pathlib import Path
 from rocksdict import Rdict, SstFileWriter
 
 from benchmarks.routes import PREFIX, open_bare, rewrite
-from migrate.functions import ConversionRef
-from migrate.stores.rocksdb_writing import TableOptions, table_options
+from migrate.spec.conversion_ref import ConversionRef
+from migrate.stores.rocksdb.writing import TableOptions, table_options
 
 Loop = Callable[[Rdict, SstFileWriter], None]
 _PACK_SIZE = struct.Struct("<i").pack

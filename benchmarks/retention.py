@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rocksdict import Options, Rdict
 
-from migrate.runner import run
-from migrate.spec import parse_spec
+from migrate.batch.run import run
+from migrate.spec.loading import parse_spec
 
 MINUTE_MS = 60_000
 RECORDS = 400_000

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from rocksdict import AccessType, IngestExternalFileOptions, Options, Rdict, SstFileWriter, WriteOptions
 
-from migrate.functions import ConversionRef
-from migrate.inputs import Inputs
-from migrate.keyrange import KeyRange
-from migrate.plan_model import Chunk, Lane
-from migrate.receipt import Receipt
-from migrate.rewriting import RewriteTask, rewrite_chunk
-from migrate.stores.rocksdb_writing import TableOptions, table_options
+from migrate.batch.chunk.reader import Inputs
+from migrate.batch.chunk.rewrite import RewriteTask, rewrite_chunk
+from migrate.model.key_range import KeyRange
+from migrate.model.plan import Chunk, Lane
+from migrate.model.receipt import Receipt
+from migrate.spec.conversion_ref import ConversionRef
+from migrate.stores.rocksdb.writing import TableOptions, table_options
 
 PREFIX = b"\xff" * 8
 """What a value of unknown timestamp begins with in a timestamped store of Kafka Streams."""

@@ -12,9 +12,10 @@ from typing import Any
 from benchmarks.routes import CONVERSION
 from benchmarks.stores import PLAIN, ensure_store
 from migrate import cutover, rollback, run
-from migrate.events import Event
-from migrate.ledger import Ledger
-from migrate.spec import Spec, parse_spec
+from migrate.batch.ledger.table import Ledger
+from migrate.model.events import Event
+from migrate.spec.loading import parse_spec
+from migrate.spec.spec import Spec
 
 Facts = dict[str, Any]
 _ENOUGH = "dead-letters.written"

@@ -12,7 +12,7 @@ from pathlib import Path
 from rocksdict import IngestExternalFileOptions, Options, Rdict, SstFileWriter
 
 from formats import Format, Headers, StateRecord, Window
-from migrate.stores.rocksdb_writing import TableOptions, table_options
+from migrate.stores.rocksdb.writing import TableOptions, table_options
 
 FILE_BYTES = 64 << 20
 _BLOCK = 1 << 16

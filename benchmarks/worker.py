@@ -19,16 +19,16 @@ from benchmarks.evolving import convert_values
 from benchmarks.pairs import PAIR_ROUTES
 from benchmarks.retention import move_segments
 from benchmarks.routes import CONVERSION, ROUTES, result_database, rewrite
-from migrate.digest import RecordDigest
-from migrate.events import Event
-from migrate.inputs import Inputs
-from migrate.keyrange import KeyRange
-from migrate.plan_model import Lane
-from migrate.receipt import Receipt
-from migrate.runner import run
-from migrate.spec import parse_spec
-from migrate.stores.rocksdb import open_read_only
-from migrate.verification import CompareTask, CountTask, DigestTask, VerifyTask, run_verify_task
+from migrate.batch.chunk.reader import Inputs
+from migrate.batch.chunk.verify import CompareTask, CountTask, DigestTask, VerifyTask, run_verify_task
+from migrate.batch.run import run
+from migrate.engine.digest import RecordDigest
+from migrate.model.events import Event
+from migrate.model.key_range import KeyRange
+from migrate.model.plan import Lane
+from migrate.model.receipt import Receipt
+from migrate.spec.loading import parse_spec
+from migrate.stores.rocksdb.database import open_read_only
 
 Facts = dict[str, Any]
 

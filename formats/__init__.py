@@ -1,7 +1,7 @@
 """What the bytes in a state store mean. Pure: bytes to records and back, no I/O."""
 
-from formats.applying import Function
 from formats.conversion import CONVERSION_REVISION, Conversion, compile_conversion, conversion_problem
+from formats.encoding.headers import Headers
 from formats.errors import (
     EntryError,
     FormatError,
@@ -11,7 +11,7 @@ from formats.errors import (
     UnknownFormatError,
 )
 from formats.format import Format
-from formats.headers import Headers
+from formats.function import Function
 from formats.program import ByteProgram
 from formats.record import History, StateRecord, Version, Window
 from formats.registry import FORMATS, get_format

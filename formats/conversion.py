@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from formats.applying import Function, apply_function
+from formats.encoding.headers import Headers
 from formats.errors import EntryError, InvalidEntryError
 from formats.format import Format
-from formats.headers import Headers
+from formats.function import Function, apply_function
 from formats.layout import HEADERS, HISTORY, PAYLOAD, TIMESTAMP, Carried, Field, Framing, Layout
 from formats.program import IDENTITY, ByteProgram, Copy, Insert, InsertSize, Operation, Reverse, Skip, SkipSize, Span
 from formats.record import StateRecord

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from formats.encoding.headers import Headers
 from formats.errors import InvalidEntryError
-from formats.headers import Headers
 from formats.layout import (
     HEADERS,
     PAYLOAD,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from formats.avro.program import AvroProgram, run_avro
+from formats.encoding.varint import read_varint
 from formats.errors import InvalidEntryError, TruncatedEntryError
-from formats.varint import read_varint
 
 SIZE_BYTES = 4
 MAX_SIZE = (1 << 31) - 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from formats.headers import Headers
+from formats.encoding.headers import Headers
 
 
 @dataclass(frozen=True, slots=True)

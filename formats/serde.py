@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
+from formats.encoding.headers import Headers
 from formats.errors import InvalidEntryError
-from formats.headers import Headers
 
 
 class Serde(Protocol):

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from jobs.java import JavaNotFoundError, find_java_home
 from migrate.errors import RefusedError
-from migrate.module_roots import OUR_PACKAGES
+from migrate.spec.function.roots import OUR_PACKAGES
 
 ROOT = Path(__file__).resolve().parent.parent
 _LOCAL = re.compile(r"local(\[.*\])?")

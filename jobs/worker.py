@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from migrate.tasks import Task, TaskResult
+    from migrate.batch.chunk.task import Task, TaskResult
 
 
 def run(task: Task) -> TaskResult:
     """One task, here."""
-    from migrate.tasks import run_task
+    from migrate.batch.chunk.task import run_task
 
     return run_task(task)

@@ -6,13 +6,25 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from migrate.checking import verify as verify
-    from migrate.doctoring import doctor as doctor
+    from migrate.batch.preflight.doctor import doctor as doctor
+    from migrate.batch.run import migrate_store as migrate_store
+    from migrate.batch.run import run as run
+    from migrate.batch.status.current import status as status
+    from migrate.batch.status.history import report as report
+    from migrate.batch.steps.snapshot import snapshot as snapshot
+    from migrate.batch.steps.verify_again import verify as verify
+    from migrate.batch.switch.abandon import abandon as abandon
+    from migrate.batch.switch.cutover import cutover as cutover
+    from migrate.batch.switch.finalize import finalize as finalize
+    from migrate.batch.switch.rollback import rollback as rollback
     from migrate.dry_run.dry_run import plan as plan
     from migrate.dry_run.report import DryRunReport as DryRunReport
     from migrate.dual.dual_store import DualReadStore as DualReadStore
     from migrate.dual.handles import ReadHandle as ReadHandle
     from migrate.dual.handles import Stores as Stores
+    from migrate.dual.metrics import StoreMetrics as StoreMetrics
+    from migrate.dual.metrics import write_metrics as write_metrics
+    from migrate.dual.opening import open_store as open_store
     from migrate.dual.typed_store import TypedStore as TypedStore
     from migrate.errors import ChunkFailedError as ChunkFailedError
     from migrate.errors import ConversionError as ConversionError
@@ -30,40 +42,31 @@ if TYPE_CHECKING:
     from migrate.errors import StoreLockedError as StoreLockedError
     from migrate.errors import StoreNotReadyError as StoreNotReadyError
     from migrate.errors import VerificationError as VerificationError
-    from migrate.events import Event as Event
-    from migrate.format_list import known_formats as known_formats
-    from migrate.initializing import init_spec as init_spec
-    from migrate.inspection import inspect as inspect
-    from migrate.ledger_status import status as status
-    from migrate.opening import open_store as open_store
-    from migrate.report_model import AbandonReport as AbandonReport
-    from migrate.report_model import RunReport as RunReport
-    from migrate.report_model import SnapshotReport as SnapshotReport
-    from migrate.report_model import StatusReport as StatusReport
-    from migrate.report_model import SwitchReport as SwitchReport
-    from migrate.report_model import VerifyReport as VerifyReport
-    from migrate.reporting import report as report
-    from migrate.runner import migrate_store as migrate_store
-    from migrate.runner import run as run
-    from migrate.snapshotting import snapshot as snapshot
-    from migrate.spec import Spec as Spec
-    from migrate.spec import load_spec as load_spec
+    from migrate.model.events import Event as Event
+    from migrate.model.reports import AbandonReport as AbandonReport
+    from migrate.model.reports import RunReport as RunReport
+    from migrate.model.reports import SnapshotReport as SnapshotReport
+    from migrate.model.reports import StatusReport as StatusReport
+    from migrate.model.reports import SwitchReport as SwitchReport
+    from migrate.model.reports import VerifyReport as VerifyReport
+    from migrate.spec.loading import load_spec as load_spec
+    from migrate.spec.spec import Spec as Spec
     from migrate.stores.lifecycle import State as State
     from migrate.stores.memory import MemoryStore as MemoryStore
     from migrate.stores.rocks_store import RocksStore as RocksStore
     from migrate.stores.state_store import StateStore as StateStore
-    from migrate.switching.abandon import abandon as abandon
-    from migrate.switching.cutover import cutover as cutover
-    from migrate.switching.finalize import finalize as finalize
-    from migrate.switching.rollback import rollback as rollback
+    from migrate.survey.init.write_spec import init_spec as init_spec
+    from migrate.survey.inspection import inspect as inspect
+    from migrate.survey.known_formats import known_formats as known_formats
 
 _HOMES = {
-    "migrate.checking": ("verify",),
-    "migrate.doctoring": ("doctor",),
+    "migrate.batch.steps.verify_again": ("verify",),
+    "migrate.batch.preflight.doctor": ("doctor",),
     "migrate.dry_run.dry_run": ("plan",),
     "migrate.dry_run.report": ("DryRunReport",),
     "migrate.dual.dual_store": ("DualReadStore",),
     "migrate.dual.handles": ("ReadHandle", "Stores"),
+    "migrate.dual.metrics": ("StoreMetrics", "write_metrics"),
     "migrate.dual.typed_store": ("TypedStore",),
     "migrate.errors": (
         "ChunkFailedError",
@@ -83,13 +86,13 @@ _HOMES = {
         "StoreNotReadyError",
         "VerificationError",
     ),
-    "migrate.events": ("Event",),
-    "migrate.format_list": ("known_formats",),
-    "migrate.initializing": ("init_spec",),
-    "migrate.inspection": ("inspect",),
-    "migrate.ledger_status": ("status",),
-    "migrate.opening": ("open_store",),
-    "migrate.report_model": (
+    "migrate.model.events": ("Event",),
+    "migrate.survey.known_formats": ("known_formats",),
+    "migrate.survey.init.write_spec": ("init_spec",),
+    "migrate.survey.inspection": ("inspect",),
+    "migrate.batch.status.current": ("status",),
+    "migrate.dual.opening": ("open_store",),
+    "migrate.model.reports": (
         "AbandonReport",
         "RunReport",
         "SnapshotReport",
@@ -97,18 +100,19 @@ _HOMES = {
         "SwitchReport",
         "VerifyReport",
     ),
-    "migrate.reporting": ("report",),
-    "migrate.runner": ("migrate_store", "run"),
-    "migrate.snapshotting": ("snapshot",),
-    "migrate.spec": ("load_spec", "Spec"),
+    "migrate.batch.status.history": ("report",),
+    "migrate.batch.run": ("migrate_store", "run"),
+    "migrate.batch.steps.snapshot": ("snapshot",),
+    "migrate.spec.loading": ("load_spec",),
+    "migrate.spec.spec": ("Spec",),
     "migrate.stores.lifecycle": ("State",),
     "migrate.stores.memory": ("MemoryStore",),
     "migrate.stores.rocks_store": ("RocksStore",),
     "migrate.stores.state_store": ("StateStore",),
-    "migrate.switching.abandon": ("abandon",),
-    "migrate.switching.cutover": ("cutover",),
-    "migrate.switching.finalize": ("finalize",),
-    "migrate.switching.rollback": ("rollback",),
+    "migrate.batch.switch.abandon": ("abandon",),
+    "migrate.batch.switch.cutover": ("cutover",),
+    "migrate.batch.switch.finalize": ("finalize",),
+    "migrate.batch.switch.rollback": ("rollback",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = list(_HOME_OF)

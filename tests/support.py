@@ -34,7 +34,8 @@ from rocksdict import (
     WriteOptions,
 )
 
-from migrate.spec import Spec, parse_spec
+from migrate.spec.loading import parse_spec
+from migrate.spec.spec import Spec
 
 FIXTURE = Path(__file__).parent / "fixtures" / "kafka-streams-4.0.1"
 KEY_VALUE = "kafka-streams.key-value"

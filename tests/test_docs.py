@@ -24,8 +24,8 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 
 def test_every_key_of_the_spec_is_documented() -> None:
-    from migrate.serde_section import NewSerdeSection, OldSerdeSection
-    from migrate.spec import ConversionSection, RunSection, SourceSection, TargetSection
+    from migrate.spec.serde_section import NewSerdeSection, OldSerdeSection
+    from migrate.spec.spec import ConversionSection, RunSection, SourceSection, TargetSection
 
     page = (ROOT / "docs/operations.md").read_text()
     sections = (SourceSection, TargetSection, ConversionSection, RunSection, OldSerdeSection, NewSerdeSection)
@@ -36,7 +36,7 @@ def test_every_key_of_the_spec_is_documented() -> None:
 def test_every_allowance_is_documented() -> None:
     from typing import get_args
 
-    from migrate.spec import ConversionSection
+    from migrate.spec.spec import ConversionSection
 
     allowances = get_args(get_args(ConversionSection.model_fields["allow"].annotation)[0])
     page = (ROOT / "docs/operations.md").read_text()

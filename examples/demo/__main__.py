@@ -22,7 +22,7 @@ from rich.table import Table
 
 from formats import get_format
 from migrate import load_spec, open_store, status
-from migrate.spec import Spec
+from migrate.spec.spec import Spec
 
 ROOT = Path(__file__).resolve().parents[2]
 STATE = ROOT / "tests/fixtures/kafka-streams-4.0.1/orders-app"

@@ -18,8 +18,8 @@ from rich.table import Table
 
 from formats import Format, StateRecord, Window
 from migrate import load_spec, open_store
-from migrate.functions import conversion_ref, load_conversion
-from migrate.spec import Spec
+from migrate.spec.conversion import conversion_ref, load_conversion
+from migrate.spec.spec import Spec
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parents[1] / "build/windows"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from formats.avro.binary import encode_long
-from formats.avro.checking import compare
 from formats.avro.defaults import default_tree
-from formats.avro.marking import SIZES, codec
+from formats.avro.fastavro_tree import SIZES, codec
+from formats.avro.matching import Pairing, pair
 from formats.avro.operations import (
     Arrange,
     Call,
@@ -21,8 +21,8 @@ from formats.avro.operations import (
     Refuse,
     Repeat,
 )
-from formats.avro.pairing import Pairing, pair
 from formats.avro.program import AvroProgram
+from formats.avro.resolvable import compare
 from formats.avro.schema import AvroSchema, types_of
 from formats.avro.types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Types, Union
 from formats.errors import UnresolvableSchemasError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from formats.avro.marking import KEY, VALUE, Tree, slot, tagged
+from formats.avro.fastavro_tree import KEY, VALUE, Tree, slot, tagged
 from formats.avro.parsing import Json
 from formats.avro.program import PACK
 from formats.avro.types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Types, Union

@@ -6,7 +6,7 @@ A union's value stands for itself wherever `write` would find its branch by it, 
 
 from __future__ import annotations
 
-from formats.avro.marking import KEY, VALUE, Tree, branch_of, slot, tagged
+from formats.avro.fastavro_tree import KEY, VALUE, Tree, branch_of, slot, tagged
 from formats.avro.parsing import branch_name
 from formats.avro.program import PACK
 from formats.avro.types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Types, Union

@@ -5,18 +5,19 @@ fastavro decodes and encodes; what stands for what is decided here, by the rules
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache, partial
 from typing import NoReturn
 
-from formats.avro.checking import Findings, compare
 from formats.avro.compiling import compile_pairing
 from formats.avro.defaults import default_tree
-from formats.avro.marking import KEY, SIZES, VALUE, Codec, Tree, branch_of, codec, slot, tagged
+from formats.avro.fastavro_tree import KEY, SIZES, VALUE, Codec, Tree, branch_of, codec, slot, tagged
+from formats.avro.matching import Pairing, pair, short
 from formats.avro.objects import to_object, to_tree
-from formats.avro.pairing import Pairing, pair
 from formats.avro.program import PACK, AvroProgram, pack_number, run_avro
+from formats.avro.resolvable import Findings, compare
 from formats.avro.schema import AvroSchema, types_of
-from formats.avro.types import Array, Enum, Map, Named, Primitive, Record, Type, Union
+from formats.avro.types import Array, Enum, Map, Named, Primitive, Record, Type, Types, Union
 from formats.errors import InvalidEntryError, UnresolvableSchemasError
 
 
@@ -159,3 +160,28 @@ def _resolved_named(pairing: Pairing, old: Named, new: Named, tree: Tree) -> Tre
         else:
             found[slot(number)] = _resolved(pairing, before.fields[source].type, field.type, tree[slot(source)])
     return found
+
+
+def revision_of(writer: AvroSchema, reader: AvroSchema) -> int:
+    """1 where both revisions give the same bytes, else 2."""
+    types = types_of(reader)
+    differs = findings_of(writer, reader).rounds_longs or _names_meet(types) or _branches_are_alike(types)
+    return 2 if differs else 1
+
+
+def _names_meet(types: Types) -> bool:
+    """Whether an alias is another's name or alias, too."""
+    records = (known.fields for known in types.named.values() if isinstance(known, Record))
+    groups = [[(known.name, known.aliases) for known in types.named.values()]]
+    groups += [[(each.name, each.aliases) for each in fields] for fields in records]
+    return any(_is_twice(name for own, aliases in group for name in {own, *aliases}) for group in groups)
+
+
+def _branches_are_alike(types: Types) -> bool:
+    named = ([each.name for each in union.branches if isinstance(each, Named)] for union in types.unions())
+    return any(_is_twice(map(short, names)) for names in named)
+
+
+def _is_twice(names: Iterable[str]) -> bool:
+    listed = list(names)
+    return len({*listed}) < len(listed)

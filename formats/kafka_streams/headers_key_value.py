@@ -7,7 +7,7 @@ empty, and `keyValueWithTimestamp` is not there, unless an upgrade is not finish
 |-------|--------|--------|-------------------------------------------------------------------|
 | key   | 0      | rest   | key, as the key serde wrote it                                    |
 | value | 0      | varint | size of the headers, zigzag; 00: none                             |
-| value | then   | size   | headers; see formats.headers                                      |
+| value | then   | size   | headers; see formats.encoding.headers                                      |
 | value | then   | 8      | timestamp, signed 64-bit big-endian milliseconds; -1: unknown     |
 | value | then   | rest   | value, as the value serde wrote it                                |
 

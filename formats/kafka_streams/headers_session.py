@@ -9,7 +9,7 @@ One RocksDB directory for each segment, `<task>/<store>/<store>.<start>`, column
 | key   | -16    | 8      | end of the session, 64-bit big-endian milliseconds               |
 | key   | -8     | 8      | start of the session, the same                                   |
 | value | 0      | varint | size of the headers, zigzag; 00: none                            |
-| value | then   | size   | headers; see formats.headers                                     |
+| value | then   | size   | headers; see formats.encoding.headers                                     |
 | value | then   | rest   | value, as the value serde wrote it                               |
 
 The changelog holds the bare value, with headers as the changelog record's own.
@@ -18,11 +18,11 @@ Source: org.apache.kafka.streams.state.internals.RocksDBSessionStoreWithHeaders,
 
 from __future__ import annotations
 
+from formats.encoding.window_keys import SESSION_KEY
 from formats.format import Format, OlderFamily
 from formats.kafka_streams.families import OFFSETS, PLAIN_FAMILY, SESSION_HEADERS_FAMILY, VERSIONS
 from formats.kafka_streams.values import SESSION_WITH_HEADERS
 from formats.layout import PLAIN
-from formats.window_keys import SESSION_KEY
 
 HEADERS_SESSION = Format(
     id="kafka-streams.headers-session",

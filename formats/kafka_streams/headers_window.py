@@ -9,7 +9,7 @@ One RocksDB directory for each segment, `<task>/<store>/<store>.<start>`, column
 | key   | -12    | 8      | start of the window, 64-bit big-endian milliseconds              |
 | key   | -4     | 4      | sequence number, 32-bit big-endian; 0 unless duplicates stay     |
 | value | 0      | varint | size of the headers, zigzag; 00: none                            |
-| value | then   | size   | headers; see formats.headers                                     |
+| value | then   | size   | headers; see formats.encoding.headers                                     |
 | value | then   | 8      | timestamp, 64-bit big-endian milliseconds; -1: unknown           |
 | value | then   | rest   | value, as the value serde wrote it                               |
 
@@ -20,11 +20,11 @@ ValueTimestampHeadersSerializer.
 
 from __future__ import annotations
 
+from formats.encoding.window_keys import WINDOW_KEY
 from formats.format import Format, OlderFamily
 from formats.kafka_streams.families import HEADERS_FAMILY, OFFSETS, PLAIN_FAMILY, TIMESTAMPED_FAMILY, VERSIONS
 from formats.kafka_streams.values import TIMESTAMPED, WITH_HEADERS
 from formats.layout import PLAIN
-from formats.window_keys import WINDOW_KEY
 
 HEADERS_WINDOW = Format(
     id="kafka-streams.headers-window",

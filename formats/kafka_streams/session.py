@@ -16,9 +16,9 @@ Source: org.apache.kafka.streams.state.internals.RocksDBSessionStore, SessionKey
 
 from __future__ import annotations
 
+from formats.encoding.window_keys import SESSION_KEY
 from formats.format import Format
 from formats.kafka_streams.families import OFFSETS, PLAIN_FAMILY, VERSIONS
-from formats.window_keys import SESSION_KEY
 
 SESSION = Format(
     id="kafka-streams.session",

@@ -17,11 +17,11 @@ Source: org.apache.kafka.streams.state.internals.RocksDBTimestampedWindowStore, 
 
 from __future__ import annotations
 
+from formats.encoding.window_keys import WINDOW_KEY
 from formats.format import Format, OlderFamily
 from formats.kafka_streams.families import OFFSETS, PLAIN_FAMILY, TIMESTAMPED_FAMILY, VERSIONS
 from formats.kafka_streams.values import TIMESTAMPED
 from formats.layout import PLAIN
-from formats.window_keys import WINDOW_KEY
 
 TIMESTAMPED_WINDOW = Format(
     id="kafka-streams.timestamped-window",

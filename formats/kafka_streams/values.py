@@ -12,7 +12,7 @@ With headers, since 4.3 (sessions have no timestamp):
 | offset | size   | field                                                         |
 |--------|--------|---------------------------------------------------------------|
 | 0      | varint | size of the headers, zigzag; 00: none                         |
-| then   | size   | headers; see formats.headers                                  |
+| then   | size   | headers; see formats.encoding.headers                                  |
 | then   | 8      | timestamp, signed 64-bit big-endian milliseconds; -1: unknown |
 | then   | rest   | value, as the value serde wrote it                            |
 
@@ -26,10 +26,10 @@ from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError
 
+from formats.encoding.headers import Headers
+from formats.encoding.varint import pack_varint, read_varint
 from formats.errors import InvalidEntryError, TruncatedEntryError
-from formats.headers import Headers
 from formats.layout import HEADERS, TIMESTAMP, Carried, Field, Framing, payload_field
-from formats.varint import pack_varint, read_varint
 
 _INT64 = Struct(">q")
 NO_TIMESTAMP = -1

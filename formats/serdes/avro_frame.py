@@ -22,8 +22,8 @@ from struct import Struct
 from typing import Literal
 from uuid import UUID
 
+from formats.encoding.headers import Headers
 from formats.errors import InvalidEntryError, TruncatedEntryError
-from formats.headers import Headers
 
 Frame = Literal["none", "confluent", "header"]
 Part = Literal["key", "value"]

@@ -13,8 +13,8 @@ from typing import Any
 
 from formats.avro.resolving import read, resolve, write
 from formats.avro.schema import AvroSchema
+from formats.encoding.headers import Headers
 from formats.errors import InvalidEntryError, UnresolvableSchemasError
-from formats.headers import Headers
 from formats.serdes.avro_frame import Frame, Part, SchemaId, framed_headers, pack_prefix, unframe
 
 _SHOWN = 8

@@ -20,9 +20,9 @@ Streamiz.Kafka.Net.SerDes.ValueAndTimestampSerDes.
 
 from __future__ import annotations
 
+from formats.encoding.window_keys import WINDOW_KEY
 from formats.format import Format
 from formats.streamiz.values import TIMESTAMPED
-from formats.window_keys import WINDOW_KEY
 
 TIMESTAMPED_WINDOW = Format(
     id="streamiz.timestamped-window",

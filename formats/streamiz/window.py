@@ -16,8 +16,8 @@ Internal.AbstractSegments, Stores.
 
 from __future__ import annotations
 
+from formats.encoding.window_keys import WINDOW_KEY
 from formats.format import Format
-from formats.window_keys import WINDOW_KEY
 
 WINDOW = Format(
     id="streamiz.window",

@@ -12,11 +12,11 @@ from typing import NoReturn, ParamSpec
 
 import click
 
+from migrate.batch.stop import RERUN
 from migrate.cli.options import current_output
-from migrate.cli.output import Output
-from migrate.cli.streams import remark, say, streams_are_one
 from migrate.errors import ExitCode, MigrationError
-from migrate.interruption import RERUN
+from migrate.show.output import Output
+from migrate.show.streams import remark, say, streams_are_one
 
 P = ParamSpec("P")
 
@@ -39,7 +39,7 @@ def verb(work: Callable[P, int | None]) -> Callable[P, NoReturn]:
 
 def exit_code_of(command: Callable[[], int | None], output: Output) -> int:
     """Run the command; say what went wrong, and return it as an exit code."""
-    from migrate.system_errors import explain_system_error
+    from migrate.errors import explain_system_error
 
     try:
         return command() or ExitCode.DONE
@@ -69,14 +69,14 @@ def tell_usage_error(error: click.ClickException, output: Output) -> ExitCode:
 
 
 def _tell(message: str, hint: str, code: ExitCode, output: Output, *, is_bug: bool = False) -> None:
-    from migrate.cli.foreign_text import visible_json, visible_message
+    from migrate.show.foreign_text import visible_json, visible_message
 
     message, hint = visible_message(message), visible_message(hint)
     trace = traceback.format_exc() if is_bug or output.debug else ""
     if not (output.as_json and streams_are_one()):  # else it is all in the document
         remark(f"{trace}stateferry: {message}" + (f"\n  next: {hint}" if hint else ""))
     if output.as_json:
-        from migrate.error_report import ErrorReport, Failure
+        from migrate.model.reports import ErrorReport, Failure
 
         failure = Failure(message=message, next=hint, exit_code=int(code), trace=trace)
         with suppress(OSError):  # that may be what went wrong

@@ -10,7 +10,7 @@ import click
 
 from migrate.cli.errors import tell_usage_error
 from migrate.cli.options import add_common_options
-from migrate.cli.output import Output
+from migrate.show.output import Output
 
 PROGRAM = "stateferry"
 

@@ -13,11 +13,11 @@ import click
 from migrate.cli.errors import exit_code_of
 from migrate.cli.group import Job
 from migrate.cli.options import current_output
-from migrate.cli.output import Output
-from migrate.cli.streams import user_output_aside
+from migrate.show.output import Output
+from migrate.show.streams import user_output_aside
 
 if TYPE_CHECKING:
-    from migrate.events import Listener
+    from migrate.model.events import Listener
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -65,14 +65,16 @@ def run_and_show(
     show: bool = True,
 ) -> None:
     """Run a spec with progress on standard error, and print the report."""
-    from migrate.changelog_ends import parse_changelog_ends
-    from migrate.cli.progress import progress
-    from migrate.cli.show import show_run
-    from migrate.events import each_of
-    from migrate.gates import Acceptance
-    from migrate.interruption import Stop, stopping_on_signals
-    from migrate.runner import in_process, run_with, spark
-    from migrate.spec import load_spec
+    from migrate.batch.chunk.executor import in_process, spark
+    from migrate.batch.ledger.gates import Acceptance
+    from migrate.batch.run import run_with
+    from migrate.batch.source.changelog_ends import parse_changelog_ends
+    from migrate.batch.stop import Stop
+    from migrate.cli.signals import stopping_on_signals
+    from migrate.model.events import each_of
+    from migrate.show.text.progress import progress
+    from migrate.show.text.reports import show_run
+    from migrate.spec.loading import load_spec
 
     spec, changelog_ends = load_spec(spec_path), parse_changelog_ends(ends)
     stop = Stop()
@@ -95,7 +97,7 @@ def run_and_show(
 def _metrics(path: str | None, name: str) -> AbstractContextManager[Listener]:
     if path is None:
         return nullcontext(lambda _: None)
-    from migrate.run_metrics import metrics_file
+    from migrate.show.prometheus import metrics_file
 
     return metrics_file(Path(path), name)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from migrate.cli.output import Output
+from migrate.show.output import Output
 
 _META = "stateferry.options"
 

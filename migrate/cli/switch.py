@@ -10,10 +10,10 @@ import click
 from migrate.cli.errors import verb
 from migrate.cli.job import accept_rejects_option, unverified_option
 from migrate.cli.options import current_output, spec_argument
-from migrate.cli.output import Output
+from migrate.show.output import Output
 
 if TYPE_CHECKING:
-    from migrate.report_model import SwitchReport
+    from migrate.model.reports import SwitchReport
 
 
 def switch_and_show(
@@ -21,10 +21,11 @@ def switch_and_show(
 ) -> None:
     """Do it, whatever signals come: it takes a second, and a kill is mended by the same command."""
     import migrate
-    from migrate.cli.progress import details
-    from migrate.cli.show import show_switch
-    from migrate.interruption import Stop, stopping_on_signals
-    from migrate.spec import load_spec
+    from migrate.batch.stop import Stop
+    from migrate.cli.signals import stopping_on_signals
+    from migrate.show.text.progress import details
+    from migrate.show.text.reports import show_switch
+    from migrate.spec.loading import load_spec
 
     spec = load_spec(spec_path)
     with stopping_on_signals(Stop(), patience=None):
@@ -93,29 +94,9 @@ def abandon(spec: str) -> None:
     stateferry abandon migration.toml
     """
     from migrate import abandon as give_up
-    from migrate.cli.progress import details
-    from migrate.cli.show import show_abandon
-    from migrate.spec import load_spec
+    from migrate.show.text.progress import details
+    from migrate.show.text.reports import show_abandon
+    from migrate.spec.loading import load_spec
 
     output = current_output()
     output.show(give_up(load_spec(spec), on_event=details(output)), show_abandon)
-
-
-@click.command()
-@spec_argument
-@verb
-def snapshot(spec: str) -> None:
-    """Take the snapshot that `run` converts while the application goes on: [run] source = "snapshot".
-
-    The application must be stopped, cleanly, for the seconds that it takes.
-
-    \b
-    stateferry snapshot migration.toml
-    """
-    from migrate import snapshot as take
-    from migrate.cli.progress import details
-    from migrate.cli.show import show_snapshot
-    from migrate.spec import load_spec
-
-    output = current_output()
-    output.show(take(load_spec(spec), on_event=details(output)), show_snapshot)

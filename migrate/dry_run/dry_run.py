@@ -7,34 +7,34 @@ import shutil
 import time
 from collections.abc import Callable
 from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
 
-from migrate.changelog_ends import ChangelogEnds
-from migrate.checks import Check, CheckReport, failed, observe
-from migrate.dry_run.costing import Bill, cost_of
+from migrate.batch.context import Context, make_context
+from migrate.batch.ledger.intervals import acceptable, pending_chunks
+from migrate.batch.ledger.marker import is_usable
+from migrate.batch.ledger.standing import Standing, read_standing
+from migrate.batch.plan.make import plan_databases
+from migrate.batch.plan.warnings import spec_warnings
+from migrate.batch.preflight.check import Check, CheckReport, failed, observe
+from migrate.batch.preflight.checklist import Preflight
+from migrate.batch.preflight.doctor import not_run
+from migrate.batch.preflight.places import bytes_to_copy, space_needed
+from migrate.batch.preflight.retry import T, look_again
+from migrate.batch.source.changelog_ends import ChangelogEnds
+from migrate.batch.source.snapshot import has_snapshot
+from migrate.batch.status.finished import report_of_finished
+from migrate.dry_run.cost import Bill, cost_of
 from migrate.dry_run.reading import Options, Reading
 from migrate.dry_run.report import Cost, DryRunReport, Found, Tried
-from migrate.dry_run.summing_up import found_of, segmentations, tried_of
+from migrate.dry_run.summary import found_of, segmentations, tried_of
 from migrate.dry_run.verdict import checks_of_the_trial, verdict_of
-from migrate.errors import MigrationError, SpecError
-from migrate.events import Listener, ignore
-from migrate.finished import report_of_finished
-from migrate.function_code import checked_code, function_at_work
-from migrate.ground import Preflight
-from migrate.looking_again import T, look_again
-from migrate.marker import is_usable
-from migrate.plan_model import DatabasePlan
-from migrate.planning import plan_databases
-from migrate.preflight import bytes_to_copy, changelog_note, space_needed
-from migrate.progress_state import acceptable, pending_chunks
-from migrate.remarks import spec_warnings
-from migrate.snapshots import has_snapshot
-from migrate.spark_checks import not_run
-from migrate.spec import Spec
-from migrate.standing import Standing, read_standing
-from migrate.steps.context import Context, make_context
+from migrate.errors import MigrationError, SpecError, system_errors_explained
+from migrate.model.events import Listener, ignore
+from migrate.model.plan import DatabasePlan
+from migrate.spec.allowed import changelog_note
+from migrate.spec.function.at_work import checked_code, function_at_work
+from migrate.spec.spec import Spec
 from migrate.stores.files import existing_parent
-from migrate.system_errors import system_errors_explained
-from migrate.tool_version import tool_version
 
 SAMPLE = 10_000
 _NEEDED_TO_READ = ("source.found", "source.files", "source.comparator", "source.tables", "source.format")
@@ -215,3 +215,11 @@ class _DryRun:
         stop = "stop the application, " if is_snapshot else ""
         end = f", {stop}stateferry cutover SPEC" if self._spec.target_path is None else ""
         return f"{begin}stateferry run SPEC{end}"
+
+
+def tool_version() -> str:
+    """As it was installed."""
+    try:
+        return version("stateferry")
+    except PackageNotFoundError:
+        return "of a source tree"

@@ -10,10 +10,10 @@ from typing import Any
 
 from formats import EntryError, Format, Headers, History, StateRecord, Window
 from formats.serde import BytesSerde, Serde
+from migrate.batch.plan.sample import Entry
 from migrate.dry_run.report import BeforeAfter
-from migrate.showing import shown
-from migrate.trying import Entry
-from migrate.words import moment, visible
+from migrate.model.preview import shown
+from migrate.model.units import moment, visible
 
 Fields = tuple[tuple[str, str], ...]
 
@@ -49,7 +49,7 @@ def _as_written(serde: Serde) -> Serde:
     """Avro that goes straight to a new schema makes no objects."""
     if serde.name != "avro":
         return serde
-    from formats.serdes.avro_serde import AvroSerde  # brings the Avro parser
+    from formats.serdes.avro_serde import AvroSerde
 
     return replace(serde, reader=None) if isinstance(serde, AvroSerde) else serde
 

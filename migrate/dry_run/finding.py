@@ -7,16 +7,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from migrate.batch.plan.make import record_bytes
+from migrate.batch.source.source import Source
 from migrate.dry_run.report import ChangelogPosition, DatabaseFound, FamilyFound, Role
-from migrate.plan_model import DatabasePlan
-from migrate.planning import record_bytes
-from migrate.source import Source
-from migrate.store_partition import StorePartition
+from migrate.model.plan import DatabasePlan
+from migrate.model.store_partition import StorePartition
 from migrate.stores.files import present
-from migrate.stores.layout import database_files
-from migrate.stores.options_file import rocksdb_version
-from migrate.stores.rocksdb import Database, LiveFile
-from migrate.stores.sst import SstFile, SstFormatError, TableProperties
+from migrate.stores.rocksdb.database import Database, LiveFile
+from migrate.stores.rocksdb.layout import database_files
+from migrate.stores.rocksdb.options_file import rocksdb_version
+from migrate.stores.rocksdb.sst import SstFile, SstFormatError, TableProperties
 
 _MOST_METADATA = 16
 _Table = tuple[LiveFile, TableProperties]

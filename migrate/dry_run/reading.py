@@ -9,23 +9,22 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 
-from migrate.checks import CheckReport, failed
-from migrate.dry_run.costing import NOT_MEASURED, Measured, measure
+from migrate.batch.chunk.reader import Records, inputs_of, open_inputs
+from migrate.batch.context import Context
+from migrate.batch.plan.make import cut_database
+from migrate.batch.plan.sample import check_sample, check_segments
+from migrate.batch.preflight.check import CheckReport, failed
+from migrate.batch.preflight.retry import explained, look_again
+from migrate.batch.source.sampling import RUN_LENGTH, SampleSize, read_sample
+from migrate.batch.source.source import Source
+from migrate.dry_run.cost import NOT_MEASURED, Measured, measure
 from migrate.dry_run.finding import find_database
-from migrate.dry_run.looking import FullLook
+from migrate.dry_run.full import FullLook
 from migrate.dry_run.report import DatabaseFound
 from migrate.dry_run.trial import Trial
-from migrate.errors import ChunkFailedError, CorruptionError, MigrationError, RefusedError
-from migrate.inputs import Records, inputs_of, open_inputs
-from migrate.looking_again import explained, look_again
-from migrate.plan_model import Chunk, DatabasePlan, Lane
-from migrate.planning import check_sample, cut_database
-from migrate.sampling import RUN_LENGTH, SampleSize, read_sample
-from migrate.segment_keys import check_segments
-from migrate.source import Source
-from migrate.steps.context import Context
-from migrate.stores.rocksdb import open_read_only
-from migrate.system_errors import system_errors_explained
+from migrate.errors import ChunkFailedError, CorruptionError, MigrationError, RefusedError, system_errors_explained
+from migrate.model.plan import Chunk, DatabasePlan, Lane
+from migrate.stores.rocksdb.database import open_read_only
 
 MOST_SAMPLE_BYTES = 64 << 20
 """Of one store partition: huge values are sampled more thinly."""

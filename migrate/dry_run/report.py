@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from migrate.checks import CheckReport
-from migrate.keyrange import KeyRange
-from migrate.report_model import Report, Value
+from migrate.batch.preflight.check import CheckReport
+from migrate.model.key_range import KeyRange
+from migrate.model.preview import RejectReason, Shown
+from migrate.model.values import Report, Value
 
 
 class Sizes(Value):
@@ -102,34 +103,6 @@ class Found(Value):
     key_sizes: Sizes | None
     """None: no record was read."""
     value_sizes: Sizes | None
-
-
-class Shown(Value):
-    """One key or value: all of it in hex, unless that is longer than 256 bytes, and as text."""
-
-    size: int
-    hex: str
-    text: str
-    """Printable characters as they are, others as a middle dot."""
-
-
-class RejectExample(Value):
-    """A record that cannot be converted."""
-
-    store_partition: str
-    family: str
-    key: Shown
-    value: Shown
-    reason: str
-
-
-class RejectReason(Value):
-    """Records that cannot be converted for one reason."""
-
-    reason: str
-    records: int
-    examples: tuple[RejectExample, ...]
-    """At most three."""
 
 
 class LookAlike(Value):

@@ -8,17 +8,16 @@ from collections.abc import Iterator
 from formats import Conversion, EntryError, Format
 from formats.likeness import SURE, FormatSample, leaves_marks
 from formats.registry import FORMATS
-from migrate.dry_run.collisions import KeyOrder
+from migrate.batch.plan.sample import Entry, convert_twice
 from migrate.dry_run.examples import before_after
-from migrate.dry_run.rejected import RejectsByReason
+from migrate.dry_run.key_order import KeyOrder
 from migrate.dry_run.report import BeforeAfter, LookAlike
 from migrate.dry_run.sizes import RecordSizes
-from migrate.engine.portable import Converter
-from migrate.keyrange import show_key
-from migrate.plan_model import Lane
-from migrate.rejects import CountRejects
+from migrate.engine.converter import Converter
+from migrate.engine.rejects import CountRejects, RejectsByReason
+from migrate.model.key_range import show_key
+from migrate.model.plan import Lane
 from migrate.stores.batch import Batch
-from migrate.trying import Entry, convert_twice
 
 _MOST_DIFFERENCES = 3
 _RUNS_PER_EXAMPLE = 16

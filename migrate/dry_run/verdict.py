@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from migrate.checks import CheckReport, Outcome, failed
-from migrate.dry_run.report import Shown, Tried, Verdict
+from migrate.batch.preflight.check import CheckReport, Outcome, failed
+from migrate.dry_run.report import Tried, Verdict
+from migrate.engine.rejects import mend
 from migrate.errors import ChunkFailedError, ExitCode, MigrationError
-from migrate.showing import UNPRINTABLE
-from migrate.spec import Spec
-from migrate.ways_out import mend
+from migrate.model.preview import UNPRINTABLE, Shown
+from migrate.spec.spec import Spec
 
 
 def checks_of_the_trial(spec: Spec, tried: Tried, records: int, rejects: float) -> tuple[CheckReport, ...]:

@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import NoReturn
 
-from migrate.dual.arrangements import OldChange
-from migrate.dual.checks import MAX_SKIPS
+from migrate.dual.conversion import LazyConversion
 from migrate.dual.foreign_writes import ON_FOREIGN_WRITES
-from migrate.dual.lazy_conversion import LazyConversion
-from migrate.dual.mark import Mark, write_mark
-from migrate.dual.merging import ConvertedScan, MergedScan
-from migrate.dual.pair import OpenPair
-from migrate.dual.places import Places
-from migrate.dual.sweeping import HookError, OnMigrated, Sweep
+from migrate.dual.merge import ConvertedScan, MergedScan
+from migrate.dual.opening import OpenPair
+from migrate.dual.places import MAX_SKIPS, Places
+from migrate.dual.store_pair import OldChange
+from migrate.dual.sweep import HookError, OnMigrated, Sweep
 from migrate.errors import SpecError, StoreError
+from migrate.stores.cursor_file import Mark, write_mark
 from migrate.stores.records import BatchSource
 from migrate.stores.state_store import Change
 

@@ -11,19 +11,18 @@ from typing import NoReturn
 
 from formats import Conversion, Function, get_format
 from migrate.dual.access import DualAccess, Policy, Progress
-from migrate.dual.checks import MAX_SKIPS
-from migrate.dual.lazy_conversion import KeyFunction, LazyConversion
-from migrate.dual.mark import remove_mark
-from migrate.dual.pair import Durability, OpenPair, open_pair
-from migrate.dual.places import Places, find_places
-from migrate.dual.sweeping import HookError, OnMigrated
-from migrate.dual.vacating import Vacating, Vacatings
+from migrate.dual.compaction import Vacating, Vacatings
+from migrate.dual.conversion import KeyFunction, LazyConversion
+from migrate.dual.opening import Durability, OpenPair, open_pair
+from migrate.dual.places import MAX_SKIPS, Places, find_places
+from migrate.dual.sweep import HookError, OnMigrated
 from migrate.errors import StoreClosedError
+from migrate.stores.cursor_file import remove_mark
 from migrate.stores.lifecycle import Listener
 from migrate.stores.records import BatchSource
 from migrate.stores.rocks_store import RocksStore
-from migrate.stores.rocksdb import DEFAULT_FAMILY
-from migrate.stores.rocksdb_scan import TooManyTombstonesError
+from migrate.stores.rocksdb.database import DEFAULT_FAMILY
+from migrate.stores.rocksdb.scan import TooManyTombstonesError
 from migrate.stores.state_store import Change
 
 _LOG = logging.getLogger(__name__)

@@ -8,13 +8,13 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from migrate.dual.arrangements import Arrangement
-from migrate.dual.lazy_conversion import LazyConversion
-from migrate.dual.mark import NO_TOKEN, Mark, is_announced, read_mark
+from migrate.dual.conversion import LazyConversion
 from migrate.dual.places import Places
-from migrate.dual.sweeping import present_keys
+from migrate.dual.store_pair import Arrangement
+from migrate.dual.sweep import present_keys
 from migrate.errors import RefusedError
-from migrate.stores.rocksdb_live import LiveDatabase
+from migrate.stores.cursor_file import NO_TOKEN, Mark, is_announced, read_mark
+from migrate.stores.rocksdb.live import LiveDatabase
 
 _LOG = logging.getLogger(__name__)
 REFUSE, OLD_WINS, NEW_WINS = ON_FOREIGN_WRITES = ("refuse", "old-wins", "new-wins")

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
 from formats import Format, conversion_problem
-from migrate.errors import SpecError
-from migrate.stores.rocksdb import DEFAULT_FAMILY
+from migrate.dual.conversion import LazyConversion
+from migrate.errors import RefusedError, SpecError
+from migrate.stores.cursor_file import MARK_FILE, has_begun
+from migrate.stores.rocksdb.database import DEFAULT_FAMILY
+from migrate.stores.rocksdb.layout import database_files, is_half_made, is_rocksdb
+from migrate.stores.rocksdb.live import Family, LiveDatabase, families_of
+from migrate.stores.rocksdb.options_file import check_options, read_options
+from migrate.stores.rocksdb.scan import TooManyTombstonesError
+from migrate.systems.families import check_default_is_empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +87,145 @@ def _family(known: Format, named: str | None, argument: str) -> str:
     if len(own) != 1 or (named is not None and named != own[0]):
         raise SpecError(f"{known.id} keeps its records in {', '.join(own)}", hint=f"leave {argument} out")
     return own[0]
+
+
+_LOG = logging.getLogger(__name__)
+SAMPLE = 100
+MAX_SKIPS = 10_000
+"""Deleted records that a look into the old store may pass: some 2 ms."""
+
+
+def has_new_store(places: Places) -> bool:
+    """The new store's column family is there."""
+    is_made = is_rocksdb(places.directory) and not is_half_made(places.directory)
+    return is_made and places.target_family in families_of(places.directory)
+
+
+def check_places(places: Places, *, create: bool) -> bool:
+    """Whether there is an old store. Raises RefusedError."""
+    for folder in places.directories:
+        if folder.exists() and not folder.is_dir():
+            raise RefusedError(f"{folder} is not a directory", hint="name a RocksDB directory")
+        if is_rocksdb(folder) and not (folder == places.directory and _may_be_made(places)):
+            database_files(folder)
+            check_options(folder, read_options(folder))
+    if not places.is_one_database:
+        _check_new_directory(places)
+    if not is_rocksdb(places.old_directory):
+        return _may_begin_anew(places, create=create)
+    _check_families(places)
+    if not has_new_store(places):
+        _check_not_begun(places)
+    return True
+
+
+def _may_begin_anew(places: Places, *, create: bool) -> bool:
+    """False: there is no old store, and none is needed."""
+    if not places.is_one_database and has_new_store(places):
+        if not (places.directory / MARK_FILE).exists():
+            _LOG.info(
+                "%s: the old store %s is gone: nothing is left to convert", places.directory, places.old_directory
+            )
+            return False
+    elif create:
+        _LOG.info("%s: there is no store yet: a new one of %s begins", places.directory, places.target.id)
+        return False
+    raise RefusedError(
+        f"there is no old store: {places.old_directory} is not a RocksDB directory",
+        hint="check the path; on a host that has no state yet, say create=True",
+    )
+
+
+def _check_new_directory(places: Places) -> None:
+    """Raises RefusedError where the new store's directory holds something else."""
+    directory = places.directory
+    if _may_be_made(places):
+        return
+    if is_rocksdb(directory):
+        families = set(families_of(directory))
+        own = {DEFAULT_FAMILY, places.target_family, *places.target.metadata_families}
+        if places.target.column_families is not None and (unknown := sorted(families - own)):
+            raise RefusedError(
+                f"{directory} is not {places.target.id}: it has a column family {unknown[0]!r}",
+                hint="name a directory for the new store that does not exist yet",
+            )
+    elif directory.is_dir():
+        raise RefusedError(
+            f"{directory} is neither empty nor a RocksDB directory",
+            hint="name a directory for the new store that does not exist yet",
+        )
+
+
+def _may_be_made(places: Places) -> bool:
+    """The new store's directory holds nothing, or what a crash left of the first opening."""
+    return not places.is_one_database and is_half_made(places.directory)
+
+
+def _check_not_begun(places: Places) -> None:
+    """Raises RefusedError where the new store is missing, and the old one may have been emptied into it."""
+    if any(map(has_begun, places.directories)):
+        raise RefusedError(
+            f"{places.old_directory} is half converged, but its new store is not in {places.directory}, column family "
+            f"{places.target_family!r}",
+            hint="name the directory and the family of the new store that it was begun with",
+        )
+
+
+def _check_families(places: Places) -> None:
+    """Raises RefusedError where the families of the old store's directory are not what the formats say (I10)."""
+    directory = places.old_directory
+    families = families_of(directory)
+    known = {places.source_family, DEFAULT_FAMILY, *places.source.metadata_families}
+    if places.is_one_database:
+        known |= {places.target_family, *places.target.metadata_families}
+    fits_any = places.source.column_families is None
+    unknown = sorted(set(families) - known)
+    is_moved = places.is_one_database and places.target_family in families
+    if (unknown and not fits_any) or (places.source_family not in families and not is_moved):
+        raise RefusedError(
+            f"{directory} is not {places.source.id}: it has the column families {', '.join(families)}",
+            hint="name the format that the old store has; `stateferry inspect` shows what is there",
+        )
+
+
+def check_begin(database: LiveDatabase, places: Places, conversion: LazyConversion, *, create: bool) -> None:
+    """Raises RefusedError where no new store must be begun: the old one is not what the formats say, holds records
+    elsewhere too, or was emptied before."""
+    old = database.family(places.source_family)
+    if old.is_blank and database.sequence_number > 0 and not create:
+        raise RefusedError(
+            f"{places.old_directory} has no record in {places.source_family!r} any more, and there is no new store in "
+            f"{places.directory}, column family {places.target_family!r}: was it converged into another one?",
+            hint="name the new store that there is; where there is none, say create=True",
+        )
+    _check_sample(old, places, conversion)
+    others = set(families_of(places.old_directory)) - {places.source_family, DEFAULT_FAMILY}
+    if not places.is_one_database and (left := sorted(others - {*places.source.metadata_families})):
+        _LOG.warning("%s: what is in the column families %s stays there", places.old_directory, ", ".join(left))
+    if places.source.column_families is None or places.source_family == DEFAULT_FAMILY:
+        return
+    if not (places.is_one_database and places.target_family == DEFAULT_FAMILY):
+        default = database.family(DEFAULT_FAMILY)
+        check_default_is_empty(default, places.source_family, places.old_directory, max_skips=MAX_SKIPS)
+
+
+def _check_sample(old: Family, places: Places, conversion: LazyConversion) -> None:
+    """Raises RefusedError where no record of a sample can be converted, or where keys change their order."""
+    scan = old.scan(max_skips=MAX_SKIPS)
+    try:
+        batch = scan.columns(SAMPLE)
+    except TooManyTombstonesError:
+        return
+    finally:
+        scan.close()
+    if batch is None:
+        return
+    converted = conversion.many(batch)
+    conversion.check_order(converted.keys)
+    if len(converted.failed) == len(batch):
+        key, reason = next(iter(converted.failed.items()))
+        raise RefusedError(
+            f"none of {len(batch)} sampled records of {places.old_directory} can be converted from "
+            f"{places.source.id} to {places.target.id}; the first one, 0x{key[:32].hex()}: {reason}",
+            hint="is this the format that the old store has? does the function fit its records?",
+        )

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from formats import EntryError
 from formats.serde import Serde
 from migrate.errors import ConversionError, SpecError
-from migrate.keyrange import show_key
+from migrate.model.key_range import show_key
 from migrate.stores.records import Records
 from migrate.stores.state_store import StateStore
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from formats.avro.program import AvroProgram
+from formats.encoding.varint import read_varint
 from formats.errors import EntryError
 from formats.program import (
     SIZE_BYTES,
@@ -29,8 +30,7 @@ from formats.program import (
     Span,
     fixed_size,
 )
-from formats.varint import read_varint
-from migrate.engine.avro_code import generate_column
+from migrate.engine.avro.code import generate_column
 from migrate.engine.unfit import UnfitError, unfit
 
 Column = Callable[[list[bytes]], list[bytes]]

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from formats.encoding.varint import read_varint
 from formats.errors import EntryError
 from formats.program import (
     SIZE_BYTES,
@@ -28,7 +29,6 @@ from formats.program import (
     Span,
     fixed_size,
 )
-from formats.varint import read_varint
 from migrate.engine.unfit import UnfitError
 from migrate.stores.batch import Buffer
 

@@ -7,17 +7,15 @@ RocksDB's LOCK and Kafka Streams' `.lock` (a Java FileChannel lock) are both of 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from migrate.errors import RefusedError, StoreLockedError
-from migrate.stores.files import make_directories
 from migrate.stores.regular_files import check_regular
 
 # struct flock of 64-bit Linux: short type, short whence, off_t start, off_t len, pid_t pid; macOS: offsets first.
@@ -114,40 +112,6 @@ def holding_locks(files: Iterable[Path]) -> Iterator[Callable[[], None]]:
 def _check_is(file: Path, descriptor: int) -> None:
     if not os.path.samestat(file.stat(), os.fstat(descriptor)):
         raise FileNotFoundError(file)  # who held it has removed it, and another one has made it anew
-
-
-@contextmanager
-def one_run_at_a_time(home: Path) -> Iterator[None]:
-    """Hold the migration's own lock; it goes with the process, however that ends.
-
-    A run that made nothing leaves nothing.
-
-    Raises RefusedError while another run of this host holds it. (A run of another host is fenced off by the ledger.)
-    """
-    made = [folder for folder in (home, *home.parents) if not folder.exists()]
-    make_directories(home)
-    file = home / "run.lock"
-    with file.open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _check_is(file, lock.fileno())
-        except (BlockingIOError, FileNotFoundError) as error:
-            raise another_run(home) from error
-        try:
-            yield
-        finally:
-            if home.is_dir() and [path.name for path in home.iterdir()] == [file.name]:
-                file.unlink()
-                with suppress(OSError):  # somebody else needs it by now
-                    for folder in made:
-                        folder.rmdir()
-
-
-def another_run(home: Path) -> RefusedError:
-    """The refusal while a run of this host is at work."""
-    return RefusedError(
-        f"another run of this migration is at work in {home}", hint="let it finish, or stop it, and run again"
-    )
 
 
 def check_unlocked(files: Iterable[Path], *, but: int | None = None) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from migrate.errors import RefusedError
 from migrate.stores.lifecycle import Listener, State
 from migrate.stores.records import BatchSource
-from migrate.stores.rocksdb_live import Family, LiveDatabase
+from migrate.stores.rocksdb.live import Family, LiveDatabase
 from migrate.stores.state_store import Change, OrderedStore
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from formats import get_format
-from migrate.survey.looks import formats_of, hint, likeness_of
+from migrate.survey.likeness import formats_of, hint, likeness_of
 from migrate.survey.report import DatabaseReport, FamilyReport, PlaceReport, StoreReport, UnsupportedStore
 from migrate.survey.task_trees import Application, Part, application_sentence, part_sentence
 from migrate.systems import SYSTEMS, System

@@ -7,18 +7,17 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from migrate.digest import RecordDigest
-from migrate.dual.mark import half_converged
-from migrate.errors import CorruptionError, MigrationError
-from migrate.looking_again import look_again
-from migrate.showing import shown
+from migrate.batch.preflight.retry import look_again
+from migrate.engine.digest import RecordDigest
+from migrate.errors import CorruptionError, MigrationError, explain_system_error
+from migrate.model.preview import shown
+from migrate.stores.cursor_file import half_converged
 from migrate.stores.files import present
-from migrate.stores.layout import database_files
-from migrate.stores.options_file import FamilyOptions, read_options, rocksdb_version
-from migrate.stores.rocksdb import Database, open_read_only
-from migrate.survey.looks import Looks, formats_that_fit, look, system_of_metadata
+from migrate.stores.rocksdb.database import Database, open_read_only
+from migrate.stores.rocksdb.layout import database_files
+from migrate.stores.rocksdb.options_file import FamilyOptions, read_options, rocksdb_version
+from migrate.survey.likeness import Looks, formats_that_fit, look, system_of_metadata
 from migrate.survey.report import DatabaseReport, FamilyReport, RecordShown
-from migrate.system_errors import explain_system_error
 
 SAMPLES = 3
 _MAX_ENTRIES = 100

@@ -13,9 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from migrate.errors import RefusedError
-from migrate.stores.layout import is_rocksdb
-from migrate.stores.options_file import read_options
 from migrate.stores.regular_files import Folder
+from migrate.stores.rocksdb.layout import is_rocksdb
+from migrate.stores.rocksdb.options_file import read_options
 from migrate.survey.report import PlaceReport
 from migrate.survey.task_trees import application_at
 from migrate.systems import SYSTEMS

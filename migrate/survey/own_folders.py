@@ -6,9 +6,9 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
+from migrate.batch.home import MARKER
+from migrate.batch.ledger.standing import StandingReader
 from migrate.errors import MigrationError
-from migrate.home import MARKER
-from migrate.standing import StandingReader
 from migrate.stores.regular_files import Folder
 from migrate.survey.report import MigrationReport
 

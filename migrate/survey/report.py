@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from migrate.dry_run.report import Shown
-from migrate.report_model import Report, State, Value
+from migrate.model.preview import Shown
+from migrate.model.reports import State
+from migrate.model.values import Report, Value
 
 
 class RecordShown(Value):

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from migrate.model.units import plural
 from migrate.stores.regular_files import Folder
 from migrate.systems import System, system_of_application
-from migrate.words import plural
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,7 @@ from pathlib import Path
 from formats import Format
 from formats.kafka_streams.unsupported import UnsupportedKind
 from migrate.errors import RefusedError
-from migrate.positions import Line, Positions
-from migrate.store_partition import Segment, StorePartition
+from migrate.model.store_partition import Line, Positions, Segment, StorePartition
 from migrate.stores.regular_files import Folder
 
 

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from migrate.errors import RefusedError
-from migrate.positions import Line
-from migrate.store_partition import StorePartition
+from migrate.model.store_partition import Line, StorePartition
 from migrate.stores.regular_files import read_regular
 
 CHECKPOINT = ".checkpoint"

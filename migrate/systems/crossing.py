@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from migrate.positions import Line
+from migrate.model.store_partition import Line
 from migrate.systems.base import System
 from migrate.systems.checkpoint_file import OFFSET_UNKNOWN
 

@@ -10,10 +10,9 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from migrate.errors import RefusedError
-from migrate.positions import Line, Positions
-from migrate.store_partition import StorePartition
-from migrate.stores.layout import is_rocksdb, unreadable
+from migrate.model.store_partition import Line, Positions, StorePartition
 from migrate.stores.regular_files import Folder
+from migrate.stores.rocksdb.layout import is_rocksdb, unreadable
 from migrate.systems.base import StoreDirectory, System
 from migrate.systems.checkpoint_file import CHECKPOINT, OFFSET_UNKNOWN, are_of, read_checkpoint, replace_lines
 from migrate.systems.task_tree import GLOBAL, KAFKA_STREAMS, KEY_VALUE_STORES, TaskTree

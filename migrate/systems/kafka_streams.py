@@ -26,18 +26,12 @@ from formats.kafka_streams.unsupported import (
     UNSUPPORTED,
     UnsupportedKind,
 )
-from migrate.positions import Line, Positions
-from migrate.store_partition import StorePartition
-from migrate.stores.options_file import read_options, rocksdb_version
+from migrate.model.store_partition import Line, Positions, StorePartition
 from migrate.stores.regular_files import Folder
-from migrate.stores.rocksdb import open_read_only
+from migrate.stores.rocksdb.database import open_read_only
+from migrate.stores.rocksdb.options_file import read_options, rocksdb_version
 from migrate.systems import offsets_family
-from migrate.systems.checkpoint_file import (
-    CHECKPOINT,
-    OFFSET_UNKNOWN,
-    format_checkpoint,
-    read_position_file,
-)
+from migrate.systems.checkpoint_file import CHECKPOINT, OFFSET_UNKNOWN, format_checkpoint, read_position_file
 from migrate.systems.discovery import TaskTreeSystem, has_global, has_tasks
 from migrate.systems.offsets_family import read_offsets
 from migrate.systems.task_tree import KAFKA_STREAMS, STREAMIZ

@@ -7,9 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from migrate.errors import RefusedError, SpecError
-from migrate.store_partition import StorePartition
-from migrate.stores.layout import is_rocksdb
+from migrate.model.store_partition import StorePartition
 from migrate.stores.regular_files import walk
+from migrate.stores.rocksdb.layout import is_rocksdb
 from migrate.systems.base import System
 
 

@@ -18,9 +18,9 @@ from struct import Struct
 from struct import error as StructError
 
 from formats.kafka_streams.families import OFFSETS
-from migrate.positions import Line
-from migrate.stores.options_file import read_options
-from migrate.stores.rocksdb import open_read_only
+from migrate.model.store_partition import Line
+from migrate.stores.rocksdb.database import open_read_only
+from migrate.stores.rocksdb.options_file import read_options
 from migrate.systems.checkpoint_file import format_checkpoint
 
 _POSITION = Struct(">BI")

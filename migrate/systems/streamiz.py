@@ -20,16 +20,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from formats.format import in_order
-from migrate.positions import Positions
-from migrate.store_partition import StorePartition
-from migrate.stores.layout import is_rocksdb
-from migrate.stores.options_file import rocksdb_version
+from migrate.model.store_partition import Positions, StorePartition
 from migrate.stores.regular_files import Folder
-from migrate.systems.checkpoint_file import (
-    CHECKPOINT,
-    OFFSET_UNKNOWN,
-    format_checkpoint,
-)
+from migrate.stores.rocksdb.layout import is_rocksdb
+from migrate.stores.rocksdb.options_file import rocksdb_version
+from migrate.systems.checkpoint_file import CHECKPOINT, OFFSET_UNKNOWN, format_checkpoint
 from migrate.systems.discovery import TaskTreeSystem, has_global
 from migrate.systems.task_tree import STREAMIZ
 

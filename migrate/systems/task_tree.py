@@ -12,11 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
-from migrate.stores.layout import is_rocksdb
-from migrate.systems.segment_names import segment_start
+from migrate.stores.rocksdb.layout import is_rocksdb
 
 GLOBAL = "global"
 KEY_VALUE_STORES = "rocksdb"
@@ -94,3 +94,19 @@ STREAMIZ = TaskTree(
     segment_marks=".",
     process_file="streamiz-process-metadata",
 )
+
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_MINUTE = re.compile(r"[0-9]{12}")
+
+
+def segment_start(store: str, name: str) -> int | None:
+    """Milliseconds since the epoch; None: it is no name of a segment of this store."""
+    separator, told = name[len(store) : len(store) + 1], name[len(store) + 1 :]
+    if not name.startswith(store) or separator not in (".", ":", "-"):
+        return None
+    if separator == "-" and _MINUTE.fullmatch(told):  # strptime is content with fewer digits
+        try:
+            return int(datetime.strptime(told, "%Y%m%d%H%M").replace(tzinfo=UTC).timestamp()) * 1000
+        except ValueError:
+            return None
+    return int(told) if separator != "-" and _NUMBER.fullmatch(told) else None

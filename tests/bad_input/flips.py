@@ -20,10 +20,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from migrate import Spec, abandon, cutover, finalize, plan, report, rollback, run, status, verify
-from migrate.digest import RecordDigest
+from migrate.engine.digest import RecordDigest
 from migrate.errors import CorruptionError, ExitCode, MigrationError, RefusedError
-from migrate.events import Event
-from migrate.stores.rocksdb import open_read_only
+from migrate.model.events import Event
+from migrate.stores.rocksdb.database import open_read_only
 from tests.support import digest_by_hand, make_store, numbered, raw_spec
 
 KINDS = {

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from migrate.cli.progress import progress
 from migrate.errors import ExitCode
-from migrate.spec import Spec, load_spec
+from migrate.show.text.progress import progress
+from migrate.spec.loading import load_spec
+from migrate.spec.spec import Spec
 from tests.shared.commands import Commands, Outcome
 from tests.support import (
     KEY_VALUE,

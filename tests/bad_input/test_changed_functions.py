@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from migrate.batch.ledger.table import read_ledger
 from migrate.errors import ExitCode
-from migrate.ledger import Step, read_ledger
+from migrate.model.ledger_row import Step
 from tests.bad_input.support import Migration, at_event, check_clear, raw_records
 from tests.shared.commands import Commands, CommandServer
 

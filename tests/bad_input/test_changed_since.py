@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from migrate.batch.ledger.table import Ledger, read_ledger
 from migrate.errors import ExitCode
-from migrate.ledger import LEDGER_SCHEMA, Ledger, read_ledger
+from migrate.model.ledger_row import LEDGER_SCHEMA
 from tests.bad_input.support import Migration, at_event, check_clear, raw_records
 from tests.situations.begun import PLANS, plan_file, plan_restored
 from tests.support import tree_state

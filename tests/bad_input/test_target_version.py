@@ -6,10 +6,10 @@ import shutil
 
 import pytest
 
+from migrate.batch.identity import as_begun, spec_identity
 from migrate.errors import ExitCode
-from migrate.functions import conversion_ref
-from migrate.identity import as_begun, spec_identity
-from migrate.spec import load_spec
+from migrate.spec.conversion import conversion_ref
+from migrate.spec.loading import load_spec
 from tests.bad_input.support import STORE, TASKS, Migration, expected_orders
 from tests.support import TIMESTAMPED, UNKNOWN_TIMESTAMP, make_families, numbered, read_families
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from migrate.stores import run_lock
-from migrate.stores.lock import one_run_at_a_time
-from migrate.stores.run_lock import is_run_at_work
+from migrate.batch import run_lock
+from migrate.batch.run_lock import is_run_at_work, one_run_at_a_time
 
 HAS_LIST = Path("/proc/locks").exists()
 pytestmark = pytest.mark.skipif(not HAS_LIST, reason="this system has no list of locks")

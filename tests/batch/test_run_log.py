@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from migrate import RefusedError, Spec, abandon, cutover, load_spec, rollback, run, verify
-from migrate.events import Event
-from migrate.run_log import LOGGER, RunLog
+from migrate.batch.log import LOGGER, RunLog
+from migrate.model.events import Event
 from tests.support import flip_byte, make_store, numbered
 
 ONCE_OFFLINE = """

@@ -15,7 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 
 import migrate
-from migrate.report_model import REPORT_SCHEMA, Report
+from migrate.model.values import REPORT_SCHEMA, Report
 
 INTRODUCTION = f"""# What --json prints
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from migrate.doctoring import doctor
+from migrate.batch.preflight.doctor import SPARK_CHECKS, doctor
 from migrate.errors import ExitCode
-from migrate.spark_checks import SPARK_CHECKS
 from tests.bad_input.conftest import app, folder, memory
 from tests.bad_input.support import Migration
 from tests.bad_input.test_locks import LOCK_FILE, another_process

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from migrate.cli.errors import exit_code_of
-from migrate.cli.output import Output
 from migrate.errors import ExitCode, InterruptedMigrationError, MigrationError
+from migrate.show.output import Output
 
 
 def _kinds(kind: type[MigrationError] = MigrationError) -> Iterator[type[MigrationError]]:

@@ -16,7 +16,7 @@ import pytest
 
 from migrate.cli.main import main
 from migrate.cli.options import common_options
-from migrate.cli.plain import WIDTH_WITHOUT_TERMINAL
+from migrate.show.plain import WIDTH_WITHOUT_TERMINAL
 from tests.shared.commands import stateferry
 from tests.support import make_store, numbered
 
@@ -142,7 +142,7 @@ def test_a_command_line_that_is_not_understood_is_said_like_any_other_error(
 
 
 def test_a_bug_has_its_trace_in_the_document(spec: Path) -> None:
-    broken = "import migrate.ledger_status as module; module.status = lambda spec: 1 / 0\n"
+    broken = "import migrate.batch.status.current as module; module.status = lambda spec: 1 / 0\n"
     code = f"{broken}from migrate.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code, "status", str(spec), "--json"], capture_output=True, text=True, check=False

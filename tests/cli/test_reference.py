@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from migrate.checks import CheckReport
+from migrate.batch.preflight.check import CheckReport
+from migrate.batch.preflight.doctor import doctor
 from migrate.cli.main import main
-from migrate.doctoring import doctor
 from migrate.errors import ExitCode
 from tests.cli.check_names import all_checks
 from tests.cli.json_reference import in_words, reports

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from migrate.ledger import Step, read_ledger
-from migrate.spec import load_spec
+from migrate.batch.ledger.table import read_ledger
+from migrate.model.ledger_row import Step
+from migrate.spec.loading import load_spec
 from tests.support import make_store, numbered, read_family
 
 RECORDS = numbered(1500)
@@ -128,7 +129,8 @@ def test_a_killed_cut_over_command_is_not_stopped_half_way_by_a_signal(tmp_path:
     """It takes a second and is finished: a signal during it changes nothing but that it is noticed."""
     script = (
         "import os, signal\n"
-        "from migrate.interruption import Stop, stopping_on_signals\n"
+        "from migrate.batch.stop import Stop\n"
+        "from migrate.cli.signals import stopping_on_signals\n"
         "with stopping_on_signals(Stop(), patience=None):\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
         "    print('went on')\n"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from migrate.spec import Spec
+from migrate.spec.spec import Spec
 from tests.support import TIMESTAMPED, copy_fixture, make_families, make_spec, numbered
 
 WINDOW = "kafka-streams.window"

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from formats import StateRecord
-from migrate.checks import CheckReport
+from migrate.batch.preflight.check import CheckReport
 from migrate.dry_run.report import DryRunReport
 from tests.support import open_store
 

@@ -13,10 +13,10 @@ import pytest
 
 import migrate
 from migrate import plan
+from migrate.batch.run_lock import one_run_at_a_time
 from migrate.errors import MigrationError
-from migrate.report_model import RunReport
-from migrate.spec import Spec
-from migrate.stores.lock import one_run_at_a_time
+from migrate.model.reports import RunReport
+from migrate.spec.spec import Spec
 from tests.bad_input.test_locks import OPEN_STORE, another_process
 from tests.batch.switch.support import StopAt, StoppedError, in_place_spec, make_application
 from tests.dry_run.support import checks, failed, nothing_changes
@@ -160,7 +160,7 @@ def test_the_run_that_follows_is_not_kept_from_starting_by_a_dry_run(tmp_path: P
 LOOK_FOREVER = """
 import sys
 from pathlib import Path
-from migrate.stores.run_lock import is_run_at_work
+from migrate.batch.run_lock import is_run_at_work
 print("looking", flush=True)
 while True:
     is_run_at_work(Path(sys.argv[1]))

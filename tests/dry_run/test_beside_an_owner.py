@@ -10,7 +10,7 @@ from pathlib import Path
 import migrate
 from migrate import plan
 from migrate.dry_run.report import DryRunReport
-from migrate.events import Event
+from migrate.model.events import Event
 from tests.batch.switch.support import make_application
 from tests.dry_run.support import checks, everything, failed, temporary_leftovers
 from tests.support import kafka_spec, make_store, numbered, raw_spec, read_family

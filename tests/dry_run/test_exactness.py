@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import migrate.dry_run.dry_run
+from migrate.batch.context import Context, make_context
 from migrate.dry_run.report import DryRunReport
-from migrate.spec import Spec
-from migrate.steps.context import Context, make_context
+from migrate.spec.spec import Spec
 from tests.dry_run.support import Change, Expected, as_function, failed, quantile, what_is_left, write_runs
 from tests.support import (
     FIXTURE,

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from migrate import plan
-from migrate.sampling import SampleSize, read_sample
-from migrate.stores.rocksdb import open_read_only
+from migrate.batch.source.sampling import SampleSize, read_sample
+from migrate.stores.rocksdb.database import open_read_only
 from tests.dry_run.support import write_runs
 from tests.support import Tables, make_runs, make_store, numbered, raw_spec
 

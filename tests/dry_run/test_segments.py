@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from formats import Headers
-from formats.varint import pack_varint
+from formats.encoding.varint import pack_varint
 from migrate import Spec, plan
 from tests.bad_input.support import to_toml
 from tests.dry_run.segmented import (

@@ -14,8 +14,8 @@ import pytest
 import migrate
 from migrate import plan
 from migrate.dry_run.report import DryRunReport
-from migrate.events import Event
-from migrate.spec import Spec
+from migrate.model.events import Event
+from migrate.spec.spec import Spec
 from tests.batch.switch.support import StopAt, StoppedError, go_on, in_place_spec, make_application
 from tests.dry_run.support import everything, nothing_changes
 from tests.support import KEY_VALUE, flip_byte, kafka_spec, make_store, numbered, raw_spec

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from migrate import DualReadStore
-from migrate.dual import access, mark
+from migrate.dual import access
+from migrate.stores import cursor_file
 from tests.dual.crash import copy_as_it_stands
 from tests.dual.pairings import UPGRADE, Ground
 from tests.support import UNKNOWN_TIMESTAMP
@@ -86,7 +87,7 @@ def killed_before_the_second_file(
 def killed_at_file(number: int, ground: Ground, monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> Ground:
     """As the files stand before `work` writes a mark for the time `number`."""
     left: list[bytes] = []
-    writing: Callable[..., None] = mark._write
+    writing: Callable[..., None] = cursor_file._write
 
     def as_it_stands(directory: Path, content: bytes) -> None:
         if b"token" in content:
@@ -96,6 +97,6 @@ def killed_at_file(number: int, ground: Ground, monkeypatch: pytest.MonkeyPatch,
         writing(directory, content)
 
     with monkeypatch.context() as patched:
-        patched.setattr(mark, "_write", as_it_stands)
+        patched.setattr(cursor_file, "_write", as_it_stands)
         work()
     return Ground(ground.base.with_name(f"{ground.base.name}-killed"), ground.pairing, ground.two)

@@ -9,7 +9,7 @@ from typing import Any
 
 from formats import StateRecord
 from migrate import DualReadStore, RocksStore, open_store
-from migrate.stores.rocksdb_live import families_of
+from migrate.stores.rocksdb.live import families_of
 from tests.support import (
     KEY_VALUE,
     RAW,

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from migrate import RefusedError, SpecError
-from migrate.dual import access, mark
+from migrate.dual import access
+from migrate.stores import cursor_file
 from tests.dual.crash import copy_as_it_stands
 from tests.dual.half_way import (
     ADDED,
@@ -101,7 +102,7 @@ def test_a_copy_from_the_middle_of_an_opening(tmp_path: Path, write: int, monkey
     ground = begun(tmp_path)
     with ground.open() as store:
         store.converge(20, None)
-    writing: Callable[..., None] = mark._write
+    writing: Callable[..., None] = cursor_file._write
 
     def copying(directory: Path, content: bytes) -> None:
         nonlocal write
@@ -111,7 +112,7 @@ def test_a_copy_from_the_middle_of_an_opening(tmp_path: Path, write: int, monkey
         writing(directory, content)
 
     with monkeypatch.context() as patched:
-        patched.setattr(mark, "_write", copying)
+        patched.setattr(cursor_file, "_write", copying)
         converge_a_part(ground)
     put_back(ground, tmp_path / "copy")
     expected = seen(OLD) | {MOVED: NEW}

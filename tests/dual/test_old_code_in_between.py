@@ -10,9 +10,9 @@ import pytest
 from rocksdict import Options, Rdict
 
 from migrate import DualReadStore, RefusedError
-from migrate.dual import pair
-from migrate.dual.mark import read_mark
-from migrate.stores.rocksdb_live import open_live
+from migrate.dual import opening
+from migrate.stores.cursor_file import read_mark
+from migrate.stores.rocksdb.live import open_live
 
 PUT = b"k001x"
 """Below the low-water mark by then."""
@@ -67,13 +67,13 @@ def test_what_the_old_code_put_between_two_sessions_is_found(half_converged: Pat
 def test_what_the_old_code_put_while_the_store_was_about_to_be_opened_is_found(
     half_converged: Path, wins: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opening: Callable[..., Any] = pair._open_old
+    open_old: Callable[..., Any] = opening._open_old
 
     def late(*arguments: object) -> object:
         _old_code(half_converged / "old", [PUT])
-        return opening(*arguments)
+        return open_old(*arguments)
 
-    monkeypatch.setattr(pair, "_open_old", late)
+    monkeypatch.setattr(opening, "_open_old", late)
     with _opened(half_converged, wins) as store:
         _assert_found(store)
 

@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from migrate.home import LOCK, MARKER
-from migrate.ledger import Row, Step
-from migrate.ledger_rows import as_rows
-from migrate.receipt import Receipt
-from migrate.rewriting import chunk_directory
-from migrate.switching.journal import Exchange, Journal
+from migrate.batch.chunk.rewrite import chunk_directory
+from migrate.batch.home import LOCK, MARKER
+from migrate.model.journal import Exchange, Journal
+from migrate.model.ledger_row import Row, Step, as_rows
+from migrate.model.receipt import Receipt
 from tests.durability.disk import Disk, File, Folder
 from tests.durability.recording import Recording
 from tests.durability.trace import Call, Op

@@ -12,12 +12,14 @@ import sys
 from pathlib import Path
 
 import migrate
-from migrate.events import Event
-from migrate.spec import load_spec
+from migrate.model.events import Event
+from migrate.spec.loading import load_spec
 
 
 def disable(dotted: str) -> None:
-    """The function does nothing from now on. `dotted` is where its caller finds it: `migrate.ledger:Ledger._sync`."""
+    """The function does nothing from now on. `dotted` is where its caller finds it, as in
+    `migrate.batch.ledger.table:Ledger._sync`.
+    """
     module, _, attributes = dotted.partition(":")
     owner: object = importlib.import_module(module)
     *inner, last = attributes.split(".")

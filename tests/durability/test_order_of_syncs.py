@@ -14,16 +14,17 @@ import pytest
 
 import migrate
 from migrate import load_spec
-from migrate.assembling import assemble_partition
-from migrate.dead_letters import write_dead_letters
-from migrate.ledger import Ledger, Step
-from migrate.publishing import rename_into_place
-from migrate.rejects import KeepRejects
-from migrate.rewriting import write_receipt
-from migrate.runner import run_with
-from migrate.snapshots import take_snapshot
+from migrate.batch.chunk.rewrite import write_receipt
+from migrate.batch.ledger.dead_letters import write_dead_letters
+from migrate.batch.ledger.table import Ledger
+from migrate.batch.run import run_with
+from migrate.batch.source.snapshot import take_snapshot
+from migrate.batch.steps.assemble import assemble_partition
+from migrate.batch.steps.publish import rename_into_place
+from migrate.batch.switch.places import sync_names
+from migrate.engine.rejects import KeepRejects
+from migrate.model.ledger_row import Step
 from migrate.stores.files import write_durably
-from migrate.switching.places import sync_names
 from tests.durability.disk import KILL, POWER_CUTS, Disk
 from tests.durability.order import Commit, commits_of, complaints
 from tests.durability.recording import Recording, make_migration, record_verb, result_of

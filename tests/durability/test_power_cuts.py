@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from migrate import run
-from migrate.events import Event
-from migrate.home import MARKER
-from migrate.ledger import Step
+from migrate.batch.home import MARKER
+from migrate.model.events import Event
+from migrate.model.ledger_row import Step
 from tests.durability.disk import POWER_CUTS, Cut, Disk
 from tests.durability.order import Commit, check_is_synced, commits_of
 from tests.durability.recording import Recording, chunks_done, result_of

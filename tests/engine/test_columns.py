@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formats import EntryError
+from formats.encoding.varint import pack_varint
 from formats.program import (
     IDENTITY,
     ByteProgram,
@@ -27,9 +28,8 @@ from formats.program import (
 )
 from formats.serdes.avro_serde import AvroSerde
 from formats.serdes.compiling import compile_serdes
-from formats.varint import pack_varint
-from migrate.digest import RecordDigest
 from migrate.engine.columns import MIN_ROWS, run_program
+from migrate.engine.digest import RecordDigest
 from migrate.engine.generated import compile_pairs
 from migrate.engine.unfit import UnfitError
 from migrate.stores.batch import Batch

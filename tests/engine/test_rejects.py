@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from migrate.dead_letters import dead_letter_folder, write_dead_letters
+from migrate.batch.ledger.dead_letters import dead_letter_folder, write_dead_letters
+from migrate.engine.rejects import REJECT_SCHEMA, CountRejects, FailOnReject, KeepRejects
 from migrate.errors import ExitCode, RejectedError
-from migrate.rejects import REJECT_SCHEMA, CountRejects, FailOnReject, KeepRejects
 from tests.shared.builders import receipt
 from tests.support import read_delta
 

@@ -18,7 +18,7 @@ from examples.lazy.stream import NameSerde, offset_entry
 from migrate import DualReadStore, open_store
 from tests.support import RAW, TIMESTAMPED, UNKNOWN_TIMESTAMP, make_store
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 KILLS = 4
 ALICE = NameSerde().encode("alice")
 

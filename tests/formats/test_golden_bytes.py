@@ -10,17 +10,7 @@ from typing import Any
 
 import pytest
 
-from formats import (
-    FORMATS,
-    Format,
-    Headers,
-    History,
-    StateRecord,
-    TruncatedEntryError,
-    Version,
-    Window,
-    get_format,
-)
+from formats import FORMATS, Format, Headers, History, StateRecord, TruncatedEntryError, Version, Window, get_format
 from formats.layout import HEADERS
 from tests.support import FIXTURE, KEY_VALUE, TIMESTAMPED, fixture_records, read_families
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formats import EntryError, Headers, InvalidEntryError, TruncatedEntryError
-from formats.varint import pack_varint, read_varint
+from formats.encoding.varint import pack_varint, read_varint
 from tests.formats.entries import HEADERS
 
 VARINTS = {

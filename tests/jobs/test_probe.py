@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.asking import Answers, Clock, explain, probe_file
+from jobs.ask import Answers, Clock, explain, probe_file
+from jobs.doctor_checks import SparkGround
 from jobs.probe import OUR_PACKAGES, PROBE_PREFIX, Probe, Question, code_digest, entries_of, free_memory, look, versions
-from jobs.probing import SparkGround
 from migrate.errors import RefusedError
 from tests.support import make_store, numbered, raw_spec, tree_state
 

@@ -8,8 +8,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from migrate.keyrange import KeyRange
-from migrate.ledger import Row, Step, read_ledger
+from migrate.batch.ledger.table import read_ledger
+from migrate.model.key_range import KeyRange
+from migrate.model.ledger_row import Row, Step
 from tests.kill.leftovers import leftovers
 from tests.kill.scenarios import NAME, PUBLISHED, SPEC_FILE, WORK_DIR, Scenario
 from tests.kill.trees import Families, Tree, differences, outside, read_stores, read_tree, timeless, within

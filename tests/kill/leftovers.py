@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from migrate.ledger import Row, Step
-from migrate.receipt import Receipt
+from migrate.model.ledger_row import Row, Step
+from migrate.model.receipt import Receipt
 
 _ROCKSDB = r"(CURRENT|IDENTITY|MANIFEST-\d{6}|OPTIONS-\d{6}|\d{6}\.(log|sst|blob)|rocksdict-config\.json)"
 _KEPT = (r"plan-\d{4}\.json", r"run\.lock", r"stateferry-folder\.json", r"ledger/.+", r"dead-letters/.+")

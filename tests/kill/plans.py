@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import count, pairwise
 from random import Random
 
-from migrate.events import EVENTS
+from migrate.model.events import EVENTS
 from tests.kill.scenarios import PROVOKED_BY, TAKEN_BACK, Scenario, owner
 
 MOST_KILLS = 6

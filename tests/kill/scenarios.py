@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from migrate.events import EVENTS
+from migrate.model.events import EVENTS
 from tests.kill.trees import Families
 from tests.shared.windowed import MINUTE, checkpoint, make_segments, windows
 from tests.support import copy_fixture, make_families, numbered, open_store

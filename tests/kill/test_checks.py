@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from migrate.ledger import Ledger, Step, read_ledger
+from migrate.batch.ledger.table import Ledger, read_ledger
+from migrate.model.ledger_row import Step
 from tests.kill.checks import CheckFailedError, Checks, Expected
 from tests.kill.harness import Tally
 from tests.kill.migrations import Migration

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from migrate.plan_model import newest_plan
+from migrate.model.plan import newest_plan
 from tests.kill.checks import CheckFailedError, Checks
 from tests.kill.migrations import Migration
 from tests.kill.peace import make_templates

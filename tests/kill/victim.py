@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 if TYPE_CHECKING:
-    from migrate.events import Event
+    from migrate.model.events import Event
 
 WRITE = "write"
 """In place of a command: write to the stores of the lazy adapter in the folder `spec`."""
@@ -98,7 +98,7 @@ def _append(file: str, line: str, *, durably: bool) -> None:
 def perform(order: Order) -> int:
     """The exit code of the command, where it lives to see it. Imports only here: its caller may want to fork first."""
     from migrate.errors import MigrationError
-    from migrate.spec import load_spec
+    from migrate.spec.loading import load_spec
 
     if order.command == WRITE:
         from tests.kill.writer import write_without_end

@@ -91,9 +91,9 @@ def _live_and_die(order: Order, log: str) -> None:
 
 def serve() -> None:
     """Fulfil orders, a line each, until there are no more."""
+    from migrate.batch.ledger.dead_letters import write_dead_letters  # noqa: F401
+    from migrate.batch.run import run  # noqa: F401
     from migrate.cli import main  # noqa: F401
-    from migrate.dead_letters import write_dead_letters  # noqa: F401
-    from migrate.runner import run  # noqa: F401
     from tests.kill.writer import write_without_end  # noqa: F401
     from tests.shared.conversions import picky  # noqa: F401
 

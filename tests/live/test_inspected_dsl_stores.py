@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from migrate import RefusedError, inspect, plan, run
-from migrate.spec import Spec
+from migrate.spec.spec import Spec
 from tests.live.kafka_streams.dsl import (
     EMIT_FINAL_SESSION,
     EMIT_FINAL_SLIDING_WINDOW,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from migrate import load_spec, run
-from migrate.inspection import inspect
+from migrate.survey.inspection import inspect
 from tests.live.kafka_streams.program import (
     KEY_VALUE,
     TIMESTAMPED_KEY_VALUE,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from migrate.keyrange import KeyRange, show_key, subtract
+from migrate.model.key_range import KeyRange, show_key, subtract
 
 KEYS = [b"", *(bytes(key) for size in (1, 2, 3) for key in product(b"\x00a\xff", repeat=size))]
 BOUNDS = st.none() | st.sampled_from(KEYS)

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from migrate.batch.ledger.stored_plan import load_plan, store_plan
 from migrate.errors import RefusedError
-from migrate.plan_model import load_plan, store_plan
-from migrate.receipt import Receipt
+from migrate.model.receipt import Receipt
 from tests.shared.builders import chunk, plan, receipt, written
 
 KEYS = st.binary(max_size=20)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from migrate.showing import shown
+from migrate.model.preview import shown
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,10 @@ import json
 
 import pytest
 
-from migrate.cli.foreign_text import visible_json, visible_message
-from migrate.dry_run.report import Shown
-from migrate.page.dump import marked, plain
-from migrate.showing import shown
-from migrate.words import duration, moment, plural, rate, share, size, visible
+from migrate.model.preview import Shown, shown
+from migrate.model.units import duration, moment, plural, rate, share, size, visible
+from migrate.show.foreign_text import visible_json, visible_message
+from migrate.show.page.dump import marked, plain
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from migrate.functions import ConversionRef
-from migrate.inputs import Inputs
-from migrate.keyrange import KeyRange
-from migrate.plan_model import Chunk, DatabasePlan, Lane, Plan
-from migrate.receipt import Receipt, Scanned, Written
-from migrate.rewriting import RewriteTask, rewrite_chunk
-from migrate.store_partition import StorePartition
+from migrate.batch.chunk.reader import Inputs
+from migrate.batch.chunk.rewrite import RewriteTask, rewrite_chunk
+from migrate.model.key_range import KeyRange
+from migrate.model.plan import Chunk, DatabasePlan, Lane, Plan
+from migrate.model.receipt import Receipt, Scanned, Written
+from migrate.model.store_partition import StorePartition
+from migrate.spec.conversion_ref import ConversionRef
 from tests.support import RAW
 
 PARTITION = StorePartition(id="0_0/orders", store="orders", task="0_0", path=Path("0_0/rocksdb/orders"))

@@ -170,10 +170,10 @@ if __name__ == "__main__":
     import warnings
 
     warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns where a process with threads forks
+    from migrate.batch.run import run  # noqa: F401
+    from migrate.batch.status.current import status  # noqa: F401
     from migrate.cli.main import main
-    from migrate.cli.progress import progress  # noqa: F401
-    from migrate.cli.show import show_run  # noqa: F401
-    from migrate.ledger_status import status  # noqa: F401
-    from migrate.runner import run  # noqa: F401
+    from migrate.show.text.progress import progress  # noqa: F401
+    from migrate.show.text.reports import show_run  # noqa: F401
 
     _serve(main)

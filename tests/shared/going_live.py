@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from migrate import Spec, StatusReport, VerificationError, report, run, status
-from migrate.events import Event
-from migrate.ledger import read_ledger
+from migrate.batch.ledger.table import read_ledger
+from migrate.model.events import Event
 from tests.support import make_store, numbered, open_store, raw_spec
 
 RECORDS = numbered(400)

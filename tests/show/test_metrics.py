@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from migrate import load_spec, run, run_metrics
+from migrate import load_spec, run
 from migrate.errors import InterruptedMigrationError, SpecError
-from migrate.events import Event
-from migrate.run_metrics import metrics_file
+from migrate.model.events import Event
+from migrate.show import prometheus
+from migrate.show.prometheus import metrics_file
 from tests.shared.commands import stateferry
 from tests.shared.following import make_migration
 from tests.support import tree_state
@@ -118,7 +119,7 @@ def test_trouble_with_the_file_ends_no_run(tmp_path: Path) -> None:
 
 
 def test_the_phase_is_that_of_the_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_metrics, "_SECONDS_BETWEEN_WRITES", 0.0)
+    monkeypatch.setattr(prometheus, "_SECONDS_BETWEEN_WRITES", 0.0)
     spec, file = load_spec(make_migration(tmp_path)), tmp_path / "run.prom"
     phases: list[str] = []
 

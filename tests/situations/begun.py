@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import migrate
-from migrate.ledger import Ledger, Step, read_ledger
-from migrate.stores.lock import one_run_at_a_time
+from migrate.batch.ledger.table import Ledger, read_ledger
+from migrate.batch.run_lock import one_run_at_a_time
+from migrate.model.ledger_row import Step
 from tests.bad_input.support import Migration
 from tests.batch.switch.support import StopAt, StoppedError
 from tests.situations.situation import DONE, REFUSED, Do, app, begun, completes, nothing, raw, stop
@@ -149,7 +150,7 @@ SITUATIONS = [
         do=lambda migration: migrate.snapshot(migration.load())),
     raw("a torn ledger", do=begun(torn_ledger)),
     raw("the ledger of another migration", REFUSED, "belongs to the migration another", "another name",
-        do=begun(another_row(migration_id="another", step=Step.ASSEMBLED)), plan=DONE),
+        do=begun(another_row(migration_id="another", step=Step.ASSEMBLED))),
     *(raw(f"a plan that cannot be read, {what}", REFUSED, "{home}/plan-0001.json", *said, do=begun(plan_file(change)),
           then=completes(plan_restored)) for what, (change, said) in PLANS.items()),
     raw("a folder of somebody else", REFUSED, "{home} is not Stateferry's",

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from migrate import ExitCode, Spec, VerificationError, abandon, cutover, finalize, rollback, run, snapshot, verify
-from migrate.events import Event
+from migrate.model.events import Event
 from tests.bad_input.test_locks import LOCK_FILE, OPEN_STORE, another_process
 from tests.batch.switch.support import (
     DATA,

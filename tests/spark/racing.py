@@ -17,11 +17,12 @@ from unittest.mock import patch
 
 import click
 
+from migrate.batch.chunk.executor import in_process, spark
+from migrate.batch.run import run_with
 from migrate.cli.errors import exit_code_of
-from migrate.cli.output import Output
-from migrate.events import Event, Listener
-from migrate.runner import in_process, run_with, spark
-from migrate.spec import load_spec
+from migrate.model.events import Event, Listener
+from migrate.show.output import Output
+from migrate.spec.loading import load_spec
 
 _PATIENCE = 120
 

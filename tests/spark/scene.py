@@ -13,8 +13,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from migrate import load_spec, run
-from migrate.ledger import Row, Step, read_ledger
-from migrate.spec import Spec
+from migrate.batch.ledger.table import read_ledger
+from migrate.model.ledger_row import Row, Step
+from migrate.spec.spec import Spec
 from tests.spark.conftest import ROOT, Job, job_environment
 from tests.spark.processes import kill_session
 from tests.support import make_store, numbered, read_families, tree_state

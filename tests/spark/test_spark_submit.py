@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from migrate import load_spec, run
-from migrate.inspection import inspect
-from migrate.ledger import Step, read_ledger
+from migrate.batch.ledger.table import read_ledger
+from migrate.model.ledger_row import Step
+from migrate.survey.inspection import inspect
 from tests.spark.cluster import standalone_cluster
 from tests.spark.conftest import BASE_PYTHON, ROOT, STATE, Job, job_environment
 

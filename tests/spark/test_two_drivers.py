@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from migrate.ledger import read_ledger
+from migrate.batch.ledger.table import read_ledger
 from tests.spark.conftest import BASE_PYTHON, ROOT, SITE_PACKAGES, Job
 from tests.spark.scene import (
     PATIENCE,

@@ -18,9 +18,10 @@ import pytest
 
 from formats import StateRecord
 from migrate import ExitCode, RefusedError, cutover, load_spec, run, verify
-from migrate.function_code import files_for_executors, with_code
-from migrate.functions import ConversionRef, conversion_ref
-from migrate.syntax_tree import parsed, tree_digest
+from migrate.spec.conversion import conversion_ref
+from migrate.spec.conversion_ref import ConversionRef
+from migrate.spec.function.at_work import files_for_executors, with_code
+from migrate.spec.function.syntax_tree import parsed, tree_digest
 from tests.support import RAW, make_store, numbered, read_family
 
 ROOT = Path(__file__).parents[2]
@@ -83,8 +84,8 @@ def test_a_function_with_sets_is_resumed_and_cut_over_by_other_processes(tmp_pat
 ON_AN_EXECUTOR = """
 import pickle, sys
 from migrate.errors import RefusedError
-from migrate.function_code import checked_code, function_at_work
-from migrate.functions import load_conversion
+from migrate.spec.function.at_work import checked_code, function_at_work
+from migrate.spec.conversion import load_conversion
 ref = pickle.load(open("ref", "rb"))
 with function_at_work(ref):
     _, value = load_conversion(ref).convert(b"k", b"v")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from formats import StateRecord
-from migrate.functions import load_function
+from migrate.spec.function.loading import load_function
 
 
 def write_module(folder: Path, answer: str) -> tuple[str, ...]:

@@ -10,8 +10,8 @@ import pytest
 
 from migrate import InterruptedMigrationError, RefusedError, Spec, cutover, plan, rollback, run, verify
 from migrate.errors import RegistryError
-from migrate.events import Event
-from migrate.registry_http import TOKEN, USER_INFO
+from migrate.model.events import Event
+from migrate.spec.registry_http import TOKEN, USER_INFO
 from tests.shared.registry_server import Registry, Version, serving
 from tests.support import KEY_VALUE, make_spec, make_store, read_family
 

@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from formats.avro.schema import AvroSchema
-from formats.headers import Headers
+from formats.encoding.headers import Headers
 from formats.serde import BYTES, HeaderSerde, Serde
 from formats.serdes.avro_serde import AvroSerde
 from formats.serdes.json_text import JsonSerde
@@ -21,9 +21,9 @@ from formats.serdes.registry import SERDE_NAMES
 from formats.serdes.text import StringSerde
 from formats.serdes.uuid_text import UuidSerde
 from migrate.errors import RegistryError, SpecError
-from migrate.payload_serdes import PayloadSerdes, load_serdes
-from migrate.registry_http import TOKEN, USER_INFO
-from migrate.serde_section import SerdeChangeSection
+from migrate.spec.registry_http import TOKEN, USER_INFO
+from migrate.spec.serde_section import SerdeChangeSection
+from migrate.spec.serdes import PayloadSerdes, load_serdes
 from tests.shared.registry_server import Registry, Version, serving
 
 GUID = UUID("89791762-2336-4186-9674-299b90a802e2")

@@ -13,8 +13,8 @@ from uuid import UUID
 import pytest
 
 from migrate.errors import ExitCode, RegistryError
-from migrate.registry_http import TOKEN, USER_INFO, RegistryHttp, Tries
-from migrate.schema_registry import RegisteredSchema, SchemaRegistry
+from migrate.spec.registry_http import TOKEN, USER_INFO, RegistryHttp, Tries
+from migrate.spec.schema_registry import RegisteredSchema, SchemaRegistry
 from tests.shared.registry_server import Registry, Version, serving
 
 GUID = UUID("89791762-2336-4186-9674-299b90a802e2")

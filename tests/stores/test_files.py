@@ -19,8 +19,8 @@ from migrate.stores.files import (
     total_size,
     write_durably,
 )
-from migrate.stores.layout import check_readable, database_files, is_immutable, is_rocksdb
-from migrate.stores.options_file import BYTEWISE, FamilyOptions, check_options, read_options
+from migrate.stores.rocksdb.layout import check_readable, database_files, is_immutable, is_rocksdb
+from migrate.stores.rocksdb.options_file import BYTEWISE, FamilyOptions, check_options, read_options
 from tests.support import FIXTURE, Tables, make_families, numbered
 
 ORDERS = FIXTURE / "orders-app" / "0_0" / "rocksdb" / "orders"

@@ -10,7 +10,7 @@ import pytest
 
 from migrate import run
 from migrate.errors import RefusedError
-from migrate.stores.openings import keeping_open, open_to_read
+from migrate.stores.rocksdb.openings import keeping_open, open_to_read
 from tests.support import make_families, make_store, numbered, raw_spec, read_families
 
 

@@ -11,10 +11,10 @@ from rocksdict import Rdict
 
 from migrate import run
 from migrate.errors import CorruptionError
-from migrate.keyrange import KeyRange
-from migrate.stores.record_count import count_records, proven_records
-from migrate.stores.rocksdb import open_read_only
-from migrate.stores.rocksdb_writing import TableOptions, create_database
+from migrate.model.key_range import KeyRange
+from migrate.stores.rocksdb.database import open_read_only
+from migrate.stores.rocksdb.record_count import count_records, proven_records
+from migrate.stores.rocksdb.writing import TableOptions, create_database
 from tests.support import flip_byte, make_runs, make_store, numbered, open_store, raw_spec, read_family, write_sst
 
 RECORDS = numbered(1500)

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from migrate.errors import CorruptionError, RefusedError
-from migrate.keyrange import KeyRange
+from migrate.model.key_range import KeyRange
 from migrate.stores.batch import Batch
-from migrate.stores.rocksdb import open_read_only
-from migrate.stores.sst import SstFile
+from migrate.stores.rocksdb.database import open_read_only
+from migrate.stores.rocksdb.sst import SstFile
 from tests.support import (
     FIXTURE,
     Tables,

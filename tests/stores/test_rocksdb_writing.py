@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from migrate.stores.batch import Batch
-from migrate.stores.options_file import read_options
-from migrate.stores.rocksdb_writing import KeyOrderError, SstWriter, TableOptions, create_database
-from migrate.stores.sst import SstFile
+from migrate.stores.rocksdb.options_file import read_options
+from migrate.stores.rocksdb.sst import SstFile
+from migrate.stores.rocksdb.writing import KeyOrderError, SstWriter, TableOptions, create_database
 from tests.support import FIXTURE, numbered, read_families
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from migrate.stores.sst import FOOTER_SIZE, IndexSample, SstFile, SstFormatError, TableProperties
+from migrate.stores.rocksdb.sst import FOOTER_SIZE, IndexSample, SstFile, SstFormatError, TableProperties
 from tests.support import FIXTURE, Tables, make_families, numbered, open_store, write_sst
 
 VERSIONS = (3, 4, 5, 6, None)

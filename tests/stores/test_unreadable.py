@@ -12,11 +12,11 @@ import pytest
 from jobs.java import find_java_home
 from migrate import inspect, open_store, plan, run
 from migrate.errors import RefusedError
-from migrate.stores.rocksdb import open_read_only
-from migrate.stores.rocksdb_live import open_live
+from migrate.stores.rocksdb.database import open_read_only
+from migrate.stores.rocksdb.live import open_live
 from tests.support import RAW, raw_spec, read_families
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 STORES = ROOT / "tests/fixtures/rocksdb-9.8.4/stores.tar.xz"
 RECORDS = {b"key-%06d" % number: b"value-%06d-" % number * 5 for number in range(300)}
 COMMITTED = {b"key-000001": b"of the transaction", b"prepared": b"of the transaction"}

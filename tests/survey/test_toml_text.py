@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from migrate.init_template import Findings, spec_text
-from migrate.spec import parse_spec
-from migrate.toml_text import toml_string, toml_strings
+from migrate.spec.loading import parse_spec
+from migrate.survey.init.template import Findings, spec_text, toml_string, toml_strings
 from tests.support import KEY_VALUE, TIMESTAMPED
 
 SURROGATES: tuple[Literal["Cs"], ...] = ("Cs",)

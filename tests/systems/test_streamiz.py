@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from migrate import RefusedError
-from migrate.positions import Line, Positions
-from migrate.store_partition import StorePartition
+from migrate.model.store_partition import Line, Positions, StorePartition
 from migrate.stores.lock import lock_holders
 from migrate.systems.crossing import translated
 from migrate.systems.kafka_streams import KafkaStreams

@@ -30,7 +30,6 @@ from migrate import (
     StoreLockedError,
     cutover,
     finalize,
-    format_list,
     init_spec,
     inspect,
     plan,
@@ -41,12 +40,12 @@ from migrate import (
     verify,
 )
 from migrate.dry_run import trial
-from migrate.positions import Positions
-from migrate.store_partition import StorePartition
+from migrate.model.store_partition import Positions, StorePartition
+from migrate.spec import allowed
 from migrate.stores.lock import holding_locks
 from migrate.stores.regular_files import Folder
-from migrate.stores.rocksdb import open_read_only
-from migrate.survey import looks
+from migrate.stores.rocksdb.database import open_read_only
+from migrate.survey import known_formats, likeness
 from migrate.systems import SYSTEMS, StoreDirectory, System
 from tests.support import TIMESTAMPED, make_families, make_spec, numbered, open_store, read_families, tree_state
 
@@ -117,7 +116,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     SYSTEMS.append(toy)
     for known in (PLAIN, STAMPED, BARE):
         monkeypatch.setitem(format_registry._BY_ID, known.id, known)
-    for module in (format_registry, looks, format_list, trial):
+    for module in (format_registry, likeness, known_formats, allowed, trial):
         monkeypatch.setattr(module, "FORMATS", (*FORMATS, PLAIN, STAMPED))
     yield
     SYSTEMS.remove(toy)
@@ -165,7 +164,7 @@ def test_a_spec_is_made_of_it(tmp_path: Path, application: Path) -> None:
         "toy.plain",
         ("counts-0.db", "counts-1.db"),
     )
-    assert STAMPED.id in format_list.possible_targets(PLAIN, STAMPED)
+    assert STAMPED.id in allowed.possible_targets(PLAIN, STAMPED)
 
 
 def test_a_dry_run_says_what_would_be_done(tmp_path: Path, application: Path) -> None:

@@ -13,7 +13,7 @@ from formats.avro.schema import AvroSchema
 from formats.kafka_streams.values import WITH_HEADERS
 from formats.serdes.avro_serde import AvroSerde
 from formats.serdes.json_text import JsonSerde
-from migrate.differences import first_difference
+from migrate.model.comparison import first_difference
 
 ORDER = AvroSchema(
     '{"type":"record","name":"Order","fields":[{"name":"id","type":"int"},{"name":"items","type":{"type":"array",'

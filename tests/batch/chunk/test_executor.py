@@ -11,6 +11,10 @@ from pathlib import Path
 import pytest
 
 from formats import StateRecord
+from migrate.batch.chunk.executor import ATTEMPTS, InProcessExecutor, run_all
+from migrate.batch.chunk.rewrite import RewriteTask
+from migrate.batch.chunk.task import Task, TaskResult
+from migrate.batch.stop import Stop
 from migrate.errors import (
     ChunkFailedError,
     ConversionError,
@@ -22,12 +26,8 @@ from migrate.errors import (
     RejectedError,
     StoreLockedError,
 )
-from migrate.executor import ATTEMPTS, InProcessExecutor, run_all
-from migrate.functions import ConversionRef
-from migrate.interruption import Stop
-from migrate.receipt import Receipt
-from migrate.rewriting import RewriteTask
-from migrate.tasks import Task, TaskResult
+from migrate.model.receipt import Receipt
+from migrate.spec.conversion_ref import ConversionRef
 from tests.shared.builders import chunk, receipt, rewrite_task
 from tests.support import RAW, make_store, numbered
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from formats import Format, get_format
+from migrate.batch.chunk.reader import Inputs, newest_time, open_inputs
 from migrate.errors import ChunkFailedError
-from migrate.inputs import Inputs, newest_time, open_inputs
-from migrate.keyrange import KeyRange
-from migrate.plan_model import Lane, TimeSlice
-from migrate.stores.rocksdb import open_read_only
+from migrate.model.key_range import KeyRange
+from migrate.model.plan import Lane, TimeSlice
+from migrate.stores.rocksdb.database import open_read_only
 from tests.shared.windowed import (
     NO_HEADERS,
     PLAIN,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from migrate.merged_scan import MergedScan
+from migrate.batch.chunk.merged_scan import MergedScan
 from migrate.stores.batch import Batch
 
 KEYS = st.one_of(st.binary(max_size=3), st.sampled_from([b"", b"\x00", b"\xff", b"\xff\xff", b"a", b"ab", b"ab\x00"]))

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from formats import StateRecord
-from migrate.functions import ConversionRef
-from migrate.progress_state import has_files
-from migrate.receipt import read_receipt
-from migrate.rewriting import rewrite_chunk
+from migrate.batch.chunk.rewrite import rewrite_chunk
+from migrate.batch.ledger.intervals import has_files
+from migrate.model.receipt import read_receipt
+from migrate.spec.conversion_ref import ConversionRef
 from tests.shared.builders import chunk, rewrite, rewrite_task
 from tests.support import RAW, make_store, numbered
 

@@ -13,18 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rocksdict import Rdict
 
+from migrate.batch.chunk.reader import Inputs
+from migrate.batch.chunk.rewrite import rewrite_chunk
+from migrate.batch.chunk.side_by_side import compare_gaps
+from migrate.batch.chunk.verify import CompareTask, DigestTask, Verified, as_verified, run_verify_task, target_ranges
 from migrate.errors import CorruptionError
-from migrate.functions import ConversionRef
-from migrate.gaps import compare_gaps
-from migrate.inputs import Inputs
-from migrate.keyrange import KeyRange
-from migrate.mismatch import Mismatch
-from migrate.plan_model import Lane
-from migrate.receipt import Receipt
-from migrate.rewriting import rewrite_chunk
-from migrate.stores.rocksdb import open_read_only
-from migrate.stores.rocksdb_writing import TableOptions, create_database
-from migrate.verification import CompareTask, DigestTask, Verified, as_verified, run_verify_task, target_ranges
+from migrate.model.comparison import Mismatch
+from migrate.model.key_range import KeyRange
+from migrate.model.plan import Lane
+from migrate.model.receipt import Receipt
+from migrate.spec.conversion_ref import ConversionRef
+from migrate.stores.rocksdb.database import open_read_only
+from migrate.stores.rocksdb.writing import TableOptions, create_database
 from tests.shared.builders import chunk, receipt, rewrite_task, written
 from tests.support import KEY_VALUE, TIMESTAMPED, flip_byte, make_store, numbered, open_store, read_families
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from migrate import verify_tasks
-from migrate.functions import ConversionRef
-from migrate.gaps import compare_gaps
-from migrate.inputs import Inputs
-from migrate.keyrange import KeyRange
-from migrate.plan_model import DatabasePlan, Lane
-from migrate.stores.rocksdb import open_read_only
-from migrate.verification import CompareTask, Verified, as_verified, run_verify_task
+from migrate.batch.chunk.reader import Inputs
+from migrate.batch.chunk.side_by_side import compare_gaps
+from migrate.batch.chunk.verify import CompareTask, Verified, as_verified, run_verify_task
+from migrate.batch.steps import verify_tasks
+from migrate.model.key_range import KeyRange
+from migrate.model.plan import DatabasePlan, Lane
+from migrate.spec.conversion_ref import ConversionRef
+from migrate.stores.rocksdb.database import open_read_only
 from tests.support import RAW, make_store
 
 PARTITION, FAMILY = "db", "default"

@@ -1,4 +1,4 @@
-"""`python -m tests.batch.ledger.make_ledger_fixtures`: migrations as this release leaves them, to be resumed by later ones.
+"""`python -m tests.batch.ledger.make_ledger_fixtures`: migrations left by this release, for later ones to resume.
 
 A release that changes the schema of ledger, plan, receipt or journal adds fixtures under its own number; the old ones
 stay.
@@ -13,11 +13,11 @@ from pathlib import Path
 from unittest.mock import patch
 
 from migrate import Spec, cutover, load_spec, run
-from migrate.events import Event
-from migrate.ledger import LEDGER_SCHEMA
+from migrate.model.events import Event
+from migrate.model.ledger_row import LEDGER_SCHEMA
 from tests.support import make_store, numbered
 
-FOLDER = Path(__file__).parents[1] / "fixtures" / "ledgers" / str(LEDGER_SCHEMA)
+FOLDER = Path(__file__).parents[2] / "fixtures" / "ledgers" / str(LEDGER_SCHEMA)
 RECORDS = 1500
 CHUNKS_DONE = 3
 FEW_RECORDS = 200

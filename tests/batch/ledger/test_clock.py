@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from migrate import cutover, rollback, run, status
-from migrate.events import Event
-from migrate.ledger import read_ledger
+from migrate.batch.ledger.table import read_ledger
+from migrate.model.events import Event
 from tests.support import make_store, numbered, raw_spec, read_family
 
 A_YEAR = 365 * 86_400.0

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from migrate.batch.ledger.parquet import rows_in_file
+from migrate.batch.ledger.table import Ledger, read_ledger, readable_ledger
 from migrate.errors import ExitCode, FencedError, RefusedError
-from migrate.ledger import LEDGER_SCHEMA, Ledger, Row, Step, chunk_row, read_ledger, readable_ledger
-from migrate.ledger_table import rows_in_file
-from migrate.receipt import Receipt
+from migrate.model.ledger_row import LEDGER_SCHEMA, Row, Step, chunk_row
+from migrate.model.receipt import Receipt
 from tests.shared.builders import receipt
 
 
@@ -200,7 +201,7 @@ def test_what_a_run_has_read_is_not_read_again_when_it_opens_the_ledger(
         read.append(file)
         return rows_in_file(file)
 
-    monkeypatch.setattr("migrate.ledger.rows_in_file", count)
+    monkeypatch.setattr("migrate.batch.ledger.table.rows_in_file", count)
     rows = readable_ledger(tmp_path)
     assert sorted(read) == sorted((tmp_path / "ledger").glob("*.parquet"))
     assert Ledger(tmp_path, "m", "r2").rows[: len(rows)] == tuple(rows)

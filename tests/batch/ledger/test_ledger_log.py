@@ -9,9 +9,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from migrate.batch.ledger.commit_log import IncompleteLogError, LedgerLog
+from migrate.batch.ledger.table import Ledger, read_ledger, readable_ledger
 from migrate.errors import DamagedLedgerError, RefusedError
-from migrate.ledger import LEDGER_SCHEMA, Ledger, Step, chunk_row, read_ledger, readable_ledger
-from migrate.ledger_log import IncompleteLogError, LedgerLog
+from migrate.model.ledger_row import LEDGER_SCHEMA, Step, chunk_row
 from tests.batch.ledger.make_ledger_fixtures import FOLDER
 from tests.shared.builders import receipt
 

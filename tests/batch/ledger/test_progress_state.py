@@ -8,11 +8,11 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from migrate.keyrange import KeyRange
-from migrate.ledger import Row, Step, chunk_row
-from migrate.plan_model import Chunk
-from migrate.progress_state import pending_chunks, totals_of
-from migrate.standing import Standing
+from migrate.batch.ledger.intervals import pending_chunks, totals_of
+from migrate.batch.ledger.standing import Standing
+from migrate.model.key_range import KeyRange
+from migrate.model.ledger_row import Row, Step, chunk_row
+from migrate.model.plan import Chunk
 from tests.shared.builders import chunk, plan, receipt, written
 
 BOUNDS = st.lists(st.integers(1, 255), unique=True, max_size=12)

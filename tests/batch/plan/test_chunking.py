@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rocksdict import IngestExternalFileOptions
 
-from migrate.chunking import Cuts, cut
-from migrate.keyrange import KeyRange
-from migrate.stores.rocksdb import open_read_only
+from migrate.batch.plan.cut import Cuts, cut
+from migrate.model.key_range import KeyRange
+from migrate.stores.rocksdb.database import open_read_only
 from tests.support import Tables, make_runs, make_store, numbered, open_store, write_sst
 
 Skewed = Mapping[bytes, bytes]

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from migrate import abandon, plan_model, run
+from migrate import abandon, run
+from migrate.batch.ledger import stored_plan
+from migrate.batch.ledger.stored_plan import load_plan, store_plan
 from migrate.errors import ExitCode, RefusedError
-from migrate.plan_model import Chunk, Plan, load_plan, newest_plan, store_plan
-from migrate.spec import Spec
+from migrate.model.plan import Chunk, Plan, newest_plan
+from migrate.spec.spec import Spec
 from tests.batch.run.test_resume import StopAt, StoppedError
 from tests.shared.builders import chunk, plan
 from tests.support import make_store, numbered, raw_spec, read_family
@@ -146,7 +148,7 @@ def test_a_plan_that_does_not_cover_the_store_is_neither_stored_nor_loaded(
     with pytest.raises(ValueError, match=message):
         store_plan(tmp_path, made)
     with monkeypatch.context() as unchecked:
-        unchecked.setattr(plan_model, "coverage_flaw", lambda _: None)
+        unchecked.setattr(stored_plan, "coverage_flaw", lambda _: None)
         store_plan(tmp_path, made)
     with pytest.raises(RefusedError, match=message) as caught:
         load_plan(tmp_path)

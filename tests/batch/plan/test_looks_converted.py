@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from migrate import RefusedError, plan, run
-from migrate.spec import Spec
+from migrate.spec.spec import Spec
 from tests.support import KEY_VALUE, TIMESTAMPED, make_spec, make_store, read_families
 
 NUMBERS = {b"key-%03d" % number: number.to_bytes(8, "little") for number in range(50)}

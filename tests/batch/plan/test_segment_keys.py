@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from formats import StateRecord, Window, get_format
+from migrate.batch.plan.sample import check_keys, spans_of
 from migrate.errors import RefusedError
-from migrate.plan_model import TimeSlice
-from migrate.segment_keys import check_keys, spans_of
-from migrate.store_partition import Segment
+from migrate.model.plan import TimeSlice
+from migrate.model.store_partition import Segment
 
 WINDOWED, SESSIONS = get_format("kafka-streams.window"), get_format("kafka-streams.session")
 START = 1_767_225_600_000

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from migrate import RefusedError, run, snapshot
-from migrate.checks import Purpose
-from migrate.ground import Preflight
-from migrate.steps.context import make_context
+from migrate.batch.context import make_context
+from migrate.batch.preflight.check import Purpose
+from migrate.batch.preflight.checklist import Preflight
 from tests.support import copy_fixture, kafka_spec
 
 IN_PLACE: dict[str, Any] = {"target": {"path": None}}

@@ -13,14 +13,14 @@ from click.testing import CliRunner
 from rocksdict import Options, Rdict
 
 from migrate import RefusedError, Spec, cutover, doctor, plan, run
+from migrate.batch.ledger.stored_plan import load_plan
 from migrate.cli.main import main
 from migrate.errors import ExitCode
-from migrate.events import Event
-from migrate.plan_model import load_plan
-from migrate.spec import parse_spec
+from migrate.model.events import Event
+from migrate.spec.loading import parse_spec
 from migrate.systems.checkpoint_file import read_checkpoint
 
-STATE = Path(__file__).resolve().parents[1] / "fixtures/kafka-streams-4.0.1/orders-app"
+STATE = Path(__file__).resolve().parents[2] / "fixtures/kafka-streams-4.0.1/orders-app"
 
 Damage = Callable[[Path], None]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from migrate import Spec, cutover, rollback, run, snapshot
-from migrate.events import Event
+from migrate.model.events import Event
 from tests.shared.modes import make_application, public_folder, read_by_others
 from tests.support import kafka_spec
 

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from migrate import RunReport, run
+from migrate.batch.ledger.standing import read_standing
+from migrate.batch.ledger.stored_plan import load_plan
+from migrate.batch.ledger.table import Ledger, read_ledger
 from migrate.errors import FencedError
-from migrate.events import RUN_EVENTS, Event
-from migrate.ledger import Ledger, Step, read_ledger
-from migrate.plan_model import load_plan
-from migrate.receipt import Receipt, read_receipt
-from migrate.spec import Spec
-from migrate.standing import read_standing
+from migrate.model.events import RUN_EVENTS, Event
+from migrate.model.ledger_row import Step
+from migrate.model.receipt import Receipt, read_receipt
+from migrate.spec.spec import Spec
 from tests.support import (
     KEY_VALUE,
     RAW,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from migrate import RefusedError, migrate_store, run
-from migrate.standing import read_standing
-from migrate.stores.options_file import read_options
+from migrate.batch.ledger.standing import read_standing
+from migrate.stores.rocksdb.options_file import read_options
 from tests.support import (
     KEY_VALUE,
     RAW,

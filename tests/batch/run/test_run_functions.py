@@ -8,7 +8,7 @@ import pytest
 
 from migrate import ExitCode, MigrationError, RefusedError, migrate_store, run
 from migrate.errors import ChunkFailedError, RejectedError
-from migrate.spec import Spec
+from migrate.spec.spec import Spec
 from tests.support import (
     KEY_VALUE,
     RAW,

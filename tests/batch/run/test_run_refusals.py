@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from migrate import ExitCode, RunReport, run
+from migrate.batch.ledger.table import read_ledger
 from migrate.errors import InterruptedMigrationError, VerificationError
-from migrate.events import Event
-from migrate.ledger import Step, read_ledger
-from migrate.spec import Spec
+from migrate.model.events import Event
+from migrate.model.ledger_row import Step
+from migrate.spec.spec import Spec
 from tests.support import (
     FIXTURE,
     make_store,

@@ -12,9 +12,10 @@ import pytest
 
 from formats import StateRecord
 from migrate import RefusedError, Spec, VerificationError, migrate_store, run, status, verify
+from migrate.batch.ledger.table import read_ledger
 from migrate.errors import SourceChangedError
-from migrate.events import Event
-from migrate.ledger import Step, read_ledger
+from migrate.model.events import Event
+from migrate.model.ledger_row import Step
 from tests.support import (
     KEY_VALUE,
     RAW,

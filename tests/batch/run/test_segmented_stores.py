@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from migrate import cutover, plan, run, verify
+from migrate.batch.ledger.stored_plan import load_plan
+from migrate.batch.source.segments import EXPIRED
 from migrate.errors import ChunkFailedError, InterruptedMigrationError, RefusedError, VerificationError
-from migrate.events import Event
-from migrate.plan_model import load_plan
-from migrate.segments import EXPIRED
+from migrate.model.events import Event
 from tests.shared.windowed import (
     MINUTE,
     NO_HEADERS,

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from migrate import cutover, plan, run, verify
+from migrate.batch.ledger.standing import read_standing
 from migrate.errors import RefusedError, RejectedError
-from migrate.report_model import RunReport
-from migrate.standing import read_standing
+from migrate.model.reports import RunReport
 from tests.shared.windowed import (
     MINUTE,
     NO_HEADERS,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from migrate import run
-from migrate.spec import Spec
+from migrate.spec.spec import Spec
 from tests.support import TIMESTAMPED, make_families, make_spec, read_families
 
 VERSIONED = "kafka-streams.versioned"

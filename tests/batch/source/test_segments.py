@@ -6,11 +6,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from migrate.plan_model import Input, TimeSlice
-from migrate.segments import EXPIRED, NewSegment, Retention, as_they_are, re_segmented, share
-from migrate.store_partition import Segment
+from migrate.batch.source.segments import EXPIRED, NewSegment, Retention, as_they_are, re_segmented, share
+from migrate.model.plan import Input, TimeSlice
+from migrate.model.store_partition import Segment
 from migrate.systems.kafka_streams import KafkaStreams
-from migrate.systems.segment_names import segment_start
+from migrate.systems.task_tree import segment_start
 
 RETENTION = st.integers(1, 500).map(lambda size: Retention(size, max(size // 2, 60)))
 ODD_RETENTION = st.builds(Retention, st.integers(1, 500), st.integers(1, 500))

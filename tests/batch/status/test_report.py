@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from migrate import Spec, cutover, finalize, load_spec, rollback, run
+from migrate.batch.ledger.standing import read_standing
+from migrate.batch.status.history import report
+from migrate.batch.status.reject_reasons import reject_reasons
 from migrate.errors import RejectedError
-from migrate.kept_rejects import reject_reasons
-from migrate.reporting import report
-from migrate.standing import read_standing
 from tests.batch.ledger.make_ledger_fixtures import FOLDER
 from tests.shared.commands import stateferry
 from tests.shared.following import RECORDS, held_run, make_migration

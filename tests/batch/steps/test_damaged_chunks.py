@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from migrate import Spec, run, verify
+from migrate.batch.home import DAMAGED_CHUNKS
+from migrate.batch.ledger.standing import read_standing
+from migrate.batch.steps.damage import MOST_TIMES
 from migrate.errors import ChunkFailedError, ExitCode, MigrationError
-from migrate.events import Event
-from migrate.home import DAMAGED_CHUNKS
-from migrate.standing import read_standing
-from migrate.steps.damage import MOST_TIMES
+from migrate.model.events import Event
 from tests.support import flip_byte, make_store, numbered, raw_spec, read_delta, read_family
 
 RECORDS = numbered(3000)

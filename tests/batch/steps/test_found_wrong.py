@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from migrate import RefusedError, Spec, VerificationError, cutover, finalize, rollback, run, status, verify
-from migrate.events import Event
-from migrate.ledger import Ledger
+from migrate.batch.ledger.table import Ledger
+from migrate.model.events import Event
 from tests.shared.going_live import BOTH, RECORDS, Make, change, found_wrong, in_place, kinds, published, slot, steps
 from tests.support import read_family, tree_state
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from migrate import RefusedError, Spec, cutover, finalize, plan, report, rollback, run, status, verify
+from migrate.batch.ledger.table import Ledger
 from migrate.errors import RejectedError
-from migrate.events import Listener, ignore
-from migrate.ledger import Ledger, Row, Step
+from migrate.model.events import Listener, ignore
+from migrate.model.ledger_row import Row, Step
 from tests.batch.switch.support import StopAt, StoppedError
 from tests.shared.going_live import BOTH, RECORDS, REJECTED, Make, in_place, kinds, picky, published, slot
 from tests.support import read_family

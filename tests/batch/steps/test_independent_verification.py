@@ -9,19 +9,23 @@ from typing import Literal
 
 import pytest
 
-from migrate import plan_model, planning, run, verify, verify_tasks
-from migrate.chunking import Cuts, cut
-from migrate.coverage import Coverage
+from migrate import run, verify
+from migrate.batch.chunk.reader import Records
+from migrate.batch.chunk.verify import CompareTask
+from migrate.batch.ledger import stored_plan
+from migrate.batch.ledger.stored_plan import load_plan, store_plan
+from migrate.batch.plan import make
+from migrate.batch.plan.cut import Cuts, cut
+from migrate.batch.plan.target_layout import new_segments
+from migrate.batch.source.segments import NewSegment
+from migrate.batch.steps import verify_tasks
+from migrate.batch.steps.coverage import Coverage
 from migrate.errors import MigrationError, VerificationError
-from migrate.inputs import Records
-from migrate.keyrange import KeyRange
-from migrate.new_layout import new_segments
-from migrate.plan_model import DatabasePlan, Lane, Plan, load_plan, store_plan
-from migrate.segments import NewSegment
-from migrate.spec import Spec
+from migrate.model.key_range import KeyRange
+from migrate.model.plan import DatabasePlan, Lane, Plan
+from migrate.spec.spec import Spec
 from migrate.stores.batch import Batch
-from migrate.stores.rocksdb import open_read_only
-from migrate.verification import CompareTask
+from migrate.stores.rocksdb.database import open_read_only
 from tests.batch.run.test_resume import StopAt, StoppedError
 from tests.shared.windowed import (
     MINUTE,
@@ -49,7 +53,7 @@ KEYS = list(RECORDS)
 @pytest.fixture
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan is stored and loaded whatever it covers."""
-    monkeypatch.setattr(plan_model, "coverage_flaw", lambda _: None)
+    monkeypatch.setattr(stored_plan, "coverage_flaw", lambda _: None)
 
 
 def _spec(tmp_path: Path, mode: Mode) -> Spec:
@@ -87,7 +91,7 @@ def test_a_planned_gap_is_found(
     edge = getattr(keys, bound)
     at = KEYS.index(edge) if edge is not None else (0 if bound == "start" else len(KEYS))
     moved = KEYS[at + lost] if bound == "start" else KEYS[at - lost]
-    monkeypatch.setattr(planning, "cut", _misplanned(number, {bound: moved}))
+    monkeypatch.setattr(make, "cut", _misplanned(number, {bound: moved}))
     with pytest.raises(VerificationError) as caught:
         run(spec)
     if mode == "full":
@@ -249,7 +253,7 @@ def test_records_that_planning_overlooks_are_found_in_the_snapshot(
     mode: Mode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also by what a verification and a plan have in common."""
-    monkeypatch.setattr(planning, "unfinished_upgrade", lambda *_: ())
+    monkeypatch.setattr(make, "unfinished_upgrade", lambda *_: ())
     timestamped = {key: bytes(8) + value for key, value in RECORDS.items()}
     make_families(tmp_path / "app/0_0/rocksdb/win", {"default": {b"old": b"v"}, "keyValueWithTimestamp": timestamped})
     (tmp_path / "app/0_0/.checkpoint").write_text(checkpoint("app-win-changelog 0 99"))
@@ -267,7 +271,7 @@ def test_times_that_planning_overlooks_are_found(mode: Mode, tmp_path: Path, mon
         del segments[-2]
         return segments
 
-    monkeypatch.setattr(planning, "new_segments", all_but_one)
+    monkeypatch.setattr(make, "new_segments", all_but_one)
     make_segments(tmp_path / "app/0_0/win", windows(300, until=4 * SEGMENT), SEGMENT)
     (tmp_path / "app/0_0/.checkpoint").write_text(checkpoint("app-win-changelog 0 99"))
     spec = windowed_spec(tmp_path, **retentions(2 * SEGMENT, 20 * MINUTE), run={"verify": mode})

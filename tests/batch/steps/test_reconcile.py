@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from migrate.assembling import LINKS
-from migrate.keyrange import KeyRange
-from migrate.ledger import Ledger, chunk_row
-from migrate.progress_state import recorded_receipts
-from migrate.receipt import Receipt
-from migrate.steps.context import Context, make_context
-from migrate.steps.reconcile import reconcile
+from migrate.batch.context import Context, make_context
+from migrate.batch.ledger.intervals import recorded_receipts
+from migrate.batch.ledger.table import Ledger
+from migrate.batch.steps.assemble import LINKS
+from migrate.batch.steps.reconcile import reconcile
+from migrate.model.key_range import KeyRange
+from migrate.model.ledger_row import chunk_row
+from migrate.model.receipt import Receipt
 from tests.shared.builders import PARTITION, chunk, plan, rewrite
 from tests.support import make_store, numbered, raw_spec, read_family
 

@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 
 from migrate import Spec
-from migrate.events import Event
-from migrate.ledger import read_ledger
+from migrate.batch.ledger.table import read_ledger
+from migrate.model.events import Event
 from migrate.systems.checkpoint_file import format_checkpoint, read_checkpoint
 from tests.support import (
     KEY_VALUE,

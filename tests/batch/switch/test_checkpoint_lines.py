@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from migrate import RefusedError
-from migrate.positions import Line, Positions
-from migrate.store_partition import StorePartition
+from migrate.model.store_partition import Line, Positions, StorePartition
 from migrate.systems.checkpoint_file import format_checkpoint, owners_of, read_checkpoint, replace_lines
 from migrate.systems.kafka_streams import KafkaStreams
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from migrate import RefusedError, Spec, abandon, cutover, finalize, rollback, run, status, verify
-from migrate.ledger import read_ledger
+from migrate.batch.ledger.table import read_ledger
 from tests.batch.switch.support import (
     FIRST,
     LEFT_FOR_GOOD,

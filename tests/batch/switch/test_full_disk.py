@@ -13,7 +13,7 @@ import pytest
 
 from migrate import MigrationError, Spec, cutover, finalize, rollback, run
 from migrate.errors import ExitCode
-from migrate.events import Event, Listener
+from migrate.model.events import Event, Listener
 from tests.support import make_store, numbered, raw_spec, read_family, small_disk
 
 pytestmark = pytest.mark.skipif(

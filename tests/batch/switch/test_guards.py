@@ -6,13 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from migrate import (
-    Spec,
-    cutover,
-    load_spec,
-    rollback,
-    run,
-)
+from migrate import Spec, cutover, load_spec, rollback, run
 from tests.support import (
     KEY_VALUE,
     TIMESTAMPED,

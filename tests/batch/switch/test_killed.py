@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from migrate import RefusedError, abandon, cutover, finalize, rollback, run, status, verify
-from migrate.events import SWITCH_EVENTS
+from migrate.model.events import SWITCH_EVENTS
 from tests.batch.switch.support import LEFT_FOR_GOOD, PARTITIONS, Application, StopAt, StoppedError, content
 from tests.support import tree_state
 

@@ -7,15 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from migrate.batch.identity import store_state
+from migrate.batch.switch.migration import is_as_it_was
+from migrate.batch.switch.places import Places, sync_names
 from migrate.errors import RefusedError
-from migrate.identity import store_state
-from migrate.positions import Positions
-from migrate.store_partition import StorePartition
+from migrate.model.journal import Exchange
+from migrate.model.store_partition import Positions, StorePartition
 from migrate.stores.exchange import ExchangeUnsupportedError, can_exchange, exchange
-from migrate.stores.layout import rocksdb_identities
-from migrate.switching.journal import Exchange
-from migrate.switching.migration import is_as_it_was
-from migrate.switching.places import Places, sync_names
+from migrate.stores.rocksdb.layout import rocksdb_identities
 from tests.batch.switch.support import content
 from tests.support import make_store, open_store
 

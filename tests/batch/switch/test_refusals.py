@@ -8,7 +8,7 @@ import pytest
 
 from migrate import RefusedError, cutover, rollback, run, status
 from migrate.errors import SourceChangedError, StoreLockedError
-from migrate.events import Event
+from migrate.model.events import Event
 from tests.bad_input.test_locks import LOCK_FILE, another_process
 from tests.batch.switch.support import (
     FIRST,

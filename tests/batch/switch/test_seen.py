@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from migrate import RefusedError, Spec, abandon, cutover, finalize, rollback, run, snapshot, status, verify
-from migrate.ledger import read_ledger
-from migrate.standing import Standing
+from migrate.batch.ledger.standing import Standing
+from migrate.batch.ledger.table import read_ledger
 from tests.bad_input.support import to_toml
 from tests.batch.switch.support import (
     DATA,

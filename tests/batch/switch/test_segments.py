@@ -9,8 +9,8 @@ import pytest
 
 from migrate import abandon, cutover, finalize, plan, report, rollback, run, snapshot, status, verify
 from migrate.errors import RefusedError, SourceChangedError
-from migrate.page.run_page import run_page
-from migrate.spec import Spec
+from migrate.show.page.run_page import run_page
+from migrate.spec.spec import Spec
 from tests.shared.windowed import (
     MINUTE,
     PLAIN,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from migrate import RefusedError, cutover, finalize, rollback, run, snapshot, status, verify
-from migrate.events import SWITCH_EVENTS
-from migrate.plan_model import load_plan
+from migrate.batch.ledger.stored_plan import load_plan
+from migrate.model.events import SWITCH_EVENTS
 from tests.batch.switch.support import (
     FIRST,
     FROM_SNAPSHOT,

@@ -10,7 +10,7 @@ import pytest
 
 from migrate import RefusedError, Spec, abandon, cutover, run, snapshot
 from migrate.errors import SourceChangedError
-from migrate.events import Event
+from migrate.model.events import Event
 from tests.batch.switch.support import (
     FIRST,
     FROM_SNAPSHOT,

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from migrate import Spec, cutover, rollback, verify
-from migrate.events import Event
-from migrate.standing import read_standing
+from migrate.batch.ledger.standing import read_standing
+from migrate.batch.switch.migration import Migration
+from migrate.batch.switch.places import Places
+from migrate.model.events import Event
 from migrate.stores.exchange import ExchangeUnsupportedError
-from migrate.switching.migration import Migration
-from migrate.switching.places import Places
 from tests.batch.switch.support import (
     FIRST,
     FOREIGN_LINE,

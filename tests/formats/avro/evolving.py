@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from formats.avro.binary import encode_long
-from formats.avro.marking import KEY, SIZES, VALUE, branch_of, slot, tagged
+from formats.avro.fastavro_tree import KEY, SIZES, VALUE, branch_of, slot, tagged
 from formats.avro.schema import AvroSchema, types_of
 from formats.avro.types import Array, Enum, Fixed, Primitive, Record, Type, Types, Union
 

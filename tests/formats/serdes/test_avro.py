@@ -9,11 +9,11 @@ from uuid import UUID
 import pytest
 
 from formats.avro.schema import AvroSchema
+from formats.encoding.headers import Headers
 from formats.errors import EntryError, InvalidEntryError, TruncatedEntryError
-from formats.headers import Headers
 from formats.serdes.avro_frame import SchemaId, pack_guid
 from formats.serdes.avro_serde import AvroSerde
-from formats.serdes.pairs import resolving
+from formats.serdes.conversions import resolving
 from tests.formats.serdes.schemas import GUID, NEW, OLD, OTHER, SECOND_GUID
 
 DATA = bytes.fromhex("04686901")

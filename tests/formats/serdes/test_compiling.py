@@ -16,9 +16,9 @@ from formats.serde import BYTES, Serde
 from formats.serdes.avro_frame import Frame, SchemaId
 from formats.serdes.avro_serde import AvroSerde
 from formats.serdes.compiling import compile_serdes
+from formats.serdes.conversions import resolving
 from formats.serdes.json_text import JsonSerde
 from formats.serdes.numeric import NumberSerde
-from formats.serdes.pairs import resolving
 from formats.serdes.text import StringSerde
 from formats.serdes.uuid_text import UuidSerde
 from tests.formats.serdes.schemas import GUID, NEW, OLD, OTHER, record

@@ -12,7 +12,7 @@ from formats.avro.schema import AvroSchema
 from formats.kafka_streams.values import WITH_HEADERS
 from formats.program import run_operations
 from formats.serdes.avro_serde import AvroSerde
-from formats.serdes.pairs import resolving
+from formats.serdes.conversions import resolving
 
 OLD = AvroSerde(((1, AvroSchema('"int"')),), "confluent")
 NEW = AvroSerde(((7, AvroSchema('"double"')),), "confluent")

@@ -13,9 +13,7 @@ from formats.errors import EntryError
 from formats.serde import BYTES, Serde
 from formats.serdes.avro_frame import Frame, SchemaId
 from formats.serdes.avro_serde import AvroSerde
-from formats.serdes.json_text import JsonSerde
-from formats.serdes.numeric import NumberSerde
-from formats.serdes.pairs import (
+from formats.serdes.conversions import (
     is_order_preserving,
     keeps_bytes,
     needs_headers,
@@ -23,6 +21,8 @@ from formats.serdes.pairs import (
     payload_risks,
     resolving,
 )
+from formats.serdes.json_text import JsonSerde
+from formats.serdes.numeric import NumberSerde
 from formats.serdes.registry import SERDES
 from formats.serdes.text import StringSerde
 from formats.serdes.uuid_text import UuidSerde

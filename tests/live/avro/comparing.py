@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from formats.avro.marking import KEY, VALUE, Tree, branch_of, codec, slot, tagged
+from formats.avro.fastavro_tree import KEY, VALUE, Tree, branch_of, codec, slot, tagged
 from formats.avro.program import run_avro
 from formats.avro.schema import AvroSchema
 from formats.avro.types import Array, Map, Record, Type, Types, Union

@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from migrate.dry_run.report import RejectExample, RejectReason
-from migrate.history import ChunkDone, RunHistory, RunOfIt, StepDone
-from migrate.mismatch import Mismatch
-from migrate.report_model import Totals, Verification
+from migrate.batch.status.history import ChunkDone, RunHistory, RunOfIt, StepDone
+from migrate.model.comparison import Mismatch, Totals, Verification
+from migrate.model.preview import RejectExample, RejectReason
 from tests.show.page.hostile import HOSTILE
 from tests.show.page.samples import MIB, NOON, planned, shown
 

@@ -11,11 +11,10 @@ from migrate.dry_run.report import (
     Collision,
     DryRunReport,
     LookAlike,
-    RejectExample,
-    RejectReason,
     Verdict,
 )
-from migrate.keyrange import KeyRange
+from migrate.model.key_range import KeyRange
+from migrate.model.preview import RejectExample, RejectReason
 from tests.show.page.samples import GOOD_CHECKS, MIB, check, cost, found, good_report, planned, shown
 
 HOSTILE = (

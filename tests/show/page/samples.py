@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from migrate.checks import CheckReport
+from migrate.batch.preflight.check import CheckReport
 from migrate.dry_run.report import (
     BeforeAfter,
     ChangelogPosition,
@@ -15,12 +15,12 @@ from migrate.dry_run.report import (
     DryRunReport,
     FamilyFound,
     Found,
-    Shown,
     Sizes,
     Tried,
     Verdict,
 )
-from migrate.keyrange import KeyRange
+from migrate.model.key_range import KeyRange
+from migrate.model.preview import Shown
 
 MIB = 2**20
 NOON = 1768478400000  # 2026-01-15 12:00:00 UTC

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from migrate.dry_run.report import DryRunReport, Verdict
-from migrate.page.dry_run_page import dry_run_page
+from migrate.show.page.dry_run_page import dry_run_page
 from tests.show.page.hostile import HOSTILE, ugly_report
 from tests.show.page.reading import Page, leaves
 from tests.show.page.samples import check, cost, good_report, planned, refused_report
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 SAID_IN_OTHER_WORDS = re.compile(r"\.(outcome|role|sentence)$")
 
 
@@ -177,12 +177,12 @@ def test_the_same_report_is_the_same_page() -> None:
 
 def test_every_template_travels_with_the_package() -> None:
     settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
-    patterns = settings["tool"]["setuptools"]["package-data"]["migrate.page"]
+    patterns = settings["tool"]["setuptools"]["package-data"]["migrate.show.page"]
     files = [
         path
-        for path in (REPOSITORY / "migrate/page").rglob("*")
+        for path in (REPOSITORY / "migrate/show/page").rglob("*")
         if path.is_file() and path.suffix not in (".py", ".pyc")
     ]
     assert files
-    names = [path.relative_to(REPOSITORY / "migrate/page").as_posix() for path in files]
+    names = [path.relative_to(REPOSITORY / "migrate/show/page").as_posix() for path in files]
     assert [name for name in names if not any(fnmatch(name, pattern) for pattern in patterns)] == []

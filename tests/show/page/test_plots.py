@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from migrate.page.plots import Plot, size_histogram, sorted_bars, throughput
-from migrate.page.run_page import run_page
-from migrate.page.working_time import Throughput
-from migrate.words import size
+from migrate.model.units import size
+from migrate.show.page.plots import Plot, size_histogram, sorted_bars, throughput
+from migrate.show.page.run_page import run_page
+from migrate.show.page.working_time import Throughput
 from tests.show.page.histories import good_history
 from tests.show.page.samples import sizes
 

@@ -8,9 +8,10 @@ from typing import get_args
 
 import pytest
 
-from migrate.history import RunHistory
-from migrate.page.run_page import run_page
-from migrate.report_model import Column, Concern, State, Totals, Verification
+from migrate.batch.status.history import RunHistory
+from migrate.model.comparison import Totals, Verification
+from migrate.model.reports import Column, Concern, State
+from migrate.show.page.run_page import run_page
 from tests.show.page.histories import empty_history, good_history, ugly_history
 from tests.show.page.hostile import HOSTILE
 from tests.show.page.reading import Page, leaves

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from migrate.history import ChunkDone
-from migrate.keyrange import KeyRange
-from migrate.page.working_time import Throughput, measure
+from migrate.batch.status.history import ChunkDone
+from migrate.model.key_range import KeyRange
+from migrate.show.page.working_time import Throughput, measure
 
 
 def _chunk(started: float, committed: float, records: int, *, seconds: float | None = None) -> ChunkDone:

@@ -1,0 +1,119 @@
+"""Values as fastavro reads and writes them, with nothing left for it to guess.
+
+fastavro picks a union's branch by looking at the value, turns floats into doubles and maps into dicts. So it gets
+another schema with the same encoding: each branch of a union is a record of one field, which fastavro names when it
+reads and lets us name when it writes; a float is a fixed of 4 bytes, a double one of 8; a map is an array of entries;
+an enum is the number of its symbol. What it reads by such a schema, and writes, is called a tree.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+from typing import Any
+
+import fastavro
+
+from formats.avro.types import Array, Definition, Enum, Fixed, Map, Named, Primitive, Type, Types, Union
+
+Tree = Any
+Marked = Any  # fastavro's own word for it is a dict, a list or a str of anything
+KEY, VALUE = "k", "v"
+SIZES = {"float": 4, "double": 8}
+
+
+def tag(union: Union, branch: int) -> str:
+    """What the marked schema calls this branch."""
+    return f"union{union.number}_{branch}"
+
+
+def branch_of(tree: Tree) -> tuple[int, Tree]:
+    """(number of the branch, the value in it) of a union's tree."""
+    name, content = tree
+    return int(name.rpartition("_")[2]), content[VALUE]
+
+
+def tagged(union: Union, branch: int, content: Tree) -> Tree:
+    """The inverse of `branch_of`."""
+    return tag(union, branch), {VALUE: content}
+
+
+def slot(number: int) -> str:
+    """What the marked schema calls this field of a record."""
+    return f"field{number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """Reads and writes trees of one type."""
+
+    marked: Marked
+
+    def decode(self, data: bytes) -> tuple[Tree, int]:
+        """(the tree, how many bytes it takes). Raises what fastavro raises."""
+        source = io.BytesIO(data)
+        tree = fastavro.schemaless_reader(source, self.marked, None, return_named_type=True)
+        return tree, source.tell()
+
+    def encode(self, tree: Tree) -> bytes:
+        """The bytes of a tree that the caller has checked."""
+        out = io.BytesIO()
+        fastavro.schemaless_writer(out, self.marked, tree)
+        return out.getvalue()
+
+
+def codec(types: Types, root: Type) -> Codec:
+    """For values of the type `root`."""
+    return Codec(fastavro.parse_schema(_Marking(types).mark(root)))
+
+
+@dataclass(slots=True)
+class _Marking:
+    types: Types
+    defined: set[str] = field(default_factory=set)
+
+    def mark(self, found: Type) -> Marked:
+        if isinstance(found, Primitive):
+            return self._fixed(found.kind, SIZES[found.kind]) if found.kind in SIZES else found.kind
+        if isinstance(found, Array):
+            return {"type": "array", "items": self.mark(found.items)}
+        if isinstance(found, Map):
+            fields = [_field(KEY, "string"), _field(VALUE, self.mark(found.values))]
+            return {"type": "array", "items": _record(f"entry{len(self.defined)}", fields, self.defined)}
+        if isinstance(found, Union):
+            return [self._branch(tag(found, number), branch) for number, branch in enumerate(found.branches)]
+        return self._named(found, self.types.named[found.name])
+
+    def _branch(self, name: str, branch: Type) -> Marked:
+        if name in self.defined:
+            return name
+        self.defined.add(name)
+        return _record(name, [_field(VALUE, self.mark(branch))], self.defined)
+
+    def _named(self, found: Named, known: Definition) -> Marked:
+        if isinstance(known, Enum):
+            return "int"
+        name = f"named{list(self.types.named).index(found.name)}"
+        if isinstance(known, Fixed):
+            return self._fixed(name, known.size)
+        if name in self.defined:
+            return name
+        self.defined.add(name)
+        fields = [_field(slot(number), self.mark(each.type)) for number, each in enumerate(known.fields)]
+        return _record(name, fields, self.defined)
+
+    def _fixed(self, name: str, size: int) -> Marked:
+        name = f"{name}_bytes"
+        if name in self.defined:
+            return name
+        self.defined.add(name)
+        return {"type": "fixed", "name": name, "size": size}
+
+
+def _field(name: str, of: Marked) -> Marked:
+    return {"name": name, "type": of}
+
+
+def _record(name: str, fields: list[Marked], defined: set[str]) -> Marked:
+    defined.add(name)
+    return {"type": "record", "name": name, "fields": fields}

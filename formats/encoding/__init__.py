@@ -1,0 +1,1 @@
+"""Encodings that several record layouts share."""

@@ -1,0 +1,1 @@
+"""The batch migration, from the snapshot to `finalize`."""

@@ -1,0 +1,233 @@
+"""Where tasks run: the seam between the driver and Spark, or this very process."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from threading import Event
+from typing import Protocol, cast
+
+from migrate.batch.chunk.breadcrumb import read_breadcrumb
+from migrate.batch.chunk.rewrite import RewriteTask
+from migrate.batch.chunk.task import Task, TaskResult, run_task
+from migrate.batch.stop import RERUN, Stop
+from migrate.errors import ChunkFailedError, InterruptedMigrationError, MigrationError
+from migrate.model.key_range import show_key
+from migrate.model.store_partition import place_name
+from migrate.model.units import one_line
+from migrate.spec.spec import Spec
+from migrate.stores.rocksdb.openings import keeping_open
+
+RETRIES = "stateferry.batch.retries"
+"""The logger that names each attempt after which a task is tried again."""
+_LOG = logging.getLogger(RETRIES)
+ATTEMPTS = 3
+_MOST_AT_ONCE = 4096  # threads are only made as tasks come; a cluster's slots may grow while a run goes on
+_POLL_SECONDS = 0.2
+"""How soon a request to stop is noticed: a signal's handler does not wake who waits for a task."""
+Finished = list[tuple[Task, TaskResult]]
+"""Tasks that finished together."""
+
+
+class Executor(Protocol):
+    """Runs tasks, each in a call that returns when it is done; calls come from several threads."""
+
+    @property
+    def slots(self) -> int:
+        """How many tasks run at the same time."""
+        ...
+
+    def run(self, task: Task) -> TaskResult:
+        """Raises whatever takes a worker down."""
+        ...
+
+    def cancel(self) -> None:
+        """Give up whatever is running."""
+        ...
+
+
+class InProcessExecutor:
+    """This process, one task at a time: no Spark, no JVM."""
+
+    slots = 1
+
+    def __init__(self) -> None:
+        self._cancelled = Event()
+
+    def run(self, task: Task) -> TaskResult:
+        """Here and now."""
+        return run_task(task, self._check)
+
+    def cancel(self) -> None:
+        """The running task ends at its next batch."""
+        self._cancelled.set()
+
+    def _check(self) -> None:
+        if self._cancelled.is_set():
+            raise InterruptedMigrationError("abandoned", hint=RERUN)
+
+
+def run_all(
+    executor: Executor,
+    tasks: Iterable[Task],
+    *,
+    on_start: Callable[[Task], None],
+    name: str = "",
+    deadline: float | None = None,
+    stop: Stop | None = None,
+) -> Iterator[Finished]:
+    """Run every task, one more at a time than there are slots so that none waits; yields what finished together.
+
+    After a failure nothing new starts; what runs is finished and yielded, then the failure is raised. Past the
+    `deadline` (monotonic seconds), or once a `stop` is asked for, nothing new starts either, and the iteration just
+    ends; what outlives the stop's grace is abandoned, with InterruptedMigrationError. `name`: the migration's, for the
+    log.
+    """
+    stop = stop or Stop()
+    left = iter(tasks)
+    failures: list[BaseException] = []
+    running: dict[Future[TaskResult], Task] = {}
+    cancelled = Event()
+    with keeping_open(), ThreadPoolExecutor(_MOST_AT_ONCE, "stateferry") as pool:
+        try:
+            while True:
+                is_closed = bool(failures) or stop.is_requested or _is_past(deadline)
+                for task in islice(left, 0 if is_closed else _room(executor, len(running))):
+                    on_start(task)
+                    running[pool.submit(_attempt, executor, task, cancelled, name)] = task
+                if not running:
+                    break
+                ended = [(running.pop(future), future) for future in _wait(running, stop)]
+                failures += [error for _, future in ended if (error := future.exception()) is not None]
+                if finished := _results(ended):
+                    yield finished
+        except BaseException:
+            cancelled.set()
+            executor.cancel()
+            for future in running:
+                future.cancel()
+            raise
+    if failures:
+        stop.check()  # Spark, too, hears the signal, and what it then fails is no failure
+        raise failures[0]
+
+
+def _wait(running: Iterable[Future[TaskResult]], stop: Stop) -> set[Future[TaskResult]]:
+    """What has ended; none after a while in which nothing did."""
+    done, _ = wait(running, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
+    if not done:
+        stop.check_grace()
+    return done
+
+
+def _results(ended: list[tuple[Task, Future[TaskResult]]]) -> Finished:
+    return [(task, future.result()) for task, future in ended if future.exception() is None]
+
+
+def _room(executor: Executor, running: int) -> int:
+    width = 1 if executor.slots == 1 else executor.slots + 1
+    return max(0, width - running)
+
+
+def _is_past(deadline: float | None) -> bool:
+    return deadline is not None and time.monotonic() >= deadline
+
+
+def _attempt(executor: Executor, task: Task, cancelled: Event, name: str) -> TaskResult:
+    """A few attempts where a worker dies; from the second one on it leaves a trace of the record that it is at."""
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            result = executor.run(task)
+        except MigrationError:
+            raise
+        except Exception as error:
+            if attempt == ATTEMPTS or cancelled.is_set():
+                raise _worker_died(task, error) from error
+            failed = one_line(f"{_subject(task)}: attempt {attempt} of {ATTEMPTS} failed: {_reason(error)}")
+            _LOG.warning("%s: %s", name, failed)
+            task = _with_breadcrumb(task)
+            continue
+        if isinstance(result, MigrationError):
+            raise result
+        _forget_breadcrumb(task)
+        return result
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _with_breadcrumb(task: Task) -> Task:
+    if not isinstance(task, RewriteTask) or task.conversion.function is None:
+        return task
+    chunk = task.chunk
+    place = place_name(chunk.store_partition, chunk.database).replace("/", ".")
+    name = f"{task.run_id}-{place}-{chunk.number}.breadcrumb"
+    return replace(task, breadcrumb=str(Path(task.home) / "chunks" / name))
+
+
+def _forget_breadcrumb(task: Task) -> None:
+    if isinstance(task, RewriteTask) and task.breadcrumb is not None:
+        Path(task.breadcrumb).unlink(missing_ok=True)
+
+
+def _subject(task: Task) -> str:
+    return str(task.chunk if isinstance(task, RewriteTask) else task)
+
+
+def _reason(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _worker_died(task: Task, error: Exception) -> MigrationError:
+    reason, where = _reason(error), _subject(task)
+    if isinstance(task, RewriteTask) and task.breadcrumb is not None:
+        key = read_breadcrumb(Path(task.breadcrumb))
+        _forget_breadcrumb(task)
+        if key is not None:
+            return ChunkFailedError(
+                f"{where}: the worker died {ATTEMPTS} times, last on the key {show_key(key)}: {reason}",
+                hint="try the function on that record; then rerun to resume",
+            )
+    return ChunkFailedError(
+        f"{where}: failed {ATTEMPTS} times: {reason}", hint="see the log above; rerun to resume what is finished"
+    )
+
+
+SPARK_MODULE = "jobs.executor"
+"""Imported by name and only when a master is named: nothing here may depend on Spark."""
+
+
+class SparkModule(Protocol):
+    """What `jobs` offers to this package."""
+
+    def open_executor(self, spec: Spec, master: str | None) -> AbstractContextManager[Executor]:
+        """An executor over a Spark session, which ends with it."""
+        ...
+
+
+ExecutorOpener = Callable[[Spec], AbstractContextManager[Executor]]
+
+
+def executor_opener(master: str | None) -> ExecutorOpener:
+    """Where tasks will run, once they do."""
+    return in_process if master is None else spark(master)
+
+
+def in_process(_: Spec) -> AbstractContextManager[Executor]:
+    """This process, without Spark."""
+    return nullcontext(InProcessExecutor())
+
+
+def spark(master: str | None) -> ExecutorOpener:
+    """A Spark application; without a master it is the one that spark-submit named."""
+
+    def open_spark(spec: Spec) -> AbstractContextManager[Executor]:
+        module = cast("SparkModule", importlib.import_module(SPARK_MODULE))
+        return module.open_executor(spec, master)
+
+    return open_spark

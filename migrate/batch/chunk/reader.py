@@ -1,0 +1,187 @@
+"""What a chunk reads: the old store's records as their owner would read them, whatever they lie scattered over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from itertools import compress
+from pathlib import Path
+
+import numpy as np
+
+from formats import Format
+from formats.conversion import upgrade_program
+from formats.program import IDENTITY, ByteProgram
+from migrate.batch.chunk.merged_scan import MergedScan
+from migrate.engine.columns import compile_program
+from migrate.errors import ChunkFailedError
+from migrate.model.key_range import KeyRange, show_key
+from migrate.model.plan import DatabasePlan, Lane, TimeSlice
+from migrate.stores.batch import Batch
+from migrate.stores.rocksdb.database import Database
+from migrate.stores.rocksdb.openings import open_to_read
+
+_INT64 = np.dtype(">i8")
+MISPLACED = (
+    "[source] retention_ms must be the one that the segments were made with; where it was changed since, the "
+    "application itself finds only some of these records"
+)
+"""What to do about a record in a segment of another time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """RocksDB directories to be read as one, in a form that a task can carry."""
+
+    directories: tuple[str, ...]
+    times_of: tuple[TimeSlice | None, ...] = ()
+    """Of the records of each."""
+    times: TimeSlice | None = None
+    """Of the records to be read; None: all."""
+
+
+def inputs_of(plan: DatabasePlan, directories: dict[str, Path]) -> Inputs:
+    """`directories`: those of the source's store partition, by database."""
+    return Inputs(
+        directories=tuple(str(directories[source.database]) for source in plan.sources),
+        times_of=tuple(source.times for source in plan.sources),
+        times=plan.times,
+    )
+
+
+@contextmanager
+def open_inputs(
+    inputs: Inputs, source: Format, opening: Callable[[Path], AbstractContextManager[Database]] = open_to_read
+) -> Iterator[Records]:
+    """Raises RefusedError where one of them cannot be opened."""
+    with ExitStack() as stack:
+        databases = [stack.enter_context(opening(Path(directory))) for directory in inputs.directories]
+        yield Records(inputs, source, databases)
+
+
+@dataclass(slots=True)
+class Records:
+    """The open inputs of a chunk."""
+
+    inputs: Inputs
+    source: Format
+    databases: list[Database]
+    shadowed: int = field(default=0, init=False)
+    """Records of an unfinished upgrade that a newer one of the same key stands for, as far as was read."""
+    read: Counter[tuple[int, str]] = field(default_factory=Counter, init=False)
+    """Records by RocksDB directory (its number among the inputs) and column family, as far as was read."""
+    seen: Counter[tuple[int, str]] = field(default_factory=Counter, init=False)
+    """The same, with the records of other times."""
+
+    def batches(self, lane: Lane, keys: KeyRange | None = None) -> Iterator[Batch]:
+        """Every record of a lane in the range, in key order, in the layout of the source's format.
+
+        Raises CorruptionError unless the range was read whole, ChunkFailedError for a record in a segment of another
+        time.
+        """
+        scans = [scan for database in range(len(self.databases)) for scan in self._scans(database, lane, keys)]
+        if len(scans) == 1:
+            yield from scans[0]
+            return
+        merged = MergedScan(scans)
+        yield from merged
+        self.shadowed += merged.shadowed
+
+    def families(self, number: int, lane: Lane) -> list[str]:
+        """Column families of one RocksDB directory that a lane reads; of a key that several have, the first counts."""
+        there = self.databases[number].families
+        return [family for family in (lane.source, *lane.older) if family in there]
+
+    def sampled(self, number: int, lane: Lane, family: str, sample: Iterator[Batch]) -> Iterator[Batch]:
+        """Those of some records of a column family that `batches` would yield.
+
+        Raises CorruptionError, and ChunkFailedError as `batches` does.
+        """
+        families, database = self.families(number, lane), self.databases[number]
+        newer = families[: families.index(family)]
+        for batch in self._scan(number, lane, family, sample):
+            mask = [all(database.get(name, key) is None for name in newer) for key in batch.keys]
+            if all(mask):
+                yield batch
+                continue
+            self.shadowed += mask.count(False)
+            if any(mask):
+                yield Batch(list(compress(batch.keys, mask)), list(compress(batch.values, mask)))
+
+    def _scans(self, number: int, lane: Lane, keys: KeyRange | None) -> Iterator[Iterator[Batch]]:
+        for family in self.families(number, lane):
+            yield self._scan(number, lane, family, self.databases[number].batches(family, keys))
+
+    def _scan(self, number: int, lane: Lane, family: str, batches: Iterator[Batch]) -> Iterator[Batch]:
+        scan = _counted(self.seen, batches, (number, family))
+        if family != lane.source:
+            scan = _upgraded(scan, self.source, family)
+        return _counted(self.read, self._in_time(scan, number), (number, family))
+
+    def _in_time(self, scan: Iterator[Batch], number: int) -> Iterator[Batch]:
+        wanted = self.inputs.times
+        if wanted is None:
+            return scan
+        return _within(scan, self.source, wanted, self.inputs.times_of[number], self.databases[number])
+
+
+def _counted(counts: Counter[tuple[int, str]], scan: Iterator[Batch], place: tuple[int, str]) -> Iterator[Batch]:
+    for batch in scan:
+        counts[place] += len(batch)
+        yield batch
+        del batch  # or a large value would live on while the next one is read
+
+
+def _upgraded(scan: Iterator[Batch], source: Format, family: str) -> Iterator[Batch]:
+    """What an unfinished upgrade left in `family`, in the layout of `source`."""
+    older = next(each for each in source.older_families if each.name == family)
+    convert = compile_program(ByteProgram(IDENTITY, upgrade_program(older.value_layout, source)))
+    for batch in scan:
+        yield convert(batch)
+
+
+def _within(
+    scan: Iterator[Batch], source: Format, wanted: TimeSlice, own: TimeSlice | None, database: Database
+) -> Iterator[Batch]:
+    for batch in scan:
+        times = _times(batch, source.segment_time, database)
+        if own is not None and (times.min() < own.start_ms or times.max() >= own.end_ms):
+            stray = int(np.flatnonzero((times < own.start_ms) | (times >= own.end_ms))[0])
+            raise _misplaced(database, batch.keys[stray], int(times[stray]), own)
+        if times.min() >= wanted.start_ms and times.max() < wanted.end_ms:
+            yield batch
+            continue
+        mask = ((times >= wanted.start_ms) & (times < wanted.end_ms)).tolist()
+        keys = list(compress(batch.keys, mask))
+        if keys:
+            yield Batch(keys, list(compress(batch.values, mask)), batch.sizes)
+
+
+def _times(batch: Batch, place: slice, database: Database) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """The time by which each record belongs to a segment. Raises ChunkFailedError for a key that tells none."""
+    shortest = batch.sizes[0] if batch.sizes is not None else min(map(len, batch.keys))
+    if shortest < -place.start:
+        key = min(batch.keys, key=len)
+        raise ChunkFailedError(
+            f"{database.directory} has the key {show_key(key)}, which is too short to tell its time",
+            hint="is [source] format the format that the store has? without retention_ms each segment stays as it is",
+        )
+    if batch.sizes is not None:
+        size = batch.sizes[0]
+        return np.ndarray((len(batch),), _INT64, batch.joined_keys, size + place.start, (size,))
+    return np.frombuffer(b"".join([key[place] for key in batch.keys]), _INT64)
+
+
+def newest_time(database: Database, family: str, place: slice) -> int | None:
+    """The greatest of them all; None: there is no record."""
+    return max((int(_times(batch, place, database).max()) for batch in database.batches(family)), default=None)
+
+
+def _misplaced(database: Database, key: bytes, time_ms: int, own: TimeSlice) -> ChunkFailedError:
+    return ChunkFailedError(
+        f"{database.directory} is the segment of {own}, and its key {show_key(key)} is of {time_ms}: the retention was "
+        "another one when it was written",
+        hint=MISPLACED,
+    )

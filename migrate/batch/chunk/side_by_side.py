@@ -1,0 +1,85 @@
+"""Two sorted runs of records, held side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from migrate.model.comparison import Mismatch, differing
+from migrate.model.key_range import KeyRange, show_key
+from migrate.stores.batch import Batch
+from migrate.stores.rocksdb.database import Database
+
+
+class RecordReader:
+    """Hands out as many records as are asked for, whatever the batches hold."""
+
+    def __init__(self, batches: Iterator[Batch]) -> None:
+        self._batches = batches
+        self._keys: list[bytes] = []
+        self._values: list[bytes] = []
+
+    def take(self, count: int) -> tuple[list[bytes], list[bytes]]:
+        """The next `count` records, fewer at the end."""
+        while len(self._keys) < count and (batch := next(self._batches, None)) is not None:
+            if self._keys:
+                self._keys += batch.keys
+                self._values += batch.values
+            else:
+                self._keys, self._values = batch.keys, batch.values
+            del batch
+        if len(self._keys) == count:  # both sides cut alike, mostly
+            taken = self._keys, self._values
+            self._keys, self._values = [], []
+            return taken
+        taken = self._keys[:count], self._values[:count]
+        del self._keys[:count], self._values[:count]
+        return taken
+
+
+def side_by_side(
+    expected: Iterator[Batch], actual: Iterator[Batch], *, to_end: bool
+) -> Iterator[tuple[bytes, bytes | None, bytes | None]]:
+    """(key, expected value, actual value) of each key that either has, in key order; None: that side has no such key.
+
+    Without `to_end` it is over once no more is expected.
+    """
+    lefts, rights = _each(expected), _each(actual)
+    left, right = next(lefts, None), next(rights, None)
+    while left is not None or (right is not None and to_end):
+        if right is None or (left is not None and left[0] < right[0]):
+            assert left is not None
+            yield left[0], left[1], None
+            left = next(lefts, None)
+        elif left is None or right[0] < left[0]:
+            yield right[0], None, right[1]
+            right = next(rights, None)
+        else:
+            yield left[0], left[1], right[1]
+            left, right = next(lefts, None), next(rights, None)
+
+
+def _each(batches: Iterator[Batch]) -> Iterator[tuple[bytes, bytes]]:
+    for batch in batches:
+        yield from zip(batch.keys, batch.values, strict=True)
+
+
+def compare_gaps(
+    target: Database, partition: str, family: str, ends: Sequence[tuple[bytes, bytes]]
+) -> Iterator[tuple[int, Mismatch]]:
+    """(how many keys, the first of them) that are not within a range; `ends`: each range's first and last new key."""
+    begin = [None, *(last + b"\0" for _, last in ends)]
+    found = differing(partition, "key", "", "", family=family)
+    for start, end in zip(begin, [*(first for first, _ in ends), None], strict=True):
+        if start is not None and end is not None and end < start:
+            order = {"key": end, "field": "order of keys", "expected": f"after {show_key(start[:-1])}"}
+            yield 1, found.model_copy(update={**order, "actual": "not"})
+        elif extra := _extra_keys(target, family, KeyRange(start=start, end=end)):
+            count, first = extra
+            yield count, found.model_copy(update={"kind": "extra", "key": first})
+
+
+def _extra_keys(target: Database, family: str, keys: KeyRange) -> tuple[int, bytes] | None:
+    next_one = target.sample(family, keys.start, 1).keys  # mostly the next range's first
+    if not next_one or next_one[0] not in keys:
+        return None
+    return sum(len(batch) for batch in target.batches(family, keys)), next_one[0]

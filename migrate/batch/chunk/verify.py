@@ -1,0 +1,334 @@
+"""Comparing the new store, as it lies on disk, with what the old one converts to or with the receipts."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from migrate.batch.chunk.reader import Inputs, Records, open_inputs
+from migrate.batch.chunk.side_by_side import RecordReader, compare_gaps, side_by_side
+from migrate.batch.stop import go_on
+from migrate.engine.converter import Converter, convert_all
+from migrate.engine.digest import RecordDigest
+from migrate.engine.rejects import CountRejects
+from migrate.model.comparison import Kind, Mismatch, first_difference
+from migrate.model.key_range import KeyRange
+from migrate.model.plan import Lane
+from migrate.model.receipt import Receipt, Written
+from migrate.model.store_partition import place_name
+from migrate.model.values import Stored
+from migrate.spec.conversion import load_conversion
+from migrate.spec.conversion_ref import ConversionRef
+from migrate.spec.function.at_work import checked_code
+from migrate.stores.batch import Batch
+from migrate.stores.rocksdb.database import Database
+from migrate.stores.rocksdb.openings import open_to_read
+from migrate.stores.rocksdb.record_count import count_records
+
+
+@dataclass(frozen=True, slots=True)
+class CompareTask:
+    """A key range of the old records of one new column family, to be converted and held against the new ones.
+
+    The range is the source's: where the new records of it begin and end, the conversion alone knows.
+    """
+
+    store_partition: str
+    database: str
+    source: Inputs
+    target: str | None
+    """None: the records are older than the new store's retention; they are counted, and must not be there."""
+    lane: Lane
+    keys: KeyRange
+    conversion: ConversionRef
+
+    def __str__(self) -> str:
+        return f"{place_name(self.store_partition, self.database)} {self.lane.target} {self.keys}"
+
+
+@dataclass(frozen=True, slots=True)
+class DigestTask:
+    """One family of one finished chunk, and the part of the new store that it answers for."""
+
+    store_partition: str
+    database: str
+    source: Inputs
+    target: str
+    lane: Lane
+    keys: KeyRange
+    """The chunk's, to say what differs."""
+    written: Written
+    """As the receipt has it."""
+    target_keys: KeyRange | None
+    """None: the chunk wrote nothing, and no range is its own."""
+    conversion: ConversionRef
+
+    def __str__(self) -> str:
+        return f"{place_name(self.store_partition, self.database)} {self.lane.target} {self.keys}"
+
+
+@dataclass(frozen=True, slots=True)
+class CountTask:
+    """A key range of one column family of the source, whose records are counted."""
+
+    store_partition: str
+    database: str
+    directory: str
+    family: str
+    keys: KeyRange
+
+    def __str__(self) -> str:
+        return f"{place_name(self.store_partition, self.database)} {self.family} {self.keys}"
+
+
+VerifyTask = CompareTask | DigestTask | CountTask
+
+
+class FamilyCount(Stored):
+    """How many records were read of one column family of a RocksDB directory of the source."""
+
+    directory: str
+    family: str
+    seen: int
+    used: int
+    """Those of the times that were asked for."""
+
+
+class Verified(Stored):
+    """What one task found."""
+
+    records: int
+    missing: int = 0
+    differing: int = 0
+    extra: int = 0
+    first: tuple[Mismatch, ...] = ()
+    """The first of each kind."""
+    seconds: float = 0.0
+    ends: tuple[bytes, bytes] | None = None
+    """The first and the last key of the new records that were expected; None: there are none."""
+    counts: tuple[FamilyCount, ...] = ()
+
+    @property
+    def mismatches(self) -> int:
+        """Keys that are not as they should be."""
+        return self.missing + self.differing + self.extra
+
+
+def target_ranges(receipts: list[Receipt], lane: int) -> list[KeyRange | None]:
+    """For each receipt, in key order, its part of the new store. Together they cover every key of it (I3).
+
+    A chunk answers for the keys from its first one up to the next chunk's first one, so that an extra key anywhere
+    belongs to one of them. A family without any record is left to the first chunk as a whole.
+    """
+    starts = [receipt.written[lane].first_key for receipt in receipts]
+    filled = [number for number, start in enumerate(starts) if start is not None]
+    if not filled:
+        return [KeyRange(), *[None] * (len(receipts) - 1)]
+    ranges: list[KeyRange | None] = [None] * len(receipts)
+    edges = [None, *(starts[number] for number in filled[1:]), None]
+    for number, (start, end) in zip(filled, pairwise(edges), strict=True):
+        ranges[number] = KeyRange(start=start, end=end)
+    return ranges
+
+
+def run_verify_task(task: VerifyTask, check: Callable[[], None] = go_on) -> Verified:
+    """Do one part of a verification; `check` is called now and then, and may raise.
+
+    Raises CorruptionError where either side cannot be read to its end.
+    """
+    started = time.perf_counter()
+    if isinstance(task, CountTask):
+        found = _count(task, check)
+    else:
+        found = _by_digest(task, check) if isinstance(task, DigestTask) else _in_full(task, check)
+        checked_code(task.conversion)
+    return found.model_copy(update={"seconds": round(time.perf_counter() - started, 6)})
+
+
+def as_verified(found: Mismatch, count: int = 1) -> Verified:
+    """A mismatch that no task has found."""
+    return Verified(records=0, first=(found,)).model_copy(update={found.kind: count})
+
+
+def _in_full(task: CompareTask, check: Callable[[], None]) -> Verified:
+    with ExitStack() as stack:
+        source = stack.enter_context(open_inputs(task.source, load_conversion(task.conversion).source))
+        if task.target is None:
+            for _ in source.batches(task.lane, task.keys):
+                check()
+            return Verified(records=0, counts=_counts_of(source))
+        target = stack.enter_context(open_to_read(Path(task.target)))
+        found = _FullComparison(task, source, target, check).run()
+        if task.keys == KeyRange():
+            ends = [] if found.ends is None else [found.ends]
+            for count, mismatch in compare_gaps(target, task.store_partition, task.lane.target, ends):
+                found = _added(found, mismatch, count)
+        return found
+
+
+def _added(found: Verified, mismatch: Mismatch, count: int) -> Verified:
+    is_known = mismatch.kind in {each.kind for each in found.first}
+    first = found.first if is_known else (*found.first, mismatch)
+    return found.model_copy(update={"first": first, mismatch.kind: count + getattr(found, mismatch.kind)})
+
+
+def _by_digest(task: DigestTask, check: Callable[[], None]) -> Verified:
+    """The source is opened only to say what differs."""
+    with open_to_read(Path(task.target)) as target:
+        digest = RecordDigest()
+        for batch in _actual(task, target, check):
+            digest.update(batch)
+        if (digest.records, str(digest)) == (task.written.records, task.written.digest):
+            return Verified(records=digest.records)
+        with open_inputs(task.source, load_conversion(task.conversion).source) as source:
+            comparison = _Comparison(task, source, target, check)
+            found = comparison.differences(_actual(task, target, check), to_end=True)
+    if found.mismatches:
+        return found
+    # the records agree, so it is the receipt that does not
+    lie = comparison.mismatch(task.written.first_key or b"", "receipt", task.written.digest, "another digest")
+    return _added(found, lie, 1)
+
+
+def _actual(task: DigestTask, target: Database, check: Callable[[], None]) -> Iterator[Batch]:
+    keys = task.target_keys
+    return iter(()) if keys is None else _checked(target.batches(task.lane.target, keys), check)
+
+
+def _checked(batches: Iterator[Batch], check: Callable[[], None]) -> Iterator[Batch]:
+    for batch in batches:
+        check()
+        yield batch
+        del batch  # or a large value would live on while the next one is read
+
+
+def _count(task: CountTask, check: Callable[[], None]) -> Verified:
+    with open_to_read(Path(task.directory)) as database:
+        count = count_records(database, task.family, task.keys, check)
+    counted = FamilyCount(directory=task.directory, family=task.family, seen=count, used=count)
+    return Verified(records=0, counts=(counted,))
+
+
+def _counts_of(source: Records) -> tuple[FamilyCount, ...]:
+    return tuple(
+        FamilyCount(
+            directory=source.inputs.directories[number], family=family, seen=seen, used=source.read[number, family]
+        )
+        for (number, family), seen in source.seen.items()
+    )
+
+
+class _Comparison:
+    def __init__(
+        self, task: CompareTask | DigestTask, source: Records, target: Database, check: Callable[[], None]
+    ) -> None:
+        self._where = (task.store_partition, task.lane)
+        self._label = str(task)
+        self._keys = task.keys
+        self._check = check
+        self._source = source
+        self._target = target
+        self._conversion = load_conversion(task.conversion)
+
+    def expected(self) -> Iterator[Batch]:
+        """The old store's records of the range, converted again."""
+        lane = self._where[1]
+        rejects = CountRejects(self._label)
+        convert = Converter(self._conversion, self._conversion.program, rejects, lane.source)
+        return convert_all(_checked(self._source.batches(lane, self._keys), self._check), convert, lambda _: None)
+
+    def actual(self, keys: KeyRange) -> Iterator[Batch]:
+        """The new store's."""
+        return self._target.batches(self._where[1].target, keys)
+
+    def differences(self, actual: Iterator[Batch], *, to_end: bool) -> Verified:
+        """Record by record: how many of each kind, and the first of each.
+
+        `to_end`: what is left of the actual records once no more are expected is extra, too.
+        """
+        kinds: Counter[Kind] = Counter()
+        first: dict[Kind, Mismatch] = {}
+        keys: list[bytes] = []
+        records = 0
+        for key, expected, got in side_by_side(self.expected(), actual, to_end=to_end):
+            if expected is not None:
+                records += 1
+                keys[1:] = [key]
+            if expected == got:
+                continue
+            mismatch = self._difference(key, expected, got)
+            kinds[mismatch.kind] += 1
+            first.setdefault(mismatch.kind, mismatch)
+        return Verified(
+            records=records,
+            missing=kinds["missing"],
+            differing=kinds["differing"],
+            extra=kinds["extra"],
+            first=tuple(first.values()),
+            ends=(keys[0], keys[-1]) if keys else None,
+        )
+
+    def mismatch(self, key: bytes, field: str, expected: str, actual: str, kind: Kind = "differing") -> Mismatch:
+        """One of this family."""
+        partition, lane = self._where
+        return Mismatch(
+            kind=kind,
+            store_partition=partition,
+            family=lane.target,
+            key=key,
+            field=field,
+            expected=expected,
+            actual=actual,
+        )
+
+    def _difference(self, key: bytes, expected: bytes | None, actual: bytes | None) -> Mismatch:
+        if actual is None:
+            return self.mismatch(key, "key", "", "", "missing")
+        if expected is None:
+            return self.mismatch(key, "key", "", "", "extra")
+        return self.mismatch(key, *first_difference(self._conversion.target, key, expected, actual))
+
+
+class _FullComparison(_Comparison):
+    """Of a range of the source: everything in it, and what the new store has from its first to its last new key."""
+
+    def run(self) -> Verified:
+        """Column by column; record by record where the columns differ."""
+        found = self._by_columns()
+        if found is None:
+            found = self._in_detail()
+        return found.model_copy(update={"counts": _counts_of(self._source)})
+
+    def _by_columns(self) -> Verified | None:
+        records = 0
+        first = last = b""
+        actual = RecordReader(iter(()))
+        for batch in self.expected():
+            if not records:
+                first = batch.keys[0]
+                actual = RecordReader(self.actual(KeyRange(start=first)))
+            keys, values = actual.take(len(batch))
+            if keys != batch.keys or values != batch.values:
+                return None
+            records += len(batch)
+            last = batch.keys[-1]
+            del batch, keys, values  # or a large value would live on while the next one is read
+        return Verified(records=records, ends=(first, last) if records else None)
+
+    def _in_detail(self) -> Verified:
+        first = next(self.expected()).keys[0]
+        self._forget_counts()
+        found = self.differences(self.actual(KeyRange(start=first)), to_end=False)
+        if found.mismatches:
+            return found
+        mismatch = self.mismatch(first, "conversion", "the same twice", "another when it was done again")
+        return _added(found, mismatch, 1)
+
+    def _forget_counts(self) -> None:
+        self._source.read.clear()
+        self._source.seen.clear()

@@ -1,0 +1,77 @@
+"""What every step of one run shares."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from formats import Conversion, Function
+from migrate.batch.ledger.gates import NOTHING_ACCEPTED, Acceptance
+from migrate.batch.source.changelog_ends import ChangelogEnds
+from migrate.batch.source.snapshot import present_snapshot
+from migrate.batch.stop import Stop
+from migrate.model.events import Event, Listener, ignore
+from migrate.model.plan import Plan
+from migrate.spec.conversion import conversion_ref, load_conversion
+from migrate.spec.conversion_ref import ConversionRef
+from migrate.spec.spec import Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One run of one migration."""
+
+    spec: Spec
+    listener: Listener
+    ref: ConversionRef
+    conversion: Conversion
+    acceptance: Acceptance = NOTHING_ACCEPTED
+    stop: Stop = field(default_factory=Stop)
+    changelog_ends: ChangelogEnds = field(default_factory=dict)
+    """As the operator confirmed them."""
+    run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+    warnings: list[str] = field(default_factory=list)
+    """What was repaired in this run, for its report."""
+
+    @property
+    def home(self) -> Path:
+        """The migration's own folder."""
+        return self.spec.home
+
+    def notify(self, name: str, **facts: Any) -> None:  # noqa: ANN401 - each event has facts of its own
+        """Tell the listener that this point is reached."""
+        self.listener(Event(name, facts))
+
+    def warn(self, sentence: str) -> None:
+        """Tell it now, and in the report."""
+        self.warnings.append(sentence)
+        self.notify("warning", sentence=sentence)
+
+    def snapshots_of(self, plan: Plan, partition_id: str) -> dict[str, Path]:
+        """The snapshots of a store partition's RocksDB directories, by database."""
+        partition = next(partition for partition in plan.store_partitions if partition.id == partition_id)
+        return present_snapshot(self.home, partition)
+
+
+def make_context(
+    spec: Spec,
+    on_event: Listener = ignore,
+    function: Function | None = None,
+    stop: Stop | None = None,
+    acceptance: Acceptance = NOTHING_ACCEPTED,
+    *,
+    changelog_ends: ChangelogEnds | None = None,
+) -> Context:
+    """What the steps share. Raises SpecError where the function cannot be imported."""
+    ref = conversion_ref(spec, function)
+    return Context(
+        spec=spec,
+        listener=on_event,
+        ref=ref,
+        conversion=load_conversion(ref),
+        acceptance=acceptance,
+        stop=stop or Stop(),
+        changelog_ends=changelog_ends or {},
+    )

@@ -1,0 +1,1 @@
+"""Range checkpoints: the Delta table, its repair, finished intervals, where a migration stands."""

@@ -1,0 +1,154 @@
+"""What holds a migration back from going live, and what accepts it: from the ledger alone.
+
+Publishing and cut-over ask it, `status`, `report` and the page show it. A mismatch that a verification has found is
+never accepted: only stores that were assembled again since, and found right by a verification as strong, settle it.
+"""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from migrate.batch.ledger.standing import Standing
+from migrate.errors import RefusedError, RejectedError, VerificationError
+from migrate.model.comparison import Totals
+from migrate.model.ledger_row import Step
+from migrate.model.reports import Concern
+from migrate.model.units import moment, plural
+from migrate.spec.spec import RunSection, Spec
+
+_SWITCHED = (Step.CUTTING_OVER, Step.CUT_OVER, Step.FINALIZING, Step.FINALIZED)
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """What the command accepts, beside what the spec does."""
+
+    unverified: bool = False
+    rejects: int | None = None
+    """Up to so many records that were left out."""
+
+
+NOTHING_ACCEPTED = Acceptance()
+
+
+def concerns_of(
+    spec: Spec, standing: Standing, totals: Totals, acceptance: Acceptance = NOTHING_ACCEPTED
+) -> tuple[Concern, ...]:
+    """All that speaks against going live, the gravest first; what was accepted when it went live says so."""
+    found = (_mismatch(standing) or _unverified(spec, standing, acceptance), _rejects(spec, totals, acceptance))
+    recorded = {concern.kind: concern.accepted for concern in _accepted_then(standing)}
+    return tuple(
+        concern.model_copy(update={"accepted": recorded.get(concern.kind, concern.accepted)})
+        for concern in found
+        if concern is not None
+    )
+
+
+def not_accepted(concerns: Iterable[Concern]) -> tuple[Concern, ...]:
+    """Those that hold a migration back."""
+    return tuple(concern for concern in concerns if not concern.accepted)
+
+
+def hold_back(concerns: Iterable[Concern], what: str) -> None:
+    """Raises VerificationError, RefusedError or RejectedError where something is not accepted."""
+    held = not_accepted(concerns)
+    if not held:
+        return
+    kinds = {concern.kind for concern in held}
+    error = VerificationError if "mismatch" in kinds else RefusedError if "unverified" in kinds else RejectedError
+    sentences = "; ".join(concern.sentence for concern in held)
+    raise error(f"{what}: {sentences}", hint="; ".join(concern.fix for concern in held))
+
+
+def signed(concerns: Iterable[Concern]) -> tuple[Concern, ...]:
+    """For the ledger: with the name of the user at whose command it goes live."""
+    return tuple(
+        concern.model_copy(update={"accepted": f"{concern.accepted}, by {_user()}"})
+        for concern in concerns
+        if concern.accepted
+    )
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, ImportError, OSError):  # a container's user may have no name
+        return "a user without a name"
+
+
+def _mismatch(standing: Standing) -> Concern | None:
+    row = standing.mismatch
+    if row is None:
+        return None
+    found = row.verification
+    in_use = "if no application has written to the new stores since"
+    fix = (
+        f'stateferry run SPEC, with [run] verify = "{found.mode}", assembles the new stores again from their chunks '
+        "and compares them; if it ends here once more: keep the work_dir and report this"
+    )
+    if standing.published is not None:
+        fix = f"{in_use}, do not use them: the old state directory is as it was"
+    elif standing.step in _SWITCHED:
+        fix = f"{in_use}: stateferry rollback SPEC puts the old ones back"
+    return Concern(
+        kind="mismatch",
+        sentence=(
+            f"a verification ({found.mode}, {moment(row.committed_at_ms)}) found the new stores wrong: "
+            f"{found.missing:,} keys missing, {found.differing:,} differing, {found.extra:,} extra"
+        ),
+        fix=fix,
+    )
+
+
+def _unverified(spec: Spec, standing: Standing, acceptance: Acceptance) -> Concern | None:
+    if standing.is_verified or not standing.newest:
+        return None
+    accepted = '[conversion] allow = ["unverified"]' if "unverified" in spec.conversion.allow else ""
+    return Concern(
+        kind="unverified",
+        sentence="the new stores are not verified",
+        fix=(
+            "stateferry verify SPEC compares them, and so does stateferry run SPEC unless [run] verify is off; to go "
+            f"live without: stateferry {_verb(spec)} SPEC --unverified"
+        ),
+        accepted="--unverified" if acceptance.unverified else accepted,
+    )
+
+
+def _rejects(spec: Spec, totals: Totals, acceptance: Acceptance) -> Concern | None:
+    count = totals.rejected
+    if not count:
+        return None
+    accepted = _caps(spec.run, totals)
+    if acceptance.rejects is not None and count <= acceptance.rejects:
+        accepted = f"--accept-rejects {acceptance.rejects}"
+    sentence = f"{plural(count, 'record')} could not be converted and {'is' if count == 1 else 'are'} left out"
+    fix = (
+        "stateferry report SPEC says why; to go live without them: "
+        f"stateferry {_verb(spec)} SPEC --accept-rejects {count}, or [run] max_rejects = {count}"
+    )
+    return Concern(kind="rejects", sentence=sentence, fix=fix, accepted=accepted)
+
+
+def _caps(run: RunSection, totals: Totals) -> str:
+    """The caps of the spec that accept these rejects: all that it names must."""
+    caps = {"max_rejects": run.max_rejects, "max_reject_share": run.max_reject_share}
+    if run.max_rejects is not None and totals.rejected > run.max_rejects:
+        return ""
+    if run.max_reject_share is not None and totals.rejected > run.max_reject_share * totals.records_in:
+        return ""
+    return " and ".join(f"[run] {name} = {cap}" for name, cap in caps.items() if cap is not None)
+
+
+def _verb(spec: Spec) -> str:
+    return "cutover" if spec.target_path is None else "run"
+
+
+def _accepted_then(standing: Standing) -> Iterable[Concern]:
+    """What was accepted when the new stores went live; nothing where they are not live."""
+    if standing.step in _SWITCHED:
+        yield from standing.journal.accepted
+    if standing.published is not None and standing.publications:
+        yield from map(Concern.model_validate, standing.publications[-1].get("accepted", []))

@@ -1,0 +1,125 @@
+"""The marker that makes the migration's folder ours: made with it, asked for by every verb (I11)."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+from migrate.batch.home import ABANDONED, LOCK, MARKER, check_files, is_ours, is_unfinished, remove_content
+from migrate.batch.ledger.stored_plan import load_plan
+from migrate.errors import MigrationError, RefusedError
+from migrate.stores.files import make_directories, protect_like, write_durably
+from migrate.stores.rocksdb.layout import is_rocksdb_file
+
+MARKER_SCHEMA = 1
+_ELSEWHERE = "choose another work_dir, or another `name`"
+
+
+def check_ours(home: Path) -> None:
+    """Raises RefusedError where the migration's folder is there and not ours; nothing is written."""
+    if home.is_symlink():
+        raise RefusedError(
+            f"{home} is a symbolic link, which cannot be a migration's own folder",
+            hint=f"{_ELSEWHERE}; a work_dir may be a link",
+        )
+    check_files(home)
+    if not home.exists() or _is_marked(home / MARKER) or is_given_up(home):
+        return
+    if not home.is_dir():
+        raise RefusedError(f"{home} is a file, where the migration's own folder is to be", hint=_ELSEWHERE)
+    if not (_is_unused(home) or _is_of_an_earlier_release(home)):
+        raise RefusedError(
+            f"{home} is not Stateferry's: it holds {_first_foreign(home)!r}, and no marker of a migration",
+            hint=f"{_ELSEWHERE}; or move what is there elsewhere",
+        )
+
+
+def is_usable(home: Path) -> bool:
+    """Whether the migration's folder is ours, or not there yet; not where an `abandon` was killed."""
+    try:
+        check_ours(home)
+    except RefusedError:
+        return False
+    return not is_given_up(home)
+
+
+def is_given_up(home: Path) -> bool:
+    """Whether an `abandon` was killed here: what is left of the migration counts no more."""
+    return (home / ABANDONED).is_file() and not (home / MARKER).exists()
+
+
+def finish_abandoned(home: Path) -> None:
+    """Remove what a killed `abandon` has left; whoever calls holds the migration's lock.
+
+    Raises RefusedError where something stays that is not ours.
+    """
+    if is_given_up(home):
+        remove_content(home)
+        (home / ABANDONED).unlink()
+        check_ours(home)
+
+
+def claim(home: Path, source: Path) -> None:
+    """Put the marker into the folder, durably, before anything else; make the folder where it is not there.
+
+    Nobody gets in who may not read the application's directory `source`. Whoever claims holds the migration's lock,
+    and has `check_ours` behind it. A folder that bears the marker is left as it is.
+    """
+    if _is_marked(home / MARKER):
+        return
+    make_directories(home)
+    protect_like(source, home, is_rocksdb_file)
+    marker = {"schema_version": MARKER_SCHEMA, "folder_id": uuid.uuid4().hex}
+    write_durably(home / MARKER, json.dumps(marker).encode())
+
+
+def _is_marked(file: Path) -> bool:
+    """Not by a marker that a power cut or a disk has damaged."""
+    try:
+        return "folder_id" in json.loads(file.read_bytes())
+    except (OSError, ValueError, TypeError):
+        return False
+
+
+def _is_unused(home: Path) -> bool:
+    """A run that was killed here had made nothing yet; or it is somebody's empty directory."""
+    return all(path.name == MARKER or is_unfinished(path) or _is_bare_lock(path) for path in home.iterdir())
+
+
+def _is_bare_lock(path: Path) -> bool:
+    return path.name == LOCK and path.is_file() and path.stat().st_size == 0
+
+
+def _first_foreign(home: Path) -> str:
+    names = sorted(path.name for path in home.iterdir() if not is_ours(path))
+    return next(iter(names), min(path.name for path in home.iterdir()))
+
+
+def _is_of_an_earlier_release(home: Path) -> bool:
+    """By a plan, a ledger or a snapshot that can be read."""
+    with suppress(MigrationError, OSError):
+        if load_plan(home) is not None:
+            return True
+    return _has_rows(home) or _is_snapshot_alone(home)
+
+
+def _has_rows(home: Path) -> bool:
+    from migrate.batch.ledger.table import read_ledger
+
+    try:
+        return bool(read_ledger(home))
+    except Exception:  # noqa: BLE001 - of another program's table anything may be amiss
+        return False
+
+
+def _is_snapshot_alone(home: Path) -> bool:
+    """It is taken before there is a plan."""
+    from migrate.batch.source.snapshot import snapshot_record
+
+    try:
+        snapshot_record(home)
+    except (MigrationError, OSError):
+        return False
+    return all(map(is_ours, home.iterdir()))

@@ -1,0 +1,258 @@
+"""Where a migration stands: what its folder says of it, for every verb."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from migrate.batch.home import LEDGER, SNAPSHOT
+from migrate.batch.ledger.commit_log import IncompleteLogError, LedgerLog
+from migrate.batch.ledger.intervals import has_files, in_force, pending_chunks, recorded_receipts, totals_of
+from migrate.batch.ledger.marker import check_ours, is_given_up
+from migrate.batch.ledger.stored_plan import load_plan
+from migrate.errors import RefusedError
+from migrate.model.comparison import Totals, Verification
+from migrate.model.journal import STATES, Journal
+from migrate.model.ledger_row import Row, Step, check_migration
+from migrate.model.plan import Chunk, Plan, newest_plan
+from migrate.model.receipt import Receipt
+from migrate.model.reports import State
+from migrate.model.store_partition import StoreState
+
+_COMPARED = (Step.VERIFIED, Step.MISMATCH)
+_SWITCHED_TO_NEW = (Step.CUT_OVER, Step.FINALIZING, Step.FINALIZED)
+_STRENGTH = {"digest": 1, "full": 2}
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One state of a migration. Each part is worked out when it is first asked for."""
+
+    home: Path
+    rows: Sequence[Row]
+    """Of the ledger, in the order of commits."""
+    known_plan: Plan | None = None
+    """The newest plan revision, where the caller has read it."""
+
+    @cached_property
+    def plan(self) -> Plan | None:
+        """The newest revision; None: not started, or given up. Raises RefusedError where it cannot be read."""
+        if self.known_plan is not None or is_given_up(self.home):
+            return self.known_plan
+        return load_plan(self.home)
+
+    @cached_property
+    def recorded(self) -> list[Receipt]:
+        """Every receipt that was committed, in that order. Raises RefusedError for those of a newer release."""
+        return recorded_receipts(self.rows)
+
+    @cached_property
+    def receipts(self) -> list[Receipt]:
+        """The receipts in force. Until the new stores are in use, a missing file makes its chunk undone (I1)."""
+        if self.is_in_use:
+            return in_force(self.recorded)
+        return in_force([receipt for receipt in self.recorded if has_files(receipt, self.home)])
+
+    @cached_property
+    def left(self) -> list[Chunk]:
+        """The chunks, or parts of chunks, that are still to be rewritten."""
+        return [] if self.plan is None else pending_chunks(self.plan, self.receipts)
+
+    @cached_property
+    def totals(self) -> Totals:
+        """Over the receipts in force."""
+        return totals_of(self.receipts)
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether the new stores were published, or put in the old ones' places and not taken back."""
+        last = self._last(Step.PUBLISHED, *_SWITCHED_TO_NEW, Step.ROLLED_BACK)
+        return last is not None and last.step is not Step.ROLLED_BACK
+
+    def _last(self, *steps: Step) -> Row | None:
+        return next((row for row in reversed(self.rows) if row.step in steps), None)
+
+    @property
+    def last_commit_ms(self) -> int | None:
+        """Milliseconds since the epoch."""
+        return max((row.committed_at_ms for row in self.rows), default=None)
+
+    @cached_property
+    def states(self) -> dict[Path, StoreState]:
+        """The state of each new store partition when it was assembled, by folder."""
+        made = (row.facts for row in self.rows if row.step is Step.ASSEMBLED)
+        return {self.home / facts["folder"]: StoreState.model_validate(facts["state"]) for facts in made}
+
+    @cached_property
+    def newest(self) -> dict[str, Path]:
+        """Where each new store partition was assembled last, by id, whether it is there or not."""
+        rows = (row for row in self.rows if row.step is Step.ASSEMBLED)
+        return {str(row.store_partition): self.home / row.facts["folder"] for row in rows}
+
+    @cached_property
+    def assembled(self) -> dict[str, Path]:
+        """Those of the newest that are there."""
+        return {partition: folder for partition, folder in self.newest.items() if folder.is_dir()}
+
+    @property
+    def is_assembled(self) -> bool:
+        """Whether every chunk is rewritten and every new store partition is there."""
+        planned = () if self.plan is None else self.plan.store_partitions
+        return not self.left and self.assembled.keys() == {partition.id for partition in planned}
+
+    @cached_property
+    def refuted(self) -> set[Path]:
+        """The new stores that a comparison found wrong."""
+        return {folder for row in self.rows if row.step is Step.MISMATCH for folder in self._compared(row)}
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether the last comparison was of the new stores that were assembled last, and found them right."""
+        last = self._last(*_COMPARED)
+        return last is not None and last.step is Step.VERIFIED and {*self.newest.values()} <= self._compared(last)
+
+    @property
+    def verification(self) -> Verification | None:
+        """What the last comparison found."""
+        last = self._last(*_COMPARED)
+        return None if last is None else last.verification
+
+    @cached_property
+    def mismatch(self) -> Row | None:
+        """The strongest comparison that found the new stores wrong and that nothing has settled since."""
+        found = [number for number, row in enumerate(self.rows) if row.step is Step.MISMATCH]
+        left = [self.rows[number] for number in found if not self._is_settled(*self.rows[number:])]
+        return max(left, key=lambda row: (_strength(row), row.sequence), default=None)
+
+    def _is_settled(self, mismatch: Row, *later: Row) -> bool:
+        assembled_since: set[Path] = set()
+        for row in later:
+            if row.step is Step.ASSEMBLED:
+                assembled_since.add(self.home / row.facts["folder"])
+            is_as_strong = row.step is Step.VERIFIED and _strength(row) >= _strength(mismatch)
+            if is_as_strong and self._compared(row) <= assembled_since:
+                return True
+        return False
+
+    def _compared(self, row: Row) -> set[Path]:
+        return {self.home / folder for folder in row.facts["folders"]}
+
+    @property
+    def published(self) -> Path | None:
+        """Where the new directory was published."""
+        last = self._last(Step.PUBLISHED)
+        return None if last is None else Path(last.facts["path"])
+
+    @property
+    def publications(self) -> list[dict[str, Any]]:
+        """What was about to be published, each time: `path`, `stores`, and `accepted` in newer ledgers."""
+        return [row.facts for row in self.rows if row.step is Step.PUBLISHING]
+
+    @cached_property
+    def switch(self) -> tuple[Step | None, Journal]:
+        """How far the last switch came, and its journal; None: there was none.
+
+        Raises RefusedError for a newer journal.
+        """
+        last = self._last(*STATES)
+        if last is None:
+            return None, Journal()
+        try:
+            return last.step, Journal.model_validate_json(last.detail)
+        except ValidationError as error:
+            raise RefusedError(
+                f"the ledger's journal of the switch cannot be understood: {error.errors()[0]['msg']}",
+                hint="use the newer Stateferry that wrote it",
+            ) from error
+
+    @property
+    def step(self) -> Step | None:
+        """How far the last switch came."""
+        return self.switch[0]
+
+    @property
+    def journal(self) -> Journal:
+        """The journal of the last switch; an empty one, where there was none."""
+        return self.switch[1]
+
+    def new_stores(self, application: Path) -> dict[str, Path]:
+        """The new store partitions, by id: where they are in use, or where they were assembled and are there."""
+        root = self.published or (application if self.step in _SWITCHED_TO_NEW else None)
+        partitions = () if self.plan is None else self.plan.store_partitions
+        if root is None or self.plan is None:
+            return {each.id: self.assembled[each.id] for each in partitions if each.id in self.assembled}
+        return {each.id: root / self.plan.new_partition(each).path for each in partitions}
+
+    @cached_property
+    def state(self) -> State:
+        """In the words of the reports."""
+        if self.plan is None:
+            has_snapshot = not is_given_up(self.home) and (self.home / SNAPSHOT).is_dir()
+            return "snapshot taken" if has_snapshot else "not started"
+        if self.step is not None and not self._was_compared_since_rollback:
+            return STATES[self.step]
+        if self.published is not None:
+            return "published"
+        if self.mismatch is not None:
+            return "mismatch"
+        if self.is_verified:
+            return "verified"
+        return "assembled" if self.is_assembled else "rewriting"
+
+    @property
+    def _was_compared_since_rollback(self) -> bool:
+        """Whether a run has taken the migration up again."""
+        last = self._last(Step.ROLLED_BACK, *_COMPARED)
+        return self.step is Step.ROLLED_BACK and last is not None and last.step is not Step.ROLLED_BACK
+
+
+class StandingReader:
+    """Reads where one migration stands, again and again, at the cost of what is new. Nothing is locked or written."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._log = LedgerLog(home)
+        self._plan: Plan | None = None
+        self._plan_stamp: tuple[str, int, int] | None = None
+
+    def read(self) -> Standing:
+        """As it is now. Raises RefusedError for a plan or a ledger that this version cannot read."""
+        plan = self._newest_plan()
+        if plan is None:
+            return Standing(self._home, ())
+        rows = self._rows()
+        check_migration(rows, plan.migration_id, self._home / LEDGER)
+        return Standing(self._home, rows, plan)
+
+    def _rows(self) -> list[Row]:
+        try:
+            return self._log.rows()
+        except IncompleteLogError:
+            from migrate.batch.ledger.table import read_ledger
+
+            return read_ledger(self._home)
+
+    def _newest_plan(self) -> Plan | None:
+        """A plan revision never changes; but a migration may be given up, and started again under its name."""
+        file = None if is_given_up(self._home) else newest_plan(self._home)
+        if file is None:
+            return None
+        stamp = (file.name, file.stat().st_ino, file.stat().st_mtime_ns)
+        if stamp != self._plan_stamp:
+            self._plan, self._plan_stamp = load_plan(self._home), stamp
+        return self._plan
+
+
+def read_standing(home: Path) -> Standing:
+    """Where a migration stands now, as `StandingReader` reads it. Raises RefusedError also for a folder not ours."""
+    check_ours(home)
+    return StandingReader(home).read()
+
+
+def _strength(row: Row) -> int:
+    return _STRENGTH[row.verification.mode]

@@ -1,0 +1,162 @@
+"""What a migration does, as log records: a line for each phase and each tenth of its work, a warning for each retry."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from migrate.batch.ledger.intervals import pending_chunks, totals_of
+from migrate.model.comparison import Verification
+from migrate.model.events import Event, Listener, each_of
+from migrate.model.plan import Plan
+from migrate.model.receipt import Receipt
+from migrate.model.reports import RunReport
+from migrate.model.units import one_line, plural, size
+
+LOGGER = "stateferry.batch"
+_LOG = logging.getLogger(LOGGER)
+_LOG.addHandler(logging.NullHandler())  # else Python prints warnings of a program that configures no logging
+_SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "source.checked": lambda facts: f"checked {facts['source'].path}: {_partitions(facts['source'].partitions)}",
+    "snapshot.taken": lambda _: "snapshot taken",
+    "plan.stored": lambda facts: f"plan stored: revision {facts['plan'].revision}",
+    "chunks.adopted": lambda facts: f"{plural(len(facts['receipts']), 'chunk')} of an earlier run kept",
+    "dead-letters.written": lambda facts: f"rejects are in {facts['folder']}" if facts["folder"] else "",
+    "verify.started": lambda facts: f"verifying ({facts['mode']}): {facts['records']:,} records",
+    "verify.committed": lambda facts: f"verified: {_outcome(facts['verification'])}",
+    "publish.started": lambda facts: f"publishing {facts['target']}",
+    "publish.committed": lambda facts: f"published {facts['target']}",
+    "cutover.committed": lambda _: "cut over",
+    "rollback.committed": lambda _: "rolled back",
+    "finalize.committed": lambda _: "finalized",
+    "abandon.removed": lambda _: "abandoned",
+}
+
+
+def logged(name: str, on_event: Listener) -> Listener:
+    """A listener that logs the migration of this name, and passes each event on."""
+    return each_of(RunLog(name), on_event)
+
+
+def log_end(report: RunReport) -> None:
+    """Log what a run came to."""
+    _LOG.info("%s: %s; next: %s", report.name, one_line(report.state), one_line(report.next_step))
+
+
+@dataclass
+class RewriteProgress:
+    """How far the rewriting is, by bytes of the source."""
+
+    chunks: int = 0
+    chunks_done: int = 0
+    size: int = 1
+    size_done: int = 0
+    records: int = 0
+    started: float | None = None
+    """When the first chunk was handed out: a Spark session that starts is no progress."""
+
+    @classmethod
+    def of(cls, plan: Plan, done: list[Receipt]) -> RewriteProgress:
+        """Of what `done` leaves of the plan."""
+        left = pending_chunks(plan, done)
+        return cls(chunks=len(left), size=max(1, sum(chunk.estimated_bytes for chunk in left)))
+
+    def begin(self) -> None:
+        """A chunk was handed out."""
+        self.started = self.started or time.monotonic()
+
+    def add(self, receipts: list[Receipt]) -> None:
+        """These chunks are done."""
+        self.chunks_done += len(receipts)
+        self.size_done += sum(receipt.bytes_in for receipt in receipts)
+        self.records += totals_of(receipts).records_in
+
+    @property
+    def share(self) -> float:
+        """From 0 to 1, and 1 only at the end."""
+        return 1.0 if self.chunks_done == self.chunks else min(0.999, self.size_done / self.size)
+
+    @property
+    def seconds(self) -> float:
+        """Since the first chunk was handed out."""
+        return 1e-9 if self.started is None else max(time.monotonic() - self.started, 1e-9)
+
+    @property
+    def note(self) -> str:
+        """`3/10 chunks, 1,000 records, 500/s`."""
+        rate = self.records / self.seconds
+        return f"{self.chunks_done}/{self.chunks} chunks, {self.records:,} records, {rate:,.0f}/s"
+
+    @property
+    def seconds_left(self) -> float:
+        """At the pace so far."""
+        return max(0.0, self.seconds / max(self.share, 1e-9) - self.seconds)
+
+
+@dataclass
+class RunLog:
+    """A listener that logs what happens to one migration."""
+
+    name: str
+    _rewrite: RewriteProgress = field(default_factory=RewriteProgress)
+    _stores: int = 0
+    _assembled: int = 0
+    _records: int = 0
+    """To verify."""
+    _tenths: dict[str, int] = field(default_factory=dict)
+    """The last one that was logged, by phase."""
+
+    def __call__(self, event: Event) -> None:
+        """Log it, if it begins or ends a phase or a tenth of one."""
+        if event.name == "warning":
+            _LOG.warning("%s: %s", self.name, one_line(event.facts["sentence"]))
+        elif (sentence := _SENTENCES.get(event.name)) is not None:
+            self._log(sentence(event.facts))
+        self._count(event.name, event.facts)
+
+    def _count(self, name: str, facts: dict[str, Any]) -> None:
+        match name:
+            case "run.begun":
+                self._begin(facts["plan"], facts["done"])
+            case "chunk.started":
+                self._rewrite.begin()
+            case "chunk.committed":
+                self._rewrite.add(facts["receipts"])
+                done = self._rewrite
+                self._log_tenth("rewrite", done.share, f"{done.note}, {done.seconds_left:,.0f} s left")
+            case "assemble.committed":
+                self._assembled += 1
+                share = self._assembled / max(1, self._stores)
+                self._log_tenth("assemble", share, f"{self._assembled}/{self._stores} store partitions")
+            case "verify.started":
+                self._records = facts["records"]
+            case "verify.progressed":
+                self._log_tenth("verify", facts["records"] / max(1, self._records), f"{facts['records']:,} records")
+
+    def _begin(self, plan: Plan, done: list[Receipt]) -> None:
+        self._rewrite, self._stores = RewriteProgress.of(plan, done), len(plan.store_partitions)
+        left = self._rewrite
+        self._log(f"{left.chunks} chunks to rewrite, {size(left.size)}; {len(done)} done before")
+
+    def _log_tenth(self, phase: str, share: float, note: str) -> None:
+        tenth = min(10, int(share * 10))
+        if tenth > self._tenths.get(phase, 0):
+            self._tenths[phase] = tenth
+            self._log(f"{phase} {tenth * 10}%: {note}")
+
+    def _log(self, sentence: str) -> None:
+        if sentence:
+            _LOG.info("%s: %s", self.name, one_line(sentence))
+
+
+def _partitions(partitions: Any) -> str:  # noqa: ANN401 - any collection
+    return plural(len(partitions), "store partition")
+
+
+def _outcome(found: Verification) -> str:
+    if found.ok:
+        return f"{found.records:,} records equal"
+    return f"{found.missing:,} keys missing, {found.differing:,} differing, {found.extra:,} extra"

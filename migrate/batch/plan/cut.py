@@ -1,0 +1,88 @@
+"""Where to cut: even chunks from what the SST files say of themselves, without reading the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from migrate.model.key_range import KeyRange
+from migrate.stores.rocksdb.sst import SstFile, SstFormatError
+
+SAMPLES_PER_CHUNK = 64
+SAMPLES_PER_FILE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """Bytes of records, before compression, between the sample before and this key."""
+
+    key: bytes
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """How one RocksDB directory falls into chunks."""
+
+    ranges: tuple[KeyRange, ...]
+    sizes: tuple[int, ...]
+    bytes_read: int
+    """What it took to find out."""
+
+
+def cut(files: Iterable[tuple[Path, int]], chunk_size: int) -> Cuts:
+    """Half-open ranges that cover every key (I3), of about `chunk_size` bytes of records each.
+
+    `files`: SST files, of one RocksDB directory or of several that are read as one, and their sizes.
+
+    Deterministic: the same files give the same cuts. A directory without SST files is one chunk.
+    """
+    live = list(files)
+    total = sum(size for _, size in live)
+    expected = max(1, -(-total // chunk_size))
+    weights: list[Weight] = []
+    bytes_read = 0
+    for file, size in live:
+        wanted = SAMPLES_PER_FILE + SAMPLES_PER_CHUNK * expected * size // max(total, 1)
+        found, looked_at = _weigh(file, wanted)
+        weights += found
+        bytes_read += looked_at
+    weights.sort(key=lambda weight: weight.key)
+    bounds, sizes = _cut_evenly(weights, chunk_size)
+    edges = [None, *bounds, None]
+    ranges = tuple(KeyRange(start=start, end=end) for start, end in pairwise(edges))
+    return Cuts(ranges, tuple(sizes), bytes_read)
+
+
+def _weigh(path: Path, wanted: int) -> tuple[list[Weight], int]:
+    try:
+        with SstFile(path) as file:
+            properties = file.properties()
+            samples = file.index_samples(wanted)
+    except (SstFormatError, FileNotFoundError):
+        return [], 0  # a file that cannot be weighed makes chunks less even, not less right
+    expansion = properties.raw_bytes / max(properties.data_bytes, 1)
+    offsets = [0, *(sample.offset for sample in samples)]
+    sizes = [int((after - before) * expansion) for before, after in pairwise(offsets)]
+    return [Weight(sample.key, size) for sample, size in zip(samples, sizes, strict=True)], file.bytes_read
+
+
+def _cut_evenly(weights: list[Weight], chunk_size: int) -> tuple[list[bytes], list[int]]:
+    """(inner bounds, size of each chunk). A bound is a key of the index: the block behind it holds no smaller one."""
+    total = sum(weight.size for weight in weights)
+    count = max(1, -(-total // chunk_size))
+    bounds: list[bytes] = []
+    sizes: list[int] = []
+    passed = begun = 0
+    for weight in weights[:-1]:
+        if len(bounds) + 1 == count:
+            break
+        passed += weight.size
+        share = (total - begun) / (count - len(bounds))
+        if passed - begun >= share and weight.key and (not bounds or weight.key > bounds[-1]):
+            bounds.append(weight.key)
+            sizes.append(passed - begun)
+            begun = passed
+    return bounds, [*sizes, total - begun]

@@ -1,0 +1,203 @@
+"""From a snapshot to a plan: what lies where, even chunks, and the conversion tried on a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from formats import Conversion, Format
+from migrate.batch.chunk.reader import inputs_of, open_inputs
+from migrate.batch.identity import migration_id
+from migrate.batch.plan.cut import cut
+from migrate.batch.plan.sample import check_sample, check_segments
+from migrate.batch.plan.target_layout import new_partition, new_segments, segments_of
+from migrate.batch.plan.warnings import spec_warnings
+from migrate.batch.source.segments import NewSegment, share
+from migrate.batch.source.snapshot import snapshot_directories
+from migrate.batch.source.source import Source
+from migrate.errors import RefusedError
+from migrate.model.plan import Chunk, DatabasePlan, Input, Lane, Plan
+from migrate.model.store_partition import StorePartition
+from migrate.spec.conversion_ref import ConversionRef
+from migrate.spec.function.at_work import checked_code, function_at_work
+from migrate.spec.spec import Spec
+from migrate.stores.rocksdb.database import Database, open_read_only
+from migrate.stores.rocksdb.layout import log_bytes
+from migrate.stores.rocksdb.live import read_only_family
+from migrate.stores.rocksdb.options_file import FamilyOptions, read_options
+from migrate.stores.rocksdb.sst import SstFile, SstFormatError
+from migrate.stores.rocksdb.unreadable import check_table_readable
+from migrate.systems.families import families_to_carry, lanes
+
+
+def plan_databases(spec: Spec, source: Source, conversion: Conversion) -> tuple[DatabasePlan, ...]:
+    """Check every RocksDB directory of the source: families, formats, sizes; and say what each becomes.
+
+    Raises RefusedError.
+    """
+    return tuple(
+        plan
+        for partition in source.partitions
+        for plan in plan_partition(spec, partition, source.directories(partition), conversion)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What is known of a RocksDB directory of the source."""
+
+    families: tuple[str, ...]
+    lanes: tuple[Lane, ...]
+    data_bytes: int
+
+
+def plan_partition(
+    spec: Spec, partition: StorePartition, directories: dict[str, Path], conversion: Conversion
+) -> Iterator[DatabasePlan]:
+    """What each RocksDB directory of a store partition becomes; `directories`: where they lie. Raises RefusedError."""
+    new_partition(spec, partition, ())  # a task that the other system cannot name is refused before anything is copied
+    looked = {database: _look(directory, conversion) for database, directory in directories.items()}
+    for new in new_segments(spec, partition, directories):
+        read = [looked[each.database] for each in new.inputs]
+        carried_from = [each.name for each in reversed(segments_of(spec, partition))] if new.times else []
+        carriers = [looked[name] for name in carried_from] or read
+        families = list(dict.fromkeys(family for each in carriers for family in each.families))
+        is_itself = new.inputs == (Input(database=new.name),)
+        yield DatabasePlan(
+            store_partition=partition.id,
+            database=new.name,
+            lanes=_united([each.lanes for each in read]),
+            carried_families=families_to_carry(conversion.target, spec.target.version, families),
+            data_bytes=_bytes_of(new, read),
+            inputs=() if is_itself else new.inputs,
+            times=new.times,
+            carried_from=tuple(carried_from),
+            is_kept=new.is_kept,
+        )
+
+
+def _bytes_of(new: NewSegment, read: list[_Looked]) -> int:
+    """Its part of what it is made of, as if records came evenly over time: all parts together are the whole."""
+    return sum(int(each.data_bytes * share(source, new.times)) for source, each in zip(new.inputs, read, strict=True))
+
+
+def _look(directory: Path, conversion: Conversion) -> _Looked:
+    with open_read_only(directory) as opened:
+        found = lanes(opened.families, conversion.source, conversion.target, directory)
+        older = unfinished_upgrade(opened, conversion.source)
+        data_bytes = record_bytes(opened)
+        families = opened.families
+    if conversion.target.column_families is None:
+        found = _compressed_as_before(found, read_options(directory))
+    found = tuple(lane.model_copy(update={"older": older}) for lane in found)
+    return _Looked(families, found, data_bytes)
+
+
+def _united(lanes_: list[tuple[Lane, ...]]) -> tuple[Lane, ...]:
+    """Of directories of one format: they differ in what is left of an upgrade."""
+    united = []
+    for same in zip(*lanes_, strict=True):
+        older = tuple(dict.fromkeys(family for lane in same for family in lane.older))
+        united.append(same[0].model_copy(update={"older": older}))
+    return tuple(united)
+
+
+def unfinished_upgrade(opened: Database, source: Format) -> tuple[str, ...]:
+    """The older families that still have records. Raises RefusedError for more than one: their owner refuses that."""
+    older = [family.name for family in source.older_families if family.name in opened.families]
+    left = tuple(name for name in older if not _is_empty(opened, name))
+    if len(left) > 1:
+        raise RefusedError(
+            f"{opened.directory} has records in {' and '.join(map(repr, left))}: two upgrades of it are not finished, "
+            "and its owner opens no such store",
+            hint="name the one that holds the store's records in [source] format, on a copy that has no other; or let "
+            "the owner restore the store from its changelog",
+        )
+    return left
+
+
+def _is_empty(opened: Database, family: str) -> bool:
+    with closing(read_only_family(opened, family)) as records:
+        scan = records.scan()
+        try:
+            return not scan.pull(1)
+        finally:
+            scan.close()
+
+
+def _compressed_as_before(lanes_: tuple[Lane, ...], options: dict[str, FamilyOptions]) -> tuple[Lane, ...]:
+    return tuple(
+        lane.model_copy(update={"compression": options[lane.source].compression}) if lane.source in options else lane
+        for lane in lanes_
+    )
+
+
+def record_bytes(opened: Database) -> int:
+    """Keys and values before compression, from the files' own properties."""
+    directory = opened.directory
+    return sum(_data_bytes(directory / file.name, file.size) for file in opened.live_files()) + log_bytes(directory)
+
+
+def _data_bytes(path: Path, size: int) -> int:
+    try:
+        with SstFile(path) as file:
+            properties = file.properties()
+            check_table_readable(path, properties)
+            return max(properties.raw_bytes, size)
+    except (SstFormatError, FileNotFoundError):  # its owner runs, and has removed it meanwhile
+        return size
+
+
+def make_plan(
+    spec: Spec,
+    source: Source,
+    identity: dict[str, str],
+    databases: tuple[DatabasePlan, ...],
+    *,
+    conversion: Conversion,
+    ref: ConversionRef,
+    revision: int,
+) -> Plan:
+    """Cut the snapshot into chunks, and try the conversion on a sample of each RocksDB directory."""
+    partitions = {partition.id: partition for partition in source.partitions}
+    chunks: list[Chunk] = []
+    for database in databases:
+        directories = snapshot_directories(spec.home, partitions[database.store_partition])
+        with open_inputs(inputs_of(database, directories), conversion.source) as opened:
+            chunks += cut_database(database, opened.databases, spec.run.chunk_size)
+            check_segments(opened.databases, database, source)
+            with function_at_work(ref):
+                check_sample(opened.databases, database, conversion, spec.conversion.allow)
+    checked_code(ref)
+    program = conversion.program
+    return Plan(
+        migration_id=migration_id(identity),
+        revision=revision,
+        identity=identity,
+        chunk_size=spec.run.chunk_size,
+        program=None if program is None else str(program),
+        program_fingerprint=None if program is None else program.fingerprint,
+        warnings=(*source.warnings(), *spec_warnings(spec, ref)),
+        store_partitions=source.partitions,
+        databases=databases,
+        chunks=tuple(chunks),
+        new_partitions=tuple(new_partition(spec, partition, databases) for partition in source.partitions),
+        asked_for_changelog_ends=True,
+    )
+
+
+def cut_database(plan: DatabasePlan, opened: Sequence[Database], chunk_size: int) -> list[Chunk]:
+    """The chunks of one new RocksDB directory, in key order; `opened`: what it is made of."""
+    cuts = cut(((each.directory / file.name, file.size) for each in opened for file in each.live_files()), chunk_size)
+    return [
+        Chunk(
+            store_partition=plan.store_partition,
+            database=plan.database,
+            number=number,
+            keys=keys,
+            estimated_bytes=size,
+        )
+        for number, (keys, size) in enumerate(zip(cuts.ranges, cuts.sizes, strict=True))
+    ]

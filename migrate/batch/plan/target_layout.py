@@ -1,0 +1,94 @@
+"""Where the new store's records will lie: which segments it falls into, and which directory is whose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from migrate.batch.chunk.reader import MISPLACED, newest_time
+from migrate.batch.source.segments import NewSegment, Retention, as_they_are, emptied, re_segmented
+from migrate.batch.source.source import is_another_system, source_system, target_system
+from migrate.errors import RefusedError
+from migrate.model.plan import DatabasePlan, Input, TimeSlice
+from migrate.model.store_partition import Segment, StorePartition
+from migrate.spec.spec import SourceSection, Spec, TargetSection
+from migrate.stores.rocksdb.database import open_read_only
+from migrate.systems import System
+
+MOST_SEGMENTS = 1000
+"""Of a store partition: each is a RocksDB directory that its owner keeps open."""
+
+
+def new_segments(spec: Spec, partition: StorePartition, directories: dict[str, Path]) -> list[NewSegment]:
+    """The RocksDB directories of a new store partition; one that has no segments is one of them.
+
+    `directories`: of the source, by database. Raises RefusedError for names that are no segment's.
+    """
+    if not partition.has_segments:
+        return [NewSegment(name, (Input(database=name),)) for name in partition.databases]
+    segments = segments_of(spec, partition)
+    old, new = _retentions(spec)
+    if old is None or new is None or old == new or not segments:
+        return as_they_are(partition.store, segments)
+    reached_ms = _reached(spec, segments, directories, old)
+    if reached_ms is None:
+        return [emptied(partition.store, segments, new)]
+    return re_segmented(partition.store, segments, old, new, reached_ms=reached_ms)
+
+
+def segments_of(spec: Spec, partition: StorePartition) -> list[Segment]:
+    """The segments of a store partition of the source, the oldest first; none where it is one RocksDB directory."""
+    return source_system(spec).segments(spec.source_path, partition)
+
+
+def new_partition(spec: Spec, partition: StorePartition, databases: Sequence[DatabasePlan]) -> StorePartition:
+    """A store partition as it will lie in the new store, under the id of the old one."""
+    mine = [plan.database for plan in databases if plan.store_partition == partition.id and plan.is_kept]
+    changes: dict[str, object] = {"databases": tuple(mine)}
+    if is_another_system(spec):
+        task = target_system(spec).task_name(source_system(spec).task_numbers(partition.task))
+        place = target_system(spec).place(task, partition.store, is_segmented=spec.target_format.is_segmented)
+        changes |= {"task": task, "path": place}
+    return partition.model_copy(update=changes)
+
+
+def _retentions(spec: Spec) -> tuple[Retention | None, Retention | None]:
+    """(the old store's, the new one's); what [target] does not say is as it was."""
+    old = _retention(source_system(spec), spec.source)
+    new = _retention(target_system(spec), spec.target)
+    return old, new
+
+
+def _retention(system: System, section: SourceSection | TargetSection) -> Retention | None:
+    if section.retention_ms is None:
+        return None
+    retention = Retention(section.retention_ms, system.segment_size(section.retention_ms, section.segment_ms))
+    if section.retention_ms > MOST_SEGMENTS * retention.segment_ms:
+        raise RefusedError(
+            f"a retention of {section.retention_ms:,} ms in segments of {retention.segment_ms:,} ms is "
+            f"{section.retention_ms // retention.segment_ms:,} RocksDB directories for each task",
+            hint=f"check retention_ms and segment_ms: more than {MOST_SEGMENTS:,} segments are not made",
+        )
+    return retention
+
+
+def _reached(spec: Spec, segments: Sequence[Segment], directories: dict[str, Path], old: Retention) -> int | None:
+    """The time of the newest record: nothing but the records tells it. Raises RefusedError where it lies elsewhere
+    than its time says."""
+    source = spec.source_format
+    for segment in reversed(segments):
+        with open_read_only(directories[segment.name]) as database:
+            families = [*(source.column_families or ()), *(older.name for older in source.older_families)]
+            found = [
+                newest_time(database, family, source.segment_time) for family in families if family in database.families
+            ]
+        if times := [time for time in found if time is not None]:
+            own = TimeSlice(start_ms=segment.start_ms, end_ms=segment.start_ms + old.segment_ms)
+            if not own.start_ms <= max(times) < own.end_ms:
+                raise RefusedError(
+                    f"{directories[segment.name]} is the segment of {own}, and its newest record is of {max(times)}: "
+                    "the retention was another one when it was written",
+                    hint=MISPLACED,
+                )
+            return max(times)
+    return None

@@ -1,0 +1,305 @@
+"""Preflight: what a run finds before it writes anything, and each check that must pass, by name."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cached_property
+
+from migrate.batch.context import Context
+from migrate.batch.identity import check_identity, migration_identity
+from migrate.batch.ledger.marker import is_usable
+from migrate.batch.ledger.stored_plan import load_plan
+from migrate.batch.plan.make import plan_databases
+from migrate.batch.preflight.check import Check, CheckReport, Purpose, observe
+from migrate.batch.preflight.conversion import check_conversion
+from migrate.batch.preflight.places import (
+    bytes_to_copy,
+    check_clean,
+    check_home,
+    check_linkable,
+    check_position,
+    check_space,
+    check_target_path,
+    check_version,
+    check_work_dir,
+    check_writable,
+)
+from migrate.batch.preflight.retry import look_again
+from migrate.batch.run_lock import another_run, is_run_at_work
+from migrate.batch.source.snapshot import has_snapshot, is_snapshot_current, open_source
+from migrate.batch.source.source import Source, find_source
+from migrate.errors import MigrationError, RefusedError, StoreLockedError
+from migrate.model.plan import DatabasePlan, Plan
+from migrate.stores.rocksdb.layout import database_files
+from migrate.stores.rocksdb.options_file import (
+    NEWEST_FORMAT_VERSION,
+    OptionsCheck,
+    check_comparator,
+    check_merge_operator,
+    check_table,
+)
+from migrate.stores.rocksdb.writing import ROCKSDB_VERSION, TableOptions
+
+_CLOCK_SLACK_SECONDS = 60
+_WHILE_IN_USE = ("source.stopped", "source.clean", "source.position")
+"""What a running application cannot pass."""
+_BEFORE_LOCK = (
+    "work_dir.ours",
+    "conversion.allowed",
+    "source.found",
+    "work_dir.place",
+    "work_dir.writable",
+    "target.place",
+)
+"""What must also pass before the migration's folder is made and locked."""
+_RUN: tuple[Purpose, ...] = ("run", "plan", "doctor")
+_REPORTS: tuple[Purpose, ...] = ("plan", "doctor")
+
+
+class Preflight:
+    """What one command finds, and its checks. Each part is read once, when needed; each may raise RefusedError."""
+
+    def __init__(self, context: Context, purpose: Purpose) -> None:
+        self._context = context
+        self._spec = context.spec
+        self._purpose = purpose
+
+    def check(self) -> None:
+        """Raises RefusedError for the first check that fails."""
+        for check in self.checks():
+            check.run()
+        _ = self.identity  # read now, so that a later change of the source is noticed
+
+    def check_before_lock(self) -> None:
+        """Raises RefusedError where the migration's folder must not be made, or the spec cannot be run at all."""
+        for check in self.checks():
+            if check.name in _BEFORE_LOCK:
+                check.run()
+
+    def observe(self) -> Iterator[CheckReport]:
+        """The outcome of every check; what the application must stop for is reported as waiting."""
+        return observe(map(self._patient, self.checks()))
+
+    def checks(self) -> tuple[Check, ...]:
+        """All that count for this purpose, in the order in which a run makes them."""
+        every = (*self._checks_of_the_source(), *self._checks_of_the_work_dir(), *self._checks_for_reports())
+        return tuple(check for check in every if self._purpose in check.purposes)
+
+    @cached_property
+    def source(self) -> Source:
+        """The old stores: where a snapshot is still to be taken, those that it will be taken of."""
+        return find_source(self._spec) if self._takes_snapshot else open_source(self._spec)
+
+    @cached_property
+    def identity(self) -> dict[str, str]:
+        """What makes this migration the one that it is."""
+        return migration_identity(self._spec, self.source, self._context.ref, self.stored)
+
+    @cached_property
+    def stored(self) -> Plan | None:
+        """The plan of a run that began earlier."""
+        return load_plan(self._context.home) if is_usable(self._context.home) else None
+
+    @cached_property
+    def is_snapshot_current(self) -> bool:
+        """Whether the snapshot that is there is what a run would take now."""
+        # Without a plan nothing says what a snapshot that is there was taken of.
+        if self._spec.run.source == "snapshot":
+            return not self._takes_snapshot
+        mode = self._spec.run.snapshot
+        return self.stored is not None and is_snapshot_current(self.source, self._context.home, mode=mode)
+
+    @property
+    def _takes_snapshot(self) -> bool:
+        """Whether `snapshot` is at work, or is to be the next command."""
+        if self._spec.run.source != "snapshot":
+            return False
+        return self._purpose == "snapshot" or (self._purpose != "run" and not has_snapshot(self._spec))
+
+    @cached_property
+    def databases(self) -> tuple[DatabasePlan, ...]:
+        """Of the plan that is to be made; none where the stored one serves."""
+        stored = self.stored
+        serves = stored is not None and self.is_snapshot_current and stored.chunk_size == self._spec.run.chunk_size
+        return () if serves else plan_databases(self._spec, self.source, self._context.conversion)
+
+    @cached_property
+    def is_in_use(self) -> bool:
+        """Whether its owner holds the old store now."""
+        try:
+            self.source.check_stopped()
+        except StoreLockedError:
+            return True
+        except (MigrationError, OSError):
+            return False  # whatever it is, a check will say so
+        return False
+
+    def _patient(self, check: Check) -> Check:
+        """While its owner writes the old store, its files come and go."""
+        if not self.is_in_use:
+            return check
+        waits = check.name in _WHILE_IN_USE
+        return replace(
+            check,
+            run=lambda: look_again(check.run, is_in_use=True),
+            on_failure="waiting" if waits else check.on_failure,
+        )
+
+    def _checks_of_the_source(self) -> tuple[Check, ...]:
+        spec, found, files = self._spec, ("source.found",), ("source.files",)
+        return (
+            Check("work_dir.ours", "the migration's folder is ours, or not there yet", lambda: check_home(spec)),
+            Check("conversion.allowed", "nothing is lost that the spec does not allow", self._conversion),
+            Check(
+                "run.verify",
+                "no new store goes live unverified, unless that is accepted",
+                self._verified,
+                purposes=_RUN,
+            ),
+            Check("source.found", "the old store is there", self._found),
+            Check("source.stopped", "the application is stopped", self._stopped, found),
+            Check("source.files", "every file is there and can be read", self._files, found),
+            Check("source.comparator", "keys are in RocksDB's bytewise order", self._options(check_comparator), files),
+            Check("source.merge-operator", "no merge operator", self._options(check_merge_operator), files),
+            Check("source.tables", "this RocksDB can read and write its tables", self._tables, files),
+            Check("source.clean", "nothing old will be replayed into the new store", self._clean, files),
+            Check("source.format", "the column families are those of [source] format", self._format, files),
+            Check("target.version", "the [target] version can open the new store", lambda: check_version(spec), files),
+            Check("migration.same", "it is the migration that was begun, if one was", self._same, files),
+        )
+
+    def _checks_of_the_work_dir(self) -> tuple[Check, ...]:
+        found = ("source.found",)
+        return (
+            Check("work_dir.place", "the work_dir lies where it may", lambda: check_work_dir(self._spec), found),
+            Check("work_dir.writable", "the work_dir can be written to", lambda: check_writable(self._spec)),
+            Check("work_dir.links", "snapshot files can be hard-linked, or are copied", self._links, found),
+            Check("target.place", "the new store can take its place in one step", self._target, found),
+            Check(
+                "work_dir.space",
+                "there is room for the new stores, and a fifth more",
+                self._space,
+                ("source.format", "work_dir.writable"),
+            ),
+            Check(
+                "source.position",
+                "its changelog positions are known, which a snapshot needs",
+                lambda: check_position(self.source),
+                ("source.files",),
+                purposes=("snapshot", *_REPORTS) if self._takes_snapshot else (),
+            ),
+        )
+
+    def _checks_for_reports(self) -> tuple[Check, ...]:
+        """What a run meets otherwise, or what does not keep it from starting and should be known before."""
+        files = ("source.files",)
+        checks = (
+            Check("work_dir.free", "no other run of this migration is at work", self._no_other_run),
+            Check(
+                "user.owner",
+                "the new files will belong to the application's user",
+                self._same_owner,
+                files,
+                on_failure="warning",
+            ),
+            Check("clock", "the clock is not behind the old store's files", self._clock, files, on_failure="warning"),
+        )
+        return tuple(replace(check, purposes=_REPORTS) for check in checks)
+
+    def _conversion(self) -> None:
+        check_conversion(self._spec, self._context.conversion, self._context.ref)
+
+    def _verified(self) -> str:
+        """Of a migration that was begun its ledger says whether they are."""
+        spec, mode = self._spec, self._spec.run.verify
+        if mode != "off" or self.stored is not None:
+            return mode
+        if self._context.acceptance.unverified or "unverified" in spec.conversion.allow:
+            return "off, and that is accepted"
+        if spec.target_path is None:
+            return "off: cutover asks for stateferry verify SPEC before it, or for --unverified"
+        raise RefusedError(
+            '[run] verify = "off", and what nobody has compared is not published unasked',
+            hint='[run] verify = "full" or "digest"; to publish without: --unverified, or [conversion] allow = '
+            '["unverified"]',
+        )
+
+    def _found(self) -> str:
+        stores = {partition.store for partition in self.source.partitions}
+        return f"{len(self.source.partitions)} store partitions of {', '.join(sorted(stores))}"
+
+    def _stopped(self) -> None:
+        self.source.check_stopped()
+
+    def _files(self) -> None:
+        self.source.check_files()
+
+    def _options(self, check: OptionsCheck) -> Callable[[], None]:
+        return lambda: self.source.check_options([check])
+
+    def _tables(self) -> str:
+        self.source.check_options([check_table])
+        return (
+            f"RocksDB {ROCKSDB_VERSION} reads table format {NEWEST_FORMAT_VERSION} and older, and writes "
+            f"{TableOptions().format_version}"
+        )
+
+    def _clean(self) -> str:
+        has_asked = self.stored is not None and self.stored.asked_for_changelog_ends
+        has_begun = has_asked and self.is_snapshot_current
+        context = self._context
+        return check_clean(self._spec, context.conversion, self.source, context.changelog_ends, has_begun=has_begun)
+
+    def _format(self) -> str:
+        lanes = {f"{lane.source} -> {lane.target}" for database in self.databases for lane in database.lanes}
+        return ", ".join(sorted(lanes))
+
+    def _same(self) -> str:
+        if self.stored is None:
+            return "none was"
+        if self._purpose == "snapshot":
+            raise RefusedError(
+                f"a migration of the snapshot in {self._context.home} has begun",
+                hint="stateferry run SPEC goes on with it; to begin anew from a new snapshot: stateferry abandon SPEC",
+            )
+        check_identity(self.stored, self.identity)
+        return f"begun: plan revision {self.stored.revision}"
+
+    def _links(self) -> None:
+        if not self.is_snapshot_current:
+            check_linkable(self._spec, self.source)
+
+    def _target(self) -> None:
+        if self.stored is None:
+            check_target_path(self._spec, self.source)
+
+    def _space(self) -> str:
+        if self.stored is not None and self.is_snapshot_current:
+            return "taken by the run that began"
+        copied = 0 if self.is_snapshot_current else bytes_to_copy(self._spec, self.source)
+        return check_space(self._spec, self.databases, copied_bytes=copied)
+
+    def _no_other_run(self) -> None:
+        if is_run_at_work(self._context.home):
+            raise another_run(self._context.home)
+
+    def _same_owner(self) -> None:
+        owners = {(directory / "CURRENT").stat().st_uid for directory in self.source.every_directory()}
+        if os.geteuid() != 0 and owners - {os.geteuid()}:
+            raise RefusedError(
+                f"the old store belongs to user {min(owners)}, and this is user {os.geteuid()}: only root may give "
+                "files away",
+                hint="run as the application's user, or as root",
+            )
+
+    def _clock(self) -> None:
+        files = (path for directory in self.source.every_directory() for path in database_files(directory).every)
+        newest = max((path.stat().st_mtime for path in files), default=0.0)
+        if newest > time.time() + _CLOCK_SLACK_SECONDS:
+            raise RefusedError(
+                f"a file of the old store was written {newest - time.time():,.0f} s from now: this clock is behind",
+                hint="set the clock: times in the ledger, and the age of a snapshot, are told by it",
+            )

@@ -1,0 +1,85 @@
+"""Whether the conversion can be made at all."""
+
+from __future__ import annotations
+
+from formats import Conversion, conversion_problem
+from formats.layout import TIMESTAMP
+from migrate.batch.source.source import is_another_system, source_system
+from migrate.errors import RefusedError
+from migrate.spec.allowed import possible_targets
+from migrate.spec.conversion_ref import ConversionRef
+from migrate.spec.spec import Spec
+
+
+def check_conversion(spec: Spec, conversion: Conversion, ref: ConversionRef) -> None:
+    """Raises RefusedError for a loss or a risk that the spec does not allow by name."""
+    check_possible(spec, conversion)
+    _check_times(conversion)
+    if ref.key is not None or ref.value is not None:
+        from migrate.spec.serdes import check_payloads
+
+        check_payloads(conversion, ref.key, ref.value)
+    if is_another_system(spec) and spec.target_path is None:
+        raise RefusedError(
+            f"{spec.source.format} and {spec.target.format} are of two systems, whose state directories differ: the "
+            "new store cannot take the old one's place",
+            hint="name a path that does not exist yet in [target] path: a complete new state directory is made there",
+        )
+    allowed = spec.conversion.allow
+    for loss in conversion.losses:
+        if loss not in allowed:
+            raise RefusedError(
+                f"{spec.target.format} cannot hold the {loss.removeprefix('loss:')} that {spec.source.format} holds",
+                hint=f'if that may be lost, say so: [conversion] allow = ["{loss}"]',
+            )
+    if spec.run.source == "snapshot" and (conversion.changes_changelog or not _share_a_changelog(conversion)):
+        raise RefusedError(
+            f"a snapshot cannot be migrated from {spec.source.format} to {spec.target.format} while the application "
+            "goes on: what it writes meanwhile would have to come from a changelog that fits the new store as it is",
+            hint='set [run] source = "live", and stop the application for the whole run',
+        )
+    if conversion.changes_changelog and "changelog" not in allowed:
+        raise RefusedError(
+            "the changelog topic would still hold records of the old form: the next rebalance or restore would put "
+            "them back into the new store, and the application would misread them",
+            hint='rewrite the changelog too, or rename the store; then say so: [conversion] allow = ["changelog"]',
+        )
+
+
+def check_possible(spec: Spec, conversion: Conversion) -> None:
+    """Raises RefusedError where there is no such conversion, whatever is allowed; it says what there is instead."""
+    if (problem := conversion_problem(conversion.source, conversion.target)) is not None:
+        raise RefusedError(problem, hint=_what_it_can_become(conversion))
+    _check_kind(spec, conversion)
+
+
+def _check_times(conversion: Conversion) -> None:
+    """Raises RefusedError where no record could tell since when its value holds."""
+    source, target = conversion.source, conversion.target
+    is_told = TIMESTAMP in source.carries or conversion.default_timestamp_ms >= 0 or conversion.function is not None
+    if target.kind == "versioned" and not is_told:
+        raise RefusedError(
+            f"{target.id} says since when each value holds, and {source.id} does not tell",
+            hint="say it for all of them: [conversion] default_timestamp_ms, in milliseconds since 1970; or give a "
+            "function that knows",
+        )
+
+
+def _what_it_can_become(conversion: Conversion) -> str:
+    possible = " or ".join(possible_targets(conversion.source, conversion.target))
+    if not possible:
+        return "name another format in [target] format: `stateferry formats` lists what becomes what"
+    return f"name what it can become in [target] format: {possible}"
+
+
+def _check_kind(spec: Spec, conversion: Conversion) -> None:
+    """Raises RefusedError for stores that their system keeps for itself: a copy of their bytes is all that is safe."""
+    is_copy = spec.source.format == spec.target.format and conversion.function is None
+    for store in spec.source.store_names:
+        kind = source_system(spec).unsupported_kind(store)
+        if kind is not None and not (is_copy and not conversion.changes_payloads):
+            raise RefusedError(f"{store!r} is {kind.name}, which cannot be converted: {kind.reason}", hint=kind.instead)
+
+
+def _share_a_changelog(conversion: Conversion) -> bool:
+    return conversion.source.has_changelog and conversion.target.has_changelog

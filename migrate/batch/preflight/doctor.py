@@ -1,0 +1,110 @@
+"""`doctor`: what a run checks before it writes anything, and what only Spark can tell, as a list with fixes."""
+
+from __future__ import annotations
+
+import importlib
+from contextlib import AbstractContextManager
+from typing import Protocol, cast
+
+from migrate.batch.context import make_context
+from migrate.batch.ledger.marker import is_usable
+from migrate.batch.ledger.standing import read_standing
+from migrate.batch.preflight.check import Check, CheckReport, observe
+from migrate.batch.preflight.checklist import Preflight
+from migrate.batch.source.changelog_ends import ChangelogEnds
+from migrate.batch.status.finished import report_of_finished
+from migrate.errors import ExitCode, system_errors_explained
+from migrate.model.values import Report
+from migrate.spec.spec import Spec
+
+PROBING_MODULE = "jobs.doctor_checks"
+"""Imported by name and only when a master is named: nothing here may depend on Spark."""
+
+
+class DoctorReport(Report):
+    """Whether all is ready for a run, check by check."""
+
+    name: str
+    master: str | None
+    """Where the checks of Spark ran; None: they did not."""
+    checks: tuple[CheckReport, ...]
+    verdict: str
+    """One sentence."""
+    next_step: str
+    exit_code: int
+    """0: nothing failed; 6: a run would be refused."""
+
+
+class ProbingModule(Protocol):
+    """What `jobs` offers to this one."""
+
+    def spark_checks(self, spec: Spec, master: str) -> AbstractContextManager[tuple[Check, ...]]:
+        """The checks that need Spark; the session that one of them starts ends with the block."""
+        ...
+
+
+@system_errors_explained()
+def doctor(spec: Spec, *, master: str | None = None, changelog_ends: ChangelogEnds | None = None) -> DoctorReport:
+    """Make every check of a run; `master=None`: without Spark. Nothing is left behind.
+
+    Raises SpecError where the spec's function cannot be imported, RefusedError where a switch is half done.
+    """
+    context = make_context(spec, changelog_ends=changelog_ends)
+    done = report_of_finished(context, read_standing(context.home)) if is_usable(context.home) else None
+    if done is not None:
+        return DoctorReport(
+            name=spec.name, master=None, checks=(), verdict="nothing to do", next_step=done.next_step, exit_code=0
+        )
+    preflight = Preflight(context, "doctor")
+    if master is None:
+        return _report(spec, master, (*preflight.observe(), *not_run("--no-spark")))
+    module = cast("ProbingModule", importlib.import_module(PROBING_MODULE))
+    with module.spark_checks(spec, master) as of_spark:
+        return _report(spec, master, (*preflight.observe(), *observe(of_spark)))
+
+
+def _report(spec: Spec, master: str | None, checks: tuple[CheckReport, ...]) -> DoctorReport:
+    failed = [check for check in checks if check.outcome == "failed"]
+    waiting = [check for check in checks if check.outcome == "waiting"]
+    warnings = [check for check in checks if check.outcome == "warning"]
+    if failed:
+        verdict = f"not ready: {_counted(len(failed), 'check')} failed, a run would be refused"
+        next_step = "mend what failed, then run stateferry doctor SPEC again"
+    elif waiting:
+        verdict = "ready, once the application is stopped"
+        next_step = waiting[0].fix
+    else:
+        verdict = "ready" + (f", with {_counted(len(warnings), 'warning')}" if warnings else "")
+        next_step = "stateferry plan SPEC tells what a run would do; stateferry run SPEC does it"
+    return DoctorReport(
+        name=spec.name,
+        master=master,
+        checks=checks,
+        verdict=verdict,
+        next_step=next_step,
+        exit_code=int(ExitCode.REFUSED if failed else ExitCode.DONE),
+    )
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
+SPARK_CHECKS: dict[str, str] = {
+    "spark.java": "a Java that can start Spark is there",
+    "spark.session": "a Spark session starts on the master",
+    "spark.tasks": "the executors take tasks, in the driver's version of Python",
+    "spark.packages": "the executors have what a task imports, in the driver's versions",
+    "spark.source": "every executor sees the old store, at the driver's path",
+    "spark.work_dir": "every executor reads and writes the work_dir that the driver has, at the driver's path",
+    "spark.clock": "the executors' clocks agree with the driver's",
+    "spark.memory": "the executors' hosts have the memory that their workers need",
+}
+"""In the order in which they run."""
+
+
+def not_run(reason: str) -> tuple[CheckReport, ...]:
+    """All of them, where there is no Spark."""
+    return tuple(
+        CheckReport(name=name, claim=claim, outcome="not run", detail=reason) for name, claim in SPARK_CHECKS.items()
+    )

@@ -1,0 +1,258 @@
+"""What is checked before anything is written: losses, the changelog, paths, space."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from formats import Conversion
+from formats.format import in_order
+from migrate.batch.ledger.marker import check_ours
+from migrate.batch.source.changelog_ends import ChangelogEnds, check_ends
+from migrate.batch.source.snapshot import is_snapshot_current
+from migrate.batch.source.source import Source
+from migrate.errors import RefusedError, SourceChangedError
+from migrate.model.plan import DatabasePlan, Plan
+from migrate.model.units import size
+from migrate.spec.spec import Spec
+from migrate.stores.carry_over import check_can_be_carried_over
+from migrate.stores.exchange import can_rename
+from migrate.stores.files import cannot_link, existing_parent, total_size
+from migrate.stores.regular_files import walk
+from migrate.stores.rocksdb.layout import database_files, foreign_entries
+
+SPACE_MARGIN = 1.2
+_UNCLEAN = "unclean-source"
+
+
+def check_position(source: Source) -> None:
+    """Raises RefusedError where the owner would not know from where to replay its changelog onto a snapshot."""
+    for partition in source.partitions:
+        if (reason := source.system.unsure_position(source.path, partition)) is not None:
+            raise RefusedError(
+                f"{partition.id}: {reason}",
+                hint="start the application and stop it cleanly, then take the snapshot; a killed one, or one that "
+                "runs exactly-once, leaves no position",
+            )
+
+
+def check_clean(
+    spec: Spec, conversion: Conversion, source: Source, ends: ChangelogEnds, *, has_begun: bool = False
+) -> str:
+    """What is known of where the application stopped, in words.
+
+    Raises RefusedError where the owner may replay its changelog into a store that the changelog no longer fits.
+    `has_begun`: the snapshot that a run took after this check is still what the source holds.
+    """
+    if not _may_replay_old_records(conversion):
+        return "the changelog fits the new store, into which the application replays what its files lack"
+    if _UNCLEAN in spec.conversion.allow:
+        return "what the application wrote after its files' positions is replayed in the old form (allowed by name)"
+    if warnings := source.warnings():
+        raise RefusedError(
+            f"the application did not stop cleanly, and would replay old records into the new store: {warnings[0]}",
+            hint="start and stop the old application once, cleanly; or, if nothing will be replayed, say so: "
+            '[conversion] allow = ["unclean-source"]',
+        )
+    if has_begun and not ends:
+        return "nobody has opened the old store since the run began"
+    return check_ends(source, ends)
+
+
+def _may_replay_old_records(conversion: Conversion) -> bool:
+    return conversion.source.has_changelog and conversion.changes_changelog
+
+
+def check_asked(spec: Spec, conversion: Conversion, plan: Plan) -> None:
+    """Raises RefusedError where an earlier release planned the migration, and did not ask where its changelogs end."""
+    if plan.asked_for_changelog_ends or not _may_replay_old_records(conversion) or _UNCLEAN in spec.conversion.allow:
+        return
+    raise RefusedError(
+        "an earlier release began this migration, and did not ask where the changelogs end: an application that was "
+        "killed replays what it wrote since into the new store, in the old form",
+        hint="ask the broker (docs/operations.md has the command); where every changelog ends at its store's position, "
+        f'[conversion] allow = ["{_UNCLEAN}"] and the same command; else stateferry abandon SPEC',
+    )
+
+
+def check_not_opened_since(spec: Spec, conversion: Conversion, source: Source) -> None:
+    """Raises SourceChangedError where the owner, even if it left the records as they were, may have written more to a
+    changelog that no longer fits than its files hold: they lose what was not flushed when it was killed."""
+    if not _may_replay_old_records(conversion) or _UNCLEAN in spec.conversion.allow:
+        return
+    if not is_snapshot_current(source, spec.home, mode=spec.run.snapshot):
+        raise SourceChangedError(
+            "the old store was opened since it was converted: where its changelog ends now is not known",
+            hint="stateferry run SPEC, with --changelog-end for each changelog as it ends now; then the same command",
+        )
+
+
+def check_home(spec: Spec) -> None:
+    """Raises RefusedError where the migration's folder, which we remove one day, is not ours, or is not to be."""
+    for what, path in (("[source]", spec.source_path), ("[target]", spec.target_path)):
+        if path is not None and path.is_relative_to(spec.home):
+            raise RefusedError(
+                f"{what} path {path} lies inside the migration's own folder {spec.home}",
+                hint="choose another work_dir, or another `name`",
+            )
+    check_ours(spec.home)
+
+
+def check_target(spec: Spec, source: Source) -> None:
+    """Raises RefusedError where the target's path or the work_dir cannot take what is coming."""
+    check_work_dir(spec)
+    check_target_path(spec, source)
+    check_writable(spec)
+
+
+def check_target_path(spec: Spec, source: Source) -> None:
+    """Raises RefusedError where the new store could not take its place."""
+    target = spec.target_path
+    if target is None:
+        check_can_be_exchanged(spec, source)
+        return
+    if target.exists():
+        raise RefusedError(f"[target] path {target} exists already", hint="name a path that does not exist yet")
+    if target.is_relative_to(source.path) or source.path.is_relative_to(target):
+        raise RefusedError(
+            f"[target] path {target} and the source contain each other", hint="name a path beside the source"
+        )
+    check_can_be_carried_over(source.path)
+
+
+def check_work_dir(spec: Spec) -> None:
+    """Raises RefusedError where the work_dir lies where it must not."""
+    check_home(spec)
+    if "%" in str(spec.home):
+        raise RefusedError(
+            f"the path of work_dir {spec.home} has a % in it, which delta-rs takes for an escape",
+            hint="choose another work_dir",
+        )
+    if spec.home.is_relative_to(spec.source_path):
+        raise RefusedError(
+            f"work_dir {spec.home.parent} lies inside the application's state directory",
+            hint="put it beside: a foreign directory in there can hide stores from the application",
+        )
+
+
+def check_writable(spec: Spec) -> None:
+    """Raises RefusedError where the work_dir cannot be made or written to."""
+    parent = existing_parent(spec.home)
+    if not parent.is_dir():
+        raise RefusedError(f"work_dir {spec.home}: {parent} is not a directory", hint="name another work_dir")
+    if not os.access(parent, os.W_OK):
+        raise RefusedError(
+            f"cannot write to {parent}", hint="choose another work_dir, or run as the application's user"
+        )
+
+
+def check_linkable(spec: Spec, source: Source) -> None:
+    """Raises RefusedError where a snapshot could not hard-link the old store's files."""
+    if spec.run.snapshot == "copy":
+        return
+    disk = existing_parent(spec.home).stat().st_dev
+    for directory in source.every_directory():
+        if directory.stat().st_dev != disk:
+            raise cannot_link(directory, spec.home)
+
+
+def check_can_be_exchanged(spec: Spec, source: Source) -> None:
+    """Raises RefusedError where a cut-over could not exchange directories: that takes two plain ones on one disk."""
+    parent = existing_parent(spec.home)
+    for partition in source.partitions:
+        live = source.path / partition.path
+        if not live.exists():
+            continue
+        if live.is_symlink() or live.is_mount():
+            kind = "symbolic link" if live.is_symlink() else "mount point"
+            raise RefusedError(
+                f"{live} is a {kind}, which cannot be exchanged with the new store",
+                hint="put a plain directory there, or name a [target] path",
+            )
+        if live.stat().st_dev != parent.stat().st_dev or not can_rename(parent, live.parent):
+            raise RefusedError(
+                f"work_dir {spec.home.parent} and {live} are on different file systems or mounts, which nothing can "
+                "exchange at once",
+                hint="put work_dir on the file system of the state directory, or name a [target] path",
+            )
+        for directory in partition.directories(source.path).values():
+            if directory.is_dir():  # a segment may have expired since
+                _check_can_be_moved(directory)
+
+
+def _check_can_be_moved(directory: Path) -> None:
+    if foreign := foreign_entries(directory):
+        raise RefusedError(
+            f"{directory} holds {foreign[0]}, which is not RocksDB's: it would leave with the old store",
+            hint="move it elsewhere, or name a [target] path: the old directory then stays as it is",
+        )
+    for path in directory.iterdir():
+        if path.is_symlink() and not path.readlink().is_absolute():
+            raise RefusedError(
+                f"{path} is a relative symbolic link, which leads nowhere once the old store is moved: no way back",
+                hint=f'make it absolute (ln -sfn "$(realpath {path.name})" {path.name}), or put the file itself there',
+            )
+
+
+def space_needed(databases: tuple[DatabasePlan, ...], *, copied_bytes: int) -> int:
+    """Bytes that must be free for the new stores and the copied part of a snapshot."""
+    return int(SPACE_MARGIN * sum(database.data_bytes for database in databases if database.is_kept)) + copied_bytes
+
+
+def bytes_to_copy(spec: Spec, source: Source) -> int:
+    """What a snapshot copies where it does not link."""
+    if spec.run.snapshot == "link":
+        return 0
+    return sum(total_size(database_files(folder).immutable) for folder in source.every_directory())
+
+
+def check_space(spec: Spec, databases: tuple[DatabasePlan, ...], copied_bytes: int) -> str:
+    """What is free, in words. Raises RefusedError where the work_dir's disk, or the target's, is too small for what
+    will be written there."""
+    home = existing_parent(spec.home)
+    free = _check_free(
+        f"work_dir {spec.home}",
+        home,
+        space_needed(databases, copied_bytes=copied_bytes),
+        hint="make space, or put work_dir on a larger disk of the same file system as the state directory",
+    )
+    if spec.target_path is None:
+        return free
+    parent = existing_parent(spec.target_path)
+    disk = parent.stat().st_dev
+    copied = space_needed(databases, copied_bytes=0) if disk != home.stat().st_dev else 0
+    if disk != spec.source_path.stat().st_dev:
+        copied += total_size(
+            path
+            for folder, _, names in walk(spec.source_path)
+            for path in map(folder.joinpath, names)
+            if path.is_file()
+        )
+    hint = "make space, or let [target] path be on the file system of the state directory: SST files are linked there"
+    _check_free(f"[target] path {spec.target_path}", parent, copied, hint=hint)
+    return free
+
+
+def _check_free(what: str, folder: Path, needed: int, *, hint: str) -> str:
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise RefusedError(
+            f"{what} has {free / 2**20:,.1f} MiB free, the new stores may need {needed / 2**20:,.1f} MiB", hint=hint
+        )
+    return f"{size(free)} free, up to {size(needed)} needed"
+
+
+def check_version(spec: Spec) -> str | None:
+    """What is to open the new store, in words. Raises RefusedError where that version has no such format."""
+    version, target = spec.target.version, spec.target_format
+    if version is None:
+        return None
+    known = target.checked_version(version)
+    if target.since is not None and in_order(version) < in_order(target.since):
+        raise RefusedError(
+            f"{known.name} has {target.id} since {target.since}, and [target] version is {version}",
+            hint=f'let {target.since} or newer open the new store: [target] version = "{target.since}"; or name a '
+            "format without headers",
+        )
+    return f"{known.name} {version}"

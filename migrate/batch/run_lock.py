@@ -1,0 +1,85 @@
+"""Whether a run is at work, asked without touching its lock."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from migrate.errors import RefusedError
+from migrate.stores.files import make_directories
+from migrate.stores.lock import _check_is
+
+_LOCKS = Path("/proc/locks")
+
+
+def is_run_at_work(home: Path) -> bool | None:
+    """Whether a process of this host holds the migration's lock; None: this system does not tell.
+
+    The kernel's own list of locks is read: to try the lock, if only for an instant, and be it shared, would turn a run
+    away that starts just then.
+    """
+    try:
+        status = (home / "run.lock").stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    try:
+        locks = _LOCKS.read_text(encoding="ascii")
+    except OSError:
+        return None
+    return any(_is_of(line.split(), status) for line in locks.splitlines())
+
+
+def _is_of(lock: list[str], status: os.stat_result) -> bool:
+    """One line: "1: FLOCK ADVISORY WRITE 4711 fe:00:9987684 0 EOF"; a lock that is waited for has an arrow first."""
+    if len(lock) < 6 or lock[1] != "FLOCK":
+        return False
+    major, minor, inode = lock[5].split(":")
+    if int(inode) != status.st_ino:
+        return False
+    here = (os.major(status.st_dev), os.minor(status.st_dev))
+    return (int(major, 16), int(minor, 16)) == here or _has_open(lock[4], status)
+
+
+def _has_open(pid: str, status: os.stat_result) -> bool:
+    """Some file systems give each volume a device number that the list of locks does not know."""
+    try:
+        return any(os.path.samestat(file.stat(), status) for file in Path("/proc", pid, "fd").iterdir())
+    except OSError:
+        return False
+
+
+@contextmanager
+def one_run_at_a_time(home: Path) -> Iterator[None]:
+    """Hold the migration's own lock; it goes with the process, however that ends.
+
+    A run that made nothing leaves nothing.
+
+    Raises RefusedError while another run of this host holds it. (A run of another host is fenced off by the ledger.)
+    """
+    made = [folder for folder in (home, *home.parents) if not folder.exists()]
+    make_directories(home)
+    file = home / "run.lock"
+    with file.open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _check_is(file, lock.fileno())
+        except (BlockingIOError, FileNotFoundError) as error:
+            raise another_run(home) from error
+        try:
+            yield
+        finally:
+            if home.is_dir() and [path.name for path in home.iterdir()] == [file.name]:
+                file.unlink()
+                with suppress(OSError):  # somebody else needs it by now
+                    for folder in made:
+                        folder.rmdir()
+
+
+def another_run(home: Path) -> RefusedError:
+    """The refusal while a run of this host is at work."""
+    return RefusedError(
+        f"another run of this migration is at work in {home}", hint="let it finish, or stop it, and run again"
+    )

@@ -1,0 +1,1 @@
+"""The old store: its partitions and segments, its snapshot, a sample of it."""

@@ -1,0 +1,109 @@
+"""Where changelogs end, as the operator confirms it: the files alone do not tell how much the application wrote since.
+
+A position is that of the next record: what a consumer at the end of a topic partition would wait for. An end offset of
+the broker counts the markers of transactions too, so that the one after the last record that can be read is meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from migrate.batch.source.source import Source
+from migrate.errors import RefusedError, SpecError
+from migrate.model.store_partition import StorePartition
+
+ChangelogEnds = Mapping[str, int]
+"""By `<topic>-<partition>`."""
+_END = re.compile(r"(?P<name>.+-\d+)=(?P<position>\d+)")
+_MOST_SHOWN = 4
+_ACCEPT = 'or, if nothing will be replayed, say so: [conversion] allow = ["unclean-source"]'
+_CONFIRM = (
+    "ask the broker while the application is stopped (docs/operations.md has the command), and confirm each: "
+    f"--changelog-end TOPIC-PARTITION=N; {_ACCEPT}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Position:
+    """Up to where a store partition has its changelog."""
+
+    store_partition: str
+    name: str
+    """`<topic>-<partition>`; empty where nothing names it."""
+    position: int | None
+    """None: unknown."""
+
+    def __str__(self) -> str:
+        known = "no position" if self.position is None else f"position {self.position}"
+        return f"{known} of {self.name or f'the changelog of {self.store_partition}'}"
+
+
+def parse_changelog_ends(texts: Iterable[str]) -> dict[str, int]:
+    """From `TOPIC-PARTITION=N`. Raises SpecError."""
+    ends: dict[str, int] = {}
+    for text in texts:
+        match = _END.fullmatch(text)
+        if match is None or ends.get(match["name"], int(match["position"])) != int(match["position"]):
+            problem = "is no TOPIC-PARTITION=N" if match is None else "names another position than one before"
+            raise SpecError(
+                f"--changelog-end {text!r} {problem}",
+                hint="for example: --changelog-end orders-app-orders-changelog-0=42",
+            )
+        ends[match["name"]] = int(match["position"])
+    return ends
+
+
+def check_ends(source: Source, ends: ChangelogEnds) -> str:
+    """What was confirmed, in words. Raises RefusedError unless each changelog ends where its store partition is."""
+    positions = [each for partition in source.partitions for each in _positions(source, partition)]
+    if foreign := sorted(set(ends) - {each.name for each in positions}):
+        raise RefusedError(
+            f"--changelog-end names {foreign[0]}, which is no changelog of these stores",
+            hint=f"the files name {_listed([each.name for each in positions])}",
+        )
+    for each in positions:
+        if each.name in ends and each.position is not None:
+            _check_end(each, each.position, ends[each.name])
+    if left := [each for each in positions if each.name not in ends or each.position is None]:
+        raise RefusedError(
+            f"the files name {_listed(left)}; whether that is the changelog's end, the broker alone knows: an "
+            "application that was killed replays what it wrote since into the new store, in the old form",
+            hint=_CONFIRM,
+        )
+    return f"every changelog ends where its store is, as --changelog-end says: {_listed(positions)}"
+
+
+def _check_end(each: _Position, position: int, end: int) -> None:
+    if end > position:
+        raise RefusedError(
+            f"{each.name} ends at {end}, and {each.store_partition} is at {position}: what lies between would be "
+            "replayed into the new store, in the old form",
+            hint=f"start the old application and stop it cleanly, then ask for the end again; {_ACCEPT}",
+        )
+    if end < position:
+        raise RefusedError(
+            f"{each.name} ends at {end}, and {each.store_partition} is at {position} already",
+            hint=f"was the end asked for before the application stopped? then ask again; {_ACCEPT}",
+        )
+
+
+def _positions(source: Source, partition: StorePartition) -> list[_Position]:
+    system = source.system
+    lines = system.positions(source.path, partition).lines
+    if not lines:
+        directories = reversed(source.directories(partition).values())  # the newest segment first
+        lines = system.positions_within(directories).lines
+    if not lines:
+        return [_Position(partition.id, "", None)]
+    return [
+        _Position(partition.id, f"{topic}-{number}", 0 if offset < 0 else offset + 1 - system.ahead)
+        for topic, number, offset in lines
+    ]
+
+
+def _listed(entries: Iterable[object]) -> str:
+    shown = [str(entry) for entry in entries]
+    more = len(shown) - _MOST_SHOWN
+    return ", ".join(shown[:_MOST_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,98 @@
+"""Segments: which RocksDB directories a windowed store falls into, and which of another retention's they become."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from migrate.model.plan import Input, TimeSlice
+from migrate.model.store_partition import Segment
+
+EXPIRED = "expired"
+"""In place of a segment's name: what is older than the new store's retention."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long a windowed store remembers, and the time that one of its segments covers."""
+
+    retention_ms: int
+    segment_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewSegment:
+    """A segment of the new store and what it is made of, the newest first."""
+
+    name: str
+    inputs: tuple[Input, ...]
+    times: TimeSlice | None = None
+    is_kept: bool = True
+
+
+def segment_name(store: str, start_ms: int) -> str:
+    """As Kafka Streams and Streamiz name the directory."""
+    return f"{store}.{start_ms}"
+
+
+def as_they_are(store: str, segments: Sequence[Segment]) -> list[NewSegment]:
+    """Each by its name of today."""
+    return [NewSegment(segment_name(store, each.start_ms), (Input(database=each.name),)) for each in segments]
+
+
+def emptied(store: str, segments: Sequence[Segment], new: Retention) -> NewSegment:
+    """The one in place of segments that hold no record: since 4.3 a store without any forgets its changelog's
+    position."""
+    name = segment_name(store, _floor(segments[-1].start_ms, new.segment_ms))
+    return NewSegment(name, tuple(Input(database=each.name) for each in reversed(segments)))
+
+
+def re_segmented(
+    store: str, segments: Sequence[Segment], old: Retention, new: Retention, *, reached_ms: int
+) -> list[NewSegment]:
+    """The segments that hold the same records under another retention; what it would have destroyed is not kept.
+
+    `reached_ms`: the time of the newest record.
+    """
+    if not segments:
+        return []
+    first = _floor(min(each.start_ms for each in segments), new.segment_ms)
+    oldest = max(first, _floor(max(reached_ms - new.retention_ms, 0), new.segment_ms))
+    found = []
+    if first < oldest:
+        found.append(_new_segment(EXPIRED, segments, old, TimeSlice(start_ms=first, end_ms=oldest)))
+    starts = {
+        start
+        for each in segments
+        for start in range(
+            max(oldest, _floor(each.start_ms, new.segment_ms)),
+            min(each.start_ms + old.segment_ms, reached_ms + 1),
+            new.segment_ms,
+        )
+    }
+    for start in sorted(starts):
+        times = TimeSlice(start_ms=start, end_ms=start + new.segment_ms)
+        found.append(_new_segment(segment_name(store, start), segments, old, times))
+    return found
+
+
+def share(source: Input, times: TimeSlice | None) -> float:
+    """How much of an input's time these times are."""
+    own = source.times
+    if own is None or times is None:
+        return 1.0
+    common = min(own.end_ms, times.end_ms) - max(own.start_ms, times.start_ms)
+    return max(0, common) / (own.end_ms - own.start_ms)
+
+
+def _new_segment(name: str, segments: Sequence[Segment], old: Retention, times: TimeSlice) -> NewSegment:
+    inputs = tuple(
+        Input(database=each.name, times=TimeSlice(start_ms=each.start_ms, end_ms=each.start_ms + old.segment_ms))
+        for each in reversed(segments)
+        if each.start_ms < times.end_ms and each.start_ms + old.segment_ms > times.start_ms
+    )
+    return NewSegment(name, inputs, times, is_kept=name != EXPIRED)
+
+
+def _floor(time_ms: int, size_ms: int) -> int:
+    return time_ms // size_ms * size_ms

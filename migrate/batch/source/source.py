@@ -1,0 +1,85 @@
+"""The source: its store partitions, checked before anything is written, and its snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from formats import Format
+from migrate.model.store_partition import StorePartition
+from migrate.spec.spec import Spec
+from migrate.stores.cursor_file import check_not_half_converged
+from migrate.stores.lock import check_unlocked
+from migrate.stores.rocksdb.layout import check_readable, database_files
+from migrate.stores.rocksdb.options_file import OPTIONS_CHECKS, OptionsCheck, check_options, read_options
+from migrate.systems import STANDALONE, System, get_system
+from migrate.systems.base import no_segment
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The application's directory and the store partitions to migrate."""
+
+    path: Path
+    format: Format
+    system: System
+    partitions: tuple[StorePartition, ...]
+
+    def directories(self, partition: StorePartition) -> dict[str, Path]:
+        """The RocksDB directories to read, by database."""
+        return partition.directories(self.path)
+
+    def check_stopped(self) -> None:
+        """Raises StoreLockedError while the owner runs."""
+        check_unlocked(self.system.lock_files(self.path, self.partitions))
+
+    def every_directory(self) -> list[Path]:
+        """The RocksDB directories of every store partition."""
+        return [path for partition in self.partitions for path in self.directories(partition).values()]
+
+    def check_files(self) -> None:
+        """Raises RefusedError for files that are missing or cannot be read, and for stores not whole (I4, I7)."""
+        for directory in self.every_directory():
+            files = database_files(directory)
+            check_not_half_converged(directory)
+            check_readable(files)
+            read_options(directory)
+
+    def check_options(self, checks: Iterable[OptionsCheck] = OPTIONS_CHECKS) -> None:
+        """Raises RefusedError where a column family's options do not pass these checks."""
+        for directory in self.every_directory():
+            check_options(directory, read_options(directory), checks)
+
+    def warnings(self) -> list[str]:
+        """What an operator should know about the state as its owner left it."""
+        return self.system.warnings(self.path, self.partitions)
+
+
+def find_source(spec: Spec) -> Source:
+    """Discover the source's store partitions. Raises RefusedError, which lists what is there."""
+    system = source_system(spec)
+    partitions = system.find(spec.source_path, spec.source.store_names, is_segmented=spec.source_format.is_segmented)
+    for partition in partitions:
+        system.segments(spec.source_path, partition)  # or a foreign name among them is refused
+        for name, directory in partition.directories(spec.source_path).items() if partition.has_segments else ():
+            if not directory.is_dir():
+                raise no_segment(spec.source_path, partition, name)
+    return Source(spec.source_path, spec.source_format, system, tuple(partitions))
+
+
+def source_system(spec: Spec) -> System:
+    """The old store's."""
+    return get_system(spec.source_format.system) if spec.source.store_names else STANDALONE
+
+
+def target_system(spec: Spec) -> System:
+    """The new store's; bytes as they are have none of their own, and stay where they lie."""
+    if spec.target_format.column_families is None or not spec.source.store_names:
+        return source_system(spec)
+    return get_system(spec.target_format.system)
+
+
+def is_another_system(spec: Spec) -> bool:
+    """Whether the new store is for another stream processor than the old one."""
+    return target_system(spec) is not source_system(spec)

@@ -1,0 +1,1 @@
+"""What the ledger tells an onlooker: `status`, `report`, and "already migrated"."""

@@ -1,0 +1,125 @@
+"""A migration that is over, or between two states: `run` begins neither of them again (I10)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from migrate.batch.context import Context
+from migrate.batch.identity import check_identity, spec_identity
+from migrate.batch.ledger.dead_letters import dead_letter_columns
+from migrate.batch.ledger.gates import concerns_of, hold_back, not_accepted
+from migrate.batch.ledger.intervals import totals_of
+from migrate.batch.ledger.standing import Standing
+from migrate.errors import RefusedError
+from migrate.model.comparison import Verification
+from migrate.model.journal import HALF_DONE, NEXT, STATES
+from migrate.model.ledger_row import Step
+from migrate.model.plan import Plan
+from migrate.model.receipt import Receipt
+from migrate.model.reports import Concern, RunReport, State
+from migrate.spec.allowed import changelog_note
+
+
+def report_of_finished(context: Context, standing: Standing) -> RunReport | None:
+    """What an earlier run did, where nothing is left to do.
+
+    Raises RefusedError where a switch is half done, VerificationError where the new stores were found wrong since.
+    """
+    plan, step, path = standing.plan, standing.step, standing.published
+    if plan is None or (path is None and step in (None, Step.ROLLED_BACK)):
+        return None
+    check_identity(plan, spec_identity(context.spec, context.ref, plan))
+    if step in HALF_DONE:
+        raise RefusedError(f"the migration {context.spec.name!r} is half way: {STATES[step]}", hint=NEXT[STATES[step]])
+    if path is not None and step is not Step.FINALIZED and not path.is_dir():
+        raise RefusedError(
+            f"this migration was published at {path}, and that directory is not there any more",
+            hint="where it was moved to is the result; to migrate once more, begin anew by another `name`",
+        )
+    return _report(context, plan, standing)
+
+
+def _report(context: Context, plan: Plan, standing: Standing) -> RunReport:
+    step, path = standing.step, standing.published
+    concerns = concerns_of(context.spec, standing, standing.totals)
+    if step is not Step.FINALIZED:
+        hold_back((concern for concern in concerns if concern.kind == "mismatch"), "already migrated")
+    report = report_of(
+        context,
+        plan,
+        standing.receipts,
+        done_before=standing.receipts,
+        seconds={},
+        verification=standing.verification or Verification(mode="off"),
+        new_stores={},
+        published=path,
+        dead_letters=None,
+        concerns=concerns,
+    )
+    if step is None:
+        return report
+    said = "already migrated: the new stores are where the application looks"
+    return report.model_copy(
+        update={
+            "state": STATES[step],
+            "new_stores": tuple(standing.new_stores(context.spec.source_path).values()) if path is None else (),
+            "next_step": f"already migrated; {NEXT[STATES[step]]}" if path is not None else said,
+        }
+    )
+
+
+def report_of(
+    context: Context,
+    plan: Plan,
+    receipts: list[Receipt],
+    *,
+    done_before: list[Receipt],
+    seconds: dict[str, float],
+    verification: Verification,
+    new_stores: dict[str, Path],
+    published: Path | None,
+    dead_letters: Path | None,
+    concerns: tuple[Concern, ...],
+) -> RunReport:
+    """What a run did. No `seconds`: the migration was finished before, and this run did nothing."""
+    totals = totals_of(receipts)
+    fresh = totals.records_in - totals_of(done_before).records_in
+    return RunReport(
+        name=context.spec.name,
+        migration_id=plan.migration_id,
+        run_id=context.run_id,
+        state=_state(verification, published),
+        source_format=context.spec.source.format,
+        target_format=context.spec.target.format,
+        source=context.spec.source_path,
+        store_partitions=len(plan.store_partitions),
+        totals=totals,
+        chunks_planned=len(plan.chunks),
+        chunks_done_before=len(done_before),
+        seconds=seconds,
+        records_per_second=round(fresh / seconds["rewrite"]) if seconds.get("rewrite") else 0,
+        verification=verification,
+        new_stores=tuple(new_stores.values()),
+        published=published,
+        dead_letters=dead_letters,
+        dead_letter_columns=() if dead_letters is None else dead_letter_columns(),
+        concerns=concerns,
+        changelog=changelog_note(context.conversion),
+        warnings=(*plan.warnings, *context.warnings),
+        next_step=_next_step(context, published, not_accepted(concerns), is_old_news=not seconds),
+    )
+
+
+def _state(verification: Verification, published: Path | None) -> State:
+    if published is not None:
+        return "published"
+    return "assembled" if verification.mode == "off" else "verified"
+
+
+def _next_step(context: Context, published: Path | None, held: tuple[Concern, ...], *, is_old_news: bool) -> str:
+    if published is None:
+        stand = f"the new stores stand in {context.home / 'new'}, the old ones are as they were"
+        return "; ".join((stand, *([each.fix for each in held] or ["stateferry cutover SPEC exchanges them"])))
+    if is_old_news:
+        return f"already migrated: the new state directory was published at {published}"
+    return f"point the application at {published}; the old state directory is as it was"

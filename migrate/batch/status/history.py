@@ -1,0 +1,225 @@
+"""`report`: what was done for a migration, run by run and chunk by chunk, from its ledger. No store is opened."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+from formats import Conversion, StateRecord
+from migrate.batch.ledger.dead_letters import dead_letter_columns, dead_letter_folder
+from migrate.batch.ledger.standing import Standing, read_standing
+from migrate.batch.status.current import status_of
+from migrate.batch.status.reject_reasons import reject_reasons
+from migrate.errors import system_errors_explained
+from migrate.model.comparison import Totals, Verification
+from migrate.model.journal import STATES
+from migrate.model.key_range import KeyRange
+from migrate.model.ledger_row import Row, Step
+from migrate.model.preview import RejectReason
+from migrate.model.reports import Column, Concern, State
+from migrate.model.values import Report, Value
+from migrate.spec.allowed import changelog_note
+from migrate.spec.spec import Spec
+
+
+@system_errors_explained()
+def report(spec: Spec) -> RunHistory:
+    """What was done so far; of a migration that has not begun, that. Takes no lock and writes nothing.
+
+    Raises RefusedError for a plan or a ledger of a newer schema.
+    """
+    standing = read_standing(spec.home)
+    told, plan, rows = status_of(spec, standing), standing.plan, standing.rows
+    letters = dead_letter_folder(spec.home)
+    return RunHistory(
+        name=spec.name,
+        migration_id=told.migration_id,
+        state=told.state,
+        source_format=spec.source.format,
+        target_format=spec.target.format,
+        source=spec.source_path,
+        new_stores=tuple(standing.new_stores(spec.source_path).values()),
+        published=told.published,
+        made_at_ms=int(time.time() * 1000),
+        totals=told.totals,
+        verification=told.verification,
+        runs=_runs(rows),
+        chunks=_chunks(standing),
+        chunks_planned=told.chunks_planned,
+        chunks_left=told.chunks_left,
+        rejects=reject_reasons(spec.home, standing.receipts),
+        dead_letters=letters if letters.is_dir() else None,
+        dead_letter_columns=dead_letter_columns() if letters.is_dir() else (),
+        concerns=told.concerns,
+        steps=tuple(_step(row) for row in rows if row.step not in (Step.RUN, Step.CHUNK)),
+        changelog=_changelog(spec, standing),
+        warnings=plan.warnings if plan is not None else (),
+        next_step=told.next_step,
+    )
+
+
+def _step(row: Row) -> StepDone:
+    goes_live = row.step in (Step.PUBLISHING, Step.CUTTING_OVER, Step.FINALIZING)
+    accepted = row.facts.get("accepted", []) if goes_live else []
+    return StepDone(
+        step=str(row.step),
+        committed_at_ms=row.committed_at_ms,
+        store_partition=row.store_partition,
+        accepted=tuple(map(Concern.model_validate, accepted)),
+    )
+
+
+def _runs(rows: Iterable[Row]) -> tuple[RunOfIt, ...]:
+    """Those of `run`; the verbs of a switch open the ledger too."""
+    by_run: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_run[row.run_id].append(row)
+    return tuple(_run(run_id, mine) for run_id, mine in by_run.items() if not any(row.step in STATES for row in mine))
+
+
+def _run(run_id: str, rows: list[Row]) -> RunOfIt:
+    chunks = [row for row in rows if row.step is Step.CHUNK]
+    return RunOfIt(
+        run_id=run_id,
+        first_commit_ms=rows[0].committed_at_ms,
+        last_commit_ms=rows[-1].committed_at_ms,
+        chunks=len(chunks),
+        records_in=sum(row.records_in or 0 for row in chunks),
+        seconds=round(sum(row.seconds or 0.0 for row in chunks), 3),
+    )
+
+
+def _chunks(standing: Standing) -> tuple[ChunkDone, ...]:
+    """In the order of their commits. A receipt tells how long its chunk took, the ledger when that was over."""
+    committed = {row.facts["attempt"]: row.committed_at_ms for row in standing.rows if row.step is Step.CHUNK}
+    chunks = [
+        ChunkDone(
+            store_partition=receipt.store_partition,
+            database=receipt.database,
+            number=receipt.number,
+            keys=receipt.keys,
+            records_in=receipt.records_in,
+            records_out=receipt.records_out,
+            bytes_in=receipt.bytes_in,
+            bytes_out=receipt.bytes_out,
+            dropped=receipt.dropped,
+            rejected=receipt.rejected,
+            seconds=receipt.seconds,
+            started_at_ms=committed[receipt.attempt] - round(receipt.seconds * 1000),
+            committed_at_ms=committed[receipt.attempt],
+            host=receipt.host,
+            engine=receipt.engine,
+        )
+        for receipt in standing.receipts
+    ]
+    return tuple(sorted(chunks, key=lambda chunk: (chunk.committed_at_ms, chunk.store_partition, chunk.number)))
+
+
+def _changelog(spec: Spec, standing: Standing) -> str:
+    """As it was said when the stores were switched; else what the formats, and there being a function, mean for it."""
+    if standing.journal.changelog:
+        return standing.journal.changelog
+    function = _as_it_is if spec.conversion.function is not None else None  # the spec's own may be gone by now
+    section = spec.conversion
+    return changelog_note(
+        Conversion(spec.source_format, spec.target_format, section.default_timestamp_ms, function=function)
+    )
+
+
+def _as_it_is(record: StateRecord) -> StateRecord:
+    return record
+
+
+class RunOfIt(Value):
+    """One run of the migration. A run that committed no chunk is there too: it may have assembled, or verified."""
+
+    run_id: str
+    first_commit_ms: int
+    """Milliseconds since the epoch."""
+    last_commit_ms: int
+    chunks: int
+    records_in: int
+    seconds: float
+    """Summed over the chunks that it rewrote."""
+
+
+class ChunkDone(Value):
+    """One committed chunk: what its receipt says."""
+
+    store_partition: str
+    database: str
+    number: int
+    keys: KeyRange
+    records_in: int
+    records_out: int
+    bytes_in: int
+    bytes_out: int
+    dropped: int
+    """By the function."""
+    rejected: int
+    seconds: float
+    started_at_ms: int
+    """Milliseconds since the epoch."""
+    committed_at_ms: int
+    host: str
+    engine: str
+
+
+class StepDone(Value):
+    """One later step that the ledger vouches for."""
+
+    step: str
+    committed_at_ms: int
+    """Milliseconds since the epoch."""
+    store_partition: str | None
+    """None: the step is one of the whole migration."""
+    accepted: tuple[Concern, ...] = ()
+    """What the new stores go live with from here on."""
+
+
+class RunHistory(Report):
+    """Everything that was done for a migration, over all of its runs."""
+
+    name: str
+    migration_id: str | None
+    """None: not started."""
+    state: State
+    source_format: str
+    target_format: str
+    source: Path
+    new_stores: tuple[Path, ...]
+    published: Path | None
+    made_at_ms: int
+    """Milliseconds since the epoch."""
+    totals: Totals
+    verification: Verification | None
+    """None: not yet."""
+    runs: tuple[RunOfIt, ...]
+    chunks: tuple[ChunkDone, ...]
+    chunks_planned: int
+    chunks_left: int
+    rejects: tuple[RejectReason, ...]
+    """Of the records that were left out, the most frequent reason first."""
+    dead_letters: Path | None
+    """The Delta table that holds those records, where they were kept."""
+    dead_letter_columns: tuple[Column, ...]
+    concerns: tuple[Concern, ...]
+    """What holds it back from going live, or what it went live with."""
+    steps: tuple[StepDone, ...]
+    """In the order of their commits."""
+    changelog: str
+    """What the migration means for the changelog, in a sentence."""
+    warnings: tuple[str, ...]
+    next_step: str
+
+    def milestones(self) -> list[list[StepDone]]:
+        """The steps; neighbours that are one step of several store partitions together."""
+        grouped: list[list[StepDone]] = []
+        for step in self.steps:
+            if grouped and grouped[-1][-1].step == step.step and step.store_partition is not None:
+                grouped[-1].append(step)
+            else:
+                grouped.append([step])
+        return grouped

@@ -1,0 +1,144 @@
+"""Assemble: each store partition's chunks become its new RocksDB directories."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+from pathlib import Path
+
+from migrate.batch.context import Context
+from migrate.batch.identity import store_state
+from migrate.batch.ledger.standing import Standing
+from migrate.batch.ledger.table import Ledger
+from migrate.batch.source.snapshot import snapshot_directories
+from migrate.errors import ChunkFailedError, CorruptionError
+from migrate.model.key_range import show_key
+from migrate.model.ledger_row import Step
+from migrate.model.plan import DatabasePlan, Plan
+from migrate.model.receipt import Receipt
+from migrate.model.store_partition import StorePartition
+from migrate.stores.files import fsync_tree, make_directories, remove_tree
+from migrate.stores.rocksdb.database import DEFAULT_FAMILY, open_read_only
+from migrate.stores.rocksdb.layout import database_files
+from migrate.stores.rocksdb.writing import TableOptions, create_database
+
+
+def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receipt]) -> dict[str, Path]:
+    """The new store partitions by id.
+
+    Those that an earlier run assembled are used as they are, unless a verification has refuted them.
+    """
+    standing = Standing(context.home, ledger.rows)
+    folders = {each: folder for each, folder in standing.assembled.items() if folder not in standing.refuted}
+    for partition in plan.store_partitions:
+        if partition.id in folders:
+            continue
+        context.stop.check()
+        context.notify("assemble.started", store_partition=partition)
+        mine = [receipt for receipt in receipts if receipt.store_partition == partition.id]
+        folder = assemble_partition(context.home, plan, partition, mine, attempt=context.run_id)
+        context.notify("assemble.ingested", store_partition=partition, folder=folder)
+        state = store_state(plan.new_partition(partition).below(folder))
+        relative = str(folder.relative_to(context.home))
+        detail: dict[str, object] = {"folder": relative, "state": state.model_dump()}
+        ledger.commit(ledger.row(Step.ASSEMBLED, store_partition=partition.id, detail=detail))
+        context.notify("assemble.committed", store_partition=partition, folder=folder)
+        folders[partition.id] = folder
+    return folders
+
+
+LINKS = ".links"
+"""Beside the new stores of one attempt: the chunks, linked for ingestion, which takes them away."""
+
+
+def assemble_partition(
+    home: Path, plan: Plan, partition: StorePartition, receipts: list[Receipt], *, attempt: str
+) -> Path:
+    """Make the new store partition and return its directory, durable, named by attempt.
+
+    Whatever an earlier attempt left is not looked at. Raises ChunkFailedError where chunks overlap.
+    """
+    folder = home / "new" / attempt / partition.id
+    remove_tree(folder)
+    make_directories(folder.parent)
+    snapshots = snapshot_directories(home, partition)
+    for database in plan.new_partition(partition).databases:
+        mine = [receipt for receipt in receipts if receipt.database == database]
+        directory = folder / database
+        make_directories(directory.parent)
+        links = _link_chunks(home, in_order(mine), home / "new" / attempt / LINKS)
+        _assemble_database(plan.database(partition.id, database), links, snapshots=snapshots, directory=directory)
+    make_directories(folder)
+    remove_tree(home / "new" / attempt / LINKS)
+    fsync_tree(folder)
+    return folder
+
+
+def in_order(receipts: list[Receipt]) -> list[Receipt]:
+    """By key range."""
+    return sorted(receipts, key=lambda receipt: receipt.keys.start or b"")
+
+
+def _link_chunks(home: Path, receipts: list[Receipt], links: Path) -> dict[str, list[Path]]:
+    """The chunks' files by column family."""
+    _check_ascending(receipts)
+    remove_tree(links)
+    make_directories(links)
+    files: dict[str, list[Path]] = defaultdict(list)
+    for receipt in receipts:
+        for written in receipt.written:
+            if written.file is not None:
+                link = links / Path(written.file).name
+                _link(home / written.file, link)
+                files[written.family].append(link)
+    return files
+
+
+def _link(file: Path, link: Path) -> None:
+    try:
+        link.hardlink_to(file)
+    except FileNotFoundError as error:
+        raise CorruptionError(
+            f"{file} has gone since it was written",
+            hint="run the command again: it rewrites that chunk, and no other",
+            place=file,
+        ) from error
+
+
+def _assemble_database(
+    plan: DatabasePlan, files: dict[str, list[Path]], *, snapshots: dict[str, Path], directory: Path
+) -> None:
+    families = {lane.target: TableOptions(compression=lane.compression) for lane in plan.lanes}
+    families |= dict.fromkeys(plan.carried_families, TableOptions())
+    families.setdefault(DEFAULT_FAMILY, TableOptions())
+    create_database(directory, families, files, carried_entries(plan, snapshots))
+    for file in database_files(snapshots[plan.sources[0].database]).mutable:
+        if file.name == "rocksdict-config.json":  # the owner's own, where it uses rocksdict
+            (directory / file.name).write_bytes(file.read_bytes())
+
+
+def carried_entries(plan: DatabasePlan, snapshots: dict[str, Path]) -> dict[str, list[tuple[bytes, bytes]]]:
+    """The owning system's own families, as they are (I7): a handful of entries; of several directories, what the
+    newest says."""
+    carried: dict[str, dict[bytes, bytes]] = {family: {} for family in plan.carried_families}
+    for carrier in plan.carriers if carried else ():
+        with open_read_only(snapshots[carrier]) as database:
+            for family in carried.keys() & set(database.families):
+                for batch in database.batches(family):
+                    entries = dict(zip(batch.keys, batch.values, strict=True))
+                    carried[family] = entries | carried[family]
+    return {family: sorted(entries.items()) for family, entries in carried.items()}
+
+
+def _check_ascending(receipts: list[Receipt]) -> None:
+    """Chunks that are in order before the conversion must be after it."""
+    for lane in range(len(receipts[0].written)):
+        filled = [(receipt, receipt.written[lane]) for receipt in receipts if receipt.written[lane].records]
+        for (_, before), (receipt, written) in pairwise(filled):
+            assert before.last_key is not None and written.first_key is not None
+            if before.last_key >= written.first_key:
+                raise ChunkFailedError(
+                    f"{receipt}: the conversion changes the order of keys, or maps two to one: "
+                    f"{show_key(written.first_key)} does not come after {show_key(before.last_key)}",
+                    hint="the function must keep the order of keys and map no two keys to one",
+                )

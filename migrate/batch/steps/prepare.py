@@ -1,0 +1,80 @@
+"""Prepare: make the checks, take the snapshot, store the plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from migrate.batch.context import Context
+from migrate.batch.identity import check_identity, check_snapshot, store_identity
+from migrate.batch.ledger.marker import claim
+from migrate.batch.ledger.stored_plan import store_plan
+from migrate.batch.ledger.table import Ledger
+from migrate.batch.plan.make import make_plan
+from migrate.batch.preflight.check import Purpose
+from migrate.batch.preflight.checklist import Preflight
+from migrate.batch.preflight.places import check_not_opened_since
+from migrate.batch.source.snapshot import take_snapshot
+from migrate.batch.source.source import find_source
+from migrate.model.plan import Plan
+
+
+def pass_preflight(context: Context, purpose: Purpose) -> Preflight:
+    """Make every check of a run or of a snapshot. Raises RefusedError for the first that fails."""
+    preflight = Preflight(context, purpose)
+    preflight.check()
+    context.notify("source.checked", source=preflight.source)
+    return preflight
+
+
+def prepare(context: Context, preflight: Preflight, ledger: Ledger) -> Plan:
+    """The stored plan of this migration, made now where there is none. Raises RefusedError."""
+    stored = preflight.stored
+    if not preflight.is_snapshot_current:
+        ledger.check_not_fenced()
+        _take_snapshot(context, preflight, is_for_later=False)
+    if stored is not None and stored.chunk_size == context.spec.run.chunk_size:
+        return stored
+    plan = make_plan(
+        context.spec,
+        preflight.source,
+        preflight.identity,
+        preflight.databases,
+        conversion=context.conversion,
+        ref=context.ref,
+        revision=1 + (stored.revision if stored else 0),
+    )
+    if context.ref.key is not None or context.ref.value is not None:
+        from migrate.spec.registry_answers import store_answers
+
+        store_answers(context.home, [each.answers for each in (context.ref.key, context.ref.value) if each is not None])
+    store_plan(context.home, plan)
+    context.notify("plan.stored", plan=plan)
+    return plan
+
+
+def prepare_snapshot(context: Context) -> Path:
+    """The snapshot that a later run is to convert, taken now. Raises RefusedError."""
+    preflight = pass_preflight(context, "snapshot")
+    claim(context.home, context.spec.source_path)
+    _take_snapshot(context, preflight, is_for_later=True)
+    return context.home / "snapshot"
+
+
+def check_unchanged(context: Context, plan: Plan) -> None:
+    """Raises RefusedError where the application runs again, or has written since: what was converted is its past."""
+    source = find_source(context.spec)
+    source.check_stopped()
+    check_identity(plan, store_identity(source))
+    check_not_opened_since(context.spec, context.conversion, source)
+
+
+def _take_snapshot(context: Context, preflight: Preflight, *, is_for_later: bool) -> None:
+    take_snapshot(
+        preflight.source,
+        context.home,
+        mode=context.spec.run.snapshot,
+        run_id=context.run_id,
+        is_for_later=is_for_later,
+        check=lambda folder: check_snapshot(folder, preflight.source, preflight.identity),
+    )
+    context.notify("snapshot.taken")

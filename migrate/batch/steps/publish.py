@@ -1,0 +1,133 @@
+"""Publish: with `[target] path`, a complete new state directory appears there, all at once."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from migrate.batch.context import Context
+from migrate.batch.home import _temporary
+from migrate.batch.ledger.gates import hold_back, signed
+from migrate.batch.ledger.standing import Standing
+from migrate.batch.ledger.table import Ledger
+from migrate.batch.plan.target_positions import write_new_positions
+from migrate.batch.source.source import is_another_system
+from migrate.batch.steps.prepare import check_unchanged
+from migrate.errors import RefusedError
+from migrate.model.ledger_row import Step
+from migrate.model.plan import Plan
+from migrate.model.reports import Concern
+from migrate.stores.carry_over import _as_it_was, _carry_over
+from migrate.stores.files import fsync_directory, fsync_tree, make_directories, own_like, remove_tree
+from migrate.stores.rocksdb.layout import identity_of
+
+
+def publish(
+    context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Path], concerns: tuple[Concern, ...]
+) -> Path | None:
+    """The published directory, or None where `cutover` is to take the old store's place.
+
+    Raises VerificationError, RefusedError or RejectedError where a concern is not accepted.
+    """
+    target = context.spec.target_path
+    if target is None:
+        hold_back((concern for concern in concerns if concern.kind == "mismatch"), "this run settles nothing")
+        return None
+    temporary = _temporary(target, context.run_id)
+    if not _was_renamed(plan, Standing(context.home, ledger.rows), target):
+        hold_back(concerns, "nothing was published, and the new stores are kept")
+        if target.exists():
+            raise _target_exists(target)
+        check_unchanged(context, plan)
+        context.notify("publish.started", target=target)
+        try:
+            _build(context, plan, folders, temporary)
+            _intend(context, plan, ledger, temporary, signed(concerns))
+            ledger.check_not_fenced()
+            _rename(temporary, target)
+        except BaseException:
+            remove_tree(temporary)  # a full disk stays full, otherwise, and each further run would add to it
+            raise
+        context.notify("publish.renamed", target=target)
+    else:
+        fsync_directory(target.parent)  # the run that renamed it may have died before that was durable (I1)
+    ledger.commit(ledger.row(Step.PUBLISHED, detail={"path": str(target)}))
+    context.notify("publish.committed", target=target)
+    return target
+
+
+def _target_exists(target: Path) -> RefusedError:
+    return RefusedError(
+        f"[target] path {target} exists already",
+        hint="did another run publish it? then run the command again, which finds that out; else move it away",
+    )
+
+
+def _build(context: Context, plan: Plan, folders: dict[str, Path], temporary: Path) -> None:
+    """The complete directory, under a name of this run's."""
+    new_stores = {plan.new_partition(partition).path: folders[partition.id] for partition in plan.store_partitions}
+    build_directory(context.spec.source_path, new_stores, temporary, is_alone=is_another_system(context.spec))
+    write_new_positions(context.spec, plan, temporary)
+    check_unchanged(context, plan)
+    context.notify("publish.built", temporary=temporary)
+
+
+def _intend(context: Context, plan: Plan, ledger: Ledger, temporary: Path, accepted: tuple[Concern, ...]) -> None:
+    """Commit that it is about to be renamed, and what it goes live with."""
+    intent: dict[str, object] = {
+        "path": str(context.spec.target_path),
+        "stores": _identities(plan, temporary),
+        "accepted": [concern.model_dump() for concern in accepted],
+    }
+    ledger.commit(ledger.row(Step.PUBLISHING, detail=intent))
+    context.notify("publish.intended", target=context.spec.target_path)
+
+
+def _rename(temporary: Path, target: Path) -> None:
+    if not rename_into_place(temporary, target):
+        raise _target_exists(target)
+
+
+def _was_renamed(plan: Plan, standing: Standing, target: Path) -> bool:
+    """An earlier run died between the rename and its row: what stands there holds the very stores that it made."""
+    intents = [(each["path"], each["stores"]) for each in standing.publications]
+    return target.is_dir() and (str(target), _identities(plan, target)) in intents
+
+
+def _identities(plan: Plan, application: Path) -> list[str]:
+    """The name that RocksDB gave to each new store when it was made; empty where there is none."""
+    partitions = map(plan.new_partition, plan.store_partitions)
+    folders = [folder for partition in partitions for folder in partition.directories(application).values()]
+    return [identity_of(folder) for folder in folders]
+
+
+def build_directory(source: Path, new_stores: dict[Path, Path], temporary: Path, *, is_alone: bool = False) -> None:
+    """Make `temporary` a copy of the application's directory `source` with the new stores in place of the old.
+
+    `is_alone`: the new stores and nothing else, where they are for another system.
+
+    `new_stores`: path within the application's directory -> new store partition. SST files are hard-linked where the
+    file system can; everything that is appended to is copied. Durable when it returns.
+    """
+    if temporary.exists():
+        shutil.rmtree(temporary)
+    make_directories(temporary.parent)
+    temporary.mkdir(mode=0o700)  # until all that is in it has its owner and mode
+    if not is_alone:
+        _carry_over(source, temporary, leave_out={source / relative for relative in new_stores})
+    for relative, new_store in new_stores.items():
+        target = temporary / relative
+        make_directories(target.parent)
+        _carry_over(new_store, target, leave_out=set())
+        own_like(source if is_alone else source / relative, target)
+    _as_it_was(source, temporary)
+    fsync_tree(temporary)
+
+
+def rename_into_place(temporary: Path, target: Path) -> bool:
+    """The one step that makes it visible; False where something appeared there meanwhile."""
+    if target.exists():  # rename() would replace an empty directory
+        return False
+    temporary.rename(target)
+    fsync_directory(target.parent)
+    return True

@@ -1,0 +1,112 @@
+"""Reconcile: files against ledger, both ways, at the start of every run.
+
+A receipt in the ledger without its file: its chunk is undone (`Standing.receipts`). A receipt beside its files that
+the ledger does not have, because a power cut tore the ledger or a run was killed in between: committed now. Any other
+file that an *older* run left: removed. What a newer run makes is never looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from migrate.batch.chunk.rewrite import write_receipt
+from migrate.batch.context import Context
+from migrate.batch.home import NEW, remove_folder, remove_unfinished, temporary_directories, unfinished_snapshots
+from migrate.batch.ledger.dead_letters import unfinished_dead_letters
+from migrate.batch.ledger.intervals import has_files
+from migrate.batch.ledger.standing import Standing
+from migrate.batch.ledger.table import Ledger
+from migrate.batch.retired import RetiredStores
+from migrate.batch.steps.assemble import LINKS
+from migrate.model.key_range import subtract
+from migrate.model.ledger_row import chunk_row
+from migrate.model.plan import Plan
+from migrate.model.receipt import Receipt, attempt_name, attempt_of, read_receipt, run_of
+from migrate.stores.files import remove_empty, remove_tree
+
+
+def reconcile(context: Context, plan: Plan, ledger: Ledger) -> list[Receipt]:
+    """The receipts in force. Commits those that the ledger lacks, and removes what nothing refers to."""
+    standing = Standing(context.home, ledger.rows)
+    older = {row.run_id for row in ledger.rows} - {context.run_id}
+    found = _uncommitted(standing, plan, older)
+    if adopted := [mine for receipt in found if (mine := _adopt(context, receipt)) is not None]:
+        ledger.commit(*(chunk_row(receipt) for receipt in adopted))
+        context.notify("chunks.adopted", receipts=adopted)
+        standing = Standing(context.home, ledger.rows)
+    _remove_orphans(context, plan, standing, older)
+    context.notify("orphans.removed")
+    return standing.receipts
+
+
+def _uncommitted(standing: Standing, plan: Plan, older: set[str]) -> list[Receipt]:
+    """Receipts of intervals that nobody has committed; of two attempts at one chunk one."""
+    known = {receipt.attempt for receipt in standing.recorded}
+    taken = list(standing.receipts)
+    found = []
+    for file in sorted((standing.home / "chunks").rglob("*.receipt.json")):
+        receipt = read_receipt(file) if run_of(file.name) in older else None
+        if receipt is None or receipt.attempt in known or receipt.migration_id != plan.migration_id:
+            continue
+        if has_files(receipt, standing.home) and _is_free(receipt, taken):
+            taken.append(receipt)
+            found.append(receipt)
+    return found
+
+
+def _adopt(context: Context, receipt: Receipt) -> Receipt | None:
+    """The same chunk under this run's name; None where its files have gone meanwhile.
+
+    Its own worker, or a run between that one and this, may still remove the files that it wrote: they are linked.
+    """
+    mine = receipt.renamed(context.run_id, attempt_name(context.run_id, receipt.number))
+    try:
+        for theirs, ours in zip(receipt.files, mine.files, strict=True):
+            (context.home / ours).hardlink_to(context.home / theirs)
+    except FileNotFoundError:
+        return None
+    write_receipt(context.home, mine)
+    return mine
+
+
+def _is_free(receipt: Receipt, taken: list[Receipt]) -> bool:
+    place = (receipt.store_partition, receipt.database)
+    mine = [other.keys for other in taken if (other.store_partition, other.database) == place]
+    return subtract(receipt.keys, mine) == [receipt.keys]
+
+
+def _remove_orphans(context: Context, plan: Plan, standing: Standing, older: set[str]) -> None:
+    home = context.home
+    attempts = {receipt.attempt for receipt in standing.receipts}
+    for file in _files_below(home / "chunks"):
+        if run_of(file.name) in older and attempt_of(file.name) not in attempts:
+            file.unlink(missing_ok=True)
+    remove_tree(unfinished_dead_letters(home))
+    for unfinished in unfinished_snapshots(home):
+        remove_folder(home, unfinished.name)
+    remove_unfinished(home)
+    _remove_unnamed_stores(context, plan, standing, older)
+    for temporary in temporary_directories(context.spec.target_path, older):
+        remove_tree(temporary)
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.rglob("*") if path.is_file())
+
+
+def _remove_unnamed_stores(context: Context, plan: Plan, standing: Standing, older: set[str]) -> None:
+    """New stores that no row names; never an old one, which is the application's (I8)."""
+    home = context.home
+    kept = set(standing.assembled.values())
+    retired = RetiredStores(context.spec.source_path, standing)
+    for run in (home / NEW).glob("*"):
+        if run.name not in older:
+            continue
+        remove_tree(run / LINKS)
+        for partition in plan.store_partitions:
+            folder = run / partition.id
+            if folder not in kept and not retired.may_hold(run.name, partition, plan):
+                remove_tree(folder)
+            remove_empty(folder.parent, below=run)
+        remove_empty(run, below=run.parent)

@@ -1,0 +1,225 @@
+"""Verify: the new stores, from disk, against the old ones or the receipts. It gates what follows."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from formats import Format
+from migrate.batch.chunk.executor import Executor, run_all
+from migrate.batch.chunk.rewrite import RewriteTask
+from migrate.batch.chunk.verify import Verified, as_verified
+from migrate.batch.context import Context
+from migrate.batch.ledger.standing import Standing
+from migrate.batch.ledger.table import Ledger
+from migrate.batch.steps.assemble import carried_entries
+from migrate.batch.steps.coverage import Coverage
+from migrate.batch.steps.source_count import SourceCount, uncovered
+from migrate.batch.steps.verify_tasks import Subject, expected_databases, range_bytes
+from migrate.engine.digest import RecordDigest
+from migrate.errors import VerificationError
+from migrate.model.comparison import Mismatch, Verification, differing
+from migrate.model.ledger_row import Step
+from migrate.model.plan import DatabasePlan, Plan
+from migrate.model.receipt import Receipt
+from migrate.stores.batch import Batch
+from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database, family_names, open_read_only
+
+Mode = Literal["full", "digest"]
+_KEEP = (
+    "nothing was published and the old store is as it was; a rerun assembles the new store again from its chunks; if "
+    "it ends here once more: is the function pure, if there is one? else keep the work_dir and report this"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewStores:
+    """The stores to look at, and the receipts of the chunks that they were made of."""
+
+    folders: dict[str, Path]
+    """By store partition."""
+    receipts: list[Receipt]
+
+
+def verify(context: Context, executor: Executor, ledger: Ledger, plan: Plan, stores: NewStores) -> Verification:
+    """As [run] verify says, and in every run: what stood on disk then need not stand there now.
+
+    Raises VerificationError.
+    """
+    mode = context.spec.run.verify
+    if mode == "off":
+        return Verification(mode="off")
+    context.notify("verify.started", mode=mode, records=sum(receipt.records_out for receipt in stores.receipts))
+    found = compare(context, executor, plan, stores, mode)
+    record(context, ledger, found)
+    if not found.ok:
+        raise mismatch_error(found, hint=_KEEP)
+    return found
+
+
+def record(context: Context, ledger: Ledger, found: Verification) -> None:
+    """Commit what a comparison found: of the stores that were assembled last, wherever they are by now."""
+    folders = Standing(context.home, ledger.rows).newest.values()
+    detail: dict[str, object] = {
+        "folders": sorted(str(folder.relative_to(context.home)) for folder in folders),
+        "verification": found.model_dump(mode="json"),
+    }
+    ledger.commit(ledger.row(Step.VERIFIED if found.ok else Step.MISMATCH, detail=detail))
+    context.notify("verify.committed", verification=found)
+
+
+def compare(context: Context, executor: Executor, plan: Plan, stores: NewStores, mode: Mode) -> Verification:
+    """Compare what there is with what there should be, which the snapshot says, and not the plan.
+
+    The records on the executor; RocksDB directories, column families and whether all was read, here.
+    """
+    started = time.monotonic()
+    databases = expected_databases(context, plan)
+    total = _total(mode, _around(context, plan, stores, databases, mode))
+    if not total.ok:  # the families that the records belong to may not be there
+        return total
+    size = range_bytes(databases, executor.slots, context.spec.run.chunk_size)
+    subject = Subject(context, plan, databases, stores.folders, stores.receipts, size)
+    comparison = Coverage(subject) if mode == "full" else SourceCount(subject)
+    name, tasks = context.spec.name, comparison.tasks()
+    for finished in run_all(executor, tasks, on_start=lambda _: None, name=name, stop=context.stop):
+        for task, result in finished:
+            assert isinstance(result, Verified)
+            assert not isinstance(task, RewriteTask)
+            comparison.add(task, result)
+            total = _add(total, result)
+        context.notify("verify.progressed", records=total.records)
+    context.stop.check()  # or what is missing here would be what nobody has looked at
+    for result in comparison.end():
+        total = _add(total, result)
+    return total.model_copy(update={"seconds": round(time.monotonic() - started, 3)})
+
+
+def _around(
+    context: Context, plan: Plan, stores: NewStores, databases: tuple[DatabasePlan, ...], mode: Mode
+) -> Iterator[Mismatch]:
+    yield from left_over(plan, databases, context.home / "snapshot", context.conversion.source)
+    if mode == "digest":
+        yield from uncovered(databases, stores.receipts)
+    misplaced = [*compare_directories(databases, stores.folders)]
+    yield from misplaced
+    for database in databases:
+        if database.is_kept and not misplaced:
+            snapshots = context.snapshots_of(plan, database.store_partition)
+            target = stores.folders[database.store_partition] / database.database
+            if (found := compare_families(database, snapshots, target)) is not None:
+                yield found
+
+
+def mismatch_error(found: Verification, *, hint: str) -> VerificationError:
+    """What is wrong, with the first key of each kind."""
+    first = "\n".join(f"  - {mismatch}" for mismatch in found.first)
+    return VerificationError(
+        f"the new store is not what the old one converts to: {found.missing} keys missing, "
+        f"{found.differing} differing, {found.extra} extra\n{first}",
+        hint=hint,
+    )
+
+
+def _total(mode: Mode, found: Iterator[Mismatch]) -> Verification:
+    total = Verification(mode=mode)
+    for mismatch in found:
+        total = _add(total, as_verified(mismatch))
+    return total
+
+
+def _add(total: Verification, result: Verified) -> Verification:
+    known = {mismatch.kind for mismatch in total.first}
+    return total.model_copy(
+        update={
+            "records": total.records + result.records,
+            "missing": total.missing + result.missing,
+            "differing": total.differing + result.differing,
+            "extra": total.extra + result.extra,
+            "first": (*total.first, *(mismatch for mismatch in result.first if mismatch.kind not in known)),
+        }
+    )
+
+
+def compare_directories(databases: Sequence[DatabasePlan], folders: dict[str, Path]) -> Iterator[Mismatch]:
+    """RocksDB directories that a new store lacks, or has too many."""
+    expected: defaultdict[str, set[str]] = defaultdict(set)
+    for plan in databases:
+        if plan.is_kept:
+            expected[plan.store_partition].add(plan.database)
+    for partition, folder in folders.items():
+        if (actual := _databases_in(folder)) != expected[partition]:
+            yield differing(partition, "RocksDB directories", _names(expected[partition]), _names(actual))
+
+
+def left_over(plan: Plan, databases: Sequence[DatabasePlan], snapshot: Path, source: Format) -> Iterator[Mismatch]:
+    """Old records that no new store is made of: of RocksDB directories or column families that nobody reads."""
+    planned = {str(Path(each.id) / name) for each in plan.store_partitions for name in each.databases}
+    if (actual := _databases_in(snapshot)) != planned:
+        yield differing("the snapshot", "RocksDB directories", _names(planned), _names(actual))
+        return
+    read: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    for database in databases:
+        for each in database.sources:
+            read[database.store_partition, each.database] |= {
+                family for lane in database.lanes for family in (lane.source, *lane.older)
+            }
+    for partition in plan.store_partitions:
+        for name, directory in partition.below(snapshot / partition.id).items():
+            left = set(family_names(directory)) - read[partition.id, name] - {*source.metadata_families}
+            if left:
+                yield from _records_in(directory, partition.id, sorted(left))
+
+
+def _records_in(directory: Path, partition: str, families: Iterable[str]) -> Iterator[Mismatch]:
+    """The first key of each that has any."""
+    with open_read_only(directory) as opened:
+        for family in families:
+            if keys := opened.sample(family, None, 1).keys:
+                found = differing(partition, "key", "", "", family=family)
+                yield found.model_copy(update={"kind": "missing", "key": keys[0]})
+
+
+def _databases_in(folder: Path) -> set[str]:
+    return {str(file.parent.relative_to(folder)) for file in folder.rglob("CURRENT")}
+
+
+def compare_families(plan: DatabasePlan, sources: dict[str, Path], target: Path) -> Mismatch | None:
+    """The first column family that is missing, extra, or does not hold what it should; None: all is well.
+
+    One family too many, even empty, and Kafka Streams does not start; `default` exists always, and is empty unless
+    records belong there; the owner's own families are carried as they were (I7). `sources`: by database.
+    """
+    records = {lane.target for lane in plan.lanes}
+    expected = {DEFAULT_FAMILY, *records, *plan.carried_families}
+    carried = carried_entries(plan, sources)
+    with open_read_only(target) as new:
+        if (actual := set(new.families)) != expected:
+            return differing(plan.store_partition, "column families", _names(expected), _names(actual))
+        for family in sorted(expected - records):
+            wanted = _digest_of(carried.get(family, []))
+            if (found := _digest(new, family)) != wanted:
+                return differing(plan.store_partition, "content", wanted, found, family=family)
+    return None
+
+
+def _digest(database: Database, family: str) -> str:
+    digest = RecordDigest()
+    for batch in database.batches(family):
+        digest.update(batch)
+    return str(digest)
+
+
+def _digest_of(entries: list[tuple[bytes, bytes]]) -> str:
+    digest = RecordDigest()
+    if entries:
+        digest.update(Batch([key for key, _ in entries], [value for _, value in entries]))
+    return str(digest)
+
+
+def _names(found: Iterable[str]) -> str:
+    return ", ".join(sorted(found)) or "none"

@@ -1,0 +1,103 @@
+"""`verify`: compare the new stores with the old ones once more, whenever asked."""
+
+from __future__ import annotations
+
+from migrate.batch.chunk.executor import ExecutorOpener, executor_opener
+from migrate.batch.context import Context, make_context
+from migrate.batch.identity import check_identity, spec_identity
+from migrate.batch.ledger.marker import check_ours
+from migrate.batch.ledger.standing import Standing, read_standing
+from migrate.batch.ledger.table import Ledger, readable_ledger
+from migrate.batch.log import logged
+from migrate.batch.run_lock import one_run_at_a_time
+from migrate.batch.steps.damage import saying_who_repairs
+from migrate.batch.steps.verify import Mode, NewStores, compare, mismatch_error, record
+from migrate.batch.stop import Stop
+from migrate.errors import RefusedError, system_errors_explained
+from migrate.model.events import Listener, ignore
+from migrate.model.journal import HALF_DONE, NEXT, STATES
+from migrate.model.ledger_row import Step
+from migrate.model.plan import Plan
+from migrate.model.reports import VerifyReport
+from migrate.spec.spec import Spec
+from migrate.stores.lock import check_unlocked
+
+_MOVED_ON = (
+    "has an application written to the new stores since? else do not use them, and report this; stateferry status SPEC "
+    "says the way back"
+)
+_RERUN = "stateferry run SPEC assembles the new stores again from their chunks"
+
+
+@system_errors_explained()
+def verify(
+    spec: Spec,
+    *,
+    mode: Mode = "full",
+    master: str | None = None,
+    on_event: Listener = ignore,
+    stop: Stop | None = None,
+) -> VerifyReport:
+    """Compare the new stores, from disk, and write to the ledger what came of it.
+
+    With `full` against the snapshot, converted again; with `digest` against the receipts, and these with the number of
+    records in the snapshot. Looks where the new stores are in use, once they are.
+
+    Raises RefusedError before the stores are assembled and while a run is at work, VerificationError naming the first
+    key of each kind.
+    """
+    check_ours(spec.home)
+    if Standing(spec.home, ()).plan is None:
+        raise _not_rewritten(spec)
+    with one_run_at_a_time(spec.home):
+        context = make_context(spec, logged(spec.name, on_event), stop=stop)
+        standing = Standing(spec.home, readable_ledger(spec.home))
+        return _compare(context, _checked_plan(context, standing), standing, mode, executor_opener(master))
+
+
+def _compare(
+    context: Context, plan: Plan, standing: Standing, mode: Mode, open_executor: ExecutorOpener
+) -> VerifyReport:
+    name, stores = context.spec.name, NewStores(standing.new_stores(context.spec.source_path), standing.receipts)
+    with open_executor(context.spec) as executor, saying_who_repairs(context.home):
+        context.notify("verify.started", mode=mode, records=standing.totals.records_out)
+        found = compare(context, executor, plan, stores, mode)
+    if len(read_standing(context.home).rows) != len(standing.rows):  # or to open it would fence that run off
+        raise RefusedError(
+            f"a run of another host has moved the migration {name!r} on meanwhile",
+            hint="let it finish, then run the command again",
+        )
+    record(context, Ledger(context.home, plan.migration_id, context.run_id), found)
+    if not found.ok:
+        raise mismatch_error(found, hint=_MOVED_ON if standing.is_in_use else _RERUN)
+    folders = tuple(stores.folders.values())
+    return VerifyReport(name=name, migration_id=plan.migration_id, verification=found, stores=folders)
+
+
+def _checked_plan(context: Context, standing: Standing) -> Plan:
+    """Raises RefusedError where there are no complete new stores to compare, or somebody uses them."""
+    spec = context.spec
+    plan, published = standing.plan, standing.published
+    _check_settled(spec, standing.step)
+    if plan is None or standing.left:
+        raise _not_rewritten(spec)
+    check_identity(plan, spec_identity(spec, context.ref, plan))
+    folders = standing.new_stores(spec.source_path)
+    if published is not None and not published.is_dir():
+        raise RefusedError(f"the published directory {published} is not there", hint="move it back to verify it there")
+    if len(folders) < len(plan.store_partitions):
+        raise RefusedError(f"the new stores of {spec.name!r} are not assembled yet", hint="stateferry run SPEC")
+    partitions = map(plan.new_partition, plan.store_partitions)
+    check_unlocked(folders[each.id] / database / "LOCK" for each in partitions for database in each.databases)
+    return plan
+
+
+def _not_rewritten(spec: Spec) -> RefusedError:
+    return RefusedError(f"the migration {spec.name!r} is not rewritten yet", hint="stateferry run SPEC")
+
+
+def _check_settled(spec: Spec, step: Step | None) -> None:
+    """Raises RefusedError where stores are on the move, or gone."""
+    if step not in (None, Step.CUT_OVER, Step.ROLLED_BACK):
+        state = f"half way: {STATES[step]}" if step in HALF_DONE else STATES[step]
+        raise RefusedError(f"the migration {spec.name!r} cannot be verified: it is {state}", hint=NEXT[STATES[step]])

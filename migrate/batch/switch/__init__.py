@@ -1,0 +1,1 @@
+"""Cut-over, rollback, finalize and abandon."""

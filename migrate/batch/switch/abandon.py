@@ -1,0 +1,140 @@
+"""`abandon`: a migration is given up. Our files go, the application's never."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from migrate.batch.home import ABANDONED, MARKER, NEW, OLD, is_ours, is_run_folder, remove_all, temporary_directories
+from migrate.batch.ledger.marker import claim, is_given_up
+from migrate.batch.ledger.standing import Standing
+from migrate.batch.ledger.table import read_ledger
+from migrate.batch.log import logged
+from migrate.batch.preflight.places import check_home
+from migrate.batch.retired import RetiredStores
+from migrate.batch.run_lock import one_run_at_a_time
+from migrate.batch.source.snapshot import snapshot_record
+from migrate.errors import DamagedLedgerError, MigrationError, RefusedError, system_errors_explained
+from migrate.model.events import Event, Listener, ignore
+from migrate.model.ledger_row import Row, Step
+from migrate.model.plan import Plan
+from migrate.model.reports import AbandonReport
+from migrate.model.store_partition import StorePartition
+from migrate.spec.spec import Spec
+from migrate.stores.files import fsync_directory, remove_tree
+from migrate.stores.rocksdb.layout import rocksdb_identities
+
+
+@system_errors_explained()
+def abandon(spec: Spec, *, on_event: Listener = ignore) -> AbandonReport:
+    """Remove what is ours in the migration's folder, so that another one may begin under the same name.
+
+    What is not ours stays, and is named. Raises RefusedError once it was switched over: then `rollback` or `finalize`
+    is what ends it; and where a store in the folder may be the only copy of an old one.
+    """
+    check_home(spec)
+    is_there = spec.home.is_dir() and any(spec.home.iterdir())
+    left = _remove(spec, logged(spec.name, on_event)) if is_there else ()
+    doomed = _doomed_by_an_earlier_release(spec.home)
+    if doomed is not None:
+        left += remove_all(doomed)
+    removed = spec.home if is_there else doomed
+    return AbandonReport(name=spec.name, removed=removed, source=spec.source_path, left_over=left)
+
+
+def _doomed_by_an_earlier_release(home: Path) -> Path | None:
+    """The folder that its `abandon` had renamed, whatever a kill left of it; no migration can have this name."""
+    doomed = home.with_name(f"{home.name}.abandoned")
+    is_folder = doomed.is_dir() and not doomed.is_symlink()
+    return doomed if is_folder and all(map(is_ours, doomed.iterdir())) else None
+
+
+def _remove(spec: Spec, on_event: Listener) -> tuple[Path, ...]:
+    home = spec.home
+    left: list[Path] = []
+    with one_run_at_a_time(home):
+        if not is_given_up(home):
+            standing = Standing(home, _rows(home))
+            _check_nothing_was_switched(spec, standing)
+            on_event(Event("abandon.started"))
+            left += _remove_unpublished(spec, standing.rows)
+            claim(home, spec.source_path)
+            (home / MARKER).rename(home / ABANDONED)  # from here on no other verb takes it for a migration
+            fsync_directory(home)
+            on_event(Event("abandon.renamed"))
+        left += remove_all(home)
+    on_event(Event("abandon.removed"))
+    return tuple(left)
+
+
+def _rows(home: Path) -> list[Row]:
+    try:
+        return read_ledger(home)
+    except DamagedLedgerError:
+        return []  # which is a reason to give up
+
+
+def _remove_unpublished(spec: Spec, rows: Sequence[Row]) -> list[Path]:
+    """What runs were building beside the target when they were killed; returns those that no row is about."""
+    ours = temporary_directories(spec.target_path, {row.run_id for row in rows})
+    for temporary in ours:
+        remove_tree(temporary)
+    return [folder for folder in temporary_directories(spec.target_path) if folder not in ours]
+
+
+def _check_nothing_was_switched(spec: Spec, standing: Standing) -> None:
+    step = standing.step
+    shelf = spec.home / OLD
+    if any(path.is_file() for path in shelf.rglob("*")):
+        raise RefusedError(
+            f"{shelf} holds old stores, which are the application's",
+            hint=_without_ledger(spec)
+            if step is None
+            else "stateferry rollback SPEC puts them back; stateferry finalize SPEC gives them up",
+        )
+    _check_no_old_store(spec, standing)
+    if step not in (None, Step.ROLLED_BACK) or standing.published is not None:
+        raise RefusedError(
+            f"the migration {spec.name!r} is not one to give up: the new stores are in use",
+            hint="stateferry status SPEC says what to do next",
+        )
+
+
+def _check_no_old_store(spec: Spec, standing: Standing) -> None:
+    """A switch that the ledger does not tell of any more has left old stores where the new ones stood."""
+    old = frozenset(name for exchange in standing.journal.exchanges for name in exchange.old_names)
+    retired = RetiredStores(spec.source_path, standing, old)
+    plan = _plan(standing)
+    partitions = _partitions(spec.home, plan)
+    for run in filter(lambda folder: is_run_folder(folder.name), sorted((spec.home / NEW).glob("*"))):
+        known = frozenset[str]().union(*(rocksdb_identities(run / partition.id) for partition in partitions))
+        unknown = rocksdb_identities(run) - known
+        found = [partition for partition in partitions if retired.may_hold(run.name, partition, plan)]
+        if found or (unknown and run.name not in retired.runs):
+            raise RefusedError(
+                f"{run} holds old stores, which are the application's, or may hold one: "
+                f"{', '.join(partition.id for partition in found) or 'no plan tells'}",
+                hint=_without_ledger(spec) if standing.step is None else "stateferry rollback SPEC puts them back",
+            )
+
+
+def _without_ledger(spec: Spec) -> str:
+    return (
+        "the ledger tells of no switch, so that no command can undo one: move each old store to its place in "
+        f"{spec.source_path}, or, to go on with the new ones, out of {spec.home}; then run the command again"
+    )
+
+
+def _plan(standing: Standing) -> Plan | None:
+    with suppress(MigrationError):
+        return standing.plan
+    return None
+
+
+def _partitions(home: Path, plan: Plan | None) -> tuple[StorePartition, ...]:
+    if plan is not None:
+        return plan.store_partitions
+    with suppress(MigrationError):
+        return snapshot_record(home).store_partitions
+    return ()

@@ -1,0 +1,165 @@
+"""Before a cut-over: everything that must hold, looked at while nobody else may write, and the journal of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from migrate.batch.context import Context, make_context
+from migrate.batch.identity import as_begun, check_identity, planned_state, spec_identity, store_identity, store_state
+from migrate.batch.ledger.gates import Acceptance, concerns_of, hold_back, signed
+from migrate.batch.plan.target_positions import new_positions, newest_first
+from migrate.batch.preflight.places import check_asked, check_can_be_exchanged, check_not_opened_since
+from migrate.batch.source.snapshot import SnapshotSource, open_source
+from migrate.batch.source.source import Source, find_source
+from migrate.batch.switch.migration import Migration
+from migrate.errors import RefusedError, SourceChangedError
+from migrate.model.journal import Exchange, Journal
+from migrate.model.plan import Plan
+from migrate.model.reports import Concern
+from migrate.model.store_partition import Positions, StorePartition, StoreState
+from migrate.spec.allowed import changelog_note
+from migrate.spec.spec import Spec
+from migrate.stores.files import fsync_tree, own_like
+from migrate.stores.rocksdb.layout import rocksdb_identities
+
+_RUN = "stateferry run SPEC"
+_ANEW = "the new stores are of another past: begin anew (stateferry abandon SPEC, then stateferry run SPEC)"
+
+
+@dataclass(frozen=True, slots=True)
+class NewStores:
+    """The verified new store partitions of a migration."""
+
+    plan: Plan
+    context: Context
+    slots: dict[str, Path]
+    """By store partition."""
+    accepted: tuple[Concern, ...]
+    """What they go live with."""
+
+
+def new_stores(migration: Migration, acceptance: Acceptance) -> NewStores:
+    """Raises RefusedError unless all of them are there, and what `hold_back` raises where they are not to go live."""
+    spec, standing = migration.spec, migration.standing
+    plan = standing.plan
+    if plan is None:
+        raise RefusedError(f"the migration {spec.name!r} has no plan in {migration.home}", hint=_RUN)
+    context = make_context(spec, migration.listener)
+    check_identity(plan, spec_identity(spec, context.ref, plan))
+    if not standing.is_assembled:
+        raise RefusedError(f"the new stores of {spec.name!r} are not complete", hint=f"{_RUN} makes them")
+    concerns = concerns_of(spec, standing, standing.totals, acceptance)
+    hold_back(concerns, "nothing was cut over")
+    return NewStores(plan, context, standing.assembled, signed(concerns))
+
+
+def begin(migration: Migration, stores: NewStores) -> Journal:
+    """Raises RefusedError where old or new stores are not what they were."""
+    live = find_source(migration.spec)
+    source = _checked_source(migration, stores, live)
+    check_can_be_exchanged(migration.spec, live)
+    exchanges = tuple(
+        _exchange(migration, stores, source, each)
+        for each in live.partitions
+        if each.databases or stores.plan.new_partition(each).databases  # or there is nothing to be exchanged
+    )
+    if source is live:
+        check_not_opened_since(migration.spec, stores.context.conversion, live)
+        check_asked(migration.spec, stores.context.conversion, stores.plan)
+    return Journal(
+        source=as_begun(migration.spec.source),
+        changelog=changelog_note(stores.context.conversion),
+        warnings=stores.plan.warnings,
+        accepted=stores.accepted,
+        exchanges=exchanges,
+    )
+
+
+def _checked_source(migration: Migration, stores: NewStores, live: Source) -> Source:
+    planned = {partition.id: partition for partition in stores.plan.store_partitions}
+    if moved := ", ".join(sorted({partition.id for partition in live.partitions} ^ planned.keys())):
+        raise SourceChangedError(f"the application's tasks have come or gone since: {moved}", hint=_ANEW)
+    source = open_source(migration.spec)
+    if isinstance(source, SnapshotSource):
+        check_identity(stores.plan, store_identity(source))
+        return source
+    for partition in live.partitions:
+        if moved := ", ".join(sorted({*partition.databases} ^ {*planned[partition.id].databases})):
+            raise SourceChangedError(f"segments of {partition.id} have come or gone since: {moved}", hint=_ANEW)
+    return live
+
+
+def _exchange(migration: Migration, stores: NewStores, source: Source, partition: StorePartition) -> Exchange:
+    """`partition`: as it is now."""
+    live, slot = migration.application / partition.path, stores.slots[partition.id]
+    new_partition = stores.plan.new_partition(partition)
+    if not new_partition.databases:
+        raise SourceChangedError(
+            f"{partition.id} had no segment when its snapshot was taken, and has some now", hint=_ANEW
+        )
+    old_names = rocksdb_identities(live)
+    if not old_names:
+        raise RefusedError(
+            f"{live} has no file IDENTITY, by which the old store is told from the new one",
+            hint="let the application open the store once: RocksDB writes it; or name a [target] path",
+        )
+    if own_like(live, slot):
+        fsync_tree(slot)
+    before = source.system.positions(migration.application, partition)
+    return Exchange(
+        partition=partition,
+        new_partition=new_partition,
+        slot=slot.relative_to(migration.home),
+        old=Path("old", partition.id),
+        old_names=tuple(sorted(old_names)),
+        new_names=tuple(sorted(rocksdb_identities(slot))),
+        old_state=_old_state(migration, stores.plan, source, partition),
+        new_state=_new_state(migration, slot, new_partition),
+        before=before,
+        after=_position_of_new(migration.spec, source, _planned(stores.plan, partition), before),
+    )
+
+
+def _planned(plan: Plan, partition: StorePartition) -> StorePartition:
+    """As it was: an application that went on since its snapshot has other segments now."""
+    return next(each for each in plan.store_partitions if each.id == partition.id)
+
+
+def _old_state(migration: Migration, plan: Plan, source: Source, partition: StorePartition) -> StoreState:
+    is_same = _planned(plan, partition).databases == partition.databases
+    then = planned_state(plan, partition, migration.home) if is_same else None
+    state = store_state(partition.directories(migration.application), then)
+    if then is not None and state.content != then.content and not isinstance(source, SnapshotSource):
+        raise SourceChangedError(f"{partition.id} was written to since it was converted", hint=_ANEW)
+    return state
+
+
+def _new_state(migration: Migration, slot: Path, partition: StorePartition) -> StoreState:
+    then = migration.standing.states[slot]
+    try:
+        state = store_state(partition.below(slot), then)
+    except RefusedError as error:
+        what = f"the new store {slot} is damaged: {error.message}"
+        raise RefusedError(what, hint=f"{_RUN} makes it again") from error
+    if state.content != then.content:
+        raise RefusedError(
+            f"the new store {slot} was written to since it was assembled",
+            hint=f"remove that directory; {_RUN} makes it again",
+        )
+    return state
+
+
+def _position_of_new(spec: Spec, source: Source, partition: StorePartition, before: Positions) -> Positions:
+    """The snapshot's, where the new store was made from one. Raises RefusedError where the application is behind it."""
+    directories = newest_first(spec, partition, source.directories(partition))
+    if not isinstance(source, SnapshotSource):
+        return new_positions(spec, before, directories)
+    after = source.record.positions[partition.id]
+    if before.is_behind(after):
+        raise SourceChangedError(
+            f"{partition.id} is at an earlier changelog position than its snapshot: the changelog was made anew, or "
+            "the store was reset",
+            hint=_ANEW,
+        )
+    return new_positions(spec, after, directories)

@@ -1,0 +1,110 @@
+"""`finalize`: the way back is given up, and its space freed. The ledger stays (I10)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from migrate.batch.home import CHUNKS, DAMAGED_CHUNKS, NEW, OLD, SNAPSHOT, foreign_in, remove_folder, remove_store
+from migrate.batch.ledger.gates import signed
+from migrate.batch.preflight.places import check_home
+from migrate.batch.switch.migration import Migration, open_migration, switch_report
+from migrate.batch.switch.places import is_seen
+from migrate.errors import RefusedError, system_errors_explained
+from migrate.model.events import Listener, ignore
+from migrate.model.ledger_row import Step
+from migrate.model.reports import SwitchReport
+from migrate.spec.spec import Spec
+from migrate.stores.files import fsync_directory
+from migrate.stores.rocksdb.layout import rocksdb_identities
+
+FREED = (OLD, NEW, CHUNKS, DAMAGED_CHUNKS, SNAPSHOT)
+"""What lies in the migration's folder and is needed no more."""
+
+
+@system_errors_explained()
+def finalize(
+    spec: Spec, *, accept_mismatch: bool = False, moved_away: bool = False, on_event: Listener = ignore
+) -> SwitchReport:
+    """Remove the old stores that were cut over, and all that the migration was made from.
+
+    Of a migration that published a new directory the old one is the application's, and stays. `moved_away`: also
+    where some new stores are seen no more, since their tasks run elsewhere now.
+
+    Raises RefusedError before the switch is done and where no new store is seen, and VerificationError where a
+    verification found the new stores wrong, unless `accept_mismatch`.
+    """
+    check_home(spec)
+    with open_migration(spec, on_event) as migration:
+        step, journal = migration.standing.switch
+        if step is Step.FINALIZED:
+            return switch_report(migration, journal, step)
+        if step not in (Step.CUT_OVER, Step.FINALIZING) and migration.standing.published is None:
+            raise RefusedError(f"{spec.name!r} is not cut over yet", hint="stateferry status SPEC says where it stands")
+        unseen = _check_new_is_in_use(migration, moved_away=moved_away)
+        if accept_mismatch:
+            accepted = signed(each.model_copy(update={"accepted": "--accept-mismatch"}) for each in migration.mismatch)
+            journal = journal.model_copy(update={"accepted": (*journal.accepted, *accepted)})
+        else:
+            migration.check_not_refuted("nothing is given up without --accept-mismatch")
+        migration.notify("finalize.started")
+        migration.record(Step.FINALIZING, journal)
+        migration.notify("finalize.intended")
+        _free(migration)
+        migration.record(Step.FINALIZED, journal)
+        migration.notify("finalize.committed")
+        report = switch_report(migration, journal, Step.FINALIZED)
+        return report.model_copy(update={"moved_away": unseen, "left_over": foreign_in(migration.home)})
+
+
+def _free(migration: Migration) -> None:
+    for places in migration.places(migration.standing.journal):
+        if rocksdb_identities(places.old) <= {*places.entry.old_names}:  # fewer: an earlier attempt was killed here
+            remove_store(places.old)
+    for name in FREED:
+        remove_folder(migration.home, name)
+        migration.notify("finalize.removed", folder=name)
+    fsync_directory(migration.home)
+
+
+def _check_new_is_in_use(migration: Migration, *, moved_away: bool) -> tuple[str, ...]:
+    """The store partitions that are not seen: Kafka Streams removes the stores of tasks that moved elsewhere."""
+    published = migration.standing.published
+    directory = published or migration.application
+    if not directory.is_dir():
+        raise RefusedError(
+            f"{directory} is not there, so that nothing shows that the new stores are in use",
+            hint="is its volume mounted? then run the command again",
+        )
+    for places in migration.places(migration.standing.journal):
+        if places.at(places.live) == "old":
+            raise RefusedError(
+                f"{places.live} holds the old store: somebody has put it back",
+                hint="is the cut-over still wanted? stateferry rollback SPEC settles that it is not",
+            )
+    seen = _published(migration, published) if published is not None else _cut_over(migration)
+    unseen = tuple(name for name, is_there in seen.items() if not is_there)
+    if unseen and len(unseen) == len(seen):
+        raise RefusedError(
+            f"no new store is seen in {directory}, so that nothing shows that they are in use",
+            hint="is its volume mounted? then run the command again; if the application has made all of its stores "
+            f"anew, what {migration.home} holds is yours to remove",
+        )
+    if unseen and not moved_away:
+        raise RefusedError(
+            f"{len(unseen)} of {len(seen)} new stores are not seen in {directory}: {', '.join(unseen)}",
+            hint="is a volume missing? then mount it; if their tasks have moved to other instances, or the application "
+            "has made these stores anew, say so: stateferry finalize SPEC --moved-away",
+        )
+    return unseen
+
+
+def _cut_over(migration: Migration) -> dict[str, bool]:
+    """Whether each store partition is seen, by id."""
+    return {places.entry.partition.id: places.is_in_use for places in migration.places(migration.standing.journal)}
+
+
+def _published(migration: Migration, published: Path) -> dict[str, bool]:
+    plan = migration.standing.plan
+    names = frozenset(name for intent in migration.standing.publications for name in intent["stores"])
+    partitions = () if plan is None else map(plan.new_partition, plan.store_partitions)
+    return {each.id: is_seen(published / each.path, each, names) for each in partitions if each.databases}

@@ -1,0 +1,127 @@
+"""`rollback`: the old stores take their places again, as long as they are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from migrate.batch.home import is_store_alone, remove_store
+from migrate.batch.switch.migration import Migration, check_in_place, is_as_it_was, open_migration, switch_report
+from migrate.batch.switch.places import Places, sync_names
+from migrate.errors import RefusedError, system_errors_explained
+from migrate.model.events import Listener, ignore
+from migrate.model.ledger_row import Step
+from migrate.model.reports import SwitchReport
+from migrate.model.store_partition import Positions
+from migrate.spec.spec import Spec
+from migrate.stores.files import remove_empty
+
+_WRITTEN = (
+    "if what was written since may go: stateferry rollback SPEC --discard-new-writes (Kafka Streams replays it from "
+    "the changelog where that still fits the old store)"
+)
+
+
+@system_errors_explained()
+def rollback(spec: Spec, *, discard_new_writes: bool = False, on_event: Listener = ignore) -> SwitchReport:
+    """Exchange the new stores for the old ones again; also of a cut-over that was killed half-way.
+
+    Raises RefusedError where nothing was cut over, where it was finalized, and where the new stores were written to
+    since, unless `discard_new_writes`; SpecError for a migration that published a new directory.
+    """
+    check_in_place(spec, "rollback")
+    with open_migration(spec, on_event) as migration:
+        step, journal = migration.standing.switch
+        if step is Step.ROLLED_BACK:
+            return switch_report(migration, journal, step)
+        if step is None:
+            raise RefusedError(
+                f"nothing of {spec.name!r} was cut over: the old stores are where they were",
+                hint="stateferry status SPEC says where it stands",
+            )
+        if step in (Step.FINALIZING, Step.FINALIZED):
+            raise RefusedError("this migration was finalized: the old stores are gone", hint="restore from a backup")
+        every = migration.places(journal)
+        stores = [folder for places in every for folder in (places.slot, places.old)]
+        partitions = [partition for each in every for partition in each.entry.partitions]
+        with migration.keeping_out(partitions, stores) as check_nobody_came:
+            _check_old_unwritten(every)
+            if not discard_new_writes:
+                _check_new_unwritten(every)
+            _carry_out(migration, every, check_nobody_came)
+        return switch_report(migration, journal, Step.ROLLED_BACK)
+
+
+def _check_old_unwritten(every: list[Places]) -> None:
+    for places in every:
+        store = places.old_store
+        if store != places.live and not is_as_it_was(places, store, places.entry.old_state):
+            raise RefusedError(
+                f"the old store {store} is not as it was at the cut-over, or cannot be read",
+                hint="restore it there from a backup, then run the command again",
+            )
+
+
+def _check_new_unwritten(every: list[Places]) -> None:
+    gone = [places for places in every if places.is_switched and not places.new_store.is_dir()]
+    if gone:
+        raise RefusedError(
+            f"{len(gone)} of {len(every)} new stores are not where the cut-over put them: {gone[0].new_store}",
+            hint="is a volume missing? then mount it, and run the command again; if they are gone for good: stateferry "
+            "rollback SPEC --discard-new-writes",
+        )
+    written = [places for places in every if places.is_switched and _is_written(places)]
+    if written:
+        names = ", ".join(places.entry.partition.id for places in written[:3])
+        raise RefusedError(
+            f"{len(written)} of {len(every)} new stores were written to since the cut-over ({names}"
+            f"{', ...' if len(written) > 3 else ''}): going back loses that",
+            hint=_WRITTEN,
+        )
+
+
+def _is_written(places: Places) -> bool:
+    """Whether the new store, wherever it stands, is not as it was at the cut-over."""
+    return not is_as_it_was(places, places.new_store, places.entry.new_state)
+
+
+def _carry_out(migration: Migration, every: list[Places], check_nobody_came: Callable[[], None]) -> None:
+    """Every step finds out for itself whether it is done."""
+    notify = migration.notify
+    notify("rollback.started")
+    migration.record(Step.ROLLING_BACK, migration.standing.journal)
+    notify("rollback.intended")
+    # never a position ahead of the store that is found there
+    switched = [places for places in every if places.is_switched and places.live.is_dir()]
+    migration.write_positions((each, _between(migration, each)) for each in switched)
+    notify("rollback.positioned")
+    for places in every:
+        places.unshelve_old()
+    sync_names(every, migration.home)
+    for places in every:
+        migration.ledger.check_not_fenced()
+        places.bring_old()
+        notify("rollback.exchanged", store_partition=places.entry.partition)
+    sync_names(every, migration.home)
+    as_before = [each for each in every if is_as_it_was(each, each.live, each.entry.old_state)]
+    migration.write_positions((each, each.entry.before) for each in as_before)
+    _drop_discarded(migration, every)
+    check_nobody_came()
+    for places in every:
+        if places.is_switched:
+            raise RefusedError(f"{places.live} does not hold the old store", hint="run the command again")
+    notify("rollback.done")
+    migration.record(Step.ROLLED_BACK, migration.standing.journal)
+    notify("rollback.committed")
+
+
+def _between(migration: Migration, places: Places) -> Positions:
+    current = migration.system.positions(migration.application, places.entry.partition)
+    return migration.between(places.entry.before, current)
+
+
+def _drop_discarded(migration: Migration, every: list[Places]) -> None:
+    """A new store that was written to is not the one that was verified: a run assembles it again."""
+    for places in every:
+        if places.slot.exists() and _is_written(places) and is_store_alone(places.slot):
+            remove_store(places.slot)
+        remove_empty(places.old.parent, below=migration.home)

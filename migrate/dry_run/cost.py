@@ -1,0 +1,208 @@
+"""What a run would cost: chunks, time, disk, memory, and how long the application must stand still."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from formats import Conversion
+from migrate.batch.chunk.reader import Records
+from migrate.dry_run.report import ChunkPlanned, Cost, Found
+from migrate.engine.converter import Converter
+from migrate.engine.pump import pump
+from migrate.engine.rejects import RejectsByReason
+from migrate.model.key_range import KeyRange
+from migrate.model.plan import Chunk, Lane
+from migrate.spec.spec import Spec
+from migrate.stores.batch import Batch
+from migrate.stores.rocksdb.writing import KeyOrderError, SstWriter, TableOptions
+
+SLOT_EFFICIENCY = 0.75
+"""Two slots of one machine are 1.3 to 1.7 times as fast as one (docs/performance.md): disk and memory are shared."""
+START_SECONDS = 10.0
+"""Until a Spark session is there and its workers have imported what they need."""
+PARTITION_SECONDS = 0.2
+"""Snapshot and assembly of one store partition: hard links, syncs, one ingestion."""
+SWITCH_SECONDS = 2.0
+WORKER_BYTES = 180 << 20
+BYTES_PER_RECORD = 12
+"""RocksDB keeps these of each record until its SST file is finished."""
+LARGEST_COPIES = 6
+_MOST_BYTES = 16 << 20
+_MOST_SECONDS = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """How fast one slot read, converted and wrote a piece of the old store; without a record, nothing is known."""
+
+    records: int = 0
+    record_bytes: int = 0
+    """Keys and values that were read."""
+    file_bytes: int = 0
+    """What was written for them."""
+    rewrite_seconds: float = 0.0
+    scan_seconds: float = 0.0
+    """Reading alone, again."""
+
+    @property
+    def verify_seconds(self) -> float:
+        """To read both stores, convert the old one again and compare."""
+        return self.rewrite_seconds + self.scan_seconds
+
+    def per_second(self, seconds: float) -> int | None:
+        """Records, where a piece takes this long."""
+        return round(self.records / max(seconds, 1e-9)) if self.records else None
+
+    def bytes_of(self, records: int) -> int:
+        """Of so many records."""
+        return records * self.record_bytes // max(1, self.records)
+
+
+NOT_MEASURED = Measured()
+
+
+def measure(records: Records, lane: Lane, start: bytes | None, conversion: Conversion) -> Measured:
+    """Rewrite from `start` on for a third of a second, to a temporary file, as a run would."""
+    with tempfile.TemporaryDirectory(prefix="stateferry-") as folder:
+        file = Path(folder, "piece.sst")
+        writers: list[SstWriter] = []
+
+        def open_writer() -> SstWriter:
+            writers.append(SstWriter(file, TableOptions(compression=lane.compression)))
+            return writers[0]
+
+        converter = Converter(conversion, conversion.program, RejectsByReason(), lane.source)
+        started = time.perf_counter()
+        try:
+            piece = _piece(records.batches(lane, KeyRange(start=start)))
+            pumped = pump(piece, converter, open_writer, lambda _: None)
+        except KeyOrderError:  # the sample reports it
+            return NOT_MEASURED
+        if not writers:
+            return NOT_MEASURED
+        writers[0].finish()
+        rewritten = time.perf_counter()
+        left = pumped.scanned.records
+        for batch in records.batches(lane, KeyRange(start=start)):
+            left -= len(batch)
+            if left <= 0:
+                break
+        return Measured(
+            records=pumped.scanned.records,
+            record_bytes=pumped.scanned.size,
+            file_bytes=file.stat().st_size,
+            rewrite_seconds=rewritten - started,
+            scan_seconds=time.perf_counter() - rewritten,
+        )
+
+
+def _piece(batches: Iterator[Batch]) -> Iterator[Batch]:
+    size = 0
+    deadline = time.perf_counter() + _MOST_SECONDS
+    for batch in batches:
+        yield batch
+        size += batch.size
+        if size >= _MOST_BYTES or time.perf_counter() >= deadline:
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What the costs are estimated from."""
+
+    spec: Spec
+    chunks: Sequence[Chunk]
+    chunks_done: int
+    found: Found
+    is_moved: bool
+    """The records go to other segments: each chunk reads all of the old ones that it takes some from."""
+    measured: Measured
+    slots: int
+    copied_bytes: int
+    required_bytes: int
+    free_bytes: int | None
+
+    @property
+    def setup_seconds(self) -> float:
+        """For the snapshot and the assembly; copying at the pace of a slow disk."""
+        return PARTITION_SECONDS * self.found.store_partitions + self.copied_bytes / (100 << 20)
+
+
+def cost_of(bill: Bill) -> Cost:
+    """All of it an estimate."""
+    sizes, measured = [chunk.estimated_bytes for chunk in bill.chunks], bill.measured
+    left = _left(bill, sum(sizes))
+    rewrite, verify = _work_seconds(bill, left, sizes)
+    other = START_SECONDS + bill.setup_seconds
+    total = rewrite + verify + other
+    downtime, why = _downtime(bill, total)
+    new_bytes = _new_bytes(bill, left)
+    return Cost(
+        chunks=tuple(ChunkPlanned(**chunk.model_dump(exclude={"keys"}), keys=chunk.keys) for chunk in bill.chunks),
+        chunk_size=int(bill.spec.run.chunk_size),
+        median_chunk=int(statistics.median(sizes)) if sizes else 0,
+        biggest_chunk=max(sizes, default=0),
+        chunks_done=bill.chunks_done,
+        slots=bill.slots,
+        measured_records=measured.records,
+        records_per_second=measured.per_second(measured.rewrite_seconds),
+        verified_per_second=measured.per_second(measured.verify_seconds),
+        rewrite_seconds=round(rewrite, 1),
+        verify_seconds=round(verify, 1),
+        other_seconds=round(other, 1),
+        total_seconds=round(total, 1),
+        downtime_seconds=round(downtime, 1),
+        downtime=why,
+        new_bytes=new_bytes,
+        copied_bytes=bill.copied_bytes,
+        peak_bytes=new_bytes + bill.copied_bytes,
+        required_bytes=bill.required_bytes,
+        free_bytes=bill.free_bytes,
+        worker_bytes=_worker_bytes(bill, max(sizes, default=0)),
+    )
+
+
+def _left(bill: Bill, size: int) -> int:
+    """Bytes of records to rewrite; what lies in the write-ahead log alone is in no chunk's size."""
+    return size if bill.chunks_done else max(size, bill.measured.bytes_of(bill.found.records))
+
+
+def _work_seconds(bill: Bill, left: int, sizes: list[int]) -> tuple[float, float]:
+    """(rewriting, verifying): chunks are handed out one by one, so the biggest one is the least that it takes."""
+    measured = bill.measured
+    if not measured.record_bytes or not sizes:
+        return 0.0, 0.0
+    speed = 1 + (bill.slots - 1) * SLOT_EFFICIENCY
+    pieces = max(left / min(speed, len(sizes)), *sizes) / measured.record_bytes
+    # By digest the new records are read, and the old ones counted.
+    verifying = {"full": measured.verify_seconds, "digest": 2 * measured.scan_seconds}
+    return pieces * measured.rewrite_seconds, pieces * verifying.get(bill.spec.run.verify, 0.0)
+
+
+def _downtime(bill: Bill, total: float) -> tuple[float, str]:
+    if bill.spec.run.source == "snapshot":
+        seconds = bill.setup_seconds + SWITCH_SECONDS
+        return seconds, "the snapshot and, later, the cut-over; the application runs in between"
+    if bill.spec.target_path is not None:
+        return total + SWITCH_SECONDS, "the whole run, which ends with the new state directory; then a restart on it"
+    return total + SWITCH_SECONDS, "the whole run and the cut-over"
+
+
+def _new_bytes(bill: Bill, left: int) -> int:
+    """Counted, or by what a piece of it became; with the work of earlier runs not counted again."""
+    if not bill.measured.record_bytes:
+        return 0
+    if bill.is_moved and not bill.chunks_done:
+        left = bill.measured.bytes_of(bill.found.records - bill.found.expired)
+    return int(left * bill.measured.file_bytes / bill.measured.record_bytes)
+
+
+def _worker_bytes(bill: Bill, biggest: int) -> int:
+    largest = sum(sizes.largest for sizes in (bill.found.key_sizes, bill.found.value_sizes) if sizes is not None)
+    records = biggest // max(1, bill.measured.bytes_of(1))
+    return WORKER_BYTES + BYTES_PER_RECORD * records + LARGEST_COPIES * largest

@@ -1,0 +1,161 @@
+"""One record, or a batch of them, from the old format to the new one; and the way back for keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from operator import lt
+
+from formats import Conversion, EntryError
+from formats.errors import FunctionError
+from formats.program import IDENTITY, Operation, run_operations
+from migrate.engine.columns import compile_program
+from migrate.engine.generated import compile_column, compile_pairs
+from migrate.engine.unfit import UnfitError
+from migrate.errors import ConversionError, RefusedError
+from migrate.model.key_range import show_key
+from migrate.stores.batch import Batch
+from migrate.stores.records import Record
+
+KeyFunction = Callable[[bytes], bytes | None]
+"""From a new key to its old one; None: there is none that would become this key."""
+
+
+@dataclass(slots=True)
+class Converted:
+    """What became of a batch of old records; the four columns belong together, and lack what failed or was dropped."""
+
+    old_keys: list[bytes]
+    old_values: list[bytes]
+    keys: list[bytes]
+    values: list[bytes]
+    failed: dict[bytes, str] = field(default_factory=dict)
+    """The reason, by old key."""
+
+    def head(self, count: int) -> Converted:
+        """The first `count` records."""
+        return Converted(self.old_keys[:count], self.old_values[:count], self.keys[:count], self.values[:count])
+
+    def at(self, places: list[int]) -> Converted:
+        """The records at these places."""
+        columns = self.old_keys, self.old_values, self.keys, self.values
+        return Converted(*([column[place] for place in places] for column in columns))  # type: ignore[arg-type]
+
+
+class LazyConversion:
+    """A conversion whose keys can be found again: the old key of every new one is known."""
+
+    def __init__(self, conversion: Conversion, old_key: KeyFunction | None = None) -> None:
+        """`old_key`: from a new key to the old one, for functions that change keys."""
+        self._conversion = conversion
+        self._program = conversion.program
+        back = Conversion(conversion.target, conversion.source).program
+        self._back: tuple[Operation, ...] = IDENTITY if back is None else back.key
+        self._old_key = old_key
+        self.changes_keys = old_key is not None or self._back != IDENTITY
+        is_plain = self._program is not None and not self.changes_keys
+        self._value_column = compile_column(self._program.value) if is_plain and self._program is not None else None
+        self._pairs = compile_pairs(self._program.value) if is_plain and self._program is not None else None
+
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """What the old format carries and the new one cannot."""
+        return tuple(loss.removeprefix("loss:") for loss in self._conversion.losses)
+
+    def old_key_of(self, key: bytes) -> bytes | None:
+        """Where the old copy of a new key would lie; what lies there may still become another key.
+
+        Raises ConversionError where the caller's `old_key` fails.
+        """
+        try:
+            return self._way_back(key)
+        except FunctionError as error:
+            raise ConversionError(
+                f"the old key of {show_key(key)} is not known: {error}",
+                key=key,
+                reason=str(error),
+                hint="mend old_key and open the store again",
+            ) from error
+
+    def one(self, old_key: bytes, old_value: bytes) -> tuple[bytes, bytes] | None:
+        """(key, value), or None where the function drops the record. Raises ConversionError."""
+        if self._value_column is not None:
+            try:
+                return old_key, self._value_column([old_value])[0]
+            except UnfitError:
+                pass  # the reference path knows the reason
+        try:
+            return self._reference(old_key, old_value)
+        except EntryError as error:
+            raise not_convertible(old_key, str(error)) from error
+
+    def records(self, records: list[Record]) -> list[Record] | None:
+        """All of them; None where only `many` will do: for keys that change, or records that do not fit."""
+        try:
+            return None if self._pairs is None else self._pairs(records)
+        except UnfitError:
+            return None
+
+    def many(self, batch: Batch) -> Converted:
+        """Every record that can be converted; the reasons of the others."""
+        if self._program is not None:
+            try:
+                out = compile_program(self._program)(batch)
+            except UnfitError:
+                pass  # the reference path finds the record and its reason
+            else:
+                return Converted(batch.keys, batch.values, out.keys, out.values)
+        converted = Converted([], [], [], [])
+        for old_key, old_value in zip(batch.keys, batch.values, strict=True):
+            try:
+                record = self._reference(old_key, old_value)
+            except EntryError as error:
+                converted.failed[old_key] = str(error)
+                continue
+            if record is not None:
+                converted.old_keys.append(old_key)
+                converted.old_values.append(old_value)
+                converted.keys.append(record[0])
+                converted.values.append(record[1])
+        return converted
+
+    def check_order(self, keys: list[bytes]) -> None:
+        """Raises RefusedError where the new keys do not ascend as the old ones do."""
+        if self.changes_keys and not all(map(lt, keys, keys[1:])):
+            before, key = next(pair for pair in pairwise(keys) if pair[0] >= pair[1])
+            raise RefusedError(
+                f"the conversion changes the order of keys: {show_key(key)} follows {show_key(before)}",
+                hint="two stores that are ordered differently cannot be read as one: that is work for the batch job",
+            )
+
+    def _reference(self, old_key: bytes, old_value: bytes) -> tuple[bytes, bytes] | None:
+        """Raises EntryError."""
+        record = self._conversion.convert(old_key, old_value)
+        if record is not None and self._way_back(record[0]) != old_key:
+            raise EntryError(
+                f"the conversion made the key {show_key(record[0])} of it, from which the way back does not lead here: "
+                "keep keys as they are, or give old_key=, the function from a new key to the old one"
+            )
+        return record
+
+    def _way_back(self, key: bytes) -> bytes | None:
+        """Raises FunctionError where the caller's `old_key` fails."""
+        if self._old_key is None:
+            return key if self._back == IDENTITY else run_operations(self._back, key)
+        try:
+            return self._old_key(key)
+        except (KeyboardInterrupt, OSError):
+            raise  # an operator's wish, and the machine's trouble: not the record's
+        except BaseException as error:
+            raise FunctionError(f"old_key raised {type(error).__name__}") from error
+
+
+def not_convertible(key: bytes, reason: str) -> ConversionError:
+    """The error for one old record; it stays where it is."""
+    return ConversionError(
+        f"the old record {show_key(key)} cannot be converted: {reason}",
+        key=key,
+        reason=reason,
+        hint="it stays in the old store as it is: mend the conversion and open the store again, or overwrite that key",
+    )

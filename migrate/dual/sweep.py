@@ -1,0 +1,168 @@
+"""`converge`: moving the old records that nobody touches, slice by slice."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from migrate.dual.conversion import Converted, LazyConversion, not_convertible
+from migrate.dual.store_pair import Arrangement, Span
+from migrate.stores.batch import Batch
+from migrate.stores.rocksdb.live import Family
+
+_LOG = logging.getLogger(__name__)
+SLICE_SECONDS = 0.002
+_FIRST_SLICE = 256
+_SLICES = (16, 1024)
+_FLUSH_EVERY = 64
+"""Slices: each leaves a range tombstone, and a read after it sorts those that are in memory anew."""
+_MAX_BETWEEN = 4
+"""New records for each old one that a scan may pass."""
+OnMigrated = Callable[[bytes, bytes, bytes], None]
+"""(key, old value, new value), before the old copy is deleted."""
+
+
+class HookError(Exception):
+    """The caller's `on_migrated` raised `error`."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()  # not str(error), which may raise
+        self.error = error
+
+
+class Sweep:
+    """Goes once through the old store, from its low-water mark to its end; knows what it had to leave."""
+
+    def __init__(
+        self,
+        arrangement: Arrangement,
+        conversion: LazyConversion,
+        *,
+        start: bytes | None,
+        quarantines: bool,
+        on_migrated: OnMigrated | None,
+    ) -> None:
+        self._arrangement = arrangement
+        self._conversion = conversion
+        self._quarantines = quarantines
+        self._on_migrated = on_migrated
+        self._size = _FIRST_SLICE
+        self._slices = 0
+        self.cursor = start
+        """Old records below it were moved, or are in `rejects`."""
+        self.rejects: dict[bytes, str] = {}
+        """The reason, by old key."""
+        self.has_ended = False
+        self.moved = 0
+
+    @property
+    def low_water(self) -> bytes | None:
+        """There is no old record below it."""
+        return min([*self.rejects, self.cursor]) if self.rejects and self.cursor is not None else self.cursor
+
+    def slice(self, limit: int | None, max_skips: int | None) -> int:
+        """Some 2 ms of work, under the writer lock: how many old records were dealt with.
+
+        `max_skips`: deleted ones that it may pass; None: any number.
+
+        Raises ConversionError at a record that cannot be converted, unless those are quarantined; HookError;
+        TooManyTombstonesError.
+        """
+        began = time.perf_counter()
+        scan = self._arrangement.old.scan(self.cursor, max_skips=max_skips)
+        try:
+            batch = scan.columns(self._size if limit is None else min(limit, self._size))
+        finally:
+            scan.close()
+        if batch is None:
+            self.has_ended = True
+            return 0
+        self._move(batch)
+        least, most = _SLICES
+        took = time.perf_counter() - began
+        self._size = max(least, min(most, int(len(batch) * SLICE_SECONDS / took)))
+        return len(batch)
+
+    def rest(self) -> None:
+        """Between slices, without the writer lock."""
+        self._slices += 1
+        if self._slices % _FLUSH_EVERY == 0:
+            self._arrangement.old.flush()
+
+    def _move(self, batch: Batch) -> None:
+        converted = self._conversion.many(batch)
+        self._conversion.check_order(converted.keys)
+        for old_key in [key for key in converted.failed if self._is_settled(key)]:
+            del converted.failed[old_key]
+        failure: Exception | None = None
+        end = batch.keys[-1] + b"\0"
+        if converted.failed and not self._quarantines:
+            end, reason = next(iter(converted.failed.items()))
+            failure = not_convertible(end, reason)
+            converted = _below(converted, end)
+        todo = self._not_yet_new(converted)
+        hooked, at, hook_failure = self._call_hook(todo)
+        if hook_failure is not None:
+            todo, end, failure = hooked, at, hook_failure
+        failed = {key: reason for key, reason in converted.failed.items() if key < end}
+        self._arrangement.move(todo.keys, todo.values, _spans(self.cursor or batch.keys[0], end, list(failed)))
+        if failed:
+            first = not_convertible(*next(iter(failed.items()))).message
+            _LOG.warning("%d old records stay behind; the first of them, %s", len(failed), first)
+        self.rejects |= failed
+        self.cursor = end
+        self.moved += len(todo.keys)
+        if failure is not None:
+            raise failure
+
+    def _is_settled(self, old_key: bytes) -> bool:
+        """The new store has the key: what the old record holds does not matter any more."""
+        return not self._conversion.changes_keys and self._arrangement.new.contains(old_key)
+
+    def _not_yet_new(self, converted: Converted) -> Converted:
+        """Without what the new store has already: that one wins."""
+        if not converted.keys:
+            return converted
+        present = present_keys(self._arrangement.new, converted.keys)
+        if not present:
+            return converted
+        return converted.at([at for at, key in enumerate(converted.keys) if key not in present])
+
+    def _call_hook(self, todo: Converted) -> tuple[Converted, bytes, Exception | None]:
+        """(what the hook has seen, the old key at which it failed, its error)."""
+        if self._on_migrated is not None:
+            for at, key in enumerate(todo.keys):
+                try:
+                    self._on_migrated(key, todo.old_values[at], todo.values[at])
+                except HookError as error:
+                    return todo.head(at), todo.old_keys[at], error
+        return todo, b"", None
+
+
+def present_keys(new: Family, keys: list[bytes]) -> set[bytes]:
+    """Which of these ascending keys it has: by one short scan, and by looking each up where many others lie between."""
+    found: set[bytes] = set()
+    scan = new.scan(keys[0], keys[-1] + b"\0")
+    try:
+        while records := scan.pull(len(keys)):
+            found.update(key for key, _ in records)
+            if len(found) > _MAX_BETWEEN * len(keys):
+                beyond = [key for key in keys if key > records[-1][0]]
+                values = new.get_many(beyond)
+                found.update(key for key, value in zip(beyond, values, strict=True) if value is not None)
+                break
+    finally:
+        scan.close()
+    return found.intersection(keys)
+
+
+def _below(converted: Converted, end: bytes) -> Converted:
+    return converted.head(sum(key < end for key in converted.old_keys))
+
+
+def _spans(start: bytes, end: bytes, kept: list[bytes]) -> list[Span]:
+    """[start, end) without the keys that stay."""
+    bounds = [start, *(bound for key in sorted(kept) for bound in (key, key + b"\0")), end]
+    pairs = zip(bounds[::2], bounds[1::2], strict=True)
+    return [(first, after) for first, after in pairs if first < after]

@@ -1,0 +1,1 @@
+"""Avro's part of the generated code."""

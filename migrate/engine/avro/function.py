@@ -1,0 +1,219 @@
+"""One function of an Avro program's source: what it reads, and what it makes of it.
+
+`s1` is a place to copy from or to, `c1` a constant, `p1` a piece of the new value, `q1` a list of such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from formats.avro.operations import MAX_DEPTH, Arrange, Call, Choice, Drop, Emit, Operations, Promote, Repeat
+from formats.avro.program import EXACT
+from migrate.engine.avro.reading import Reading, table_of
+from migrate.engine.avro.source import END, Constant, Piece, Source, Span, Variable
+
+
+class Function(Reading):
+    """Writes code that reads values, and tells the pieces of the new value that it leads to."""
+
+    def __init__(self, source: Source, *, indent: int, start: str | None, depth: str) -> None:
+        super().__init__(source, indent=indent, start=start, depth=depth)
+        self._names = 0
+
+    @classmethod
+    def whole(cls, source: Source, name: str, operations: Operations, writes: bool) -> list[str]:
+        """The lines of a function that returns (what it writes, where it ends), or only where it ends."""
+        body = cls(source, indent=1, start=None, depth="k")
+        body.line(f"if k > {MAX_DEPTH}:")
+        body.line("    raise Odd")
+        if writes:
+            body.line(f"return {body.expression(body.pieces(operations))}, i")
+        else:
+            body.walk(operations)
+            body.line("return i")
+        return [f"def {name}(d, i, k):", *body.lines()]
+
+    def expression(self, pieces: list[Piece]) -> str:
+        """Python for the bytes of these pieces, one after the other."""
+        terms = [self._term(piece) for piece in _joined(pieces)]
+        if len(terms) > 4:
+            return f"b''.join(({', '.join(terms)}))"
+        return " + ".join(terms) or "b''"
+
+    def to_the_end(self, pieces: list[Piece]) -> list[Piece]:
+        """Once all is read: a span that ends here ends with the value."""
+        return [Span(each.begin, END) if isinstance(each, Span) and each.end == self._here else each for each in pieces]
+
+    def pieces(self, operations: Operations) -> list[Piece]:
+        """Code that reads what these read; what they write."""
+        found: list[Piece] = []
+        for operation in operations:
+            if self.source.copies((operation,)):
+                begin = self._place()
+                self.walk((operation,))
+                found.append(Span(begin, self._place()))
+            else:
+                found.extend(PIECES[type(operation)](self, operation))
+        return found
+
+    def _term(self, piece: Piece) -> str:
+        if isinstance(piece, Constant):
+            return self.source.constant(piece.data)
+        if isinstance(piece, Variable):
+            return piece.name
+        self._used |= {piece.begin, piece.end}
+        begin = "" if piece.begin == "0" else piece.begin
+        return f"d[{begin}:{piece.end}]" if begin or piece.end else "d"
+
+    def _name(self, letter: str) -> str:
+        self._names += 1
+        return f"{letter}{self._names}"
+
+    def _place(self) -> str:
+        if self._here is None:
+            self._here = self._name("s")
+            self._lines.append((f"{'    ' * self.indent}{self._here} = i", self._here))
+        return self._here
+
+    def _written_block(self, operations: Operations, into: str, keep: str = "{} = {}") -> None:
+        """`into` gets what these write."""
+
+        def write() -> None:
+            self.line(keep.format(into, self.expression(self.pieces(operations))))
+
+        self._block(write, lambda: self._called_into(into, operations, 0, keep))
+
+    def _called_into(self, into: str, operations: Operations, level: int, keep: str = "{} = {}") -> None:
+        self.line(f"p, i = {self._call(operations, level, writes=True)}")
+        self.line(keep.format(into, "p"))
+        self._here = None
+
+    def _promoted(self, operation: Promote) -> list[Piece]:
+        name = self._name("p")
+        if operation.kind == "float":
+            self.line(f"{name} = pack_{operation.to}(float_at(d, i)[0])")
+            self._advance(4)
+        else:
+            self._number(operation.kind)
+            self._pack_number(name, operation)
+        return [Variable(name)]
+
+    def _pack_number(self, name: str, operation: Promote) -> None:
+        """A long of more bits than a double has is shortened, as by `shortened`, so that a float rounds it once."""
+        number, pack = "n >> 1 ^ -(n & 1)", f"{name} = pack_{operation.to}"
+        if (operation.kind, operation.to) != ("long", "float"):
+            self.line(f"{pack}({number})")
+            return
+        self.line(f"if n >> {EXACT + 1}:")
+        self.line(f"    n = {number}")
+        self.line(f"    {pack}((n >> 10 | (n & 1023 > 0)) << 10)")
+        self.line("else:")
+        self.line(f"    {pack}({number})")
+
+    def _emitted(self, operation: Emit) -> list[Piece]:
+        return [Constant(operation.data)]
+
+    def _called(self, operation: Call) -> list[Piece]:
+        name = self._name("p")
+        self._called_into(name, self.source.named[operation.name], operation.level)
+        return [Variable(name)]
+
+    def _dropped(self, operation: Drop) -> list[Piece]:
+        self.walk(operation.body)
+        return []
+
+    def _chosen(self, operation: Choice) -> list[Piece]:
+        name = self._name("p")
+        self._branch_number(operation)
+        table = table_of(operation)
+        if table is None:
+            self._branches(operation, lambda branch: self._written_block(branch, name))
+        else:
+            self.line(f"{name} = {self.source.constant(table)}.get(n)")
+            self.line(f"if {name} is None:")
+            self.line("    raise Odd")
+        return [Variable(name)]
+
+    def _repeated(self, operation: Repeat) -> list[Piece]:
+        name, items, begin = self._name("p"), self._name("q"), self._place()
+        self._count(operation)
+        self.line("if n:")
+        self.indent += 1
+        head = self.expression([Span(begin, self._place())])
+        self.line(f"{items} = [{head}]")
+        self.line("for _ in range(n >> 1):")
+        self._written_block(operation.body, items, "{}.append({})")
+        self._end_of_items()
+        self.line(f"{items}.append({self.source.constant(bytes(1))})")
+        self.line(f"{name} = b''.join({items})")
+        self.indent -= 1
+        self.line("else:")
+        self.line(f"    {name} = {self.source.constant(bytes(1))}")
+        self._here = None
+        return [Variable(name)]
+
+    def _arranged(self, operation: Arrange) -> list[Piece]:
+        wanted = set(operation.order)
+        parts: list[list[Piece]] = []
+        for number, part in enumerate(operation.parts):
+            if number in wanted:
+                parts.append(self.pieces(part))
+            else:
+                self.walk(part)
+                parts.append([])
+        return [piece for number in operation.order for piece in parts[number]]
+
+
+def _joined(pieces: list[Piece]) -> list[Piece]:
+    """Neighbours in one piece."""
+    found: list[Piece] = []
+    for piece in pieces:
+        last = found[-1] if found else None
+        if isinstance(piece, Span) and isinstance(last, Span) and last.end == piece.begin:
+            found[-1] = Span(last.begin, piece.end)
+        elif isinstance(piece, Constant) and isinstance(last, Constant):
+            found[-1] = Constant(last.data + piece.data)
+        elif not isinstance(piece, Span) or piece.begin != piece.end:
+            found.append(piece)
+    return found
+
+
+PIECES: dict[type, Callable[[Function, Any], list[Piece]]] = {
+    Promote: Function._promoted,
+    Emit: Function._emitted,
+    Call: Function._called,
+    Drop: Function._dropped,
+    Choice: Function._chosen,
+    Repeat: Function._repeated,
+    Arrange: Function._arranged,
+}
+
+
+def render(source: Source) -> str:
+    """The whole module."""
+    lines: list[str] = []
+    for name, before, last, after in (
+        ("convert(d)", ["try:"], "return {}", ["except FAILURES:", "    pass", "return slow(d)"]),
+        (
+            "convert_column(column)",
+            ["out = []", "add = out.append", "for d in column:", "    try:"],
+            "add({})",
+            ["    except FAILURES:", "        add(slow(d))", "return out"],
+        ),
+    ):
+        body = Function(source, indent=sum(line.endswith(":") for line in before) + 1, start="0", depth="0")
+        body.line("i = 0")
+        pieces = body.pieces(source.program.main)
+        body.line("if i != len(d):")
+        body.line("    raise Odd")
+        body.line(last.format(body.expression(body.to_the_end(pieces))))
+        lines += [
+            f"def {name}:",
+            *(f"    {line}" for line in before),
+            *body.lines(),
+            *(f"    {line}" for line in after),
+        ]
+    while source.waiting:
+        lines += Function.whole(source, *source.waiting.pop())
+    return "\n".join(lines) + "\n"

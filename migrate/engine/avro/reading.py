@@ -1,0 +1,247 @@
+"""Code that reads the parts of an Avro value, and goes on behind them.
+
+In it `d` is the value, `i` where it is read, `k` how deeply it is nested; `n`, `b` and `j` are forgotten at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from formats.avro.operations import (
+    MAX_EMPTY,
+    Arrange,
+    Call,
+    Choice,
+    Drop,
+    Emit,
+    Keep,
+    Operation,
+    Operations,
+    Promote,
+    Refuse,
+    Repeat,
+)
+from migrate.engine.avro.source import Source, size_of
+
+BLOCKS = 6
+"""How deep blocks may stand in one another before a function takes over; Python allows 20 loops."""
+LONGEST = {"int": (5, 16), "long": (10, 2)}
+"""How many bytes the number may take, and what the last one must be below."""
+
+
+class Reading:
+    """Writes code, line by line."""
+
+    def __init__(self, source: Source, *, indent: int, start: str | None, depth: str) -> None:
+        self.source = source
+        self.indent = indent
+        self.base = indent
+        self.depth = depth
+        self._lines: list[tuple[str, str | None]] = []
+        self._here = start
+        """The name of the place that is being read, if it has one."""
+        self._used: set[str] = set()
+
+    def line(self, text: str) -> None:
+        """One line, at the depth that the code has reached."""
+        self._lines.append((f"{'    ' * self.indent}{text}", None))
+
+    def lines(self) -> list[str]:
+        """All of them, but for the places that nothing refers to."""
+        return [text for text, place in self._lines if place is None or place in self._used]
+
+    def walk(self, operations: Operations) -> None:
+        """Reads what these read, and no more."""
+        size = size_of(operations)
+        if size is None:
+            for operation in operations:
+                WALKS[type(operation)](self, operation)
+        elif size:
+            self._advance(size)
+
+    def _advance(self, size: object) -> None:
+        self.line(f"i += {size}")
+        self._here = None
+
+    def _block(self, write: Callable[[], None], call: Callable[[], None]) -> None:
+        """The body of a loop or of a branch: written here, or called where it would stand too deep."""
+        self.indent += 1
+        self._here = None
+        count = len(self._lines)
+        (call if self.indent - self.base > BLOCKS else write)()
+        if len(self._lines) == count:
+            self.line("pass")
+        self.indent -= 1
+        self._here = None
+
+    def _walked_block(self, operations: Operations) -> None:
+        self._block(lambda: self.walk(operations), lambda: self._walk_function(operations, 0))
+
+    def _walk_function(self, operations: Operations, level: int) -> None:
+        self.line(f"i = {self._call(operations, level, writes=False)}")
+        self._here = None
+
+    def _call(self, operations: Operations, level: int, *, writes: bool) -> str:
+        depth = f"{self.depth} + {level}" if level else self.depth
+        return f"{self.source.function(operations, writes=writes)}(d, i, {depth})"
+
+    def _walk_keep(self, operation: Keep) -> None:
+        if operation.kind in LONGEST:
+            self._walk_number(operation.kind)
+        elif operation.kind == "boolean":
+            self.line("if d[i] > 1:")
+            self.line("    raise Odd")
+            self._advance(1)
+        elif operation.kind in ("bytes", "string"):
+            self._walk_text(utf8=operation.kind == "string")
+        else:
+            self._advance(operation.size)
+
+    def _walk_number(self, kind: str) -> None:
+        longest, limit = LONGEST[kind]
+        self.line("if d[i] < 128:")
+        self.line("    i += 1")
+        self.line("else:")
+        for size in range(2, longest + 1):
+            word = "if" if size == 2 else "elif"
+            self.line(f"    {word} (b := d[i + {size - 1}]) < {limit if size == longest else 128}:")
+            self.line(f"        i += {size}")
+        self.line("    else:")
+        self.line("        raise Odd")
+        self.line("    if not b:")
+        self.line("        raise Odd")
+        self._here = None
+
+    def _walk_text(self, *, utf8: bool) -> None:
+        self._small_number()
+        self.line("if n & 129:")  # of more than one byte, or negative
+        self.line("    b = d[i]")
+        self.line("    i += 1")
+        self.line("    if n > 127 and 0 < b < 128:")
+        self.line("        n += b - 1 << 7")
+        self.line("    else:")
+        self.line("        n, i = long_number(d, i - 2)")
+        self.line("    if n & 1:")
+        self.line("        raise Odd")
+        if utf8:
+            self.line("j = i + (n >> 1)")
+            self.line("if not d[i:j].isascii():")
+            self.line("    str(d[i:j], 'utf-8')")
+            self.line("i = j")
+        else:
+            self.line("i += n >> 1")
+
+    def _small_number(self) -> None:
+        """Reads one byte of a number into `n`."""
+        self.line("n = d[i]")
+        self._advance(1)
+
+    def _number(self, kind: str = "long") -> None:
+        """Reads a whole number into `n`, as it is stored."""
+        self._small_number()
+        self.line("if n > 127:")
+        self.line(f"    n, i = long_number(d, i - 1{', 32' if kind == 'int' else ''})")
+
+    def _walk_promoted(self, operation: Promote) -> None:
+        self._walk_keep(Keep(operation.kind, 4))
+
+    def _walk_nothing(self, operation: Operation) -> None:
+        """Emitting reads nothing."""
+
+    def _walk_refused(self, operation: Refuse) -> None:
+        self.line("raise Odd")
+
+    def _walk_call(self, operation: Call) -> None:
+        self._walk_function(self.source.named[operation.name], operation.level)
+
+    def _walk_dropped(self, operation: Drop) -> None:
+        self.walk(operation.body)
+
+    def _walk_arranged(self, operation: Arrange) -> None:
+        for part in operation.parts:
+            self.walk(part)
+
+    def _walk_choice(self, operation: Choice) -> None:
+        self._branch_number(operation)
+        table = table_of(operation)
+        if table is None:
+            self._branches(operation, self._walked_block)
+            return
+        whole = len(table) == len(operation.branches)
+        unknown = (
+            f"n & 1 or n > {2 * len(table) - 2}" if whole else f"n not in {self.source.constant(frozenset(table))}"
+        )
+        self.line(f"if {unknown}:")
+        self.line("    raise Odd")
+
+    def _branch_number(self, operation: Choice) -> None:
+        if len(operation.branches) > 64:
+            self._number()
+        else:
+            self._small_number()
+
+    def _branches(self, operation: Choice, block: Callable[[Operations], None]) -> None:
+        for number, branch in enumerate(operation.branches):
+            self.line(f"{'elif' if number else 'if'} n == {2 * number}:")
+            block(branch)
+        self.line("else:")
+        self.line("    raise Odd")
+
+    def _walk_repeat(self, operation: Repeat) -> None:
+        self._count(operation)
+        self.line("if n:")
+        self.indent += 1
+        size = size_of(operation.body)
+        if size is None:
+            self.line("for _ in range(n >> 1):")
+            self._walked_block(operation.body)
+        elif size:
+            self._advance(f"(n >> 1) * {size}")
+        self._end_of_items()
+        self.indent -= 1
+
+    def _count(self, operation: Repeat) -> None:
+        """How many items the block has, times two, into `n`.
+
+        A loop that reads nothing, or only skips, would else run as often as a damaged count says. A value has fewer
+        arrays than bytes: none of these may have more items without bytes than its share of what a value may have.
+        """
+        self._small_number()
+        self.line("if n & 129:")
+        self.line("    n, i = long_number(d, i - 1)")
+        self.line("    if n & 1 or n > 2 * len(d):" if operation.least else "    if n & 1:")
+        self.line("        raise Odd")
+        if not operation.least:
+            self.line(f"if n * len(d) > {2 * MAX_EMPTY}:")
+            self.line("    raise Odd")
+
+    def _end_of_items(self) -> None:
+        self.line("if d[i]:")
+        self.line("    raise Odd")
+        self._advance(1)
+
+
+def table_of(operation: Choice) -> dict[int, bytes] | None:
+    """What is written for each number as it is stored, where that is all there is to do."""
+    table = {}
+    for number, branch in enumerate(operation.branches):
+        if branch and isinstance(branch[0], Refuse):
+            continue
+        if not all(isinstance(each, Emit) for each in branch):
+            return None
+        table[2 * number] = b"".join(each.data for each in branch if isinstance(each, Emit))
+    return table
+
+
+WALKS: dict[type, Callable[[Reading, Any], None]] = {
+    Keep: Reading._walk_keep,
+    Promote: Reading._walk_promoted,
+    Emit: Reading._walk_nothing,
+    Refuse: Reading._walk_refused,
+    Call: Reading._walk_call,
+    Drop: Reading._walk_dropped,
+    Choice: Reading._walk_choice,
+    Repeat: Reading._walk_repeat,
+    Arrange: Reading._walk_arranged,
+}

@@ -1,0 +1,77 @@
+"""The portable engine: rocksdict and columns of bytes; runs programs, reference conversions and user functions."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from formats import Conversion, EntryError
+from formats.program import ByteProgram
+from migrate.engine.columns import CompiledProgram, compile_program
+from migrate.engine.rejects import Rejects
+from migrate.engine.unfit import UnfitError
+from migrate.stores.batch import Batch
+
+NAME = "portable"
+
+
+@dataclass(slots=True)
+class Converter:
+    """Converts batches of one column family."""
+
+    conversion: Conversion
+    program: ByteProgram | None
+    rejects: Rejects
+    family: str
+    on_record: Callable[[bytes], None] | None = None
+    """Called with each key before its record is converted, where a conversion may take the whole process down."""
+    dropped: int = 0
+    _compiled: CompiledProgram | None = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._compiled = None if self.program is None else compile_program(self.program)
+
+    def __call__(self, batch: Batch) -> Batch:
+        """The records that come of it. Raises RejectedError where the policy allows no more rejects."""
+        if self._compiled is not None and not self._holds_metadata(batch):
+            try:
+                return self._compiled(batch)
+            except UnfitError:
+                pass  # the reference path finds the record and its reason
+        return self._convert_each(batch)
+
+    def _holds_metadata(self, batch: Batch) -> bool:
+        """Whether keys of the owning system's own are among them, which no program knows; batches are in key order."""
+        places = ((prefix, bisect_left(batch.keys, prefix)) for prefix in self.conversion.source.metadata_keys)
+        return any(at < len(batch) and batch.keys[at].startswith(prefix) for prefix, at in places)
+
+    def _convert_each(self, batch: Batch) -> Batch:
+        keys: list[bytes] = []
+        values: list[bytes] = []
+        convert, on_record = self.conversion.convert, self.on_record
+        for key, value in zip(batch.keys, batch.values, strict=True):
+            if on_record is not None:
+                on_record(key)
+            try:
+                converted = convert(key, value)
+            except EntryError as error:
+                self.rejects.add(self.family, key, value, str(error))
+                continue
+            if converted is None:
+                self.dropped += 1
+                continue
+            keys.append(converted[0])
+            values.append(converted[1])
+        return Batch(keys, values)
+
+
+def convert_all(batches: Iterator[Batch], convert: Converter, on_batch: Callable[[Batch], None]) -> Iterator[Batch]:
+    """Converted batches, without the empty ones; `on_batch` sees each source batch first."""
+    for batch in batches:
+        on_batch(batch)
+        converted = convert(batch)
+        del batch  # or a large value would live on while the next one is read
+        if converted.keys:
+            yield converted
+        del converted

@@ -1,0 +1,127 @@
+"""One difference between a new store and what the old one converts to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from formats import EntryError, Format
+from migrate.model.key_range import show_key
+from migrate.model.values import Stored, Value
+
+Kind = Literal["missing", "differing", "extra"]
+
+
+class Mismatch(Stored):
+    """One key that is not as it should be."""
+
+    kind: Kind
+    store_partition: str
+    family: str
+    key: bytes
+    field: str
+    """The first field that differs; the key itself where it is missing or extra."""
+    expected: str
+    actual: str
+
+    def __str__(self) -> str:
+        where = self.store_partition + (f", column family {self.family!r}" if self.family else "")
+        if not self.key:
+            return f"{where}: {self.field} should be {self.expected}, is {self.actual}"
+        where += f", key {show_key(self.key)}"
+        if self.kind == "missing":
+            return f"missing in the new store: {where}"
+        if self.kind == "extra":
+            return f"extra in the new store: {where}"
+        return f"differing: {where}: {self.field} should be {self.expected}, is {self.actual}"
+
+
+def differing(partition: str, field: str, expected: str, actual: str, *, family: str = "") -> Mismatch:
+    """A difference in something else than a key's value."""
+    return Mismatch(
+        kind="differing",
+        store_partition=partition,
+        family=family,
+        key=b"",
+        field=field,
+        expected=expected,
+        actual=actual,
+    )
+
+
+_LONGEST = 200
+_FIELDS = ("timestamp_ms", "headers", "value", "history")
+
+
+def first_difference(target: Format, key: bytes, expected: bytes, actual: bytes) -> tuple[str, str, str]:
+    """(the field, what it should be, what it is); a field within a value by its path, like `value.items[2].price`."""
+    try:
+        wanted, got = target.decode(key, expected), target.decode(key, actual)
+    except EntryError as error:
+        return "value", show_key(expected), f"{show_key(actual)} ({error})"
+    for field in _FIELDS:
+        left, right = getattr(wanted, field), getattr(got, field)
+        if left != right:
+            path, left, right = _within(field, left, right)
+            return path, _show(left), _show(right)
+    return "value", show_key(expected), show_key(actual)
+
+
+def _within(path: str, left: object, right: object) -> tuple[str, object, object]:
+    """The innermost part that differs."""
+    for name, one, other in _parts(left, right):
+        if one != other:
+            return _within(f"{path}{name}", one, other)
+    return path, left, right
+
+
+def _parts(left: object, right: object) -> Iterator[tuple[str, object, object]]:
+    """What both have, where they have the same parts."""
+    if isinstance(left, dict) and isinstance(right, dict) and left.keys() == right.keys():
+        yield from ((f".{name}", left[name], right[name]) for name in left)
+    elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+        yield from ((f"[{at}]", one, other) for at, (one, other) in enumerate(zip(left, right, strict=True)))
+
+
+def _show(field: object) -> str:
+    if isinstance(field, bytes):
+        return show_key(field)
+    text = repr(field)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+class Totals(Value):
+    """Over all committed chunks."""
+
+    chunks: int = 0
+    records_in: int = 0
+    records_out: int = 0
+    dropped: int = 0
+    """By the function; and the former values of a versioned store that becomes one of latest values."""
+    expired: int = 0
+    """Older than the new store's retention."""
+    shadowed: int = 0
+    """Left by an unfinished upgrade under keys that were written since; no part of `records_in`."""
+    rejected: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    task_seconds: float = 0.0
+    """Summed over all workers."""
+
+
+class Verification(Value):
+    """How the new stores were compared, and what came of it."""
+
+    mode: Literal["full", "digest", "off"]
+    records: int = 0
+    missing: int = 0
+    differing: int = 0
+    extra: int = 0
+    first: tuple[Mismatch, ...] = ()
+    """The first of each kind."""
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Every record is as it should be."""
+        return self.missing + self.differing + self.extra == 0

@@ -1,0 +1,85 @@
+"""What happens in a run, for whoever listens: progress displays, logs, and tests that kill it there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One point that a run has reached. Everything before it is durable."""
+
+    name: str
+    """One of EVENTS or DRY_RUN_EVENTS."""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+Listener = Callable[[Event], None]
+RUN_EVENTS = (
+    "warning",
+    "source.checked",
+    "ledger.opened",
+    "snapshot.taken",
+    "plan.stored",
+    "chunks.adopted",
+    "orphans.removed",
+    "run.begun",
+    "chunk.started",
+    "chunk.finished",
+    "chunk.committed",
+    "chunk.failed",
+    "dead-letters.written",
+    "assemble.started",
+    "assemble.ingested",
+    "assemble.committed",
+    "verify.started",
+    "verify.progressed",
+    "verify.committed",
+    "publish.started",
+    "publish.built",
+    "publish.intended",
+    "publish.renamed",
+    "publish.committed",
+)
+SWITCH_EVENTS = (
+    "cutover.started",
+    "cutover.checked",
+    "cutover.intended",
+    "cutover.positioned",
+    "cutover.exchanged",
+    "cutover.shelved",
+    "cutover.done",
+    "cutover.committed",
+    "rollback.started",
+    "rollback.intended",
+    "rollback.positioned",
+    "rollback.exchanged",
+    "rollback.done",
+    "rollback.committed",
+    "finalize.started",
+    "finalize.intended",
+    "finalize.removed",
+    "finalize.committed",
+    "abandon.started",
+    "abandon.renamed",
+    "abandon.removed",
+)
+EVENTS = RUN_EVENTS + SWITCH_EVENTS
+DRY_RUN_EVENTS = ("dry-run.started", "dry-run.progressed")
+"""Of what writes nothing: there is no state to be killed in."""
+
+
+def each_of(*listeners: Listener) -> Listener:
+    """A listener that passes each event to all of these, in this order."""
+
+    def listener(event: Event) -> None:
+        for each in listeners:
+            each(event)
+
+    return listener
+
+
+def ignore(_: Event) -> None:
+    """The listener of a run that nobody watches."""

@@ -1,0 +1,164 @@
+"""The ledger's rows: values, without the table that holds them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from migrate.errors import DamagedLedgerError, RefusedError
+from migrate.model.comparison import Verification
+from migrate.model.key_range import KeyRange
+from migrate.model.receipt import Receipt
+from migrate.model.seal import with_seal, without_seal
+from migrate.model.values import Stored
+
+LEDGER_SCHEMA = 2
+"""From 2 on, `detail` ends with a digest of the whole row."""
+
+
+class Step(StrEnum):
+    """What a row vouches for."""
+
+    RUN = "run"
+    CHUNK = "chunk"
+    ASSEMBLED = "assembled"
+    VERIFIED = "verified"
+    MISMATCH = "mismatch"
+    PUBLISHING = "publishing"
+    PUBLISHED = "published"
+    CUTTING_OVER = "cutting-over"
+    CUT_OVER = "cut-over"
+    ROLLING_BACK = "rolling-back"
+    ROLLED_BACK = "rolled-back"
+    FINALIZING = "finalizing"
+    FINALIZED = "finalized"
+
+
+class Row(Stored):
+    """One row. `detail` is JSON: for a chunk its receipt."""
+
+    schema_version: int = LEDGER_SCHEMA
+    sequence: int = 0
+    migration_id: str
+    run_id: str
+    step: Step
+    store_partition: str | None = None
+    database: str | None = None
+    start_key: bytes | None = None
+    end_key: bytes | None = None
+    records_in: int | None = None
+    records_out: int | None = None
+    rejected: int | None = None
+    dropped: int | None = None
+    bytes_in: int | None = None
+    seconds: float | None = None
+    committed_at_ms: int = 0
+    detail: str = "{}"
+
+    @property
+    def keys(self) -> KeyRange:
+        """The chunk's range."""
+        return KeyRange(start=self.start_key, end=self.end_key)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """`detail`, parsed."""
+        return dict(json.loads(self.detail))
+
+    @property
+    def verification(self) -> Verification:
+        """What a comparison found."""
+        return Verification.model_validate(self.facts["verification"])
+
+
+def chunk_row(receipt: Receipt) -> Row:
+    """The row that makes a chunk done."""
+    return Row(
+        migration_id=receipt.migration_id,
+        run_id=receipt.run_id,
+        step=Step.CHUNK,
+        store_partition=receipt.store_partition,
+        database=receipt.database,
+        start_key=receipt.keys.start,
+        end_key=receipt.keys.end,
+        records_in=receipt.records_in,
+        records_out=receipt.records_out,
+        rejected=receipt.rejected,
+        dropped=receipt.dropped,
+        bytes_in=receipt.bytes_in,
+        seconds=receipt.seconds,
+        detail=receipt.model_dump_json(),
+    )
+
+
+def with_digest(row: Row) -> Row:
+    """As it is stored: whatever happens to one of its columns is found when it is read."""
+    return row.model_copy(update={"detail": with_seal(row.detail, beside=_columns(row.__dict__))})
+
+
+def as_rows(content: Iterable[dict[str, Any]], where: str) -> list[Row]:
+    """What was read, in the order of commits.
+
+    Raises RefusedError for what only a newer release understands, DamagedLedgerError for what nobody has written.
+    """
+    try:
+        rows = [_as_row(row) for row in content]
+    except (LookupError, TypeError, ValueError) as error:
+        raise damaged_ledger(
+            where, f"a row of it is not as it was written ({type(error).__name__}: {error})"
+        ) from error
+    newest = max((row.schema_version for row in rows), default=LEDGER_SCHEMA)
+    unknown = {str(row.step) for row in rows} - _STEPS.keys()
+    if newest > LEDGER_SCHEMA or unknown:
+        what = f"has schema {newest}" if newest > LEDGER_SCHEMA else f"tells of a step {unknown.pop()!r}"
+        raise RefusedError(
+            f"the ledger {where} {what}; this version knows schema {LEDGER_SCHEMA}",
+            hint="use the newer Stateferry that wrote it",
+        )
+    return sorted(rows, key=lambda row: row.sequence)
+
+
+def check_migration(rows: Iterable[Row], migration_id: str, ledger: Path) -> None:
+    """Raises RefusedError for rows of another migration; of a run that has only started nothing follows."""
+    foreign = {row.migration_id for row in rows if row.step is not Step.RUN} - {migration_id}
+    if foreign:
+        raise RefusedError(
+            f"the ledger in {ledger} belongs to the migration {foreign.pop()}, this one is {migration_id}",
+            hint="give this migration another name, or remove the old one's folder",
+        )
+
+
+def damaged_ledger(where: str, what: str) -> DamagedLedgerError:
+    """The error for a ledger that cannot be read as it was written."""
+    return DamagedLedgerError(
+        f"the ledger {where} is damaged: {what}",
+        hint="stateferry run SPEC repairs it, and so do cutover, rollback and finalize; the source was not touched",
+    )
+
+
+def _as_row(content: dict[str, Any]) -> Row:
+    version, step = content["schema_version"], content["step"]
+    detail, fits = without_seal(content["detail"], beside=_columns(content))
+    is_older = fits is None and version < LEDGER_SCHEMA
+    is_newer = version > LEDGER_SCHEMA and not _fits(content, LEDGER_SCHEMA)
+    if not (fits or is_older or is_newer):
+        raise ValueError(f"row {content['sequence']} does not have its digest")
+    return Row.model_construct(**{**content, "detail": detail, "step": _STEPS.get(step, step)})
+
+
+def _fits(content: dict[str, Any], version: int) -> bool:
+    """Whether it is a row of that schema whose number alone was damaged."""
+    return without_seal(content["detail"], beside=_columns({**content, "schema_version": version}))[1] is True
+
+
+def _columns(row: dict[str, Any]) -> str:
+    """All but `detail`, the same for what is written and for what is read."""
+    values = (row[name] for name in _COVERED)
+    return json.dumps([value.hex() if isinstance(value, bytes) else value for value in values])
+
+
+_STEPS = {str(step): step for step in Step}
+_COVERED = tuple(name for name in Row.model_fields if name != "detail")

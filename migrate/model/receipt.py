@@ -1,0 +1,145 @@
+"""Receipts: what one attempt at a chunk did, written by the task that did it and committed by the driver."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import Field, ValidationError
+
+from migrate.model.key_range import KeyRange
+from migrate.model.seal import read_sealed
+from migrate.model.store_partition import place_name
+from migrate.model.values import Stored
+
+RECEIPT_SCHEMA: Final = 1
+
+
+class Scanned(Stored):
+    """What was read of one column family of the source."""
+
+    family: str
+    records: int
+    size: int
+    digest: str
+
+
+class Written(Stored):
+    """What was written for one column family of the new store."""
+
+    family: str
+    file: str | None
+    """The SST file, relative to the migration's folder; None: no record came of this range."""
+    file_size: int
+    """Its bytes on disk."""
+    records: int
+    size: int
+    digest: str
+    first_key: bytes | None
+    last_key: bytes | None
+
+
+class Receipt(Stored):
+    """One attempt at a chunk, complete and durable."""
+
+    schema_version: Literal[1] = RECEIPT_SCHEMA
+    migration_id: str
+    run_id: str
+    attempt: str
+    store_partition: str
+    database: str
+    number: int
+    keys: KeyRange
+    scanned: tuple[Scanned, ...]
+    written: tuple[Written, ...]
+    dropped: int
+    """By the conversion, on purpose."""
+    rejected: int
+    rejects_file: str | None
+    """Parquet, relative to the migration's folder: the rejected records, where they are kept as dead letters."""
+    rejects_digest: str | None = None
+    """SHA-256 of that file."""
+    expired: int = 0
+    """Older than the new store's retention."""
+    shadowed: int = 0
+    """Of an unfinished upgrade, in the family that it comes from, and in the new one too: those were not read."""
+    seconds: float
+    engine: str
+    host: str
+    code: dict[str, str] = Field(default_factory=dict)
+    """What of the user's function was really loaded: digests by path."""
+
+    @property
+    def file_sizes(self) -> dict[str, int]:
+        """The SST files, relative to the migration's folder, and how long they are."""
+        return {written.file: written.file_size for written in self.written if written.file is not None}
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All that it vouches for, relative to the migration's folder."""
+        files = [written.file for written in self.written] + [self.rejects_file]
+        return tuple(file for file in files if file is not None)
+
+    def renamed(self, run_id: str, attempt: str) -> Receipt:
+        """The same work under another attempt's name, and its files under that name."""
+
+        def rename(file: str | None) -> str | None:
+            return None if file is None else file.replace(self.attempt, attempt)
+
+        written = tuple(each.model_copy(update={"file": rename(each.file)}) for each in self.written)
+        changes = {"run_id": run_id, "attempt": attempt, "written": written}
+        return self.model_copy(update={**changes, "rejects_file": rename(self.rejects_file)})
+
+    @property
+    def records_in(self) -> int:
+        """Records read."""
+        return sum(scanned.records for scanned in self.scanned)
+
+    @property
+    def records_out(self) -> int:
+        """Records written."""
+        return sum(written.records for written in self.written)
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes of keys and values read."""
+        return sum(scanned.size for scanned in self.scanned)
+
+    @property
+    def bytes_out(self) -> int:
+        """Bytes of keys and values written."""
+        return sum(written.size for written in self.written)
+
+    def __str__(self) -> str:
+        return f"{place_name(self.store_partition, self.database)} chunk {self.number} {self.keys}"
+
+
+def attempt_name(run_id: str, number: int) -> str:
+    """A name that no other attempt has; it begins with the run's id, so that no older run takes it for its own."""
+    return f"{run_id}-{number:06d}-{uuid.uuid4().hex[:8]}"
+
+
+def attempt_of(file: str) -> str:
+    """The attempt that a file belongs to, by the file's name."""
+    return file.lstrip(".").partition(".")[0]
+
+
+def run_of(file: str) -> str:
+    """The id of the run that a chunk's file belongs to, by the file's name."""
+    return file.lstrip(".").partition("-")[0]
+
+
+def number_of(attempt: str) -> int | None:
+    """The number of the attempt's chunk; None: this is no attempt's name."""
+    number, _, rest = attempt.partition("-")[2].partition("-")
+    return int(number) if number.isdecimal() and rest else None
+
+
+def read_receipt(file: Path) -> Receipt | None:
+    """As it lies beside the files that it vouches for; None: it is damaged, or of another release."""
+    text, is_whole = read_sealed(file.read_bytes())
+    try:
+        return Receipt.model_validate_json(text) if is_whole else None
+    except ValidationError:
+        return None

@@ -1,0 +1,1 @@
+"""Reports as text, as pages and as metrics. Knows reports and calls no verb."""

@@ -1,0 +1,162 @@
+"""The dry run as a page."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from migrate.batch.preflight.check import CheckReport, Outcome
+from migrate.dry_run.report import ChunkPlanned, Cost, DryRunReport, Found, Tried, Verdict
+from migrate.model.units import duration, moment, plural, size
+from migrate.show.page import tables
+from migrate.show.page.key_map import Band, Piece, band_name, bands, title
+from migrate.show.page.parts import Part, parts_of
+from migrate.show.page.plots import Plot, size_histogram, sorted_bars
+from migrate.show.page.rendering import render
+
+_ORDER: tuple[Outcome, ...] = ("failed", "warning", "waiting", "not run", "ok")
+_OLDER = "older than the new retention"
+_FIRST_WORD = re.compile(r"(go|no go|nothing to do)\b\s*[,:.]?\s*", re.IGNORECASE)
+
+
+def dry_run_page(report: DryRunReport) -> str:
+    """The whole report as one HTML page, for an engineer who is about to decide."""
+    word, sentence = _verdict(report.verdict)
+    return render(
+        "dry_run.html.j2",
+        report=report,
+        kind="good" if report.verdict.go else "bad",
+        word=word,
+        sentence=sentence,
+        checks=sorted(report.checks, key=lambda check: _ORDER.index(check.outcome)),
+        outcomes=_outcomes(report.checks),
+        common=_in_common(report.found) if report.found else (),
+        plots=_plots(report),
+        bands=_bands(report.cost.chunks) if report.cost else [],
+        outcome_parts=_outcome_parts(report.tried) if report.tried else (),
+        time_parts=_time_parts(report.cost) if report.cost else (),
+        disk_parts=_disk_parts(report.cost) if report.cost else (),
+        rows=_rows(report),
+    )
+
+
+def _verdict(verdict: Verdict) -> tuple[str, str]:
+    """Its first word and the rest, each with a capital letter."""
+    found = _FIRST_WORD.match(verdict.sentence)
+    word = found.group(1) if found else "go" if verdict.go else "no go"
+    rest = verdict.sentence[found.end() :] if found else verdict.sentence
+    end = "." if rest[-1:].isalnum() else ""
+    return word[:1].upper() + word[1:], rest[:1].upper() + rest[1:] + end
+
+
+def _rows(report: DryRunReport) -> dict[str, tables.Rows]:
+    rows = {}
+    if report.found:
+        rows = {
+            "databases": tables.databases(report.found),
+            "families": tables.families(report.found),
+            "positions": tables.positions(report.found),
+            "segments": tables.segments(report.segments),
+        }
+    return rows | {"chunks": tables.chunks(report.cost)} if report.cost else rows
+
+
+def _outcomes(checks: Iterable[CheckReport]) -> str:
+    counted = Counter(check.outcome for check in checks)
+    return ", ".join(f"{counted[outcome]:,} {outcome}" for outcome in _ORDER if counted[outcome])
+
+
+def _in_common(found: Found) -> list[tuple[str, str]]:
+    """What the RocksDB directories say of themselves, each answer once."""
+    databases = found.databases
+    newest = [database.newest_file_ms for database in databases if database.newest_file_ms is not None]
+    facts = [
+        ("Table format", _tally(str(version) for database in databases for version in database.table_formats)),
+        ("Compression", _tally(name for database in databases for name in database.compressions)),
+        ("Written by", _tally(database.owner or "unknown" for database in databases)),
+        ("RocksDB", _tally(database.rocksdb_version or "unknown" for database in databases)),
+        ("Newest file", moment(max(newest)) if newest else "unknown"),
+        ("SST files", f"{sum(database.sst_files for database in databases):,}"),
+        ("Not flushed yet", f"{size(sum(database.wal_bytes for database in databases))} in write-ahead logs"),
+    ]
+    return [(name, text) for name, text in facts if text]
+
+
+def _tally(answers: Iterable[str]) -> str:
+    counted = Counter(answers).most_common()
+    if len(counted) == 1:
+        return counted[0][0]
+    return ", ".join(f"{answer} ({plural(times, 'directory', 'directories')})" for answer, times in counted)
+
+
+def _plots(report: DryRunReport) -> dict[str, Plot]:
+    """Every plot that there is something for, by name."""
+    wanted = {}
+    for name, part, what in (("old", report.found, "old"), ("new", report.tried, "new")):
+        if part and part.key_sizes and part.key_sizes.buckets:
+            wanted[f"{name}_keys"] = size_histogram(part.key_sizes, what=f"sizes of {what} keys")
+        if part and part.value_sizes and part.value_sizes.buckets:
+            sizes = part.value_sizes
+            wanted[f"{name}_values"] = size_histogram(sizes, what=f"sizes of {what} values")
+    if report.cost and len(report.cost.chunks) > 1:
+        wanted["chunk_sizes"] = sorted_bars(
+            [chunk.estimated_bytes for chunk in report.cost.chunks],
+            what="sizes",
+            show=size,
+            ends=("biggest", "smallest"),
+            mark=(report.cost.chunk_size, "[run] chunk_size"),
+        )
+    return wanted
+
+
+def _bands(chunks: Iterable[ChunkPlanned]) -> list[Band]:
+    return bands(
+        Piece(
+            band_name(chunk.store_partition, chunk.database),
+            title(chunk.number, chunk.keys, chunk.estimated_bytes),
+            chunk.estimated_bytes,
+        )
+        for chunk in chunks
+    )
+
+
+def _outcome_parts(tried: Tried) -> list[Part]:
+    parts = (
+        ("are what the spec says", tried.decoded, tried.sampled, "accent"),
+        ("converted", tried.converted, tried.records, "accent"),
+        ("not changed by it", tried.unchanged, tried.records, "accent-2"),
+        ("dropped", tried.dropped, tried.records, "warn"),
+        (_OLDER, tried.expired, tried.records + tried.expired, "warn"),
+        ("rejected", tried.rejected, tried.records, "bad"),
+    )
+    return [
+        Part(label, f"{records:,} of {whole:,}", records / max(whole, 1), tone)
+        for label, records, whole, tone in parts
+        if records or label != _OLDER
+    ]
+
+
+def _time_parts(cost: Cost) -> list[Part]:
+    parts = (
+        ("rewrite", cost.rewrite_seconds, "accent"),
+        ("verify", cost.verify_seconds, "accent"),
+        ("all else", cost.other_seconds, "accent"),
+        ("application stands still", cost.downtime_seconds, "accent-2"),
+    )
+    return parts_of(max(cost.total_seconds, cost.downtime_seconds), parts, duration)
+
+
+def _disk_parts(cost: Cost) -> list[Part]:
+    parts = [
+        ("new stores", cost.new_bytes, "accent"),
+        ("copied for the snapshot", cost.copied_bytes, "accent"),
+        ("at most at one time", cost.peak_bytes, "accent-2"),
+        ("wanted free at the start", cost.required_bytes, "accent-2"),
+    ]
+    # A disk with a thousand times the room would leave nothing to see of the rest.
+    whole = max(1, 2 * cost.required_bytes, 2 * cost.peak_bytes)
+    if cost.free_bytes is not None:
+        label = "free now" if cost.free_bytes <= whole else "free now (off the scale)"
+        parts.append((label, cost.free_bytes, "good" if cost.free_bytes >= cost.required_bytes else "bad"))
+    return parts_of(whole, parts, size)

@@ -1,0 +1,255 @@
+"""What was done, as a page: the report of a migration after its run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from migrate.batch.ledger.gates import not_accepted
+from migrate.batch.status.history import ChunkDone, RunHistory
+from migrate.dry_run.dry_run import tool_version
+from migrate.model.comparison import Verification
+from migrate.model.key_range import show_key
+from migrate.model.reports import Concern, State
+from migrate.model.units import duration, moment, number, plural, size
+from migrate.show.page.key_map import Band, Piece, band_name, bands, title
+from migrate.show.page.parts import Part, parts_of
+from migrate.show.page.plots import Plot, sorted_bars, throughput
+from migrate.show.page.rendering import render
+from migrate.show.page.working_time import Throughput, measure
+
+_STATES: dict[State, tuple[str, str]] = {
+    "not started": ("idle", "Not started"),
+    "snapshot taken": ("idle", "Snapshot taken"),
+    "rewriting": ("warn", "Not finished"),
+    "assembled": ("warn", "Not verified yet"),
+    "verified": ("good", "Verified"),
+    "mismatch": ("bad", "Mismatch"),
+    "published": ("good", "Published"),
+    "cutting over": ("warn", "Cut-over not finished"),
+    "cut over": ("good", "Cut over"),
+    "rolling back": ("warn", "Rollback not finished"),
+    "rolled back": ("idle", "Rolled back"),
+    "finalizing": ("warn", "Not finalized yet"),
+    "finalized": ("good", "Finalized"),
+}
+_STEPS = {
+    "run": "run begun",
+    "publishing": "publishing begun",
+    "cutting-over": "cut-over begun",
+    "cut-over": "cut over",
+    "rolling-back": "rollback begun",
+    "rolled-back": "rolled back",
+    "finalizing": "finalizing begun",
+}
+_ALL_EQUAL = "all equal"
+_SLOWEST = 5
+_STRONGEST = 5
+"""Times the median: at this a chunk has the map's strongest colour."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Milestone:
+    """One step, for as many store partitions as took it together."""
+
+    name: str
+    at_ms: int
+    after: str
+    partitions: tuple[tuple[str, int], ...]
+    """Each with its own time."""
+    is_bad: bool
+    accepted: tuple[Concern, ...]
+
+
+def run_page(history: RunHistory) -> str:
+    """The whole history as one HTML page."""
+    kind, word = _tone(history), _word(history)
+    measured = measure(history.chunks)
+    return render(
+        "run.html.j2",
+        history=history,
+        kind=kind,
+        word=word,
+        sentence=_sentence(history),
+        measured=measured,
+        verification_word=_verification_word(history.verification),
+        verification_parts=_verification_parts(history.verification) if history.verification else (),
+        reject_parts=_reject_parts(history),
+        dead_letter_columns=", ".join(f"{column.name} {column.type}" for column in history.dead_letter_columns),
+        plots=_plots(history, measured),
+        bands=_bands(history.chunks),
+        durations=_durations(history.chunks),
+        slowest=_slowest(history.chunks),
+        chunk_rows=[_row(chunk) for chunk in history.chunks],
+        runs=_runs(history),
+        steps=_milestones(history),
+        show_key=show_key,
+        tool_version=tool_version(),
+    )
+
+
+def _tone(history: RunHistory) -> str:
+    """Of the banner: what is done is green only where nothing speaks against it."""
+    kind = _STATES[history.state][0]
+    if any(concern.kind == "mismatch" for concern in history.concerns):
+        return "bad"
+    is_clear = _verification_word(history.verification) == _ALL_EQUAL and not history.concerns
+    return "warn" if kind == "good" and not is_clear else kind
+
+
+def _word(history: RunHistory) -> str:
+    """The state, and what the banner is not green for."""
+    word, held = _STATES[history.state][1], {concern.kind for concern in not_accepted(history.concerns)}
+    if "mismatch" in held and history.state != "mismatch":
+        return f"{word}, and found wrong since"
+    return f"{word}, held back" if held and history.state in ("assembled", "verified") else word
+
+
+def _sentence(history: RunHistory) -> str:
+    """Where the migration stands, in one line."""
+    totals = history.totals
+    left = f"{plural(history.chunks_left, 'chunk')} of {number(history.chunks_planned)} left to rewrite"
+    told = [left if history.chunks_left else f"{plural(totals.records_out, 'record')} written"]
+    if history.chunks_planned == 0:
+        told = ["nothing is planned yet"]
+    if totals.rejected + totals.dropped:
+        told.append(f"{number(totals.rejected + totals.dropped)} left out")
+    if totals.dropped:
+        told[-1] += f" ({number(totals.rejected)} rejected, {number(totals.dropped)} dropped by the function)"
+    if any(concern.kind == "unverified" for concern in history.concerns):
+        told.append("not verified")
+    elif history.verification is not None:
+        told.append(f"verification: {_verification_word(history.verification)}")
+    text = ", ".join(told)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _verification_word(found: Verification | None) -> str:
+    if found is None:
+        return "not yet"
+    if found.mode == "off":
+        return "off"
+    if found.ok:
+        return _ALL_EQUAL
+    return f"{number(found.missing + found.differing + found.extra)} wrong"
+
+
+def _verification_parts(found: Verification) -> list[Part]:
+    counts = (
+        ("compared", found.records, "accent"),
+        ("missing in the new store", found.missing, "bad"),
+        ("differing", found.differing, "bad"),
+        ("extra in the new store", found.extra, "bad"),
+    )
+    return parts_of(max(records for _, records, _ in counts), counts, number)
+
+
+def _reject_parts(history: RunHistory) -> list[Part]:
+    counts = [(reason.reason, reason.records, "bad") for reason in history.rejects]
+    return parts_of(max((records for _, records, _ in counts), default=0), counts, number)
+
+
+def _plots(history: RunHistory, measured: Throughput | None) -> dict[str, Plot]:
+    wanted = {}
+    if measured is not None:
+        wanted["throughput"] = throughput(measured)
+    if len(history.chunks) > 1:
+        seconds = [chunk.seconds for chunk in history.chunks]
+        wanted["durations"] = sorted_bars(seconds, what="durations", show=duration, ends=("longest", "shortest"))
+    return wanted
+
+
+def _bands(chunks: Sequence[ChunkDone]) -> list[Band]:
+    """One very slow chunk leaves the others a strength at which they can be told apart."""
+    seconds = [chunk.seconds for chunk in chunks] or [0.0]
+    strongest = min(max(seconds), _STRONGEST * median(seconds)) or 1.0
+    ordered = sorted(
+        chunks, key=lambda chunk: (_natural(chunk.store_partition), _natural(chunk.database), chunk.number)
+    )
+    return bands(
+        Piece(
+            band_name(chunk.store_partition, chunk.database),
+            title(chunk.number, chunk.keys, chunk.bytes_in, seconds=chunk.seconds),
+            chunk.bytes_in,
+            0.3 + 0.7 * min(1.0, chunk.seconds / strongest),
+        )
+        for chunk in ordered
+    )
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """0_2 comes before 0_10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]+)", name)]
+
+
+def _durations(chunks: Sequence[ChunkDone]) -> str:
+    if not chunks:
+        return ""
+    seconds = [chunk.seconds for chunk in chunks]
+    return f"median {duration(median(seconds))}, shortest {duration(min(seconds))}, longest {duration(max(seconds))}"
+
+
+def _slowest(chunks: Sequence[ChunkDone]) -> list[tuple[str, ...]]:
+    return [
+        (
+            f"{band_name(chunk.store_partition, chunk.database)}, {chunk.number}",
+            duration(chunk.seconds),
+            number(chunk.records_in),
+            size(chunk.bytes_in),
+            chunk.host,
+        )
+        for chunk in sorted(chunks, key=lambda chunk: -chunk.seconds)[:_SLOWEST]
+    ]
+
+
+def _row(chunk: ChunkDone) -> tuple[str, ...]:
+    counts = (chunk.records_in, chunk.records_out)
+    return (
+        band_name(chunk.store_partition, chunk.database),
+        str(chunk.number),
+        str(chunk.keys),
+        *map(number, counts),
+        size(chunk.bytes_in),
+        size(chunk.bytes_out),
+        number(chunk.dropped),
+        number(chunk.rejected),
+        duration(chunk.seconds),
+        moment(chunk.started_at_ms),
+        moment(chunk.committed_at_ms),
+        chunk.host,
+        chunk.engine,
+    )
+
+
+def _runs(history: RunHistory) -> list[tuple[str, ...]]:
+    return [
+        (
+            str(place),
+            number(run.chunks),
+            number(run.records_in),
+            moment(run.first_commit_ms),
+            moment(run.last_commit_ms),
+            duration(run.seconds),
+            run.run_id,
+        )
+        for place, run in enumerate(history.runs, start=1)
+    ]
+
+
+def _milestones(history: RunHistory) -> list[_Milestone]:
+    """Each says how long after the one before it came."""
+    milestones = []
+    before: int | None = None
+    for group in history.milestones():
+        at_ms = group[-1].committed_at_ms
+        after = "" if before is None or at_ms < before else f"{duration((at_ms - before) / 1000)} later"
+        partitions = tuple(
+            (step.store_partition, step.committed_at_ms) for step in group if step.store_partition is not None
+        )
+        name = _STEPS.get(group[0].step, group[0].step)
+        is_bad, accepted = group[0].step == "mismatch", group[0].accepted
+        milestones.append(_Milestone(name, at_ms, after, partitions, is_bad, accepted))
+        before = at_ms
+    return milestones

@@ -1,0 +1,6 @@
+"""What was asked for: the TOML file, the function, the serdes, the Schema Registry, `allow`."""
+
+from migrate.spec.loading import load_spec, parse_spec
+from migrate.spec.spec import Spec
+
+__all__ = ["Spec", "load_spec", "parse_spec"]

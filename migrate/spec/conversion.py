@@ -1,0 +1,93 @@
+"""The conversion that a spec describes, on the driver and on executors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from formats import Conversion, Function, get_format
+from migrate.errors import SpecError
+from migrate.spec.conversion_ref import ConversionRef
+from migrate.spec.function.at_work import function_at_work, with_code
+from migrate.spec.function.loading import load_function
+from migrate.spec.function.modules import forget_modules
+from migrate.spec.function.roots import roots_of
+from migrate.spec.spec import Spec
+
+if TYPE_CHECKING:
+    from formats.serde import Serde
+    from migrate.spec.serdes import PayloadSerdes
+
+
+def conversion_ref(spec: Spec, function: Function | None = None) -> ConversionRef:
+    """The conversion that a spec describes; `function` stands in for the spec's own. Raises SpecError."""
+    section = spec.conversion
+    files = tuple(str(spec.resolve(path)) for path in section.py_files)
+    _check_files("py_files", files, hint="name a .py file, or a .zip of a package")
+    data = [str(spec.resolve(path)) for path in section.files]
+    _check_files("files", data, hint="name a file that the function reads, by its path from the spec")
+    ref = ConversionRef(
+        source=spec.source.format,
+        target=spec.target.format,
+        default_timestamp_ms=section.default_timestamp_ms,
+        function=function or section.function,
+        search_path=(*files, str(spec.base_dir)) if section.function else (),
+        keys_may_change="key-change" in section.allow,
+        key=_serdes(spec, "key"),
+        value=_serdes(spec, "value"),
+        files=tuple(path.as_posix() for path in section.files) if section.function else (),
+    )
+    return ref if ref.function is None else with_code(ref)
+
+
+def _check_files(key: str, files: Iterable[str], *, hint: str) -> None:
+    for file in files:
+        if not Path(file).is_file():
+            raise SpecError(f"[conversion] {key}: {file} is not a file", hint=hint)
+
+
+def _serdes(spec: Spec, part: Literal["key", "value"]) -> PayloadSerdes | None:
+    section = spec.conversion.key if part == "key" else spec.conversion.value
+    if section is None:
+        return None
+    from migrate.spec.registry_answers import load_answers
+    from migrate.spec.serdes import load_serdes
+
+    return load_serdes(section, part, spec.resolve, load_answers(spec.home))
+
+
+@lru_cache(maxsize=8)
+def load_conversion(ref: ConversionRef) -> Conversion:
+    """Raises SpecError where the function cannot be imported."""
+    source, target = get_format(ref.source), get_format(ref.target)
+    if ref.key is not None:
+        source = replace(source, key_serde=_read(ref.key, ref))
+        target = replace(target, key_serde=ref.key.target)
+    if ref.value is not None:
+        source = replace(source, value_serde=_read(ref.value, ref))
+        target = replace(target, value_serde=ref.value.target)
+    return Conversion(
+        source=source,
+        target=target,
+        default_timestamp_ms=ref.default_timestamp_ms,
+        function=_load(ref) if isinstance(ref.function, str) else ref.function,
+        keys_may_change=ref.keys_may_change,
+    )
+
+
+def _read(serdes: PayloadSerdes, ref: ConversionRef) -> Serde:
+    """Without a function Avro goes straight to the new schema; a function sees each value as it was written."""
+    from formats.serdes.conversions import resolving
+
+    return serdes.source if ref.function is not None else resolving(serdes.source, serdes.target)
+
+
+def _load(ref: ConversionRef) -> Function:
+    assert isinstance(ref.function, str)
+    search_path, roots = roots_of(ref.search_path, ()), roots_of(ref.search_path, ref.modules)
+    forget_modules(search_path, roots, dict(ref.code))
+    with function_at_work(ref):
+        return load_function(ref.function, ref.search_path)

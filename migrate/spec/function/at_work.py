@@ -1,0 +1,109 @@
+"""What a user's function is made of: part of the migration's identity, and looked at again wherever it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from migrate.errors import RefusedError, SpecError
+from migrate.spec.function.modules import archive_digests, file_digest, loaded_digests, module_digests, watching_imports
+from migrate.spec.function.roots import Roots, roots_of
+from migrate.spec.function.values import Described
+from migrate.stores.files import content_digest
+
+if TYPE_CHECKING:
+    from migrate.spec.conversion_ref import ConversionRef
+
+
+def with_code(ref: ConversionRef) -> ConversionRef:
+    """The same, and what its function is made of now."""
+    if isinstance(ref.function, str):
+        modules, code = [ref.function.partition(":")[0]], {}
+    else:
+        described = Described()
+        code = {"": described.digest(ref.function)}
+        modules = sorted(described.modules)
+    given = [Path(entry) for entry in ref.search_path[:-1]]
+    for archive in given:
+        if archive.suffix != ".py":
+            code |= archive_digests(archive)
+    roots = roots_of(ref.search_path, modules)
+    listed = [*(each.stem for each in given if each.suffix == ".py"), *filter(None, map(_as_module, ref.files))]
+    code |= module_digests(roots, [*modules, *listed])
+    for name in ref.files:
+        code[name] = file_digest(_beside_spec(ref, name).read_bytes(), False, is_module=name.endswith(".py"))
+    return replace(ref, modules=tuple(modules), code=tuple(sorted(code.items())))
+
+
+def _as_module(file: str) -> str:
+    path = PurePosixPath(file)
+    return ".".join(path.with_suffix("").parts) if path.suffix == ".py" else ""
+
+
+def _beside_spec(ref: ConversionRef, name: str) -> Path:
+    return Path(ref.search_path[-1], name)
+
+
+def function_at_work(ref: ConversionRef) -> AbstractContextManager[None]:
+    """While its function is loaded or called: what that imports is remembered."""
+    return nullcontext() if ref.function is None else watching_imports(_key(ref))
+
+
+def _key(ref: ConversionRef) -> Hashable:
+    return ref.function, ref.search_path
+
+
+def checked_code(ref: ConversionRef) -> dict[str, str]:
+    """What of it this process has loaded, and the data beside it. Raises RefusedError where it is not as planned."""
+    if ref.function is None:
+        return {}
+    expected = dict(ref.code)
+    roots = roots_of(ref.search_path, ref.modules)
+    found = loaded_digests(_key(ref), roots, expected) | dict(_data(ref, roots))
+    for path, digest in found.items():
+        if path not in expected:
+            raise RefusedError(
+                f"the function loaded the module {path}, which no import statement names: nobody would see it change",
+                hint=f'import it by a statement, or list it in the spec: [conversion] files = ["{path}"]',
+            )
+        if expected[path] != digest:
+            raise RefusedError(
+                f"{path}, which the function is made of, changed while the run went on",
+                hint="restore it and run the same command again: what is finished is kept; to begin anew with what it "
+                "is now: stateferry abandon SPEC",
+            )
+    return found
+
+
+def _data(ref: ConversionRef, roots: Roots) -> Iterator[tuple[str, str]]:
+    """Of the listed files, those that can be seen from here; modules among them are looked at once they are loaded."""
+    for name in ref.files:
+        places = [_beside_spec(ref, name), *(Path(root.place, name) for root in roots)]
+        file = next((place for place in places if place.is_file()), None)
+        if file is not None and not name.endswith(".py"):
+            status = file.stat()
+            yield name, _digest_of(file, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=64)
+def _digest_of(file: Path, mtime_ns: int, size: int) -> str:
+    return content_digest(file)
+
+
+def files_for_executors(ref: ConversionRef) -> list[Path]:
+    """What they need of the function: py_files, and what lies beside the spec."""
+    if not isinstance(ref.function, str):
+        return []
+    given, folder = [Path(entry) for entry in ref.search_path[:-1]], Path(ref.search_path[-1])
+    package = ref.modules[0].partition(".")[0]
+    if (folder / package).is_dir():
+        raise SpecError(
+            f"the package {package!r} beside the spec does not reach Spark's executors",
+            hint="zip it, and name the zip in [conversion] py_files",
+        )
+    beside = [folder / path for path, _ in ref.code if "/" not in path]
+    return [*given, *(file for file in beside if file.is_file() and file not in given)]

@@ -1,0 +1,62 @@
+"""The user's function, imported by its name."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from difflib import get_close_matches
+from importlib.machinery import PathFinder
+from pathlib import Path
+from types import ModuleType
+
+from formats import Function
+from formats.function import said_by
+from migrate.errors import SpecError
+from migrate.spec.function.roots import OUR_PACKAGES
+
+
+def load_function(name: str, search_path: tuple[str, ...]) -> Function:
+    """Import `module:name`. Raises SpecError, which says where it looked."""
+    module_name, _, attribute = name.partition(":")
+    if module_name.partition(".")[0] in OUR_PACKAGES:
+        raise SpecError(f"{module_name!r} is a name of Stateferry's own", hint="give that module another name")
+    hint = "put the module beside the spec or name its file in [conversion] py_files"
+    try:
+        module = _import(module_name, search_path)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a module that is a script may end in `sys.exit()`
+        raise SpecError(
+            f"the function {name!r} cannot be imported: {said_by(error)}",
+            hint=hint if isinstance(error, ModuleNotFoundError) else f"mend the module {module_name}",
+        ) from error
+    function = getattr(module, attribute, None)
+    if not callable(function):
+        raise _no_function(module, attribute)
+    return function  # type: ignore[no-any-return]
+
+
+def _import(module_name: str, search_path: tuple[str, ...]) -> ModuleType:
+    """The module that the search path has, even where one of that name lies elsewhere or was imported before."""
+    folders = [str(Path(entry).parent) if entry.endswith(".py") else entry for entry in search_path]
+    package = module_name.partition(".")[0]
+    found = PathFinder.find_spec(package, folders)
+    known = sys.modules.get(package)
+    if found is not None and known is not None and known.__file__ != found.origin:
+        for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+            del sys.modules[name]
+    sys.path[:0] = folders
+    try:
+        return importlib.import_module(module_name)
+    finally:
+        del sys.path[: len(folders)]
+        sys.path += [folder for folder in folders if folder not in sys.path]
+
+
+def _no_function(module: ModuleType, attribute: str) -> SpecError:
+    names = [name for name, member in vars(module).items() if callable(member) and not name.startswith("_")]
+    near = get_close_matches(attribute, names, n=1)
+    return SpecError(
+        f"the module {module.__name__!r} ({module.__file__}) has no function {attribute!r}",
+        hint=f"did you mean {near[0]!r}?" if near else "name one that it has in [conversion] function",
+    )

@@ -1,0 +1,215 @@
+"""From `[conversion.key]` and `[conversion.value]` to serdes: files read, the registry asked, on the driver alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+from uuid import UUID
+
+from formats import Conversion
+from formats.errors import SchemaError
+from formats.layout import HEADERS
+from formats.serde import BYTES, Serde
+from formats.serdes.avro_frame import Frame, Part, SchemaId
+from formats.serdes.conversions import is_order_preserving, keeps_bytes, needs_headers, payload_problem, payload_risks
+from formats.serdes.json_text import JsonSerde
+from formats.serdes.numeric import NumberName, NumberSerde
+from formats.serdes.text import StringSerde
+from formats.serdes.uuid_text import UuidSerde
+from migrate.errors import RefusedError, RegistryError, SpecError
+from migrate.spec.registry_answers import KeptAnswers
+from migrate.spec.schema_registry import RegisteredSchema, SchemaRegistry
+from migrate.spec.serde_section import NewSerdeSection, OldSerdeSection, SerdeChangeSection
+
+if TYPE_CHECKING:
+    from formats.avro.schema import AvroSchema
+
+Resolve = Callable[[Path], Path]
+"""A path, seen from the spec file."""
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadSerdes:
+    """What a payload is and what it becomes: frozen, and carried to executors."""
+
+    source: Serde
+    target: Serde
+    identity: str
+    """The schemas that the spec names by file or id, as text: part of a migration's identity."""
+    answers: str = "{}"
+    """What the Schema Registry said, by URL, as JSON: kept with the plan."""
+
+
+def load_serdes(
+    section: SerdeChangeSection, part: Part, resolve: Resolve, kept: KeptAnswers | None = None
+) -> PayloadSerdes:
+    """`kept`: what a registry answered before. Raises SpecError for a file that is no schema, RegistryError."""
+    old, new = section.source, section.target
+    answers = KeptAnswers() if kept is None else kept
+    source = _old_avro(old, part, resolve, answers) if old.serde == "avro" else _plain(old.serde, old.endian)
+    target = _new_avro(new, part, resolve, answers) if new.serde == "avro" else _plain(new.serde, new.endian)
+    # Ids are never given to another schema, and a subject may get a version while a migration runs.
+    is_growing = old.subject is not None
+    texts: dict[str, object] = {"from": {} if is_growing else _texts(source), "to": _texts(target)}
+    if (revision := _revision(source, target)) > 1:
+        texts["revision"] = revision
+    return PayloadSerdes(source, target, json.dumps(texts), answers.text)
+
+
+def _plain(name: str, endian: str | None) -> Serde:
+    if name in ("int32", "int64", "double"):
+        return NumberSerde(cast("NumberName", name), "little" if endian == "little" else "big")
+    serdes: tuple[Serde, ...] = (BYTES, StringSerde(), UuidSerde(), JsonSerde())
+    return next(serde for serde in serdes if serde.name == name)
+
+
+def _old_avro(section: OldSerdeSection, part: Part, resolve: Resolve, kept: KeptAnswers) -> Serde:
+    assert section.frame is not None
+    if section.avro_schema is not None:
+        return _avro([(None, _of_file(resolve(section.avro_schema)))], section.frame, part)
+    if section.registry is None:
+        files = ((schema_id, _of_file(resolve(path))) for schema_id, path in section.schemas.items())
+        return _avro(files, section.frame, part)
+    registry = SchemaRegistry.at(section.registry, kept=kept)
+    if section.subject is not None:
+        found = registry.of_subject(section.subject)
+        return _avro(_named_by_frame(found, section.frame, section.subject), section.frame, part)
+    named = ((None if section.frame == "none" else name, _registered(registry, name)) for name in section.ids)
+    return _avro(named, section.frame, part)
+
+
+def _new_avro(section: NewSerdeSection, part: Part, resolve: Resolve, kept: KeptAnswers) -> Serde:
+    assert section.frame is not None
+    name: SchemaId = section.id if section.id is not None else section.guid
+    if section.avro_schema is not None:
+        schema = _of_file(resolve(section.avro_schema))
+    else:
+        assert section.registry is not None
+        assert name is not None
+        schema = _registered(SchemaRegistry.at(section.registry, kept=kept), name)
+    return _avro([(None if section.frame == "none" else name, schema)], section.frame, part)
+
+
+def _avro(schemas: Iterable[tuple[SchemaId, AvroSchema]], frame: Frame, part: Part) -> Serde:
+    from formats.serdes.avro_serde import AvroSerde
+
+    return AvroSerde(tuple(dict(schemas).items()), frame, part)  # two versions of a subject may be one schema
+
+
+def _named_by_frame(
+    found: Iterable[RegisteredSchema], frame: Frame, subject: str
+) -> Iterable[tuple[SchemaId, AvroSchema]]:
+    """By id, and in a `header` frame by GUID too: where a record has no such header, its payload has a prefix."""
+    for registered in found:
+        schema = _parsed(registered.text, f"schema {registered.id} of subject {subject!r}")
+        if registered.id is not None:
+            yield registered.id, schema
+        if frame == "header":
+            if registered.guid is None:
+                raise RegistryError(
+                    f"the Schema Registry tells no GUID for schema {registered.id} of subject {subject!r}",
+                    hint='name the files in `schemas`, by GUID: schemas = {"<guid>" = "v1.avsc"}',
+                )
+            yield registered.guid, schema
+
+
+def _registered(registry: SchemaRegistry, name: int | UUID) -> AvroSchema:
+    found = registry.by_guid(name) if isinstance(name, UUID) else registry.by_id(name)
+    return _parsed(found.text, f"schema {name} of {registry.http.url}")
+
+
+def _of_file(path: Path) -> AvroSchema:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SpecError(f"cannot read the schema {path}: {error.strerror}", hint="check the path") from error
+    except UnicodeDecodeError as error:
+        raise SpecError(f"the schema {path} is not UTF-8 text", hint="name an Avro schema, a file of JSON") from error
+    return _parsed(text, f"the schema {path}")
+
+
+def _parsed(text: str, what: str) -> AvroSchema:
+    from formats.avro.schema import AvroSchema
+
+    try:
+        return AvroSchema(text)
+    except SchemaError as error:
+        raise SpecError(f"{what} is not an Avro schema: {error}", hint="mend it, or name another") from error
+
+
+def _revision(source: Serde, target: Serde) -> int:
+    """Of Avro's rules; 1 is no part of the identity, as it was before there was another one."""
+    old, new = getattr(source, "schemas", ()), getattr(target, "schemas", ())
+    if not (old and new):
+        return 1
+    from formats.avro.resolving import revision_of
+
+    return max(revision_of(writer, new[0][1]) for _, writer in old)
+
+
+def _texts(serde: Serde) -> dict[str, str]:
+    """Spaces and comments say nothing, and are not in them."""
+    from formats.avro.parsing import load_json
+
+    schemas = getattr(serde, "schemas", ())
+    return {str(schema_id): json.dumps(load_json(schema.text)) for schema_id, schema in schemas}
+
+
+def check_payloads(conversion: Conversion, key: PayloadSerdes | None, value: PayloadSerdes | None) -> None:
+    """Raises RefusedError for serdes that do not go together, and for keys that would lose their place."""
+    for part, serdes in (("key", key), ("value", value)):
+        if serdes is None:
+            continue
+        problem = payload_problem(serdes.source, serdes.target)
+        if conversion.function is None and problem is not None:
+            raise RefusedError(f"[conversion.{part}]: {problem}", hint=_hint(serdes))
+        _check_headers(part, serdes.source, conversion.source.id, HEADERS in conversion.source.carries)
+        _check_headers(part, serdes.target, conversion.target.id, HEADERS in conversion.target.carries)
+    if key is not None:
+        _check_key(conversion, key)
+
+
+def payload_warnings(key: PayloadSerdes | None, value: PayloadSerdes | None) -> list[str]:
+    """What some payloads may hold that the target cannot."""
+    return [
+        f"[conversion.{part}]: {risk}: such records would be rejected"
+        for part, serdes in (("key", key), ("value", value))
+        if serdes is not None
+        for risk in payload_risks(serdes.source, serdes.target)
+    ]
+
+
+def _check_headers(part: str, serde: Serde, format_id: str, carries: bool) -> None:
+    if needs_headers(serde) and not carries:
+        raise RefusedError(
+            f"[conversion.{part}]: the frame 'header' names the schema in the record's headers, which {format_id} "
+            "does not hold",
+            hint='name a format with headers, or another frame: frame = "confluent"',
+        )
+
+
+def _check_key(conversion: Conversion, key: PayloadSerdes) -> None:
+    if not is_order_preserving(key.source, key.target):
+        raise RefusedError(
+            f"[conversion.key]: keys would change their order from {_in_words(key.source)} to {_in_words(key.target)}",
+            hint="a store is rewritten in the order of its keys: only a conversion that keeps it can be done yet",
+        )
+    may_move = conversion.target.keeps_keys_in_tasks and not keeps_bytes(key.source, key.target)
+    if may_move and not conversion.keys_may_change:
+        raise RefusedError(
+            "[conversion.key]: the new key may belong to another task, which its hash decides",
+            hint='allow = ["key-change"] if every new key belongs to the same task as the old one',
+        )
+
+
+def _in_words(serde: Serde) -> str:
+    return f"{serde.name} ({serde.endian}-endian)" if isinstance(serde, NumberSerde) else serde.name
+
+
+def _hint(serdes: PayloadSerdes) -> str:
+    if serdes.source.name == "avro" and serdes.target.name == "avro":
+        return "mend the new schema (an alias, a default), leave a version out with ids = [...], or give a function"
+    return "name other serdes, or give a [conversion] function"

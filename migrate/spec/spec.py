@@ -1,0 +1,224 @@
+"""The migration spec: a TOML file, validated; unknown keys are refused with the nearest known one."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from formats import Format, UnknownFormatError, get_format
+from migrate.spec.serde_section import SerdeChangeSection
+
+_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|m|h|d)\s*")
+_SIZE = re.compile(r"\s*\d*\.?\d+\s*[A-Za-z]*\s*")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_NAME = r"^[a-z0-9-]+$"
+_FUNCTION = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
+_VERSION = r"^\d+\.\d+(\.\d+)*$"
+_WORDS = {
+    _NAME: "should be lower-case letters, digits and hyphens",
+    _FUNCTION: 'should be "module:function"',
+    _VERSION: 'should be a version, like "4.3"',
+    "byte_size": 'should be a size, like "512 MiB"',
+    "int_parsing": "should be a whole number",
+    "string_type": "should be text, in quotes",
+    "tuple_type": "should be a list, in brackets",
+    "path_type": "should be a path, in quotes",
+    "model_type": "should be a section, with keys of its own",
+}
+"""What an operator reads instead of pydantic's own words, by pattern or by its name for the mistake."""
+_NO_SEGMENTS = "only windowed and session stores, by name, have segments by time"
+_NOT_SEGMENTED = {
+    "versioned": "a versioned store's history stays in the segments that it lies in: how long it is kept, the "
+    "application alone says, and the time that a segment covers cannot be changed yet"
+}
+
+
+def _duration(text: object) -> object:
+    match = _DURATION.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError('a duration is a number and a unit, like "90s", "45m", "2h" or "1d"')
+    return timedelta(seconds=float(match[1]) * _SECONDS[match[2]])
+
+
+def _size(text: object) -> object:
+    """pydantic reads "1 GB/s" up to the slash."""
+    if isinstance(text, str) and _SIZE.fullmatch(text) is None:
+        raise PydanticCustomError("byte_size", "should be a size")
+    return text
+
+
+Allowance = Literal[
+    "changelog",
+    "key-change",
+    "looks-converted",
+    "loss:headers",
+    "loss:history",
+    "loss:timestamp",
+    "unclean-source",
+    "unverified",
+]
+Milliseconds = Annotated[int, Field(gt=0, lt=1 << 53)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, hide_input_in_errors=True)
+
+
+class SourceSection(_Section):
+    """`[source]`: the old store."""
+
+    format: str
+    path: Path
+    store: str | None = None
+    stores: tuple[str, ...] = ()
+    retention_ms: Milliseconds | None = None
+    """Of a windowed or session store, as its segments were made with."""
+    segment_ms: Milliseconds | None = None
+    """The time that one segment covers, where the owner was told; it follows from the retention otherwise."""
+
+    @model_validator(mode="after")
+    def _one_way_to_name_stores(self) -> SourceSection:
+        if self.store is not None and self.stores:
+            raise ValueError("give `store` or `stores`, not both")
+        if len(set(self.stores)) != len(self.stores):
+            raise ValueError("`stores` names a store twice")
+        return self
+
+    @property
+    def store_names(self) -> tuple[str, ...]:
+        """The stores to migrate; none: `path` is one RocksDB directory."""
+        return self.stores if self.store is None else (self.store,)
+
+
+class TargetSection(_Section):
+    """`[target]`: the new store."""
+
+    format: str
+    path: Path | None = None
+    retention_ms: Milliseconds | None = None
+    """Of the new store: another one than the old store's moves its records to other segments."""
+    segment_ms: Milliseconds | None = None
+    version: Annotated[str, Field(pattern=_VERSION)] | None = None
+    """Of the owning system that will open the new store, where that is known."""
+
+
+class ConversionSection(_Section):
+    """`[conversion]`: what happens to each record."""
+
+    default_timestamp_ms: Annotated[int, Field(ge=-1, lt=1 << 63)] = -1
+    function: Annotated[str, Field(pattern=_FUNCTION)] | None = None
+    py_files: tuple[Path, ...] = ()
+    files: tuple[Path, ...] = ()
+    """Data that the function reads, and modules of which no import statement tells."""
+    allow: tuple[Allowance, ...] = ()
+    """Losses and risks that would be refused otherwise."""
+    key: SerdeChangeSection | None = None
+    value: SerdeChangeSection | None = None
+
+
+class RunSection(_Section):
+    """`[run]`: how, not what: none of it changes the result."""
+
+    chunk_size: Annotated[ByteSize, BeforeValidator(_size), Field(gt=0)] = ByteSize(1 << 30)
+    time_budget: Annotated[timedelta, BeforeValidator(_duration)] | None = None
+    on_reject: Literal["fail", "skip", "dead-letter"] = "fail"
+    max_rejects: Annotated[int, Field(ge=0)] | None = None
+    max_reject_share: Annotated[float, Field(ge=0, le=1)] | None = None
+    verify: Literal["full", "digest", "off"] = "full"
+    snapshot: Literal["link", "copy"] = "link"
+    source: Literal["live", "snapshot"] = "live"
+    """Convert the application's directory, or the snapshot taken of it earlier while the application goes on."""
+
+
+class Spec(_Section):
+    """One migration. Relative paths are relative to `base_dir`, the spec file's folder."""
+
+    name: Annotated[str, Field(pattern=_NAME)]
+    work_dir: Path
+    source: SourceSection
+    target: TargetSection
+    conversion: ConversionSection = ConversionSection()
+    run: RunSection = RunSection()
+    base_dir: Path = Field(default_factory=Path.cwd, exclude=True)
+
+    @property
+    def source_format(self) -> Format:
+        """The old store's format."""
+        return get_format(self.source.format)
+
+    @property
+    def target_format(self) -> Format:
+        """The new store's format."""
+        return get_format(self.target.format)
+
+    @property
+    def source_path(self) -> Path:
+        """The application's state directory, or one RocksDB directory."""
+        return self.resolve(self.source.path)
+
+    @property
+    def target_path(self) -> Path | None:
+        """Where the complete new state directory is published; None: `cutover` takes the old one's place."""
+        return None if self.target.path is None else self.resolve(self.target.path)
+
+    @property
+    def home(self) -> Path:
+        """The migration's own folder in the work_dir: plan, ledger, snapshot, chunks, new stores."""
+        return self.resolve(self.work_dir) / self.name
+
+    @property
+    def has_segments(self) -> bool:
+        """Whether each store partition of the source is a directory of RocksDB directories, by time."""
+        return self.source_format.is_segmented and bool(self.source.store_names)
+
+    def resolve(self, path: Path) -> Path:
+        """`path`, seen from the spec file."""
+        return (self.base_dir / path.expanduser()).resolve()
+
+    def _check_retentions(self) -> None:
+        for name, section in (("source", self.source), ("target", self.target)):
+            told = [key for key in ("retention_ms", "segment_ms") if getattr(section, key) is not None]
+            if told and not self.has_segments:
+                why = _NOT_SEGMENTED.get(self.source_format.kind, _NO_SEGMENTS)
+                raise ValueError(f"[{name}] {told[0]}: {why}")
+            if told == ["segment_ms"]:
+                raise ValueError(f"[{name}] segment_ms says nothing without retention_ms")
+        if self.target.retention_ms is not None and self.source.retention_ms is None:
+            raise ValueError(
+                "[target] retention_ms needs [source] retention_ms (and segment_ms, where the application sets it): "
+                "they tell how the old store's segments were made"
+            )
+        source, target = self.source_format, self.target_format
+        if source.system != target.system and self.has_segments and target.is_segmented:
+            for name, section in (("source", self.source), ("target", self.target)):
+                if section.retention_ms is None:
+                    raise ValueError(
+                        f"[{name}] retention_ms is needed (and segment_ms, where the application sets it): "
+                        f"{source.system} and {target.system} cut segments differently"
+                    )
+
+    @model_validator(mode="after")
+    def _a_snapshot_is_cut_over(self) -> Spec:
+        if self.run.source == "snapshot" and self.target.path is not None:
+            raise ValueError(
+                '[run] source = "snapshot" goes with `cutover`, not with [target] path: all else in the state '
+                "directory moves on meanwhile"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _formats_are_known(self) -> Spec:
+        for section, format_id in (("source", self.source.format), ("target", self.target.format)):
+            try:
+                get_format(format_id)
+            except UnknownFormatError as error:
+                raise ValueError(f"[{section}] {error}") from error
+        self._check_retentions()
+        if self.target.version is not None:
+            self.target_format.checked_version(self.target.version)
+        return self

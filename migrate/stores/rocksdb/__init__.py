@@ -1,0 +1,1 @@
+"""RocksDB directories: read, scanned, written, sampled. Nothing else calls rocksdict."""

@@ -1,0 +1,159 @@
+"""What lies in a RocksDB directory, by file name (RocksDB's db/filename.cc)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from migrate.errors import RefusedError
+from migrate.stores.files import total_size
+from migrate.stores.regular_files import check_regular, open_regular, read_regular
+
+_SST = re.compile(r"\d+\.(sst|blob)")
+_WAL = re.compile(r"\d+\.log")
+_META = re.compile(r"CURRENT|IDENTITY|(MANIFEST|OPTIONS)-\d+|rocksdict-config\.json")
+_LEFT_BEHIND = re.compile(r"LOCK|LOG(\.old\.\d+)?|archive|stateferry\.json|\d+\.dbtmp|.+\.trash|OPTIONS-\d+\.dbtmp")
+_MAKING = re.compile(
+    r"LOCK|LOG(\.old\.\d+)?|IDENTITY|MANIFEST-000001|00000[01]\.dbtmp|rocksdict-config\.json"
+    r"|stateferry\.json|\.stateferry\.json\.\d+\.tmp"
+)
+
+
+def is_immutable(name: str) -> bool:
+    """SST and blob files: written once, so that a hard link is a copy."""
+    return _SST.fullmatch(name) is not None
+
+
+def is_rocksdb(directory: Path) -> bool:
+    """Whether this is a RocksDB directory: it has CURRENT or a manifest."""
+    return (directory / "CURRENT").is_file() or any(directory.glob("MANIFEST-*"))
+
+
+def is_half_made(directory: Path) -> bool:
+    """Whether a crash left it while RocksDB was about to make it: no record can be in it, and RocksDB begins anew."""
+    if not directory.is_dir():
+        return False
+    names = {path.name for path in directory.iterdir()}  # without CURRENT, which comes before the first log
+    return all(_MAKING.fullmatch(name) for name in names)
+
+
+def is_rocksdb_file(name: str) -> bool:
+    """Whether RocksDB, or an adapter beside it, gives a file in its directory this name."""
+    return any(pattern.fullmatch(name) for pattern in (_SST, _WAL, _META, _LEFT_BEHIND))
+
+
+def foreign_entries(directory: Path) -> list[str]:
+    """What lies in a RocksDB directory and is not RocksDB's."""
+    return [name for name in sorted(path.name for path in directory.iterdir()) if not is_rocksdb_file(name)]
+
+
+def rocksdb_identities(folder: Path) -> frozenset[str]:
+    """The names that RocksDB gave to the databases at or below a folder when it made them; they never change."""
+    return frozenset(identity_of(file.parent) for file in folder.rglob("IDENTITY")) - {""}
+
+
+def identity_of(directory: Path) -> str:
+    """What RocksDB called the database when it made it; empty where there is none. Damage makes it another name."""
+    file = directory / "IDENTITY"
+    return read_regular(file).decode("utf-8", "backslashreplace").strip() if file.is_file() else ""
+
+
+def file_states(directory: Path) -> list[tuple[str, int, int]]:
+    """(name, size, modification time in ns) of each file that makes up a RocksDB directory.
+
+    The same as before: nobody has opened it for writing. Another: somebody has, and may have written nothing.
+    """
+    files = sorted(database_files(directory).every, key=lambda path: path.name)
+    return [(path.name, status.st_size, status.st_mtime_ns) for path in files for status in [path.stat()]]
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseFiles:
+    """The files that make up a RocksDB directory, without LOCK and logs of its life."""
+
+    immutable: tuple[Path, ...]
+    mutable: tuple[Path, ...]
+    """Manifest, CURRENT, options and write-ahead logs: a running owner appends to or replaces them."""
+
+    @property
+    def every(self) -> tuple[Path, ...]:
+        """All of them."""
+        return self.immutable + self.mutable
+
+
+def database_files(directory: Path) -> DatabaseFiles:
+    """List a RocksDB directory. Raises RefusedError where CURRENT or its manifest is missing."""
+    names = _list_regular(directory)
+    _check_manifest(directory, names)
+    return DatabaseFiles(
+        immutable=tuple(directory / name for name in names if is_immutable(name)),
+        mutable=tuple(directory / name for name in names if _META.fullmatch(name) or _WAL.fullmatch(name)),
+    )
+
+
+def _list_regular(directory: Path) -> list[str]:
+    """The names in it. Raises RefusedError where what bears the name of one of RocksDB's files is no regular file."""
+    with os.scandir(directory) as entries:
+        is_file = {entry.name: _is_file(entry) for entry in entries}
+    for name in sorted(name for name in is_file if not is_file[name]):
+        if any(pattern.fullmatch(name) for pattern in (_SST, _WAL, _META)):
+            check_regular(directory / name)
+    return sorted(is_file)
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:  # a link that leads to itself
+        return False
+
+
+def metadata_digest(directory: Path) -> str:
+    """Of the content of manifest, CURRENT, options, identity and write-ahead logs; SST files bear checksums.
+
+    Raises RefusedError where CURRENT or its manifest is missing.
+    """
+    digest = hashlib.sha256()
+    for file in sorted(database_files(directory).mutable):
+        content = read_regular(file)
+        digest.update(f"{file.name} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def log_bytes(directory: Path) -> int:
+    """How much of it lies in write-ahead logs."""
+    return total_size(path for path in directory.iterdir() if _WAL.fullmatch(path.name))
+
+
+def _check_manifest(directory: Path, names: list[str]) -> None:
+    hint = "the RocksDB directory is damaged or incomplete: restore it from a backup or let its owner rebuild it"
+    if "CURRENT" not in names:
+        if names and is_half_made(directory):
+            hint = "no record can be in it yet, whoever was making it: remove it, or let its owner open it once"
+        raise RefusedError(f"{directory} has no file CURRENT", hint=hint)
+    try:
+        manifest = read_regular(directory / "CURRENT").decode("ascii").strip()
+    except PermissionError as error:
+        raise unreadable(directory / "CURRENT") from error
+    except UnicodeDecodeError as error:
+        raise RefusedError(f"{directory / 'CURRENT'} does not name a manifest", hint=hint) from error
+    if manifest not in names:
+        raise RefusedError(f"{directory} lacks {manifest or 'a manifest'}, which its CURRENT names", hint=hint)
+
+
+def check_readable(files: DatabaseFiles) -> None:
+    """Open every file once. Raises RefusedError naming the first that cannot be read."""
+    for path in files.every:
+        try:
+            open_regular(path).close()
+        except OSError as error:
+            raise unreadable(path) from error
+
+
+def unreadable(path: Path) -> RefusedError:
+    """The refusal for a file that this user may not read."""
+    return RefusedError(f"cannot read {path}", hint="run as the application's user, or make the file readable")

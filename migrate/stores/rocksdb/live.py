@@ -1,0 +1,312 @@
+"""RocksDB directories that a processor reads and writes: column families, batches over several of them, scans.
+
+An iterator, a snapshot or a column family handle that lives on keeps the LOCK: all are dropped before `close()`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import NoReturn, cast
+
+from rocksdict import ColumnFamily, Rdict, WriteBatch, WriteOptions
+
+from migrate.errors import RefusedError, StoreClosedError, StoreLockedError
+from migrate.stores.lock import check_unlocked
+from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database
+from migrate.stores.rocksdb.layout import is_half_made, is_rocksdb
+from migrate.stores.rocksdb.scan import Scan
+from migrate.stores.rocksdb.transactions import check_nothing_prepared
+from migrate.stores.rocksdb.unreadable import cannot_open
+from migrate.stores.rocksdb.writing import TableOptions, table_options
+
+_OWN_CONFIG = "rocksdict-config.json"
+_RECOVERING = "] Recovering from manifest file: "
+
+
+class Family:
+    """One column family. After `close` every call raises StoreClosedError.
+
+    `get`, `put` and the like are rocksdict's own, bound: a frame of ours would cost a tenth of a read.
+    """
+
+    get: Callable[[bytes], bytes | None]
+    put: Callable[[bytes, bytes], None]
+    delete: Callable[[bytes], None]
+    contains: Callable[[bytes], bool]
+
+    def __init__(self, column: Rdict, name: str, directory: Path, handle: ColumnFamily | None = None) -> None:
+        self.name = name
+        self.where = f"column family {name!r} of {directory}"
+        self._column: Rdict | None = column
+        self._handle = handle
+        self.get = column.get
+        self.put = column.__setitem__
+        self.delete = column.delete
+        self.contains = column.__contains__
+
+    @property
+    def handle(self) -> ColumnFamily:
+        """What a batch names the family by."""
+        return self._handle if self._handle is not None else self._raise_closed()
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The value of each key, or None."""
+        return cast(list[bytes | None], self._open.get(list(keys)))
+
+    def scan(
+        self,
+        start: bytes | None = None,
+        end: bytes | None = None,
+        *,
+        reverse: bool = False,
+        max_skips: int | None = None,
+    ) -> Scan:
+        """The records in [start, end) of this instant."""
+        return Scan(self._open, start, end, self.where, reverse=reverse, max_skips=max_skips)
+
+    @property
+    def estimated_records(self) -> int:
+        """RocksDB's own estimate, from metadata."""
+        return self._property("estimate-num-keys")
+
+    @property
+    def file_bytes(self) -> int:
+        """The size of its SST files."""
+        return self._property("total-sst-files-size")
+
+    @property
+    def is_blank(self) -> bool:
+        """No SST file and nothing in memory: there is neither a record nor a tombstone. From metadata."""
+        entries = ("num-entries-active-mem-table", "num-entries-imm-mem-tables")
+        return self.file_bytes == 0 and not any(self._property(name) for name in entries)
+
+    def flush(self) -> None:
+        """Write what is in memory to an SST file. Other threads run meanwhile."""
+        self._open.flush(True)
+
+    def compact(self) -> None:
+        """Rewrite all of it without what was deleted. Other threads run meanwhile."""
+        self._open.compact_range(None, None)
+
+    def make_read_only(self) -> None:
+        """Writes raise RefusedError from now on."""
+
+        def refuse(*_: object) -> NoReturn:
+            raise RefusedError(f"{self.where} is open for reading only", hint="open it read_only=False")
+
+        self.put = self.delete = refuse
+
+    def close(self) -> None:
+        """Drop what is rocksdict's."""
+
+        def closed(*_: object) -> NoReturn:
+            self._raise_closed()
+
+        self.get = self.put = self.delete = self.contains = closed
+        self._handle = None
+        self._column = None
+
+    @property
+    def _open(self) -> Rdict:
+        return self._column if self._column is not None else self._raise_closed()
+
+    def _property(self, name: str) -> int:
+        return self._open.property_int_value(f"rocksdb.{name}") or 0
+
+    def _raise_closed(self) -> NoReturn:
+        raise StoreClosedError(f"{self.where} is closed", hint="open the store again")
+
+
+class LiveDatabase:
+    """A RocksDB directory, open for writing and locked.
+
+    `sync`: every write is durable when it returns. `wal`: without it, a write is lost with the process, unless flushed.
+    `keeps_config`: the owner is a user of rocksdict too, whose file stays.
+    """
+
+    write: Callable[[WriteBatch], None]
+    """All of it or, after a crash, none. rocksdict's own, as are the calls of a Family."""
+    new_batch = staticmethod(partial(WriteBatch, True))
+    """An empty one; its calls take the `handle` of a family."""
+
+    def __init__(self, database: Rdict, directory: Path, *, sync: bool, wal: bool, keeps_config: bool) -> None:
+        self.directory = directory
+        self._keeps_config = keeps_config
+        self._remove_config()
+        self._database: Rdict | None = database
+        self._logged, self._plain = WriteOptions(), WriteOptions()
+        # Properties, where rocksdict's stub has methods.
+        self._logged.sync = sync
+        self._plain.sync = sync and wal
+        self._plain.disable_wal = not wal  # type: ignore[method-assign, assignment]
+        database.set_write_options(self._plain)
+        self.write = database.write
+        self._wal = wal
+        self._families: dict[str, Family] = {}
+        self._is_stopped = False
+
+    @property
+    def sequence_number(self) -> int:
+        """Raised by every write."""
+        return int(self._open.latest_sequence_number())
+
+    @property
+    def manifest(self) -> str:
+        """The name of the manifest: every opening for writing makes a new one."""
+        return manifest_of(self.directory)
+
+    @property
+    def manifest_found(self) -> str:
+        """The one that this opening found, by RocksDB's own log; empty where that does not say.
+
+        What CURRENT says before an opening can be outdated by then: only from the opening on is the directory locked.
+        """
+        return _manifest_found(self.directory / "LOG")
+
+    def family(self, name: str) -> Family:
+        """Raises Exception where there is none of that name."""
+        if name not in self._families:
+            column = self._open.get_column_family(name)
+            column.set_write_options(self._plain)
+            handle = self._open.get_column_family_handle(name)
+            self._families[name] = Family(column, name, self.directory, handle)
+        return self._families[name]
+
+    def write_logged(self, batch: WriteBatch) -> None:
+        """The same, by way of the write-ahead log even where other writes go without."""
+        self._open.write(batch, self._logged)
+
+    def sync(self) -> None:
+        """What was written before is durable after it."""
+        if not self._wal:
+            for family in self._families.values():
+                family.flush()
+        self._open.flush_wal(True)
+
+    def flush(self) -> None:
+        """Write what is in memory to SST files, so that the next opening need not replay the log."""
+        for family in self._families.values():
+            family.flush()
+
+    def make_family(self, name: str, *, filters_everywhere: bool = False) -> None:
+        """Make it, unless it is there."""
+        if name not in families_of(self.directory):
+            self._open.create_column_family(name, table_options(TableOptions(), filters_everywhere=filters_everywhere))
+            self._remove_config()
+
+    def drop_family(self, name: str) -> None:
+        """The family is gone; its files go when the last iterator over them has."""
+        self._open.drop_column_family(name)
+        self._families.pop(name).close()
+        self._remove_config()
+
+    def stop_background_work(self) -> None:
+        """Flushes and compactions end; nothing can be written to disk any more."""
+        self._is_stopped = True
+        self._open.cancel_all_background(True)
+
+    def close(self) -> None:
+        """Give up the files and the LOCK."""
+        database, self._database = self._database, None
+
+        def closed(_: WriteBatch) -> None:
+            self._open  # noqa: B018 - raises
+
+        self.write = closed
+        for family in self._families.values():
+            family.close()
+        try:
+            if database is not None:
+                database.close()
+        except Exception:
+            if not self._is_stopped:  # what was in memory is in the log
+                raise
+        self._remove_config()
+
+    def _remove_config(self) -> None:
+        """rocksdict writes it again and again; one that a crash left could not be told from the owner's."""
+        if not self._keeps_config:
+            (self.directory / _OWN_CONFIG).unlink(missing_ok=True)
+
+    @property
+    def _open(self) -> Rdict:
+        if self._database is None:
+            raise StoreClosedError(f"{self.directory} is closed", hint="open the store again")
+        return self._database
+
+
+def manifest_of(directory: Path) -> str:
+    """What CURRENT says; empty where there is no database."""
+    current = directory / "CURRENT"
+    return current.read_text(encoding="ascii").strip() if current.is_file() else ""
+
+
+def _manifest_found(log: Path) -> str:
+    """`log`: every opening begins a new one, and has written so far when it is done."""
+    if not log.is_file():
+        return ""
+    with log.open(encoding="utf-8", errors="replace") as lines:
+        found = next((line for line in lines if _RECOVERING in line), "")
+    return found.rstrip().rpartition("/")[2]
+
+
+def families_of(directory: Path) -> tuple[str, ...]:
+    """The column families of a RocksDB directory, which nobody need have closed. Raises RefusedError."""
+    try:
+        return tuple(Rdict.list_cf(str(directory), table_options(TableOptions())))
+    except Exception as error:
+        raise cannot_open(directory, str(error)) from error
+
+
+@contextmanager
+def open_live(
+    directory: Path, *, sync: bool = False, wal: bool = True, filtered: str | None = None
+) -> Iterator[LiveDatabase]:
+    """Open a RocksDB directory for writing, with options that its owner can read; make it if it is missing.
+
+    `filtered`: the family that is asked for much that it does not have.
+
+    Raises StoreLockedError where it is open already, here or elsewhere, RefusedError where RocksDB cannot open it.
+    """
+    # By one name for each directory: RocksDB knows by its name what this process has open, and a second opening would
+    # drop the lock of the first.
+    directory = directory.resolve()
+    has_config = (directory / _OWN_CONFIG).exists()
+    is_made = is_rocksdb(directory) and not is_half_made(directory)
+    if is_made:
+        check_nothing_prepared(directory)
+    known = families_of(directory) if is_made else (DEFAULT_FAMILY,)
+    options = {name: table_options(TableOptions(), filters_everywhere=name == filtered) for name in known}
+    try:
+        database = Rdict(str(directory), table_options(TableOptions()), column_families=options)
+    except Exception as error:
+        if "lock" in str(error).lower():
+            _check_unlocked(directory)
+        raise cannot_open(directory, str(error)) from error
+    live = LiveDatabase(database, directory, sync=sync, wal=wal, keeps_config=has_config)
+    del database
+    try:
+        yield live
+    finally:
+        live.close()
+
+
+def _check_unlocked(directory: Path) -> None:
+    try:
+        check_unlocked([directory / "LOCK"])
+    except StoreLockedError as held:
+        if held.pid != os.getpid():
+            raise
+        hint = "share that store between threads, or close it first"
+        raise StoreLockedError(f"this process has {directory} open already", pid=held.pid, hint=hint) from held
+
+
+def read_only_family(database: Database, name: str) -> Family:
+    """A family of a database that is open for reading; to be closed before it is."""
+    family = Family(database.column(name), name, database.directory)
+    family.make_read_only()
+    return family

@@ -1,0 +1,55 @@
+"""How many records a column family has: by RocksDB's metadata where that proves it, else by a scan of its keys."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import cast
+
+from migrate.model.key_range import KeyRange
+from migrate.stores.rocksdb.database import MAX_BATCH_RECORDS, READAHEAD, Database, streaming
+
+_UNFLUSHED = ("rocksdb.num-entries-active-mem-table", "rocksdb.num-entries-imm-mem-tables")
+_LESS_THAN_RECORDS = ("deletions", "merge operands", "range deletions")
+_TABLE_COUNTS = re.compile(rf"# (entries|{'|'.join(_LESS_THAN_RECORDS)})=(\d+)")
+_FILE = re.compile(r"^ \d+:", re.MULTILINE)
+_NEWEST_SEQUENCE_NUMBER = re.compile(r"^ \d+:\d+\[\d+ \.\. (\d+)\]", re.MULTILINE)
+
+
+def proven_records(database: Database, family: str) -> int | None:
+    """None: only a scan can tell.
+
+    It is proven where every entry of its files has sequence number 0, which RocksDB gives to the only version that is
+    left of a key, and to files that were ingested into an empty family; and where nothing was deleted or is in the log.
+    """
+    column = database.column(family)
+    if [column.property_int_value(name) for name in _UNFLUSHED] != [0, 0]:
+        return None
+    listing = column.property_value("rocksdb.sstables") or ""
+    files, newest = len(_FILE.findall(listing)), _NEWEST_SEQUENCE_NUMBER.findall(listing)
+    if not files:
+        return 0
+    summary = column.property_value("rocksdb.aggregated-table-properties") or ""
+    counts = {name: int(number) for name, number in _TABLE_COUNTS.findall(summary)}
+    entries = counts.pop("entries", None)
+    is_plain = len(counts) == len(_LESS_THAN_RECORDS) and not any(counts.values())
+    return entries if is_plain and newest == ["0"] * files else None
+
+
+def count_records(database: Database, family: str, keys: KeyRange, check: Callable[[], None]) -> int:
+    """Those in the range; `check` is called now and then, and may raise. Without values a scan takes 40 % less time.
+
+    Raises CorruptionError unless the range was read whole.
+    """
+    found = database.column(family).keys(from_key=keys.start, read_opt=streaming(READAHEAD))
+    scan = cast("Iterator[bytes]", found)
+    count, last = 0, None
+    while batch := [*islice(scan, MAX_BATCH_RECORDS)]:
+        check()
+        if keys.end is not None and batch[-1] >= keys.end:
+            return count + bisect_left(batch, keys.end)
+        count, last = count + len(batch), batch[-1]
+    database.check_ended(family, keys.start, last)
+    return count

@@ -1,0 +1,96 @@
+"""Why RocksDB cannot read a directory: damage is claimed only where nothing else explains it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from migrate.errors import RefusedError
+from migrate.stores.rocksdb.options_file import NEWEST_FORMAT_VERSION, blob_compression
+from migrate.stores.rocksdb.sst import SstFile, SstFormatError, TableProperties
+
+_UNREADABLE = {"Zlib": "zlib", "Xpress": "XPRESS", "kZlibCompression": "zlib", "kXpressCompression": "XPRESS"}
+"""Compressions, as tables and OPTIONS files spell them, that the RocksDB in rocksdict is built without."""
+_MISSING = re.compile(r"(\d+\.(?:sst|blob))")
+_NO_FAMILY = re.compile(r"Column famil(y|ies) not (found|opened)")
+_TRANSACTIONS = re.compile(r"TransactionDB|txn tag")
+_RECOMPRESS = (
+    "nothing is damaged: have its owner rewrite it with lz4 (docs/operations.md has a program that does, with the "
+    "application stopped; or set LZ4_COMPRESSION in the RocksDBConfigSetter and let the application restore the store)"
+)
+FLUSH = (
+    "nothing is damaged: let its application commit or roll back what it has prepared, then flush every column family "
+    "and close the database"
+)
+"""What makes a database with transactions readable."""
+
+
+def cannot_open(directory: Path, reason: str) -> RefusedError:
+    """The refusal of a directory that RocksDB cannot open, for the reason that it gives."""
+    problem = explain(directory, reason)
+    if problem is not None:
+        return problem
+    return RefusedError(
+        f"RocksDB cannot open {directory}: {reason}",
+        hint="can its own application open it? then nothing is damaged: report this; else restore it from a backup or "
+        "let its owner rebuild it",
+    )
+
+
+def explain(directory: Path, reason: str) -> RefusedError | None:
+    """The same where its files are whole, as far as can be seen; None: they may be damaged."""
+    if "Permission denied" in reason:
+        return RefusedError(f"RocksDB cannot open {directory}: {reason}", hint="run as the application's user")
+    if _TRANSACTIONS.search(reason):
+        return RefusedError(f"{directory} has transactions in its write-ahead log, which was not flushed", hint=FLUSH)
+    if _NO_FAMILY.search(reason) and "\ufffd" in reason:  # where rocksdict could not tell what stands there
+        return RefusedError(
+            f"{directory} has a column family whose name is not UTF-8",
+            hint="nothing is damaged, but such a name cannot be given here: let its application copy the records into "
+            "a column family of another name, and drop that one",
+        )
+    if "No such file" in reason and (missing := _MISSING.findall(reason)):
+        return _no_file(directory, missing[-1])
+    return _unreadable_tables(directory)
+
+
+def _no_file(directory: Path, name: str) -> RefusedError | None:
+    if (directory / name).exists():
+        return None
+    return RefusedError(
+        f"{directory} lacks {name}, which its manifest names",
+        hint="if its owner keeps files elsewhere (db_paths, cf_paths), link them into the directory under their names: "
+        "nothing is damaged then, and a new store has all its files in its own directory; else restore the file from "
+        "a backup, or let its owner rebuild the store",
+    )
+
+
+def _unreadable_tables(directory: Path) -> RefusedError | None:
+    for path in sorted(directory.glob("*.sst")):
+        try:
+            with SstFile(path) as table:
+                check_table_readable(path, table.properties())
+        except (SstFormatError, OSError):
+            continue
+        except RefusedError as error:
+            return error
+    if (compression := _UNREADABLE.get(blob_compression(directory))) and any(directory.glob("*.blob")):
+        return _compressed(f"the blob files of {directory}", compression)
+    return None
+
+
+def check_table_readable(path: Path, properties: TableProperties) -> None:
+    """Raises RefusedError for a table that the RocksDB here cannot read, though it may be whole."""
+    if (compression := _UNREADABLE.get(properties.compression)) is not None:
+        raise _compressed(str(path), compression)
+    if properties.format_version > NEWEST_FORMAT_VERSION:
+        raise RefusedError(
+            f"{path} has table format version {properties.format_version}",
+            hint=f"up to {NEWEST_FORMAT_VERSION} can be read: have its owner write an older one and compact",
+        )
+
+
+def _compressed(what: str, compression: str) -> RefusedError:
+    return RefusedError(
+        f"{what} is compressed with {compression}, which the RocksDB here cannot read", hint=_RECOMPRESS
+    )

@@ -1,0 +1,156 @@
+"""Writing RocksDB directories through rocksdict: sorted SST files, new databases, and single records.
+
+A column family handle that lives on keeps the LOCK: handles are dropped before `close()`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rocksdict import (
+    BlockBasedOptions,
+    ChecksumType,
+    DBCompactionStyle,
+    DBCompressionType,
+    IngestExternalFileOptions,
+    Options,
+    Rdict,
+    SstFileWriter,
+)
+
+from migrate.errors import ChunkFailedError, CorruptionError, explain_system_error
+from migrate.model.key_range import show_key
+from migrate.stores.batch import Batch
+from migrate.stores.rocksdb.database import DEFAULT_FAMILY
+
+ROCKSDB_VERSION = "9.8.4"
+"""That rocksdict carries, as it writes it into its OPTIONS files."""
+_COMPRESSIONS = {
+    "kSnappyCompression": DBCompressionType.snappy,
+    "kZlibCompression": DBCompressionType.zlib,
+    "kBZip2Compression": DBCompressionType.bz2,
+    "kLZ4Compression": DBCompressionType.lz4,
+    "kLZ4HCCompression": DBCompressionType.lz4hc,
+    "kZSTD": DBCompressionType.zstd,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """How SST files are written: what every version of the owning system can open."""
+
+    compression: str = "kNoCompression"
+    format_version: int = 5
+    """RocksDB 7.9.2 (Kafka Streams up to 3.9) reads no newer one."""
+
+
+def table_options(table: TableOptions, *, filters_everywhere: bool = False) -> Options:
+    """RocksDB's options for new tables and the databases that hold them.
+
+    `filters_everywhere`: in the last level too, where Kafka Streams leaves them out, for a store that is asked for much
+    that it does not have.
+    """
+    blocks = BlockBasedOptions()
+    blocks.set_block_size(4096)
+    blocks.set_bloom_filter(10, False)
+    blocks.set_format_version(table.format_version)
+    blocks.set_checksum_type(ChecksumType.crc32c() if table.format_version < 5 else ChecksumType.xxh3())
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    options.set_compaction_style(DBCompactionStyle.universal())
+    options.set_compression_type(_COMPRESSIONS.get(table.compression, DBCompressionType.none)())
+    options.set_optimize_filters_for_hits(not filters_everywhere)
+    options.set_block_based_table_factory(blocks)
+    return options
+
+
+class SstWriter:
+    """One sorted SST file. It needs at least one record; keys must ascend strictly."""
+
+    def __init__(self, path: Path, table: TableOptions) -> None:
+        self.path = path
+        self._writer = SstFileWriter(table_options(table))
+        self._writer.open(str(path))
+        self._last = b""
+        self._records = 0
+
+    def write(self, batch: Batch) -> None:
+        """Append records. Raises KeyOrderError where a key does not come after the one before."""
+        writer = self._writer
+        try:
+            for key, value in zip(batch.keys, batch.values, strict=True):
+                writer[key] = value
+        except Exception as error:
+            self._check_order(batch)
+            raise ChunkFailedError(
+                f"cannot write {self.path}: {error}", hint="is the disk full? rerun to resume"
+            ) from error
+        self._last = batch.keys[-1]
+        self._records += len(batch)
+
+    def finish(self) -> None:
+        """Complete the file; RocksDB syncs it."""
+        self._writer.finish()
+
+    def _check_order(self, batch: Batch) -> None:
+        last = self._last if self._records else None
+        for key in batch.keys:
+            if last is not None and key <= last:
+                raise KeyOrderError(last, key)
+            last = key
+
+
+class KeyOrderError(ChunkFailedError):
+    """A converted key does not come after the one before it."""
+
+    def __init__(self, before: bytes, key: bytes) -> None:
+        what = "two old keys become one" if key == before else "the conversion changes the order of keys"
+        super().__init__(
+            f"{what}: {show_key(key)} follows {show_key(before)}",
+            hint="the function must keep the order of keys and map no two keys to one",
+        )
+
+
+def _ingest(column: Rdict, files: list[Path], options: IngestExternalFileOptions, directory: Path) -> None:
+    try:
+        column.ingest_external_file([str(file) for file in files], options)
+    except Exception as error:
+        if explain_system_error(error) is not None:
+            raise
+        raise CorruptionError(
+            f"a chunk's file was damaged since it was written: {error}",
+            hint="run the command again: it rewrites what is damaged",
+            place=directory,
+        ) from error
+
+
+def create_database(
+    path: Path,
+    families: dict[str, TableOptions],
+    files: dict[str, list[Path]],
+    entries: dict[str, list[tuple[bytes, bytes]]],
+) -> None:
+    """Make a RocksDB directory: ingest each family's SST files in one step, and put the few `entries`.
+
+    The files are moved into it. The caller syncs the directory.
+    """
+    options = {family: table_options(table) for family, table in families.items()}
+    default = options.setdefault(DEFAULT_FAMILY, table_options(TableOptions()))
+    database = Rdict(str(path), default, column_families=options)
+    try:
+        move = IngestExternalFileOptions()
+        move.set_move_files(True)
+        for family in options:
+            column = database.get_column_family(family)
+            if files.get(family):
+                _ingest(column, files[family], move, path)
+            for key, value in entries.get(family, []):
+                column[key] = value
+            column.flush(True)
+            del column
+    finally:
+        database.close()
+    for name in ("rocksdict-config.json", "LOG"):
+        (path / name).unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""`stateferry init`: a spec made of what lies in a directory."""

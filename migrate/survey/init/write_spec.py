@@ -1,0 +1,184 @@
+"""`init`: a commented spec from what lies in a directory. Nothing is written but that file."""
+
+from __future__ import annotations
+
+import shlex
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from formats import Conversion
+from migrate.batch.preflight.conversion import check_possible
+from migrate.batch.source.source import Source, find_source
+from migrate.errors import SpecError, StoreLockedError, system_errors_explained
+from migrate.model.store_partition import StorePartition
+from migrate.model.values import Report
+from migrate.spec.allowed import must_be_allowed
+from migrate.spec.loading import parse_spec
+from migrate.spec.spec import Spec
+from migrate.survey.databases import Place, database_report
+from migrate.survey.init.choices import (
+    SpecPaths,
+    choose_format,
+    choose_store,
+    choose_work_dir,
+    is_segmented,
+    known_format,
+    others_of_format,
+)
+from migrate.survey.init.template import Findings, spec_text
+from migrate.survey.locate import Located, locate
+from migrate.survey.report import DatabaseReport
+from migrate.systems import STANDALONE, get_system
+from migrate.systems.families import lanes
+
+DEFAULT_OUTPUT = Path("migration.toml")
+
+
+class InitReport(Report):
+    """What was found, and the spec that was made of it."""
+
+    spec: Path | None
+    """The file that was written; None: none was to be."""
+    text: str
+    name: str
+    source: Path
+    store: str | None
+    source_format: str
+    target_format: str
+    store_partitions: tuple[str, ...]
+    records: int
+    """RocksDB's estimate."""
+    work_dir: Path
+    must_be_allowed: tuple[str, ...]
+    """What `[conversion] allow` must name before a run starts."""
+    note: str
+    """What was found in place of the directory that was named; empty: that one."""
+    warnings: tuple[str, ...]
+    next_step: str
+
+
+@system_errors_explained()
+def init_spec(
+    path: str | Path,
+    *,
+    to: str,
+    store: str | None = None,
+    source_format: str | None = None,
+    output: str | Path | None = DEFAULT_OUTPUT,
+    name: str | None = None,
+    work_dir: str | Path | None = None,
+    target_path: str | Path | None = None,
+) -> InitReport:
+    """Find the application's directory around `path`, choose what can be chosen, and write the spec to `output`.
+
+    `output` None: write nothing, the text is in the report. Relative paths stay relative, then to the spec's folder.
+
+    Raises SpecError for an `output` that exists, and where a store or a format has to be named; RefusedError where
+    there is no store that can be migrated, or where a directory that was named cannot serve.
+    """
+    target, named = known_format(to), None if source_format is None else known_format(source_format)
+    file = None if output is None else Path(output)
+    paths = SpecPaths(_folder_for(file), is_relative=not Path(path).is_absolute())
+    located = locate(Path(path), store=store, is_lone=named is not None and get_system(named.system) is STANDALONE)
+    _check_outside(file, located)
+    wanted = choose_store(located, store, target)
+    databases = _databases(located, wanted)
+    source = named or choose_format(located, wanted, databases, target)
+    for directory, report in databases.items():
+        lanes(tuple(family.name for family in report.families), source, target, directory)
+    content: dict[str, Any] = {} if name is None else {"name": name}
+    content["source"] = {"format": source.id, "path": paths.text(located.path)} | ({"store": wanted} if wanted else {})
+    content["target"] = {"format": target.id} | ({} if target_path is None else {"path": paths.given(target_path)})
+    check_possible(
+        parse_spec({"name": "x", "work_dir": "x", **content}, base_dir=paths.folder), Conversion(source, target)
+    )
+    spec, objection = choose_work_dir(content, paths, None if work_dir is None else paths.given(work_dir), located)
+    found = _findings(spec, located, databases, objection, paths)
+    text = spec_text(spec, found)
+    assert parse_spec(tomllib.loads(text), base_dir=paths.folder) == spec
+    if file is not None:
+        _write(file, text)
+    return InitReport(
+        spec=None if file is None else file.resolve(),
+        text=text,
+        name=spec.name,
+        source=located.path,
+        store=wanted,
+        source_format=source.id,
+        target_format=target.id,
+        store_partitions=found.store_partitions,
+        records=found.records,
+        work_dir=spec.resolve(spec.work_dir),
+        must_be_allowed=must_be_allowed(Conversion(source, target)),
+        note=located.note,
+        warnings=found.warnings,
+        next_step=f"stateferry plan {shlex.quote(str(file or DEFAULT_OUTPUT))}",
+    )
+
+
+def _folder_for(file: Path | None) -> Path:
+    """Raises SpecError where the file is there already, or its folder is not."""
+    if file is None:
+        return Path.cwd()
+    if file.exists() or file.is_symlink():
+        raise SpecError(f"{file} exists already", hint="name another file with --output, or move it away")
+    if not file.parent.is_dir():
+        raise SpecError(f"{file.parent} is not a directory", hint="make it, or name another file with --output")
+    return file.resolve().parent
+
+
+def _check_outside(file: Path | None, located: Located) -> None:
+    """Raises SpecError where the file would be a foreign one in a directory of the application's."""
+    if file is not None and file.resolve().is_relative_to(located.path):
+        raise SpecError(
+            f"{file.resolve()} would lie inside the state directory {located.path}",
+            hint="name a file elsewhere with --output, or start from another directory",
+        )
+
+
+def _databases(located: Located, store: str | None) -> dict[Path, DatabaseReport]:
+    """Every RocksDB directory of the store. Raises RefusedError where there is none, or one cannot be opened."""
+    system = located.application.system if located.application is not None and store is not None else STANDALONE
+    partitions: list[StorePartition] = system.find(
+        located.path, () if store is None else (store,), is_segmented=is_segmented(located, store)
+    )
+    directories = [path for partition in partitions for path in partition.directories(located.path).values()]
+    return {path: database_report(Place(path, str(path)), digest=False) for path in directories}
+
+
+def _in_use(ground: Source) -> str:
+    try:
+        ground.check_stopped()
+    except StoreLockedError as error:
+        return f"{error.message}: stop the application before the run"
+    return ""
+
+
+def _findings(
+    spec: Spec, located: Located, databases: dict[Path, DatabaseReport], objection: str, paths: SpecPaths
+) -> Findings:
+    source = spec.source_format
+    families = [family for report in databases.values() for family in report.families]
+    ground = find_source(spec)
+    ground.check_files()
+    ground.check_options()
+    return Findings(
+        store_partitions=tuple(partition.id for partition in ground.partitions),
+        records=sum(family.records for family in families if family.name not in source.metadata_families),
+        column_families=tuple(dict.fromkeys(family.name for family in families)),
+        other_stores=others_of_format(located, spec.source.store, source),
+        target_path=paths.text(located.path.with_name(f"{located.path.name}-migrated")),
+        warnings=tuple(filter(None, (*ground.warnings(), _in_use(ground), objection))),
+    )
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        with file.open("x", encoding="utf-8") as written:
+            written.write(text)
+    except FileExistsError as error:
+        raise SpecError(f"{file} exists already", hint="name another file with --output, or move it away") from error
+    except OSError:
+        file.unlink(missing_ok=True)
+        raise

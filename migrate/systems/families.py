@@ -1,0 +1,82 @@
+"""Which column family of the new store each one of the old store becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from formats import Format
+from formats.format import in_order
+from migrate.errors import RefusedError
+from migrate.model.plan import Lane
+from migrate.stores.rocksdb.database import DEFAULT_FAMILY
+from migrate.stores.rocksdb.live import Family
+from migrate.stores.rocksdb.scan import TooManyTombstonesError
+from migrate.systems import get_system
+
+
+def lanes(families: tuple[str, ...], source: Format, target: Format, directory: Path) -> tuple[Lane, ...]:
+    """Which family goes where. Raises RefusedError where the families are not those of the source's format (I10)."""
+    data = [family for family in families if family not in source.metadata_families]
+    if source.column_families is None:
+        names = data
+    else:
+        names = list(source.column_families)
+        older = [family.name for family in source.older_families]
+        unexpected = sorted(set(data) - {*names, *older, DEFAULT_FAMILY})
+        if missing := [name for name in names if name not in data]:
+            raise _other_format(directory, source, f"has no column family {missing[0]!r}", families)
+        if unexpected:
+            raise _other_format(directory, source, f"has a column family {unexpected[0]!r}", families)
+    if target.column_families is None:
+        return tuple(Lane(source=name, target=name) for name in names)
+    if len(names) != len(target.column_families):
+        raise RefusedError(
+            f"{directory} has {len(names)} column families of records ({', '.join(names)}), "
+            f"{target.id} holds {len(target.column_families)}",
+            hint="name a target format that holds any column family, such as rocksdb.raw",
+        )
+    return tuple(Lane(source=name, target=family) for name, family in zip(names, target.column_families, strict=True))
+
+
+def _other_format(directory: Path, source: Format, what: str, families: tuple[str, ...]) -> RefusedError:
+    kind = get_system(source.system).unsupported_kind(families=families)
+    if kind is not None:
+        return RefusedError(
+            f"{directory} is of {kind.name}, which cannot be converted: {kind.reason}", hint=kind.instead
+        )
+    return RefusedError(
+        f"{directory} is not {source.id}: it {what} (it has: {', '.join(families)})",
+        hint="name the format that the store has in [source] format; `stateferry inspect` shows what is there",
+    )
+
+
+def check_default_is_empty(default: Family, family: str, directory: Path, *, max_skips: int | None = None) -> None:
+    """A store whose records lie in another family keeps an empty `default`. Raises RefusedError where it is not.
+
+    A half-upgraded store has records in both; converting one family alone would lose the other's. `max_skips`: deleted
+    records after which it is taken for empty.
+    """
+    scan = default.scan(max_skips=max_skips)
+    try:
+        has_records = bool(scan.pull(1))
+    except TooManyTombstonesError:
+        has_records = False
+    finally:
+        scan.close()
+    if has_records:
+        raise RefusedError(
+            f"{directory} has records in {DEFAULT_FAMILY!r} and in {family!r}: its upgrade is not finished",
+            hint="let the application read every key once, or finish the upgrade with the version that began it",
+        )
+
+
+def families_to_carry(target: Format, version: str | None, there: Iterable[str]) -> tuple[str, ...]:
+    """Which of the old store's own families of its system the new store is to have; `version` is to open it."""
+    since = {} if version is None else dict(target.checked_version(version).families)
+    return tuple(
+        family
+        for family in there
+        if family in target.metadata_families
+        and (version is None or family not in since or in_order(version) >= in_order(since[family]))
+    )
