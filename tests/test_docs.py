@@ -23,6 +23,31 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_to_a_section_leads_to_a_heading(page: Path) -> None:
+    links = re.findall(r"\]\(([\w.-]*\.md)?#([^)]+)\)", page.read_text())
+    assert [(name, anchor) for name, anchor in links if anchor not in _anchors(page.parent / (name or page.name))] == []
+
+
+def _anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("name", ["architecture.md", "correctness.md"])
+def test_every_module_that_a_page_names_exists(name: str) -> None:
+    """By its path in `migrate/` without `.py`, or as a room, which ends with a slash."""
+    cited = set(re.findall(r"`([a-z_]+/[\w/]*)`", (ROOT / "docs" / name).read_text()))
+    cited -= {"new/", "old/"}  # in a migration's own folder
+    assert len(cited) > 20
+    places = [ROOT / "migrate", ROOT / "migrate/batch", ROOT, ROOT / "migrate/show"]
+    assert [path for path in cited if not any(_is_module(place / path) for place in places)] == []
+
+
+def _is_module(path: Path) -> bool:
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
 def test_every_key_of_the_spec_is_documented() -> None:
     from migrate.spec.serde_section import NewSerdeSection, OldSerdeSection
     from migrate.spec.spec import ConversionSection, RunSection, SourceSection, TargetSection
