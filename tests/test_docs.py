@@ -48,6 +48,25 @@ def _is_module(path: Path) -> bool:
     return path.is_dir() or path.with_suffix(".py").is_file()
 
 
+def test_the_picture_of_the_pipeline_names_what_is_in_the_batch_rooms() -> None:
+    picture, *others = (_pipeline(ROOT / page) for page in ("README.md", "docs/architecture.md"))
+    batch = ROOT / "migrate/batch"
+    modules = {path.stem for path in batch.rglob("*.py")} | {path.name for path in batch.iterdir()}
+    words = set(re.findall(r"[a-z]+", picture))
+    assert others == [picture]
+    assert (
+        {"source", "snapshot", "plan", "chunk", "ledger", "assemble", "verify", "publish", "cutover"}
+        <= words
+        <= modules
+    )
+
+
+def _pipeline(page: Path) -> str:
+    match = re.search(r"```\n(source/.*?)```", page.read_text(), flags=re.DOTALL)
+    assert match is not None
+    return match[1]
+
+
 def test_every_key_of_the_spec_is_documented() -> None:
     from migrate.spec.serde_section import NewSerdeSection, OldSerdeSection
     from migrate.spec.spec import ConversionSection, RunSection, SourceSection, TargetSection
