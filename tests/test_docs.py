@@ -15,6 +15,8 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 def test_every_test_that_a_page_cites_exists(page: Path) -> None:
     cited = re.findall(r"`(tests/[\w/.-]+)`", page.read_text())
     assert [path for path in cited if not (ROOT / path).exists()] == []
+    names = re.findall(r"`(test_\w+\.py)`", page.read_text())
+    assert [name for name in names if not any((ROOT / "tests").rglob(name))] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
