@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import ValidationError
+from pydantic import AliasChoices, Field, ValidationError
 
 from migrate.errors import RefusedError
 from migrate.model.key_range import KeyRange, tiling_flaw
@@ -33,15 +33,15 @@ class Chunk(Stored):
         return f"{place_name(self.store_partition, self.database)} chunk {self.number} {self.keys}"
 
 
-class Lane(Stored):
-    """Records of the column family `source` go to the family `target` of the new store."""
+class FamilyMapping(Stored):
+    """The column family `source` of the old store, and the family `target` of the new one that its records go to."""
 
     source: str
     target: str
     compression: str = "kNoCompression"
-    """Of the new SST files, as RocksDB spells it."""
+    """Compression of the new SST files, as RocksDB spells it."""
     older: tuple[str, ...] = ()
-    """Families of an upgrade that is not finished: their records count where `source` has none of that key."""
+    """Pre-upgrade families of a store in upgrade mode: their records count where `source` lacks the key."""
 
 
 class TimeSlice(Stored):
@@ -68,7 +68,9 @@ class DatabasePlan(Stored):
     store_partition: str
     database: str
     """Relative to the new store partition."""
-    lanes: tuple[Lane, ...]
+    mappings: tuple[FamilyMapping, ...] = Field(
+        validation_alias=AliasChoices("lanes", "mappings"), serialization_alias="lanes"
+    )
     carried_families: tuple[str, ...]
     """The owning system's own families, copied as they are (I7)."""
     data_bytes: int
