@@ -53,9 +53,9 @@ def store_identity(source: Source) -> dict[str, str]:
 def spec_identity(spec: Spec, ref: ConversionRef, begun: Plan | None = None) -> dict[str, str]:
     """The part of the identity that can be told without the source, as the plan tells it that was `begun`."""
     sections = {
-        "[source]": as_begun(spec.source),
-        "[target]": as_begun(spec.target),
-        "[conversion]": as_begun(spec.conversion, exclude={"allow", "py_files", "files"}),
+        "[source]": stable_json(spec.source),
+        "[target]": stable_json(spec.target),
+        "[conversion]": stable_json(spec.conversion, exclude={"allow", "py_files", "files"}),
         "[conversion] allow key-change": str(ref.keys_may_change),
         "conversion revision": str(CONVERSION_REVISION),
     }
@@ -81,7 +81,7 @@ def _is_by_bytecode(plan: Plan) -> bool:
     return not plan.identity.get("function", _BY_SYNTAX).startswith(_BY_SYNTAX)
 
 
-def as_begun(section: BaseModel, exclude: set[str] | None = None) -> str:
+def stable_json(section: BaseModel, exclude: set[str] | None = None) -> str:
     """A key that came later is no part of migrations that were begun without it."""
     absent = {name for name in _CAME_LATER if getattr(section, name, None) is None}
     return section.model_dump_json(exclude=(exclude or set()) | absent)

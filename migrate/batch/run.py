@@ -15,15 +15,15 @@ from migrate.batch.home import remove_all, remove_if_empty
 from migrate.batch.identity import migration_id
 from migrate.batch.ledger.dead_letters import write_dead_letters
 from migrate.batch.ledger.gates import NOTHING_ACCEPTED, Acceptance, concerns_of
-from migrate.batch.ledger.intervals import acceptable, totals_of
+from migrate.batch.ledger.intervals import totals_of, under_reject_policy
 from migrate.batch.ledger.marker import claim, finish_abandoned
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.table import Ledger, readable_ledger
+from migrate.batch.ledger.table import Ledger, read_repaired
 from migrate.batch.log import log_end, logged
 from migrate.batch.preflight.checklist import Preflight
 from migrate.batch.run_lock import one_run_at_a_time
 from migrate.batch.source.changelog_ends import ChangelogEnds
-from migrate.batch.status.finished import report_of, report_of_finished
+from migrate.batch.status.run_report import already_migrated, report_of
 from migrate.batch.steps.assemble import assemble
 from migrate.batch.steps.damage import Repairs
 from migrate.batch.steps.prepare import pass_preflight, prepare
@@ -83,8 +83,8 @@ def run_with(
     Preflight(context, "run").check_before_lock()
     with one_run_at_a_time(context.home):
         finish_abandoned(context.home)
-        standing = Standing(context.home, readable_ledger(context.home, context.warn))
-        done = report_of_finished(context, standing)
+        standing = Standing(context.home, read_repaired(context.home, context.warn))
+        done = already_migrated(context, standing)
         report = _run(context, open_executor) if done is None else done
     log_end(report)
     return report
@@ -106,7 +106,7 @@ def _work(
 ) -> RunReport:
     with clock.phase("plan"):
         plan = prepare(context, preflight, ledger)
-        before = acceptable(reconcile(context, plan, ledger), context.spec.run.on_reject)
+        before = under_reject_policy(reconcile(context, plan, ledger), context.spec.run.on_reject)
         context.notify("run.begun", plan=plan, done=before)
     context.stop.check()
     with ExitStack() as resources:

@@ -11,7 +11,7 @@ _ECHO_SECONDS = 0.5
 RERUN = "run the same command again to resume"
 
 
-def go_on() -> None:
+def never_stop() -> None:
     """The check of a task that nobody abandons."""
 
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pydantic import AliasChoices, Field
+
 from migrate.model.ledger_row import Step
 from migrate.model.reports import Concern, State
-from migrate.model.store_partition import Positions, StorePartition, StoreState
+from migrate.model.store_partition import ChangelogOffsets, StorePartition, StoreState
 from migrate.model.values import Stored
 
 
@@ -19,7 +21,7 @@ class Exchange(Stored):
     partition: StorePartition
     new_partition: StorePartition | None = None
     """The same as it lies in the new store; None: as in the old one."""
-    slot: Path
+    staged: Path = Field(validation_alias=AliasChoices("slot", "staged"), serialization_alias="slot")
     """Where the new store was assembled, relative to the migration's folder."""
     old: Path
     """Where the old store stands after the cut-over, relative to the migration's folder."""
@@ -28,9 +30,9 @@ class Exchange(Stored):
     new_names: tuple[str, ...]
     old_state: StoreState
     new_state: StoreState
-    before: Positions
+    before: ChangelogOffsets
     """The application's position when it was stopped for the cut-over."""
-    after: Positions
+    after: ChangelogOffsets
     """The new store's own."""
 
     @property

@@ -58,7 +58,7 @@ Line = tuple[str, int, int]
 """(changelog topic, partition, offset); what the offset means is the owning system's affair."""
 
 
-class Positions(Stored):
+class ChangelogOffsets(Stored):
     """Of one store partition."""
 
     lines: tuple[Line, ...] = ()
@@ -66,12 +66,12 @@ class Positions(Stored):
     own_file: str | None = None
     """The text of the file that is this store partition's alone; None: there is none."""
 
-    def is_behind(self, other: Positions) -> bool:
+    def is_behind(self, other: ChangelogOffsets) -> bool:
         """Whether it has, of a topic that both name, less than the other: a known offset that is lower."""
         offsets = {(topic, number): offset for topic, number, offset in other.lines}
         return any(0 <= offset < offsets.get((topic, number), 0) for topic, number, offset in self.lines)
 
-    def lowest(self, other: Positions) -> Positions:
+    def lowest(self, other: ChangelogOffsets) -> ChangelogOffsets:
         """A position that both stores have reached: the owner replays from there, into whichever of them it finds."""
         offsets = {(topic, number): offset for topic, number, offset in other.lines}
         both = [

@@ -187,8 +187,8 @@ _RUN: tuple[Mutant, ...] = (
         name="foreign-ledger-accepted",
         claim="I5",
         definition="Ledger.__init__",
-        old="        if foreign:\n",
-        new="        if foreign and self._synced < 0:\n",
+        old="        check_migration(self.rows, migration_id, self._folder)\n",
+        new="",
         tests=("test_another_migrations_ledger_is_refused_and_unchanged",),
     ),
     Mutant(

@@ -28,7 +28,7 @@ _ROWS = "stateferry.rows"
 _BINARY = ("start_key", "end_key")
 
 
-def rows_in_log(rows: Iterable[Row]) -> dict[str, str]:
+def commit_metadata(rows: Iterable[Row]) -> dict[str, str]:
     """What a commit says of its rows in its log entry."""
     return {_ROWS: json.dumps([row.model_dump(mode="json") for row in rows])}
 
@@ -113,7 +113,7 @@ def _parse(content: str, inode: int) -> _Entry:
     if any("remove" in action for action in actions):
         raise IncompleteLogError
     added = [action["add"] for action in actions if "add" in action]
-    told = rows_told(actions)
+    told = logged_rows(actions)
     if not added and (told is None or all(row["schema_version"] < LEDGER_SCHEMA for row in told)):
         return _Entry(inode, None, [])  # the table's first entry; or the data was lost, and the entry mended
     if told is None or len(added) != 1:  # of an earlier release; or not as we write them
@@ -121,7 +121,7 @@ def _parse(content: str, inode: int) -> _Entry:
     return _Entry(inode, (unquote(added[0]["path"]), added[0]["size"]), told)
 
 
-def rows_told(actions: Iterable[dict[str, Any]]) -> list[dict[str, Any]] | None:
+def logged_rows(actions: Iterable[dict[str, Any]]) -> list[dict[str, Any]] | None:
     """What a log entry says of its rows; None: it says nothing."""
     told = [action["commitInfo"][_ROWS] for action in actions if _ROWS in action.get("commitInfo", {})]
     return [_as_read(row) for row in from_json(told[0])] if told else None

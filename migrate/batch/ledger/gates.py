@@ -51,7 +51,7 @@ def not_accepted(concerns: Iterable[Concern]) -> tuple[Concern, ...]:
     return tuple(concern for concern in concerns if not concern.accepted)
 
 
-def hold_back(concerns: Iterable[Concern], what: str) -> None:
+def require_acceptance(concerns: Iterable[Concern], what: str) -> None:
     """Raises VerificationError, RefusedError or RejectedError where something is not accepted."""
     held = not_accepted(concerns)
     if not held:
@@ -62,7 +62,7 @@ def hold_back(concerns: Iterable[Concern], what: str) -> None:
     raise error(f"{what}: {sentences}", hint="; ".join(concern.fix for concern in held))
 
 
-def signed(concerns: Iterable[Concern]) -> tuple[Concern, ...]:
+def signed_off(concerns: Iterable[Concern]) -> tuple[Concern, ...]:
     """For the ledger: with the name of the user at whose command it goes live."""
     return tuple(
         concern.model_copy(update={"accepted": f"{concern.accepted}, by {_user()}"})

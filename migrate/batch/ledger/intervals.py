@@ -56,7 +56,7 @@ def _reaches_into(before: Receipt, new: Receipt) -> bool:
     return before.keys.end is None or before.keys.end > (new.keys.start or b"")
 
 
-def acceptable(receipts: list[Receipt], on_reject: str) -> list[Receipt]:
+def under_reject_policy(receipts: list[Receipt], on_reject: str) -> list[Receipt]:
     """Without those whose rejects were treated otherwise than the spec now says: such chunks are undone."""
     return [
         receipt

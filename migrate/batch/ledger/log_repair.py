@@ -53,7 +53,7 @@ class Contents(Protocol):
         """The text of an empty table's version 0."""
         ...
 
-    def is_told(self, entry: LogEntry) -> bool:
+    def has_valid_rows(self, entry: LogEntry) -> bool:
         """Whether what the entry itself says of its rows may be what was written."""
         ...
 
@@ -61,7 +61,7 @@ class Contents(Protocol):
         """Whether a data file holds what was written."""
         ...
 
-    def written_again(self, entry: LogEntry) -> list[Action] | None:
+    def replacement(self, entry: LogEntry) -> list[Action] | None:
         """What adds the entry's rows, in another data file; None: they are lost."""
         ...
 
@@ -126,7 +126,7 @@ def _is_as_written(entry: LogEntry, names: set[str], contents: Contents) -> bool
         return _holds_no_rows(names)
     transaction = {"appId": contents.application, "version": entry.number}
     told = [{name: action["txn"].get(name) for name in transaction} for action in entry.actions if "txn" in action]
-    return told == [transaction] and contents.is_told(entry)
+    return told == [transaction] and contents.has_valid_rows(entry)
 
 
 def _lost(entry: LogEntry, contents: Contents, *, read_it: bool) -> list[Path]:
@@ -181,7 +181,7 @@ def _repair_entry(entry: LogEntry, aside: Path, text: str) -> None:
 def _mended(entry: LogEntry, contents: Contents) -> str:
     if _makes_table(entry):
         return contents.first_entry()
-    actions = contents.written_again(entry)
+    actions = contents.replacement(entry)
     if actions is None:
         kept = {data.name for data in entry.data} - {data.name for data in entry.lost}
         actions = [each for each in entry.actions if "remove" in each or ("add" in each and _name(each["add"]) in kept)]

@@ -25,7 +25,7 @@ def check_ours(home: Path) -> None:
             hint=f"{_ELSEWHERE}; a work_dir may be a link",
         )
     check_files(home)
-    if not home.exists() or _is_marked(home / MARKER) or is_given_up(home):
+    if not home.exists() or _is_marked(home / MARKER) or is_abandoned(home):
         return
     if not home.is_dir():
         raise RefusedError(f"{home} is a file, where the migration's own folder is to be", hint=_ELSEWHERE)
@@ -42,10 +42,10 @@ def is_usable(home: Path) -> bool:
         check_ours(home)
     except RefusedError:
         return False
-    return not is_given_up(home)
+    return not is_abandoned(home)
 
 
-def is_given_up(home: Path) -> bool:
+def is_abandoned(home: Path) -> bool:
     """Whether an `abandon` was killed here: what is left of the migration counts no more."""
     return (home / ABANDONED).is_file() and not (home / MARKER).exists()
 
@@ -55,7 +55,7 @@ def finish_abandoned(home: Path) -> None:
 
     Raises RefusedError where something stays that is not ours.
     """
-    if is_given_up(home):
+    if is_abandoned(home):
         remove_content(home)
         (home / ABANDONED).unlink()
         check_ours(home)

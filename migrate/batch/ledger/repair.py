@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from migrate.batch.home import LEDGER_DAMAGED
-from migrate.batch.ledger.commit_log import rows_in_log, rows_told
+from migrate.batch.ledger.commit_log import commit_metadata, logged_rows
 from migrate.batch.ledger.log_repair import Action, LogEntry, log_directory, read_log, repair_log
 from migrate.batch.ledger.parquet import APPLICATION, create_table, rows_in_file, to_arrow
 from migrate.errors import DamagedLedgerError
@@ -59,10 +59,10 @@ class LedgerContents:
             create_table(Path(folder))
             return (log_directory(Path(folder)) / f"{0:020d}.json").read_text(encoding="utf-8")
 
-    def is_told(self, entry: LogEntry) -> bool:
+    def has_valid_rows(self, entry: LogEntry) -> bool:
         """Also of an entry that tells no rows: of an earlier release, or mended where they were lost."""
         try:
-            told = rows_told(list(entry.actions))
+            told = logged_rows(list(entry.actions))
             rows = None if told is None else self._checked(told, entry)
         except (DamagedLedgerError, ValueError, LookupError, TypeError):
             return False
@@ -72,7 +72,7 @@ class LedgerContents:
         """Whether a data file can be read, and its rows have their digests."""
         return self._in_file(entry, data) is not None
 
-    def written_again(self, entry: LogEntry) -> list[Action] | None:
+    def replacement(self, entry: LogEntry) -> list[Action] | None:
         """From the copy that is whole; nothing where there are two of an earlier release, and they differ."""
         rows = self.rows(entry)
         return rows if rows is None else self._write(rows)
@@ -88,7 +88,7 @@ class LedgerContents:
 
     def _told(self, entry: LogEntry) -> list[Row] | None:
         try:
-            told = rows_told(list(entry.actions))
+            told = logged_rows(list(entry.actions))
             return None if told is None else self._checked(told, entry)
         except (DamagedLedgerError, ValueError, LookupError, TypeError):
             return None
@@ -131,5 +131,5 @@ class LedgerContents:
             "modificationTime": now,
             "dataChange": True,
         }
-        told = {"timestamp": now, "operation": "WRITE", **rows_in_log(stored)}
+        told = {"timestamp": now, "operation": "WRITE", **commit_metadata(stored)}
         return [{"commitInfo": told}, {"add": added}]

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from migrate.batch.home import LEDGER, SNAPSHOT
 from migrate.batch.ledger.commit_log import IncompleteLogError, LedgerLog
 from migrate.batch.ledger.intervals import has_files, in_force, pending_chunks, recorded_receipts, totals_of
-from migrate.batch.ledger.marker import check_ours, is_given_up
+from migrate.batch.ledger.marker import check_ours, is_abandoned
 from migrate.batch.ledger.stored_plan import load_plan
 from migrate.errors import RefusedError
 from migrate.model.comparison import Totals, Verification
@@ -42,7 +42,7 @@ class Standing:
     @cached_property
     def plan(self) -> Plan | None:
         """The newest revision; None: not started, or given up. Raises RefusedError where it cannot be read."""
-        if self.known_plan is not None or is_given_up(self.home):
+        if self.known_plan is not None or is_abandoned(self.home):
             return self.known_plan
         return load_plan(self.home)
 
@@ -59,7 +59,7 @@ class Standing:
         return in_force([receipt for receipt in self.recorded if has_files(receipt, self.home)])
 
     @cached_property
-    def left(self) -> list[Chunk]:
+    def pending(self) -> list[Chunk]:
         """The chunks, or parts of chunks, that are still to be rewritten."""
         return [] if self.plan is None else pending_chunks(self.plan, self.receipts)
 
@@ -103,7 +103,7 @@ class Standing:
     def is_assembled(self) -> bool:
         """Whether every chunk is rewritten and every new store partition is there."""
         planned = () if self.plan is None else self.plan.store_partitions
-        return not self.left and self.assembled.keys() == {partition.id for partition in planned}
+        return not self.pending and self.assembled.keys() == {partition.id for partition in planned}
 
     @cached_property
     def refuted(self) -> set[Path]:
@@ -192,7 +192,7 @@ class Standing:
     def state(self) -> State:
         """In the words of the reports."""
         if self.plan is None:
-            has_snapshot = not is_given_up(self.home) and (self.home / SNAPSHOT).is_dir()
+            has_snapshot = not is_abandoned(self.home) and (self.home / SNAPSHOT).is_dir()
             return "snapshot taken" if has_snapshot else "not started"
         if self.step is not None and not self._was_compared_since_rollback:
             return STATES[self.step]
@@ -239,7 +239,7 @@ class StandingReader:
 
     def _newest_plan(self) -> Plan | None:
         """A plan revision never changes; but a migration may be given up, and started again under its name."""
-        file = None if is_given_up(self._home) else newest_plan(self._home)
+        file = None if is_abandoned(self._home) else newest_plan(self._home)
         if file is None:
             return None
         stamp = (file.name, file.stat().st_ino, file.stat().st_mtime_ns)

@@ -20,7 +20,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_d
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from migrate.batch.home import LEDGER_DAMAGED
-from migrate.batch.ledger.commit_log import IncompleteLogError, LedgerLog, rows_in_log
+from migrate.batch.ledger.commit_log import IncompleteLogError, LedgerLog, commit_metadata
 from migrate.batch.ledger.log_repair import log_directory, newest_version, read_log
 from migrate.batch.ledger.parquet import APPLICATION, COLUMNS, SETTINGS, create_table, rows_in_file, to_arrow
 from migrate.batch.ledger.repair import LedgerContents, recovered_rows, repair_ledger
@@ -62,7 +62,7 @@ def _read_table(folder: Path) -> list[Row]:
     return as_rows(content, str(folder))
 
 
-def readable_ledger(home: Path, warn: Callable[[str], None] | None = None) -> list[Row]:
+def read_repaired(home: Path, warn: Callable[[str], None] | None = None) -> list[Row]:
     """Every row, after a repair where one is due: what a power cut or a disk has damaged is set aside.
 
     `warn` is called with a sentence about it.
@@ -111,7 +111,7 @@ class Ledger:
         now = int(time.time() * 1000)
         stamped = [row.model_copy(update={"sequence": number, "committed_at_ms": now}) for row in rows]
         stored = [with_digest(row) for row in stamped]
-        transaction = CommitProperties(rows_in_log(stored), app_transactions=[Transaction(APPLICATION, number)])
+        transaction = CommitProperties(commit_metadata(stored), app_transactions=[Transaction(APPLICATION, number)])
         try:
             write_deltalake(self._table, to_arrow(stored), mode="append", commit_properties=transaction)
         except (OSError, DeltaError) as error:

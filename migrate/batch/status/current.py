@@ -19,7 +19,7 @@ def status(spec: Spec) -> StatusReport:
 
 def status_of(spec: Spec, standing: Standing) -> StatusReport:
     """What `status` reports of it."""
-    plan, state, left = standing.plan, standing.state, standing.left
+    plan, state, left = standing.plan, standing.state, standing.pending
     if plan is None:
         return StatusReport(name=spec.name, state=state, next_step=_next_step(spec, state))
     size_left = sum(chunk.estimated_bytes for chunk in left)

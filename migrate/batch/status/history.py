@@ -71,7 +71,7 @@ def _step(row: Row) -> StepDone:
     )
 
 
-def _runs(rows: Iterable[Row]) -> tuple[RunOfIt, ...]:
+def _runs(rows: Iterable[Row]) -> tuple[RunSummary, ...]:
     """Those of `run`; the verbs of a switch open the ledger too."""
     by_run: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
@@ -79,9 +79,9 @@ def _runs(rows: Iterable[Row]) -> tuple[RunOfIt, ...]:
     return tuple(_run(run_id, mine) for run_id, mine in by_run.items() if not any(row.step in STATES for row in mine))
 
 
-def _run(run_id: str, rows: list[Row]) -> RunOfIt:
+def _run(run_id: str, rows: list[Row]) -> RunSummary:
     chunks = [row for row in rows if row.step is Step.CHUNK]
-    return RunOfIt(
+    return RunSummary(
         run_id=run_id,
         first_commit_ms=rows[0].committed_at_ms,
         last_commit_ms=rows[-1].committed_at_ms,
@@ -132,7 +132,7 @@ def _as_it_is(record: StateRecord) -> StateRecord:
     return record
 
 
-class RunOfIt(Value):
+class RunSummary(Value):
     """One run of the migration. A run that committed no chunk is there too: it may have assembled, or verified."""
 
     run_id: str
@@ -196,7 +196,7 @@ class RunHistory(Report):
     totals: Totals
     verification: Verification | None
     """None: not yet."""
-    runs: tuple[RunOfIt, ...]
+    runs: tuple[RunSummary, ...]
     chunks: tuple[ChunkDone, ...]
     chunks_planned: int
     chunks_left: int

@@ -46,7 +46,7 @@ class Watch:
         self._was_at_work = False
 
     @system_errors_explained()
-    def look(self) -> WatchReport:
+    def poll(self) -> WatchReport:
         """How it stands now. Raises RefusedError for a plan or a ledger of a newer schema."""
         at_work = is_run_at_work(self._spec.home)  # first: the ledger then has all that a run which has just ended did
         check_ours(self._spec.home)
@@ -101,7 +101,7 @@ def _speed(standing: Standing, run: str | None) -> tuple[float | None, float | N
     seconds = (last_ms - newest[0].committed_at_ms) / 1000
     rate = round(sum(row.records_in or 0 for row in later) / seconds, 1)
     bytes_done = sum(row.bytes_in or 0 for row in later)
-    bytes_left = sum(chunk.estimated_bytes for chunk in standing.left)
+    bytes_left = sum(chunk.estimated_bytes for chunk in standing.pending)
     if not (bytes_left and bytes_done):
         return rate, None
     return rate, round(max(0.0, bytes_left * seconds / bytes_done - (_now_ms() - last_ms) / 1000), 1)

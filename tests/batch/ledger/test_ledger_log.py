@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from migrate.batch.ledger.commit_log import IncompleteLogError, LedgerLog
-from migrate.batch.ledger.table import Ledger, read_ledger, readable_ledger
+from migrate.batch.ledger.table import Ledger, read_ledger, read_repaired
 from migrate.errors import DamagedLedgerError, RefusedError
 from migrate.model.ledger_row import LEDGER_SCHEMA, Step, chunk_row
 from tests.batch.ledger.make_ledger_fixtures import FOLDER
@@ -68,7 +68,7 @@ def test_a_row_whose_data_was_lost_is_stored_again_from_its_log_entry(which: int
     entry = _entries(home)[which]
     (added,) = [json.loads(line)["add"] for line in entry.read_bytes().splitlines() if b'"add"' in line]
     (home / "ledger" / added["path"]).write_bytes(b"")
-    assert readable_ledger(home) == read_ledger(home) == before
+    assert read_repaired(home) == read_ledger(home) == before
     assert log.rows() == LedgerLog(home).rows() == before
 
 
@@ -80,7 +80,7 @@ def test_a_row_that_is_lost_in_both_its_copies_is_not_told(which: int, home: Pat
     (added,) = [json.loads(line)["add"] for line in entry.read_bytes().splitlines() if b'"add"' in line]
     (home / "ledger" / added["path"]).write_bytes(b"")
     entry.write_bytes(entry.read_bytes().replace(b'\\"m\\"', b'\\"n\\"'))
-    assert readable_ledger(home) == read_ledger(home)
+    assert read_repaired(home) == read_ledger(home)
     assert log.rows() == LedgerLog(home).rows() == read_ledger(home)
     assert len(log.rows()) < len(before)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from migrate.batch.context import Context
 from migrate.batch.identity import check_identity, spec_identity
 from migrate.batch.ledger.dead_letters import dead_letter_columns
-from migrate.batch.ledger.gates import concerns_of, hold_back, not_accepted
+from migrate.batch.ledger.gates import concerns_of, not_accepted, require_acceptance
 from migrate.batch.ledger.intervals import totals_of
 from migrate.batch.ledger.standing import Standing
 from migrate.errors import RefusedError
@@ -20,7 +20,7 @@ from migrate.model.reports import Concern, RunReport, State
 from migrate.spec.allowed import changelog_note
 
 
-def report_of_finished(context: Context, standing: Standing) -> RunReport | None:
+def already_migrated(context: Context, standing: Standing) -> RunReport | None:
     """What an earlier run did, where nothing is left to do.
 
     Raises RefusedError where a switch is half done, VerificationError where the new stores were found wrong since.
@@ -43,7 +43,7 @@ def _report(context: Context, plan: Plan, standing: Standing) -> RunReport:
     step, path = standing.step, standing.published
     concerns = concerns_of(context.spec, standing, standing.totals)
     if step is not Step.FINALIZED:
-        hold_back((concern for concern in concerns if concern.kind == "mismatch"), "already migrated")
+        require_acceptance((concern for concern in concerns if concern.kind == "mismatch"), "already migrated")
     report = report_of(
         context,
         plan,
