@@ -218,8 +218,8 @@ _RUN: tuple[Mutant, ...] = (
     Mutant(
         name="torn-transaction-freed",
         claim="I5",
-        definition="_mended",
-        old='    actions.append({"txn": {"appId": contents.application, "version": entry.number}})\n',
+        definition="_repaired_text",
+        old='    actions.append({"txn": {"appId": APPLICATION, "version": entry.number}})\n',
         new="",
         tests=("test_the_number_of_a_torn_commit_stays_taken",),
     ),

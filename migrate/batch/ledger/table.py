@@ -20,10 +20,9 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_d
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from migrate.batch.home import LEDGER_DAMAGED
-from migrate.batch.ledger.commit_log import IncompleteLogError, LedgerLog, commit_metadata
-from migrate.batch.ledger.log_repair import log_directory, newest_version, read_log
+from migrate.batch.ledger.commit_log import IncompleteLogError, LedgerLog, commit_metadata, log_directory
 from migrate.batch.ledger.parquet import APPLICATION, COLUMNS, SETTINGS, create_table, rows_in_file, to_arrow
-from migrate.batch.ledger.repair import LedgerContents, recovered_rows, repair_ledger
+from migrate.batch.ledger.repair import newest_version, read_log, recovered_rows, repair_ledger
 from migrate.errors import DamagedLedgerError, FencedError, explain_system_error
 from migrate.model.ledger_row import Row, Step, as_rows, check_migration, damaged_ledger, with_digest
 from migrate.stores.files import delta_uri, fsync_directory, fsync_file, make_directories
@@ -45,7 +44,7 @@ def read_ledger(home: Path) -> list[Row]:
 def _read_whole(home: Path) -> list[Row]:
     """Raises DamagedLedgerError where anything is not as it was written."""
     folder = _folder(home)
-    damaged = next((entry.lost[0] for entry in read_log(folder, LedgerContents(folder)) if entry.lost), None)
+    damaged = next((entry.lost[0] for entry in read_log(folder) if entry.lost), None)
     if damaged is not None:
         raise damaged_ledger(str(folder), f"{damaged.name} is not as it was written")
     return _read_table(folder)
