@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from formats import Conversion, StateRecord
-from migrate.batch.ledger.dead_letters import dead_letter_columns, dead_letter_folder
+from migrate.batch.home import DEAD_LETTERS
+from migrate.batch.ledger.dead_letters import dead_letter_columns
 from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.batch.status.current import status_of
 from migrate.batch.status.reject_reasons import reject_reasons
@@ -32,7 +33,7 @@ def report(spec: Spec) -> RunHistory:
     """
     standing = read_standing(spec.home)
     told, plan, rows = status_of(spec, standing), standing.plan, standing.rows
-    letters = dead_letter_folder(spec.home)
+    letters = spec.home / DEAD_LETTERS
     return RunHistory(
         name=spec.name,
         migration_id=told.migration_id,
@@ -92,25 +93,14 @@ def _run(run_id: str, rows: list[Row]) -> RunSummary:
 
 
 def _chunks(standing: Standing) -> tuple[ChunkDone, ...]:
-    """In the order of their commits. A receipt tells how long its chunk took, the ledger when that was over."""
+    """The chunks in the order of their commits. The receipt has the chunk's duration, the ledger the time it ended."""
     committed = {row.facts["attempt"]: row.committed_at_ms for row in standing.rows if row.step is Step.CHUNK}
+    of_receipt = ChunkDone.model_fields.keys() - {"started_at_ms", "committed_at_ms"}
     chunks = [
         ChunkDone(
-            store_partition=receipt.store_partition,
-            database=receipt.database,
-            number=receipt.number,
-            keys=receipt.keys,
-            records_in=receipt.records_in,
-            records_out=receipt.records_out,
-            bytes_in=receipt.bytes_in,
-            bytes_out=receipt.bytes_out,
-            dropped=receipt.dropped,
-            rejected=receipt.rejected,
-            seconds=receipt.seconds,
             started_at_ms=committed[receipt.attempt] - round(receipt.seconds * 1000),
             committed_at_ms=committed[receipt.attempt],
-            host=receipt.host,
-            engine=receipt.engine,
+            **{name: getattr(receipt, name) for name in of_receipt},
         )
         for receipt in standing.receipts
     ]

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from migrate.batch.ledger.dead_letters import dead_letter_folder
+from migrate.batch.home import DEAD_LETTERS
 from migrate.engine.rejects import EXAMPLES, MOST_COUNTED, MOST_REASONS, OTHER, reject_example
 from migrate.model.preview import RejectExample, RejectReason
 from migrate.model.receipt import Receipt
@@ -57,7 +57,7 @@ def _files(home: Path, receipts: Iterable[Receipt]) -> list[Path]:
     own = [home / receipt.rejects_file for receipt in receipts if receipt.rejects_file is not None]
     if all(file.is_file() for file in own):
         return own
-    return sorted(dead_letter_folder(home).glob("*.parquet"))
+    return sorted((home / DEAD_LETTERS).glob("*.parquet"))
 
 
 def _reasons(files: list[Path]) -> Iterator[tuple[_Place, str]]:

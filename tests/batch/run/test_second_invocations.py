@@ -74,7 +74,7 @@ def test_a_published_directory_that_was_moved_away_is_said_to_be(tmp_path: Path)
     run(spec)
     (tmp_path / "new").rename(tmp_path / "production")
 
-    with pytest.raises(RefusedError, match="not there any more"):
+    with pytest.raises(RefusedError, match="does not exist any more"):
         run(spec)
 
 
