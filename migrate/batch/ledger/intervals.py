@@ -1,4 +1,4 @@
-"""What is done and what is left: the plan against the ledger's intervals."""
+"""Range checkpoints: which key ranges the ledger's receipts cover, and which chunks of the plan are pending."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Place = tuple[str, str]
 
 
 def recorded_receipts(rows: Iterable[Row]) -> list[Receipt]:
-    """The receipts that the ledger holds, in the order of commits. Raises RefusedError for those of a newer release."""
+    """The receipts in the ledger, in the order of commits. Raises RefusedError for those of a newer release."""
     try:
         return [Receipt.model_validate_json(row.detail) for row in rows if row.step is Step.CHUNK]
     except ValidationError as error:
@@ -34,7 +34,7 @@ def recorded_receipts(rows: Iterable[Row]) -> list[Receipt]:
 
 
 def in_force(receipts: list[Receipt]) -> list[Receipt]:
-    """A later receipt takes the place of every earlier one that it overlaps: such a chunk was rewritten on purpose."""
+    """The receipts that no later one replaces: an overlap means that the chunk was rewritten on purpose."""
     kept: dict[Place, list[Receipt]] = defaultdict(list)
     for receipt in receipts:
         _put(kept[receipt.store_partition, receipt.database], receipt)
@@ -42,18 +42,15 @@ def in_force(receipts: list[Receipt]) -> list[Receipt]:
 
 
 def _put(receipts: list[Receipt], new: Receipt) -> None:
-    """Into a list of disjoint receipts, in key order."""
-    begin = bisect_left(receipts, new.keys.start or b"", key=lambda receipt: receipt.keys.start or b"")
-    if begin > 0 and _reaches_into(receipts[begin - 1], new):
+    """Replace what the new receipt overlaps in a list of disjoint receipts in key order."""
+    first = new.keys.start or b""
+    begin = bisect_left(receipts, first, key=lambda receipt: receipt.keys.start or b"")
+    if begin > 0 and ((before := receipts[begin - 1].keys.end) is None or before > first):
         begin -= 1
     end = begin
     while end < len(receipts) and (new.keys.end is None or (receipts[end].keys.start or b"") < new.keys.end):
         end += 1
     receipts[begin:end] = [new]
-
-
-def _reaches_into(before: Receipt, new: Receipt) -> bool:
-    return before.keys.end is None or before.keys.end > (new.keys.start or b"")
 
 
 def under_reject_policy(receipts: list[Receipt], on_reject: str) -> list[Receipt]:
@@ -84,7 +81,7 @@ def _size(home: Path, file: str) -> int | None:
 
 
 def pending_chunks(plan: Plan, receipts: list[Receipt]) -> list[Chunk]:
-    """The plan's chunks without the intervals that are finished, whatever plan revision they were finished under."""
+    """The plan's chunks, less the ranges that are finished, under whatever plan revision."""
     done: dict[Place, list[KeyRange]] = defaultdict(list)
     for receipt in sorted(receipts, key=lambda receipt: receipt.keys.start or b""):
         done[receipt.store_partition, receipt.database].append(receipt.keys)
@@ -92,30 +89,24 @@ def pending_chunks(plan: Plan, receipts: list[Receipt]) -> list[Chunk]:
     for chunk in plan.chunks:
         overlapping = _overlapping(done[chunk.store_partition, chunk.database], chunk.keys)
         if any(keys.start == chunk.keys.start and keys.end == chunk.keys.end for keys in overlapping):
-            continue  # as it mostly is
+            continue  # the usual case: the chunk is done as planned
         left = subtract(chunk.keys, overlapping)
         pending += [chunk.model_copy(update={"keys": keys}) for keys in left]
     return pending
 
 
 def _overlapping(ranges: list[KeyRange], keys: KeyRange) -> list[KeyRange]:
-    """Those of disjoint, ascending ranges that may share a key with `keys`: with thousands of chunks, not all."""
+    """The ranges, of disjoint and ascending ones, that may share a key with `keys`; a binary search."""
     begin = bisect_left(ranges, keys.start or b"", key=lambda each: each.start or b"")
     end = len(ranges) if keys.end is None else bisect_left(ranges, keys.end, key=lambda each: each.start or b"")
     return ranges[max(0, begin - 1) : end]
 
 
 def totals_of(receipts: list[Receipt]) -> Totals:
-    """Summed up."""
+    """The sums over these receipts."""
+    counts = Totals.model_fields.keys() - {"chunks", "task_seconds"}
     return Totals(
         chunks=len(receipts),
-        records_in=sum(receipt.records_in for receipt in receipts),
-        records_out=sum(receipt.records_out for receipt in receipts),
-        dropped=sum(receipt.dropped for receipt in receipts),
-        expired=sum(receipt.expired for receipt in receipts),
-        shadowed=sum(receipt.shadowed for receipt in receipts),
-        rejected=sum(receipt.rejected for receipt in receipts),
-        bytes_in=sum(receipt.bytes_in for receipt in receipts),
-        bytes_out=sum(receipt.bytes_out for receipt in receipts),
         task_seconds=round(sum(receipt.seconds for receipt in receipts), 3),
+        **{name: sum(getattr(receipt, name) for receipt in receipts) for name in counts},
     )
