@@ -1,4 +1,4 @@
-"""The marker that makes the migration's folder ours: made with it, asked for by every verb (I11)."""
+"""The marker that makes the migration's folder ours: written with it, checked by every verb (I11)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ELSEWHERE = "choose another work_dir, or another `name`"
 
 
 def check_ours(home: Path) -> None:
-    """Raises RefusedError where the migration's folder is there and not ours; nothing is written."""
+    """Raises RefusedError if the migration's folder exists and is not ours; nothing is written."""
     if home.is_symlink():
         raise RefusedError(
             f"{home} is a symbolic link, which cannot be a migration's own folder",
@@ -28,7 +28,7 @@ def check_ours(home: Path) -> None:
     if not home.exists() or _is_marked(home / MARKER) or is_abandoned(home):
         return
     if not home.is_dir():
-        raise RefusedError(f"{home} is a file, where the migration's own folder is to be", hint=_ELSEWHERE)
+        raise RefusedError(f"{home} is a file, and is needed as the migration's own folder", hint=_ELSEWHERE)
     if not (_is_unused(home) or _is_of_an_earlier_release(home)):
         raise RefusedError(
             f"{home} is not Stateferry's: it holds {_first_foreign(home)!r}, and no marker of a migration",
@@ -37,7 +37,7 @@ def check_ours(home: Path) -> None:
 
 
 def is_usable(home: Path) -> bool:
-    """Whether the migration's folder is ours, or not there yet; not where an `abandon` was killed."""
+    """Whether the migration's folder is ours or does not exist yet, and no `abandon` was killed in it."""
     try:
         check_ours(home)
     except RefusedError:
@@ -46,14 +46,14 @@ def is_usable(home: Path) -> bool:
 
 
 def is_abandoned(home: Path) -> bool:
-    """Whether an `abandon` was killed here: what is left of the migration counts no more."""
+    """Whether an `abandon` was killed here: the rest of the migration is void."""
     return (home / ABANDONED).is_file() and not (home / MARKER).exists()
 
 
 def finish_abandoned(home: Path) -> None:
-    """Remove what a killed `abandon` has left; whoever calls holds the migration's lock.
+    """Finish a killed `abandon`; the caller holds the migration's lock.
 
-    Raises RefusedError where something stays that is not ours.
+    Raises RefusedError if files that are not ours remain.
     """
     if is_abandoned(home):
         remove_content(home)
@@ -62,10 +62,10 @@ def finish_abandoned(home: Path) -> None:
 
 
 def claim(home: Path, source: Path) -> None:
-    """Put the marker into the folder, durably, before anything else; make the folder where it is not there.
+    """Write the marker into the folder, durably, before anything else; make the folder if needed.
 
-    Nobody gets in who may not read the application's directory `source`. Whoever claims holds the migration's lock,
-    and has `check_ours` behind it. A folder that bears the marker is left as it is.
+    The folder gets the access rights of the application's directory `source`. The caller holds the migration's lock,
+    and has called `check_ours`. A folder with the marker is left unchanged.
     """
     if _is_marked(home / MARKER):
         return
@@ -76,7 +76,7 @@ def claim(home: Path, source: Path) -> None:
 
 
 def _is_marked(file: Path) -> bool:
-    """Not by a marker that a power cut or a disk has damaged."""
+    """Whether the marker exists and is intact."""
     try:
         return "folder_id" in json.loads(file.read_bytes())
     except (OSError, ValueError, TypeError):
@@ -84,7 +84,7 @@ def _is_marked(file: Path) -> bool:
 
 
 def _is_unused(home: Path) -> bool:
-    """A run that was killed here had made nothing yet; or it is somebody's empty directory."""
+    """Whether the folder is empty, but for what a run that was killed at its start leaves."""
     return all(path.name == MARKER or is_unfinished(path) or _is_bare_lock(path) for path in home.iterdir())
 
 
@@ -98,7 +98,7 @@ def _first_foreign(home: Path) -> str:
 
 
 def _is_of_an_earlier_release(home: Path) -> bool:
-    """By a plan, a ledger or a snapshot that can be read."""
+    """Whether the folder has a readable plan, ledger or snapshot."""
     with suppress(MigrationError, OSError):
         if load_plan(home) is not None:
             return True
@@ -110,12 +110,12 @@ def _has_rows(home: Path) -> bool:
 
     try:
         return bool(read_ledger(home))
-    except Exception:  # noqa: BLE001 - of another program's table anything may be amiss
+    except Exception:  # noqa: BLE001 - another program's table may raise anything
         return False
 
 
 def _is_snapshot_alone(home: Path) -> bool:
-    """It is taken before there is a plan."""
+    """Whether the folder has nothing but a snapshot, which is taken before there is a plan."""
     from migrate.batch.source.snapshot import snapshot_record
 
     try:
