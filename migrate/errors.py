@@ -13,7 +13,7 @@ MigrationError
  │    └── CorruptionError               a scan that ended early, or a damaged block
  ├── VerificationError (4)          the new store differs from the converted old one
  ├── InterruptedMigrationError (5)  stopped before the end; the same command resumes
- └── StoreError                     an open store cannot do what was asked
+ └── StoreError                     an open store cannot do what was requested
       ├── StoreClosedError               the store or the iterator was closed
       ├── StoreNotReadyError             the store is being opened or handed over
       ├── StateStoreMigratedError        the store behind the handle was replaced
@@ -130,7 +130,7 @@ class InterruptedMigrationError(MigrationError):
 
 
 class StoreError(MigrationError):
-    """An open store cannot do what was asked."""
+    """An open store cannot do what was requested."""
 
 
 class StoreClosedError(StoreError):

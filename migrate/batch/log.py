@@ -154,10 +154,6 @@ class RunLog:
             _LOG.info("%s: %s", self.name, one_line(sentence))
 
 
-def _checked(source: Any) -> str:  # noqa: ANN401
-    return f"checked {source.path}: {plural(len(source.partitions), 'store partition')}"
-
-
 def _outcome(found: Verification) -> str:
     if found.ok:
         return f"{found.records:,} records equal"

@@ -16,7 +16,7 @@ _LOCKS = Path("/proc/locks")
 
 
 def is_run_at_work(home: Path) -> bool | None:
-    """Whether a process of this host holds the migration's lock; None: this system does not tell.
+    """Whether a process of this host holds the migration's lock; None: the system does not report it.
 
     The kernel's list of locks is read: taking the lock, even shared and for an instant, would make a run that starts
     just then fail.

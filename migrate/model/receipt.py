@@ -57,7 +57,7 @@ class Receipt(Stored):
     """Records that the conversion dropped on purpose."""
     rejected: int
     rejects_file: str | None
-    """Parquet, relative to the migration's folder: the rejected records, where they are kept as dead letters."""
+    """Parquet, relative to the migration's folder: the rejected records, if they are written as dead letters."""
     rejects_digest: str | None = None
     """SHA-256 of that file."""
     expired: int = 0

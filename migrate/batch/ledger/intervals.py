@@ -37,24 +37,26 @@ def in_force(receipts: list[Receipt]) -> list[Receipt]:
     """The receipts that no later one replaces: an overlap means that the chunk was rewritten on purpose."""
     kept: dict[Place, list[Receipt]] = defaultdict(list)
     for receipt in receipts:
-        _put(kept[receipt.store_partition, receipt.database], receipt)
+        mine = kept[receipt.store_partition, receipt.database]
+        mine[_overlapping(mine, receipt.keys)] = [receipt]
     return [receipt for receipts in kept.values() for receipt in receipts]
 
 
-def _put(receipts: list[Receipt], new: Receipt) -> None:
-    """Replace what the new receipt overlaps in a list of disjoint receipts in key order."""
-    first = new.keys.start or b""
-    begin = bisect_left(receipts, first, key=lambda receipt: receipt.keys.start or b"")
+def _overlapping(receipts: list[Receipt], keys: KeyRange) -> slice:
+    """The slice of disjoint receipts, in key order, whose ranges share a key with `keys`; a binary search."""
+
+    def start(receipt: Receipt) -> bytes:
+        return receipt.keys.start or b""
+
+    first = keys.start or b""
+    begin = bisect_left(receipts, first, key=start)
     if begin > 0 and ((before := receipts[begin - 1].keys.end) is None or before > first):
         begin -= 1
-    end = begin
-    while end < len(receipts) and (new.keys.end is None or (receipts[end].keys.start or b"") < new.keys.end):
-        end += 1
-    receipts[begin:end] = [new]
+    return slice(begin, len(receipts) if keys.end is None else bisect_left(receipts, keys.end, key=start))
 
 
 def under_reject_policy(receipts: list[Receipt], on_reject: str) -> list[Receipt]:
-    """Without those whose rejects were treated otherwise than the spec now says: such chunks are undone."""
+    """The receipts whose rejects were treated as the spec now requires; the chunks of others are rewritten."""
     return [
         receipt
         for receipt in receipts
@@ -65,16 +67,16 @@ def under_reject_policy(receipts: list[Receipt], on_reject: str) -> list[Receipt
 
 
 def has_files(receipt: Receipt, home: Path) -> bool:
-    """Whether all that the receipt vouches for is there."""
+    """Whether all files of the receipt exist and have the recorded sizes."""
     if receipt.rejects_file is not None and _size(home, receipt.rejects_file) is None:
         return False
     return all(_size(home, file) == size for file, size in receipt.file_sizes.items())
 
 
 def _size(home: Path, file: str) -> int | None:
-    """None: there is no such file."""
+    """The size of a file in bytes; None: there is no such file."""
     try:
-        status = os.stat(f"{home}/{file}")  # noqa: PTH116 - of thousands of files: a Path costs more than the look
+        status = os.stat(f"{home}/{file}")  # noqa: PTH116 - thousands of files: a Path is slow
     except (FileNotFoundError, NotADirectoryError):
         return None
     return status.st_size if stat.S_ISREG(status.st_mode) else None
@@ -82,24 +84,18 @@ def _size(home: Path, file: str) -> int | None:
 
 def pending_chunks(plan: Plan, receipts: list[Receipt]) -> list[Chunk]:
     """The plan's chunks, less the ranges that are finished, under whatever plan revision."""
-    done: dict[Place, list[KeyRange]] = defaultdict(list)
+    done: dict[Place, list[Receipt]] = defaultdict(list)
     for receipt in sorted(receipts, key=lambda receipt: receipt.keys.start or b""):
-        done[receipt.store_partition, receipt.database].append(receipt.keys)
+        done[receipt.store_partition, receipt.database].append(receipt)
     pending = []
     for chunk in plan.chunks:
-        overlapping = _overlapping(done[chunk.store_partition, chunk.database], chunk.keys)
+        mine = done[chunk.store_partition, chunk.database]
+        overlapping = [receipt.keys for receipt in mine[_overlapping(mine, chunk.keys)]]
         if any(keys.start == chunk.keys.start and keys.end == chunk.keys.end for keys in overlapping):
             continue  # the usual case: the chunk is done as planned
         left = subtract(chunk.keys, overlapping)
         pending += [chunk.model_copy(update={"keys": keys}) for keys in left]
     return pending
-
-
-def _overlapping(ranges: list[KeyRange], keys: KeyRange) -> list[KeyRange]:
-    """The ranges, of disjoint and ascending ones, that may share a key with `keys`; a binary search."""
-    begin = bisect_left(ranges, keys.start or b"", key=lambda each: each.start or b"")
-    end = len(ranges) if keys.end is None else bisect_left(ranges, keys.end, key=lambda each: each.start or b"")
-    return ranges[max(0, begin - 1) : end]
 
 
 def totals_of(receipts: list[Receipt]) -> Totals:

@@ -32,7 +32,7 @@ def check_ours(home: Path) -> None:
     if not (_is_unused(home) or _is_of_an_earlier_release(home)):
         raise RefusedError(
             f"{home} is not Stateferry's: it holds {_first_foreign(home)!r}, and no marker of a migration",
-            hint=f"{_ELSEWHERE}; or move what is there elsewhere",
+            hint=f"{_ELSEWHERE}; or move its content elsewhere",
         )
 
 
@@ -98,28 +98,17 @@ def _first_foreign(home: Path) -> str:
 
 
 def _is_of_an_earlier_release(home: Path) -> bool:
-    """Whether the folder has a readable plan, ledger or snapshot."""
+    """Whether the folder has a readable plan or ledger, or a snapshot, which is taken first, and nothing else."""
+    from migrate.batch.ledger.table import read_ledger
+    from migrate.batch.source.snapshot import snapshot_record
+
     with suppress(MigrationError, OSError):
         if load_plan(home) is not None:
             return True
-    return _has_rows(home) or _is_snapshot_alone(home)
-
-
-def _has_rows(home: Path) -> bool:
-    from migrate.batch.ledger.table import read_ledger
-
-    try:
-        return bool(read_ledger(home))
-    except Exception:  # noqa: BLE001 - another program's table may raise anything
-        return False
-
-
-def _is_snapshot_alone(home: Path) -> bool:
-    """Whether the folder has nothing but a snapshot, which is taken before there is a plan."""
-    from migrate.batch.source.snapshot import snapshot_record
-
-    try:
+    with suppress(Exception):  # another program's table may raise anything
+        if read_ledger(home):
+            return True
+    with suppress(MigrationError, OSError):
         snapshot_record(home)
-    except (MigrationError, OSError):
-        return False
-    return all(map(is_ours, home.iterdir()))
+        return all(map(is_ours, home.iterdir()))
+    return False

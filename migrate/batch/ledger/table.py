@@ -1,6 +1,6 @@
 """The ledger: an append-only Delta table, one row per committed chunk and per later step.
 
-Written by the driver only, strictly after the data that a row vouches for is durable (I1), through delta-rs, which
+Written by the driver only, strictly after the data that a row records is durable (I1), through delta-rs, which
 does not sync: this module does, before a commit counts. Each commit carries the next number of one application
 transaction, through the handle that read the one before: once a second run has committed, commits of the first one
 fail, which fences it off.
@@ -19,7 +19,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from migrate.batch.home import LEDGER_DAMAGED
+from migrate.batch.home import LEDGER, LEDGER_DAMAGED
 from migrate.batch.ledger.commit_log import IncompleteLogError, LedgerLog, commit_metadata, log_directory
 from migrate.batch.ledger.parquet import APPLICATION, COLUMNS, SETTINGS, create_table, rows_in_file, to_arrow
 from migrate.batch.ledger.repair import newest_version, read_log, recovered_rows, repair_ledger
@@ -36,14 +36,14 @@ def read_ledger(home: Path) -> list[Row]:
     try:
         return _read_whole(home)
     except DamagedLedgerError:
-        if (rows := recovered_rows(_folder(home))) is not None:
+        if (rows := recovered_rows(home / LEDGER)) is not None:
             return rows
         raise
 
 
 def _read_whole(home: Path) -> list[Row]:
     """Every row. Raises DamagedLedgerError if any part of the ledger is not as it was written."""
-    folder = _folder(home)
+    folder = home / LEDGER
     damaged = next((entry.lost[0] for entry in read_log(folder) if entry.lost), None)
     if damaged is not None:
         raise damaged_ledger(str(folder), f"{damaged.name} is not as it was written")
@@ -66,11 +66,11 @@ def read_repaired(home: Path, warn: Callable[[str], None] | None = None) -> list
 
     Raises RefusedError for a newer schema.
     """
-    repaired = repair_ledger(_folder(home), thorough=False)
+    repaired = repair_ledger(home / LEDGER, thorough=False)
     try:
-        rows = _read_table(_folder(home))
+        rows = _read_table(home / LEDGER)
     except DamagedLedgerError:
-        repaired += repair_ledger(_folder(home), thorough=True)
+        repaired += repair_ledger(home / LEDGER, thorough=True)
         rows = _read_whole(home)
     if repaired and warn is not None:
         names = ", ".join(sorted({file.name for file in repaired}))
@@ -82,7 +82,7 @@ class Ledger:
     """The ledger, opened by one run. Opening it fences off every earlier run."""
 
     def __init__(self, home: Path, migration_id: str, run_id: str) -> None:
-        self._folder = _folder(home)
+        self._folder = home / LEDGER
         self._migration_id = migration_id
         self._run_id = run_id
         self._table = self._open_or_create()
@@ -158,10 +158,6 @@ class Ledger:
         fsync_directory(self._folder)
         fsync_directory(log)
         self._synced = self._table.version()
-
-
-def _folder(home: Path) -> Path:
-    return home / "ledger"
 
 
 def _open(folder: Path) -> DeltaTable:

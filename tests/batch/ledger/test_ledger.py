@@ -93,7 +93,7 @@ def test_another_migrations_ledger_is_refused_and_unchanged(tmp_path: Path) -> N
     assert _steps(read_ledger(tmp_path)) == ["run", "chunk"]
 
 
-def test_a_run_that_was_refused_before_it_had_a_plan_binds_nobody(tmp_path: Path) -> None:
+def test_a_run_that_was_refused_before_it_had_a_plan_does_not_bind_the_ledger(tmp_path: Path) -> None:
     Ledger(tmp_path, "mistaken", "r1")
     Ledger(tmp_path, "m", "r2").commit(chunk_row(receipt()))
     assert _steps(read_ledger(tmp_path)) == ["run", "run", "chunk"]

@@ -41,7 +41,7 @@ def test_there_is_no_ledger_yet(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_log_alone_tells_every_row(home: Path) -> None:
+def test_the_log_alone_has_every_row(home: Path) -> None:
     assert LedgerLog(home).rows() == read_ledger(home)
     assert len(LedgerLog(home).rows()) == 4
 
@@ -73,7 +73,7 @@ def test_a_row_whose_data_was_lost_is_stored_again_from_its_log_entry(which: int
 
 
 @pytest.mark.parametrize("which", [1, -1])
-def test_a_row_that_is_lost_in_both_its_copies_is_not_told(which: int, home: Path) -> None:
+def test_a_row_that_is_lost_in_both_its_copies_is_not_read(which: int, home: Path) -> None:
     log = LedgerLog(home)
     before = log.rows()
     entry = _entries(home)[which]
@@ -142,7 +142,7 @@ def test_a_commit_that_takes_rows_away_is_left_to_the_table(home: Path) -> None:
     assert len(read_ledger(home)) == 3
 
 
-def test_a_ledger_that_was_begun_anew_is_another_one(home: Path) -> None:
+def test_a_ledger_that_was_started_again_is_another_one(home: Path) -> None:
     log = LedgerLog(home)
     log.rows()
     (home / "ledger").rename(home / "of-before")

@@ -52,7 +52,7 @@ def test_the_watch_ends_with_a_run_that_is_killed(spec: Path) -> None:
     assert last["notice"].startswith("the run has ended, and the migration is not finished: stateferry run SPEC")
 
 
-def test_where_no_run_is_at_work_it_says_so_and_waits_for_one(spec: Path) -> None:
+def test_where_no_run_is_at_work_it_reports_that_and_waits_for_one(spec: Path) -> None:
     with held_run(spec) as process:
         process.kill()
     (spec.parent / "hold").unlink()
@@ -124,7 +124,7 @@ def test_a_look_changes_nothing(spec: Path) -> None:
     assert (tree_state(spec.parent / "work"), tree_state(spec.parent / "old")) == before
 
 
-def test_nothing_is_made_where_nothing_has_begun(spec: Path) -> None:
+def test_nothing_is_made_where_nothing_was_started(spec: Path) -> None:
     before = tree_state(spec.parent)
     seen = Watch(load_spec(spec)).poll()
     assert (seen.state, seen.at_work, seen.is_over) == ("not started", False, False)
