@@ -37,7 +37,7 @@ class Places:
     @classmethod
     def of(cls, application: Path, home: Path, entry: Exchange) -> Places:
         """In this application's directory and this migration's folder."""
-        return cls(entry, application, application / entry.partition.path, home / entry.slot, home / entry.old)
+        return cls(entry, application, application / entry.partition.path, home / entry.staged, home / entry.old)
 
     def at(self, place: Path) -> Which:
         """Which store stands there. A store of segments may have lost or got some since."""

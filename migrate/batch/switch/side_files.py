@@ -6,13 +6,13 @@ import shutil
 from pathlib import Path
 
 from migrate.batch.home import SIDE_FILE
-from migrate.model.store_partition import Positions, StorePartition
+from migrate.model.store_partition import ChangelogOffsets, StorePartition
 from migrate.stores.files import keep_owner, write_synced
 from migrate.systems import System
 
 
 def write_positions(
-    system: System, application: Path, partition: StorePartition, positions: Positions, work: Path
+    system: System, application: Path, partition: StorePartition, positions: ChangelogOffsets, work: Path
 ) -> set[Path]:
     """Say `positions` of this store partition in its side files; returns the folders that are to be synced.
 

@@ -136,7 +136,7 @@ def test_a_rollback_killed_between_the_two_is_finished_by_the_next(partition: st
 def test_a_rollback_killed_before_the_new_store_is_back_in_its_slot(app: Application) -> None:
     old = old_files(app)
     cutover(app.spec)
-    slot = app.spec.home / read_standing(app.spec.home).journal.exchanges[0].slot
+    slot = app.spec.home / read_standing(app.spec.home).journal.exchanges[0].staged
 
     def die(event: Event) -> None:
         """From here on: the old store goes through the slot on its way."""
