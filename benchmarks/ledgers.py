@@ -9,7 +9,7 @@ from migrate.batch.ledger.stored_plan import store_plan
 from migrate.batch.ledger.table import Ledger
 from migrate.model.key_range import KeyRange
 from migrate.model.ledger_row import chunk_row
-from migrate.model.plan import Chunk, DatabasePlan, Lane, Plan
+from migrate.model.plan import Chunk, DatabasePlan, FamilyMapping, Plan
 from migrate.model.receipt import Receipt, Scanned, Written, attempt_name
 from migrate.model.store_partition import StorePartition
 from migrate.spec.loading import load_spec
@@ -57,7 +57,7 @@ def _plan(chunks: list[Chunk]) -> Plan:
     database = DatabasePlan(
         store_partition=_PARTITION.id,
         database=".",
-        lanes=(Lane(source="default", target="keyValueWithTimestamp"),),
+        mappings=(FamilyMapping(source="default", target="keyValueWithTimestamp"),),
         carried_families=(),
         data_bytes=sum(chunk.estimated_bytes for chunk in chunks),
     )

@@ -16,7 +16,7 @@ from rocksdict import AccessType, IngestExternalFileOptions, Options, Rdict, Sst
 from migrate.batch.chunk.reader import Inputs
 from migrate.batch.chunk.rewrite import RewriteTask, rewrite_chunk
 from migrate.model.key_range import KeyRange
-from migrate.model.plan import Chunk, Lane
+from migrate.model.plan import Chunk, FamilyMapping
 from migrate.model.receipt import Receipt
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.stores.rocksdb.writing import TableOptions, table_options
@@ -41,7 +41,7 @@ def rewrite(
         migration_id="benchmark",
         run_id="benchmark",
         chunk=chunk,
-        lanes=(Lane(source="default", target="default"),),
+        mappings=(FamilyMapping(source="default", target="default"),),
         conversion=conversion,
     )
     return rewrite_chunk(task)

@@ -25,7 +25,7 @@ from migrate.batch.run import run
 from migrate.engine.digest import RecordDigest
 from migrate.model.events import Event
 from migrate.model.key_range import KeyRange
-from migrate.model.plan import Lane
+from migrate.model.plan import FamilyMapping
 from migrate.model.receipt import Receipt
 from migrate.spec.loading import parse_spec
 from migrate.stores.rocksdb.database import open_read_only
@@ -74,8 +74,8 @@ def verify(mode: str, source: str, folder: str) -> Facts:
     """The verification of one chunk that is the whole store, in one range."""
     receipt = Receipt.model_validate_json((Path(folder) / "receipt.json").read_bytes())
     place = (receipt.store_partition, receipt.database)
-    lane = Lane(source="default", target=receipt.written[0].family)
-    both = (*place, Inputs((source,)), str(result_database(Path(folder))), lane, KeyRange())
+    mapping = FamilyMapping(source="default", target=receipt.written[0].family)
+    both = (*place, Inputs((source,)), str(result_database(Path(folder))), mapping, KeyRange())
     tasks: list[VerifyTask] = [CompareTask(*both, CONVERSION)]
     if mode != "full":
         tasks = [DigestTask(*both, receipt.written[0], KeyRange(), CONVERSION)]

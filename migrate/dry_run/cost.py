@@ -16,7 +16,7 @@ from migrate.engine.converter import Converter
 from migrate.engine.pump import pump
 from migrate.engine.rejects import RejectsByReason
 from migrate.model.key_range import KeyRange
-from migrate.model.plan import Chunk, Lane
+from migrate.model.plan import Chunk, FamilyMapping
 from migrate.spec.spec import Spec
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.writing import KeyOrderError, SstWriter, TableOptions
@@ -66,20 +66,20 @@ class Measured:
 NOT_MEASURED = Measured()
 
 
-def measure(records: Records, lane: Lane, start: bytes | None, conversion: Conversion) -> Measured:
+def measure(records: Records, mapping: FamilyMapping, start: bytes | None, conversion: Conversion) -> Measured:
     """Rewrite from `start` on for a third of a second, to a temporary file, as a run would."""
     with tempfile.TemporaryDirectory(prefix="stateferry-") as folder:
         file = Path(folder, "piece.sst")
         writers: list[SstWriter] = []
 
         def open_writer() -> SstWriter:
-            writers.append(SstWriter(file, TableOptions(compression=lane.compression)))
+            writers.append(SstWriter(file, TableOptions(compression=mapping.compression)))
             return writers[0]
 
-        converter = Converter(conversion, conversion.program, RejectsByReason(), lane.source)
+        converter = Converter(conversion, conversion.program, RejectsByReason(), mapping.source)
         started = time.perf_counter()
         try:
-            piece = _piece(records.batches(lane, KeyRange(start=start)))
+            piece = _piece(records.batches(mapping, KeyRange(start=start)))
             pumped = pump(piece, converter, open_writer, lambda _: None)
         except KeyOrderError:  # the sample reports it
             return NOT_MEASURED
@@ -88,7 +88,7 @@ def measure(records: Records, lane: Lane, start: bytes | None, conversion: Conve
         writers[0].finish()
         rewritten = time.perf_counter()
         left = pumped.scanned.records
-        for batch in records.batches(lane, KeyRange(start=start)):
+        for batch in records.batches(mapping, KeyRange(start=start)):
             left -= len(batch)
             if left <= 0:
                 break

@@ -77,9 +77,9 @@ def _find_family(
 def _role(family: str, plan: DatabasePlan, *, is_metadata: bool) -> Role:
     if is_metadata:
         return "metadata"
-    if any(family in lane.older for lane in plan.lanes):
+    if any(family in mapping.older for mapping in plan.mappings):
         return "older"
-    return "records" if any(family == lane.source for lane in plan.lanes) else "other"
+    return "records" if any(family == mapping.source for mapping in plan.mappings) else "other"
 
 
 def _first_entries(database: Database, family: str) -> Iterator[tuple[bytes, bytes]]:

@@ -12,7 +12,7 @@ from migrate.batch.chunk.reader import Records
 from migrate.dry_run.trial import Counts
 from migrate.engine.converter import Converter
 from migrate.engine.pump import pump
-from migrate.model.plan import DatabasePlan, Lane
+from migrate.model.plan import DatabasePlan, FamilyMapping
 from migrate.stores.batch import Batch
 
 
@@ -26,7 +26,9 @@ class FullLook(Counts):
         self._keeps_keys = self._program is not None and self._program.key == IDENTITY
         self._source_batch = Batch([], [])
 
-    def take(self, records: Records, plan: DatabasePlan, lane: Lane, on_progress: Callable[[int], None]) -> None:
+    def take(
+        self, records: Records, plan: DatabasePlan, mapping: FamilyMapping, on_progress: Callable[[int], None]
+    ) -> None:
         """Every record that a new RocksDB directory is made of, converted. Raises CorruptionError, as a run would."""
         self.begin(plan.store_partition)
 
@@ -36,12 +38,12 @@ class FullLook(Counts):
             on_progress(len(batch))
 
         if not plan.is_kept:
-            for batch in records.batches(lane):
+            for batch in records.batches(mapping):
                 see(batch)
                 self.expired += len(batch)
         else:
-            converter = Converter(self._conversion, self._program, self.rejects, lane.source)
-            pumped = pump(records.batches(lane), converter, lambda: self, see)
+            converter = Converter(self._conversion, self._program, self.rejects, mapping.source)
+            pumped = pump(records.batches(mapping), converter, lambda: self, see)
             self.records += pumped.scanned.records
             self.converted += pumped.written.records
             self.dropped += converter.dropped

@@ -23,7 +23,7 @@ from migrate.dry_run.full import FullLook
 from migrate.dry_run.report import DatabaseFound
 from migrate.dry_run.trial import Trial
 from migrate.errors import ChunkFailedError, CorruptionError, MigrationError, RefusedError, system_errors_explained
-from migrate.model.plan import Chunk, DatabasePlan, Lane
+from migrate.model.plan import Chunk, DatabasePlan, FamilyMapping
 from migrate.stores.rocksdb.database import open_read_only
 
 MOST_SAMPLE_BYTES = 64 << 20
@@ -148,13 +148,13 @@ class Reading:
 
     def _read(self, plan: DatabasePlan, records: Records) -> None:
         sampled = replace(records)
-        for lane, number in product(plan.lanes, range(len(records.databases))):
-            for family in records.families(number, lane):
-                self._sample(plan, lane, sampled, number, family)
+        for mapping, number in product(plan.mappings, range(len(records.databases))):
+            for family in records.families(number, mapping):
+                self._sample(plan, mapping, sampled, number, family)
         if self.full is not None:
             self._read_all(self.full, plan, replace(records))
 
-    def _sample(self, plan: DatabasePlan, lane: Lane, records: Records, number: int, family: str) -> None:
+    def _sample(self, plan: DatabasePlan, mapping: FamilyMapping, records: Records, number: int, family: str) -> None:
         """A column family's sample, read and tried as a run would: it stands for all of its records."""
         place, trial = _places(plan)[number], self.trial
         found, share = self._found[place], self._sharing[plan.store_partition]
@@ -163,9 +163,9 @@ class Reading:
         sample = read_sample(records.databases[number], family, size)
         rejected, expired, shadowed = trial.rejects.count, trial.expired, records.shadowed
         trial.begin(plan.store_partition)
-        for batch in records.sampled(number, lane, family, sample.batches):
+        for batch in records.sampled(number, mapping, family, sample.batches):
             if plan.is_kept:
-                trial.take(batch, lane, weight=1.0 if sample.is_whole else stands_for / max(1, batch.size))
+                trial.take(batch, mapping, weight=1.0 if sample.is_whole else stands_for / max(1, batch.size))
             else:
                 trial.expired += len(batch)
         if self.full is not None:
@@ -181,8 +181,8 @@ class Reading:
         self.shadowed += (records.shadowed - shadowed) * times
 
     def _read_all(self, full: FullLook, plan: DatabasePlan, records: Records) -> None:
-        for lane in plan.lanes:
-            full.take(records, plan, lane, lambda read: self._context.notify("dry-run.progressed", records=read))
+        for mapping in plan.mappings:
+            full.take(records, plan, mapping, lambda read: self._context.notify("dry-run.progressed", records=read))
         self.rejects, self.expired = full.rejects.count, full.expired
         self.shadowed += records.shadowed
         places = _places(plan)
@@ -205,15 +205,17 @@ class Reading:
     def _time(self, plan: DatabasePlan, records: Records, start: bytes | None) -> Measured:
         """Of the column family with the most records."""
 
-        def records_of(lane: Lane) -> int:
-            there = [(each, family) for number, each in enumerate(opened) for family in records.families(number, lane)]
+        def records_of(mapping: FamilyMapping) -> int:
+            there = [
+                (each, family) for number, each in enumerate(opened) for family in records.families(number, mapping)
+            ]
             return sum(database.estimated_records(family) for database, family in there)
 
         opened = records.databases
-        lane = max(plan.lanes, key=records_of)
+        mapping = max(plan.mappings, key=records_of)
         try:
             with system_errors_explained():
-                tried = (measure(records, lane, begin, self._context.conversion) for begin in (start, None))
+                tried = (measure(records, mapping, begin, self._context.conversion) for begin in (start, None))
                 return next((measured for measured in tried if measured.records), NOT_MEASURED)
         except CorruptionError:
             raise
@@ -228,5 +230,5 @@ def _places(plan: DatabasePlan) -> list[_Place]:
 def _sampled_families(databases: tuple[DatabasePlan, ...]) -> Iterator[tuple[str, str, str]]:
     """(store partition, RocksDB directory, column family) of everything that may be read."""
     for plan in databases:
-        for (partition, name), lane in product(_places(plan), plan.lanes):
-            yield from ((partition, name, family) for family in (lane.source, *lane.older))
+        for (partition, name), mapping in product(_places(plan), plan.mappings):
+            yield from ((partition, name, family) for family in (mapping.source, *mapping.older))

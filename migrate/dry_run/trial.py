@@ -16,7 +16,7 @@ from migrate.dry_run.sizes import RecordSizes
 from migrate.engine.converter import Converter
 from migrate.engine.rejects import CountRejects, RejectsByReason
 from migrate.model.key_range import show_key
-from migrate.model.plan import Lane
+from migrate.model.plan import FamilyMapping
 from migrate.stores.batch import Batch
 
 _MOST_DIFFERENCES = 3
@@ -75,7 +75,7 @@ class Trial(Counts):
         self._store_partition = store_partition
         self._runs = 0
 
-    def take(self, batch: Batch, lane: Lane, *, weight: float) -> None:
+    def take(self, batch: Batch, mapping: FamilyMapping, *, weight: float) -> None:
         """Try each record of a batch; `weight`: how many of the store's records each of them stands for.
 
         Raises RefusedError where the function is not pure.
@@ -83,22 +83,22 @@ class Trial(Counts):
         self.records += len(batch)
         self.old_sizes.add(batch, weight)
         self._compare_formats(batch)
-        pairs = list(self._convert(batch, lane))
+        pairs = list(self._convert(batch, mapping))
         self.converted += len(pairs)
         new = Batch([new[0] for _, new in pairs], [new[1] for _, new in pairs])
         if pairs:
             self.order.add(new.keys, lambda: [old[0] for old, _ in pairs])
             self.new_sizes.add(new, weight)
             self._keep_example(pairs)
-        self._compare_paths(batch, new, lane)
+        self._compare_paths(batch, new, mapping)
 
-    def _convert(self, batch: Batch, lane: Lane) -> Iterator[tuple[Entry, Entry]]:
+    def _convert(self, batch: Batch, mapping: FamilyMapping) -> Iterator[tuple[Entry, Entry]]:
         for key, value in zip(batch.keys, batch.values, strict=True):
             try:
                 converted = convert_twice(self.conversion, key, value)
             except EntryError as error:
                 self.decoded += self._decodes(key, value)
-                self.rejects.add(lane.source, key, value, str(error))
+                self.rejects.add(mapping.source, key, value, str(error))
                 continue
             self.decoded += 1
             if converted is None:
@@ -115,11 +115,11 @@ class Trial(Counts):
             return False
         return True
 
-    def _compare_paths(self, batch: Batch, expected: Batch, lane: Lane) -> None:
+    def _compare_paths(self, batch: Batch, expected: Batch, mapping: FamilyMapping) -> None:
         """What the compiled path makes of the batch must be what the reference path made of it."""
         if self._program is None:
             return
-        found = Converter(self.conversion, self._program, CountRejects(""), lane.source)(batch)
+        found = Converter(self.conversion, self._program, CountRejects(""), mapping.source)(batch)
         self.both_paths += len(batch)
         if (found.keys, found.values) == (expected.keys, expected.values):
             return

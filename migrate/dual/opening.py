@@ -20,7 +20,7 @@ from migrate.stores.rocks_store import RocksStore
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, open_read_only
 from migrate.stores.rocksdb.layout import database_files, identity_of, is_rocksdb
 from migrate.stores.rocksdb.live import Family, LiveDatabase, families_of, open_live, read_only_family
-from migrate.systems.families import check_default_is_empty, lanes
+from migrate.systems.families import check_default_is_empty, family_mappings
 
 _LOG = logging.getLogger(__name__)
 
@@ -218,7 +218,7 @@ def _check_whole(records: Family, default: Family, format_id: str, directory: Pa
 
 def _family(families: tuple[str, ...], format_id: str, wanted: str | None, directory: Path) -> str:
     known = get_format(format_id)
-    found = [lane.source for lane in lanes(families, known, known, directory)]
+    found = [mapping.source for mapping in family_mappings(families, known, known, directory)]
     if wanted is not None:
         if wanted not in found:
             raise RefusedError(

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from migrate.errors import RefusedError
 from migrate.model.key_range import KeyRange, tiling_flaw
@@ -33,15 +33,15 @@ class Chunk(Stored):
         return f"{place_name(self.store_partition, self.database)} chunk {self.number} {self.keys}"
 
 
-class Lane(Stored):
-    """Records of the column family `source` go to the family `target` of the new store."""
+class FamilyMapping(Stored):
+    """Which column family of the new store the records of one of the old store go to."""
 
     source: str
     target: str
     compression: str = "kNoCompression"
     """Of the new SST files, as RocksDB spells it."""
     older: tuple[str, ...] = ()
-    """Families of an upgrade that is not finished: their records count where `source` has none of that key."""
+    """The pre-upgrade families of a store in upgrade mode: their records count where `source` has none of that key."""
 
 
 class TimeSlice(Stored):
@@ -65,10 +65,12 @@ class Input(Stored):
 class DatabasePlan(Stored):
     """One RocksDB directory of the new store, and what it is made of."""
 
+    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
+
     store_partition: str
     database: str
     """Relative to the new store partition."""
-    lanes: tuple[Lane, ...]
+    mappings: tuple[FamilyMapping, ...] = Field(validation_alias="lanes", serialization_alias="lanes")
     carried_families: tuple[str, ...]
     """The owning system's own families, copied as they are (I7)."""
     data_bytes: int

@@ -8,15 +8,20 @@ from pathlib import Path
 from formats import Format
 from formats.format import in_order
 from migrate.errors import RefusedError
-from migrate.model.plan import Lane
+from migrate.model.plan import FamilyMapping
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY
 from migrate.stores.rocksdb.live import Family
 from migrate.stores.rocksdb.scan import TooManyTombstonesError
 from migrate.systems import get_system
 
 
-def lanes(families: tuple[str, ...], source: Format, target: Format, directory: Path) -> tuple[Lane, ...]:
-    """Which family goes where. Raises RefusedError where the families are not those of the source's format (I10)."""
+def family_mappings(
+    families: tuple[str, ...], source: Format, target: Format, directory: Path
+) -> tuple[FamilyMapping, ...]:
+    """Each family of records with the family that it becomes.
+
+    Raises RefusedError where the families are not those of the source's format (I10).
+    """
     data = [family for family in families if family not in source.metadata_families]
     if source.column_families is None:
         names = data
@@ -29,14 +34,15 @@ def lanes(families: tuple[str, ...], source: Format, target: Format, directory: 
         if unexpected:
             raise _other_format(directory, source, f"has a column family {unexpected[0]!r}", families)
     if target.column_families is None:
-        return tuple(Lane(source=name, target=name) for name in names)
+        return tuple(FamilyMapping(source=name, target=name) for name in names)
     if len(names) != len(target.column_families):
         raise RefusedError(
             f"{directory} has {len(names)} column families of records ({', '.join(names)}), "
             f"{target.id} holds {len(target.column_families)}",
             hint="name a target format that holds any column family, such as rocksdb.raw",
         )
-    return tuple(Lane(source=name, target=family) for name, family in zip(names, target.column_families, strict=True))
+    pairs = zip(names, target.column_families, strict=True)
+    return tuple(FamilyMapping(source=name, target=family) for name, family in pairs)
 
 
 def _other_format(directory: Path, source: Format, what: str, families: tuple[str, ...]) -> RefusedError:

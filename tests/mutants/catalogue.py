@@ -16,9 +16,9 @@ from tests.mutants.verification import VERIFICATION
 _EARLY_ROW = """\
     def started(task: RewriteTask) -> None:
         receipts = __import__("sys").modules[Receipt.__module__]
-        scanned = tuple(receipts.Scanned(family=lane.source, records=0, size=0, digest="") for lane in task.lanes)
+        scanned = tuple(receipts.Scanned(family=each.source, records=0, size=0, digest="") for each in task.mappings)
         nothing = {"file": None, "file_size": 0, "records": 0, "size": 0, "first_key": None, "last_key": None}
-        written = tuple(receipts.Written(family=lane.target, digest="", **nothing) for lane in task.lanes)
+        written = tuple(receipts.Written(family=each.target, digest="", **nothing) for each in task.mappings)
         ledger.commit(chunk_row(Receipt(
             migration_id=plan.migration_id, run_id=context.run_id, attempt=f"early-{task.chunk.number}",
             store_partition=task.chunk.store_partition, database=task.chunk.database, number=task.chunk.number,
@@ -32,7 +32,7 @@ _RUN: tuple[Mutant, ...] = (
     Mutant(
         name="chunk-file-not-synced",
         claim="I1",
-        definition="_Attempt.rewrite_lane",
+        definition="_Attempt.rewrite_family",
         old="            fsync_file(file)\n",
         new="",
         tests=("test_file_and_name_are_synced_before_the_receipt",),

@@ -81,8 +81,8 @@ SEGMENTS: tuple[Mutant, ...] = (
         name="outdated-record-wins",
         claim="I6",
         definition="Records.families",
-        old="for family in (lane.source, *lane.older) if",
-        new="for family in (*lane.older, lane.source) if",
+        old="for family in (mapping.source, *mapping.older) if",
+        new="for family in (*mapping.older, mapping.source) if",
         tests=("test_plain_records_that_nobody_wrote_since_have_no_time[digest]",),
     ),
     Mutant(

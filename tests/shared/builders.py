@@ -7,7 +7,7 @@ from pathlib import Path
 from migrate.batch.chunk.reader import Inputs
 from migrate.batch.chunk.rewrite import RewriteTask, rewrite_chunk
 from migrate.model.key_range import KeyRange
-from migrate.model.plan import Chunk, DatabasePlan, Lane, Plan
+from migrate.model.plan import Chunk, DatabasePlan, FamilyMapping, Plan
 from migrate.model.receipt import Receipt, Scanned, Written
 from migrate.model.store_partition import StorePartition
 from migrate.spec.conversion_ref import ConversionRef
@@ -77,7 +77,7 @@ def plan(*chunks: Chunk, revision: int = 1) -> Plan:
             DatabasePlan(
                 store_partition=partition,
                 database=".",
-                lanes=(Lane(source="default", target="default"),),
+                mappings=(FamilyMapping(source="default", target="default"),),
                 carried_families=(),
                 data_bytes=100,
             )
@@ -95,7 +95,7 @@ def rewrite_task(home: Path, store: Path, keys: Chunk, ref: ConversionRef | None
         migration_id="m",
         run_id="r",
         chunk=keys,
-        lanes=(Lane(source="default", target="default"),),
+        mappings=(FamilyMapping(source="default", target="default"),),
         conversion=ref or ConversionRef(RAW, RAW),
     )
 

@@ -18,7 +18,7 @@ from migrate.batch.chunk.merged_scan import MergedScan
 from migrate.engine.columns import compile_program
 from migrate.errors import ChunkFailedError
 from migrate.model.key_range import KeyRange, show_key
-from migrate.model.plan import DatabasePlan, Lane, TimeSlice
+from migrate.model.plan import DatabasePlan, FamilyMapping, TimeSlice
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.database import Database
 from migrate.stores.rocksdb.openings import open_to_read
@@ -75,13 +75,13 @@ class Records:
     seen: Counter[tuple[int, str]] = field(default_factory=Counter, init=False)
     """The same, with the records of other times."""
 
-    def batches(self, lane: Lane, keys: KeyRange | None = None) -> Iterator[Batch]:
-        """Every record of a lane in the range, in key order, in the layout of the source's format.
+    def batches(self, mapping: FamilyMapping, keys: KeyRange | None = None) -> Iterator[Batch]:
+        """Every record of the family in the range, in key order, in the layout of the source's format.
 
         Raises CorruptionError unless the range was read whole, ChunkFailedError for a record in a segment of another
         time.
         """
-        scans = [scan for database in range(len(self.databases)) for scan in self._scans(database, lane, keys)]
+        scans = [scan for database in range(len(self.databases)) for scan in self._scans(database, mapping, keys)]
         if len(scans) == 1:
             yield from scans[0]
             return
@@ -89,19 +89,19 @@ class Records:
         yield from merged
         self.shadowed += merged.shadowed
 
-    def families(self, number: int, lane: Lane) -> list[str]:
-        """Column families of one RocksDB directory that a lane reads; of a key that several have, the first counts."""
+    def families(self, number: int, mapping: FamilyMapping) -> list[str]:
+        """Column families of one RocksDB directory to read; of a key that several have, the first counts."""
         there = self.databases[number].families
-        return [family for family in (lane.source, *lane.older) if family in there]
+        return [family for family in (mapping.source, *mapping.older) if family in there]
 
-    def sampled(self, number: int, lane: Lane, family: str, sample: Iterator[Batch]) -> Iterator[Batch]:
+    def sampled(self, number: int, mapping: FamilyMapping, family: str, sample: Iterator[Batch]) -> Iterator[Batch]:
         """Those of some records of a column family that `batches` would yield.
 
         Raises CorruptionError, and ChunkFailedError as `batches` does.
         """
-        families, database = self.families(number, lane), self.databases[number]
+        families, database = self.families(number, mapping), self.databases[number]
         newer = families[: families.index(family)]
-        for batch in self._scan(number, lane, family, sample):
+        for batch in self._scan(number, mapping, family, sample):
             mask = [all(database.get(name, key) is None for name in newer) for key in batch.keys]
             if all(mask):
                 yield batch
@@ -110,13 +110,13 @@ class Records:
             if any(mask):
                 yield Batch(list(compress(batch.keys, mask)), list(compress(batch.values, mask)))
 
-    def _scans(self, number: int, lane: Lane, keys: KeyRange | None) -> Iterator[Iterator[Batch]]:
-        for family in self.families(number, lane):
-            yield self._scan(number, lane, family, self.databases[number].batches(family, keys))
+    def _scans(self, number: int, mapping: FamilyMapping, keys: KeyRange | None) -> Iterator[Iterator[Batch]]:
+        for family in self.families(number, mapping):
+            yield self._scan(number, mapping, family, self.databases[number].batches(family, keys))
 
-    def _scan(self, number: int, lane: Lane, family: str, batches: Iterator[Batch]) -> Iterator[Batch]:
+    def _scan(self, number: int, mapping: FamilyMapping, family: str, batches: Iterator[Batch]) -> Iterator[Batch]:
         scan = _counted(self.seen, batches, (number, family))
-        if family != lane.source:
+        if family != mapping.source:
             scan = _upgraded(scan, self.source, family)
         return _counted(self.read, self._in_time(scan, number), (number, family))
 

@@ -18,7 +18,7 @@ from migrate.engine.converter import Converter
 from migrate.engine.pump import Pumped, pump
 from migrate.engine.rejects import CountRejects, FailOnReject, KeepRejects, Rejects
 from migrate.errors import ChunkFailedError, CorruptionError
-from migrate.model.plan import Chunk, Lane
+from migrate.model.plan import Chunk, FamilyMapping
 from migrate.model.receipt import Receipt, Scanned, Written, attempt_name
 from migrate.model.seal import with_seal
 from migrate.spec.conversion import load_conversion
@@ -44,7 +44,7 @@ class RewriteTask:
     migration_id: str
     run_id: str
     chunk: Chunk
-    lanes: tuple[Lane, ...]
+    mappings: tuple[FamilyMapping, ...]
     conversion: ConversionRef
     is_kept: bool = True
     """False: the records are older than the new store's retention, and counted only."""
@@ -69,9 +69,9 @@ def rewrite_chunk(task: RewriteTask, check: Callable[[], None] = go_on) -> Recei
     make_directories(attempt.folder)
     try:
         with open_inputs(task.source, attempt.source) as source, leaving_breadcrumbs(task.breadcrumb) as on_record:
-            lanes = [attempt.rewrite_lane(source, lane, on_record) for lane in task.lanes]
+            families = [attempt.rewrite_family(source, mapping, on_record) for mapping in task.mappings]
             attempt.shadowed = source.shadowed
-        return attempt.receipt(lanes)
+        return attempt.receipt(families)
     except BaseException as error:
         attempt.discard()
         if isinstance(error, CorruptionError):
@@ -102,7 +102,7 @@ class _Attempt:
         """What the records are."""
         return self._conversion.source
 
-    def receipt(self, lanes: list[tuple[Scanned, Written]]) -> Receipt:
+    def receipt(self, families: list[tuple[Scanned, Written]]) -> Receipt:
         """What was done, written beside the files once they and their names are durable (I1)."""
         task = self._task
         kept = isinstance(self.rejects, KeepRejects) and self.rejects.finish()
@@ -114,8 +114,8 @@ class _Attempt:
             database=task.chunk.database,
             number=task.chunk.number,
             keys=task.chunk.keys,
-            scanned=tuple(scanned for scanned, _ in lanes),
-            written=tuple(written for _, written in lanes),
+            scanned=tuple(scanned for scanned, _ in families),
+            written=tuple(written for _, written in families),
             dropped=self.dropped,
             expired=self.expired,
             shadowed=self.shadowed,
@@ -133,20 +133,20 @@ class _Attempt:
     def _relative(self, file: Path) -> str:
         return str(file.relative_to(self._task.home))
 
-    def rewrite_lane(
-        self, source: Records, lane: Lane, on_record: Callable[[bytes], None] | None
+    def rewrite_family(
+        self, source: Records, mapping: FamilyMapping, on_record: Callable[[bytes], None] | None
     ) -> tuple[Scanned, Written]:
         """One column family of the chunk."""
-        file = self.folder / f"{self.name}.{self._task.lanes.index(lane)}.sst"
-        converter = Converter(self._conversion, self._conversion.program, self.rejects, lane.source, on_record)
+        file = self.folder / f"{self.name}.{self._task.mappings.index(mapping)}.sst"
+        converter = Converter(self._conversion, self._conversion.program, self.rejects, mapping.source, on_record)
         writer: SstWriter | None = None
 
         def open_writer() -> SstWriter:
             nonlocal writer
-            writer = SstWriter(file, TableOptions(compression=lane.compression))
+            writer = SstWriter(file, TableOptions(compression=mapping.compression))
             return writer
 
-        batches = source.batches(lane, self._task.chunk.keys)
+        batches = source.batches(mapping, self._task.chunk.keys)
         if self._task.is_kept:
             pumped = pump(batches, converter, open_writer, lambda _: self._check())
         else:
@@ -157,9 +157,9 @@ class _Attempt:
         self.dropped += converter.dropped
         scanned, written = pumped.scanned, pumped.written
         return (
-            Scanned(family=lane.source, records=scanned.records, size=scanned.size, digest=str(scanned)),
+            Scanned(family=mapping.source, records=scanned.records, size=scanned.size, digest=str(scanned)),
             Written(
-                family=lane.target,
+                family=mapping.target,
                 file=None if writer is None else self._relative(file),
                 file_size=0 if writer is None else file.stat().st_size,
                 records=written.records,

@@ -18,7 +18,7 @@ from migrate.engine.digest import RecordDigest
 from migrate.engine.rejects import CountRejects
 from migrate.model.comparison import Kind, Mismatch, first_difference
 from migrate.model.key_range import KeyRange
-from migrate.model.plan import Lane
+from migrate.model.plan import FamilyMapping
 from migrate.model.receipt import Receipt, Written
 from migrate.model.store_partition import place_name
 from migrate.model.values import Stored
@@ -43,12 +43,12 @@ class CompareTask:
     source: Inputs
     target: str | None
     """None: the records are older than the new store's retention; they are counted, and must not be there."""
-    lane: Lane
+    mapping: FamilyMapping
     keys: KeyRange
     conversion: ConversionRef
 
     def __str__(self) -> str:
-        return f"{place_name(self.store_partition, self.database)} {self.lane.target} {self.keys}"
+        return f"{place_name(self.store_partition, self.database)} {self.mapping.target} {self.keys}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class DigestTask:
     database: str
     source: Inputs
     target: str
-    lane: Lane
+    mapping: FamilyMapping
     keys: KeyRange
     """The chunk's, to say what differs."""
     written: Written
@@ -69,7 +69,7 @@ class DigestTask:
     conversion: ConversionRef
 
     def __str__(self) -> str:
-        return f"{place_name(self.store_partition, self.database)} {self.lane.target} {self.keys}"
+        return f"{place_name(self.store_partition, self.database)} {self.mapping.target} {self.keys}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +119,15 @@ class Verified(Stored):
         return self.missing + self.differing + self.extra
 
 
-def target_ranges(receipts: list[Receipt], lane: int) -> list[KeyRange | None]:
-    """For each receipt, in key order, its part of the new store. Together they cover every key of it (I3).
+def target_ranges(receipts: list[Receipt], family: int) -> list[KeyRange | None]:
+    """For each receipt, in key order, its part of one family of the new store. Together they cover every key (I3).
+
+    `family`: the family's index in each receipt's `written`.
 
     A chunk answers for the keys from its first one up to the next chunk's first one, so that an extra key anywhere
     belongs to one of them. A family without any record is left to the first chunk as a whole.
     """
-    starts = [receipt.written[lane].first_key for receipt in receipts]
+    starts = [receipt.written[family].first_key for receipt in receipts]
     filled = [number for number, start in enumerate(starts) if start is not None]
     if not filled:
         return [KeyRange(), *[None] * (len(receipts) - 1)]
@@ -159,14 +161,14 @@ def _in_full(task: CompareTask, check: Callable[[], None]) -> Verified:
     with ExitStack() as stack:
         source = stack.enter_context(open_inputs(task.source, load_conversion(task.conversion).source))
         if task.target is None:
-            for _ in source.batches(task.lane, task.keys):
+            for _ in source.batches(task.mapping, task.keys):
                 check()
             return Verified(records=0, counts=_counts_of(source))
         target = stack.enter_context(open_to_read(Path(task.target)))
         found = _FullComparison(task, source, target, check).run()
         if task.keys == KeyRange():
             ends = [] if found.ends is None else [found.ends]
-            for count, mismatch in compare_gaps(target, task.store_partition, task.lane.target, ends):
+            for count, mismatch in compare_gaps(target, task.store_partition, task.mapping.target, ends):
                 found = _added(found, mismatch, count)
         return found
 
@@ -197,7 +199,7 @@ def _by_digest(task: DigestTask, check: Callable[[], None]) -> Verified:
 
 def _actual(task: DigestTask, target: Database, check: Callable[[], None]) -> Iterator[Batch]:
     keys = task.target_keys
-    return iter(()) if keys is None else _checked(target.batches(task.lane.target, keys), check)
+    return iter(()) if keys is None else _checked(target.batches(task.mapping.target, keys), check)
 
 
 def _checked(batches: Iterator[Batch], check: Callable[[], None]) -> Iterator[Batch]:
@@ -227,7 +229,7 @@ class _Comparison:
     def __init__(
         self, task: CompareTask | DigestTask, source: Records, target: Database, check: Callable[[], None]
     ) -> None:
-        self._where = (task.store_partition, task.lane)
+        self._where = (task.store_partition, task.mapping)
         self._label = str(task)
         self._keys = task.keys
         self._check = check
@@ -237,10 +239,10 @@ class _Comparison:
 
     def expected(self) -> Iterator[Batch]:
         """The old store's records of the range, converted again."""
-        lane = self._where[1]
+        mapping = self._where[1]
         rejects = CountRejects(self._label)
-        convert = Converter(self._conversion, self._conversion.program, rejects, lane.source)
-        return convert_all(_checked(self._source.batches(lane, self._keys), self._check), convert, lambda _: None)
+        convert = Converter(self._conversion, self._conversion.program, rejects, mapping.source)
+        return convert_all(_checked(self._source.batches(mapping, self._keys), self._check), convert, lambda _: None)
 
     def actual(self, keys: KeyRange) -> Iterator[Batch]:
         """The new store's."""
@@ -275,11 +277,11 @@ class _Comparison:
 
     def mismatch(self, key: bytes, field: str, expected: str, actual: str, kind: Kind = "differing") -> Mismatch:
         """One of this family."""
-        partition, lane = self._where
+        partition, mapping = self._where
         return Mismatch(
             kind=kind,
             store_partition=partition,
-            family=lane.target,
+            family=mapping.target,
             key=key,
             field=field,
             expected=expected,

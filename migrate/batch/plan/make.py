@@ -18,7 +18,7 @@ from migrate.batch.source.segments import NewSegment, share
 from migrate.batch.source.snapshot import snapshot_directories
 from migrate.batch.source.source import Source
 from migrate.errors import RefusedError
-from migrate.model.plan import Chunk, DatabasePlan, Input, Lane, Plan
+from migrate.model.plan import Chunk, DatabasePlan, FamilyMapping, Input, Plan
 from migrate.model.store_partition import StorePartition
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.function.at_work import checked_code, function_at_work
@@ -29,7 +29,7 @@ from migrate.stores.rocksdb.live import read_only_family
 from migrate.stores.rocksdb.options_file import FamilyOptions, read_options
 from migrate.stores.rocksdb.sst import SstFile, SstFormatError
 from migrate.stores.rocksdb.unreadable import check_table_readable
-from migrate.systems.families import families_to_carry, lanes
+from migrate.systems.families import families_to_carry, family_mappings
 
 
 def plan_databases(spec: Spec, source: Source, conversion: Conversion) -> tuple[DatabasePlan, ...]:
@@ -49,7 +49,7 @@ class _Looked:
     """What is known of a RocksDB directory of the source."""
 
     families: tuple[str, ...]
-    lanes: tuple[Lane, ...]
+    mappings: tuple[FamilyMapping, ...]
     data_bytes: int
 
 
@@ -68,7 +68,7 @@ def plan_partition(
         yield DatabasePlan(
             store_partition=partition.id,
             database=new.name,
-            lanes=_united([each.lanes for each in read]),
+            mappings=_united([each.mappings for each in read]),
             carried_families=families_to_carry(conversion.target, spec.target.version, families),
             data_bytes=_bytes_of(new, read),
             inputs=() if is_itself else new.inputs,
@@ -85,21 +85,21 @@ def _bytes_of(new: NewSegment, read: list[_Looked]) -> int:
 
 def _look(directory: Path, conversion: Conversion) -> _Looked:
     with open_read_only(directory) as opened:
-        found = lanes(opened.families, conversion.source, conversion.target, directory)
+        found = family_mappings(opened.families, conversion.source, conversion.target, directory)
         older = unfinished_upgrade(opened, conversion.source)
         data_bytes = record_bytes(opened)
         families = opened.families
     if conversion.target.column_families is None:
         found = _compressed_as_before(found, read_options(directory))
-    found = tuple(lane.model_copy(update={"older": older}) for lane in found)
+    found = tuple(mapping.model_copy(update={"older": older}) for mapping in found)
     return _Looked(families, found, data_bytes)
 
 
-def _united(lanes_: list[tuple[Lane, ...]]) -> tuple[Lane, ...]:
+def _united(mappings: list[tuple[FamilyMapping, ...]]) -> tuple[FamilyMapping, ...]:
     """Of directories of one format: they differ in what is left of an upgrade."""
     united = []
-    for same in zip(*lanes_, strict=True):
-        older = tuple(dict.fromkeys(family for lane in same for family in lane.older))
+    for same in zip(*mappings, strict=True):
+        older = tuple(dict.fromkeys(family for mapping in same for family in mapping.older))
         united.append(same[0].model_copy(update={"older": older}))
     return tuple(united)
 
@@ -127,10 +127,12 @@ def _is_empty(opened: Database, family: str) -> bool:
             scan.close()
 
 
-def _compressed_as_before(lanes_: tuple[Lane, ...], options: dict[str, FamilyOptions]) -> tuple[Lane, ...]:
+def _compressed_as_before(
+    mappings: tuple[FamilyMapping, ...], options: dict[str, FamilyOptions]
+) -> tuple[FamilyMapping, ...]:
     return tuple(
-        lane.model_copy(update={"compression": options[lane.source].compression}) if lane.source in options else lane
-        for lane in lanes_
+        each.model_copy(update={"compression": options[each.source].compression}) if each.source in options else each
+        for each in mappings
     )
 
 

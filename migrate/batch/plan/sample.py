@@ -12,7 +12,7 @@ from migrate.batch.source.sampling import SampleSize, read_sample
 from migrate.batch.source.source import Source
 from migrate.errors import RefusedError
 from migrate.model.key_range import show_key
-from migrate.model.plan import DatabasePlan, Lane, TimeSlice
+from migrate.model.plan import DatabasePlan, FamilyMapping, TimeSlice
 from migrate.model.store_partition import Segment
 from migrate.stores.rocksdb.database import Database
 
@@ -66,11 +66,11 @@ def check_segments(opened: Sequence[Database], plan: DatabasePlan, source: Sourc
     if not partition.has_segments:
         return
     spans = spans_of(source.system.segments(source.path, partition))
-    for each, lane in product(opened, plan.lanes):
-        if lane.source not in each.families:
+    for each, mapping in product(opened, plan.mappings):
+        if mapping.source not in each.families:
             continue
         name = each.directory.name
-        batches = read_sample(each, lane.source, SampleSize(_SAMPLE, _SAMPLE_BYTES)).batches
+        batches = read_sample(each, mapping.source, SampleSize(_SAMPLE, _SAMPLE_BYTES)).batches
         keys = [key for batch in batches for key in batch.keys]
         check_keys(keys, source.format, spans[name], f"{plan.store_partition}/{name}")
 
@@ -150,19 +150,19 @@ def check_sample(
     Raises RefusedError where none of them is what the source's format says, where all of them may be converted already
     and would be once more (I10), or where the function does not give the same result twice.
     """
-    converted: list[tuple[Lane, Entry, Entry | None]] = []
+    converted: list[tuple[FamilyMapping, Entry, Entry | None]] = []
     reasons: list[str] = []
-    budget = max(SAMPLE_MIN_BYTES, int(SAMPLE_SHARE * database.data_bytes)) // (len(database.lanes) * len(opened))
+    budget = max(SAMPLE_MIN_BYTES, int(SAMPLE_SHARE * database.data_bytes)) // (len(database.mappings) * len(opened))
     size = SampleSize(SAMPLE_RECORDS // len(opened) or 1, budget)
-    for each, lane in product(opened, database.lanes):
-        for batch in read_sample(each, lane.source, size).batches:
+    for each, mapping in product(opened, database.mappings):
+        for batch in read_sample(each, mapping.source, size).batches:
             for key, value in zip(batch.keys, batch.values, strict=True):
                 try:
-                    converted.append((lane, (key, value), convert_twice(conversion, key, value)))
+                    converted.append((mapping, (key, value), convert_twice(conversion, key, value)))
                 except EntryError as error:
                     reasons.append(f"{show_key(key)}: {error}")
     if reasons and not converted:
         raise none_converted(database.store_partition, len(reasons), reasons[0], conversion)
     if LOOKS_CONVERTED not in allowed:
-        pairs = [(old, new) for lane, old, new in converted if lane.source == lane.target]
+        pairs = [(old, new) for mapping, old, new in converted if mapping.source == mapping.target]
         check_not_converted(conversion, pairs, database.store_partition)

@@ -254,8 +254,8 @@ class Preflight:
         return check_clean(self._spec, context.conversion, self.source, context.changelog_ends, has_begun=has_begun)
 
     def _format(self) -> str:
-        lanes = {f"{lane.source} -> {lane.target}" for database in self.databases for lane in database.lanes}
-        return ", ".join(sorted(lanes))
+        mappings = (mapping for database in self.databases for mapping in database.mappings)
+        return ", ".join(sorted({f"{each.source} -> {each.target}" for each in mappings}))
 
     def _same(self) -> str:
         if self.stored is None:

@@ -108,7 +108,7 @@ def _link(file: Path, link: Path) -> None:
 def _assemble_database(
     plan: DatabasePlan, files: dict[str, list[Path]], *, snapshots: dict[str, Path], directory: Path
 ) -> None:
-    families = {lane.target: TableOptions(compression=lane.compression) for lane in plan.lanes}
+    families = {mapping.target: TableOptions(compression=mapping.compression) for mapping in plan.mappings}
     families |= dict.fromkeys(plan.carried_families, TableOptions())
     families.setdefault(DEFAULT_FAMILY, TableOptions())
     create_database(directory, families, files, carried_entries(plan, snapshots))
@@ -132,8 +132,8 @@ def carried_entries(plan: DatabasePlan, snapshots: dict[str, Path]) -> dict[str,
 
 def _check_ascending(receipts: list[Receipt]) -> None:
     """Chunks that are in order before the conversion must be after it."""
-    for lane in range(len(receipts[0].written)):
-        filled = [(receipt, receipt.written[lane]) for receipt in receipts if receipt.written[lane].records]
+    for family in range(len(receipts[0].written)):
+        filled = [(receipt, receipt.written[family]) for receipt in receipts if receipt.written[family].records]
         for (_, before), (receipt, written) in pairwise(filled):
             assert before.last_key is not None and written.first_key is not None
             if before.last_key >= written.first_key:

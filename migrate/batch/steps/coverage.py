@@ -45,7 +45,7 @@ class Coverage:
     def add(self, task: VerifyTask, found: Verified) -> None:
         """What a task has read."""
         if isinstance(task, CompareTask):
-            place = (task.store_partition, task.database, task.lane.target)
+            place = (task.store_partition, task.database, task.mapping.target)
             self._compared[place].append(_Compared(task.keys, found.ends))
         for count in found.counts:
             self._seen[task.store_partition, task.database, count.directory, count.family] += count.seen
@@ -73,13 +73,14 @@ class Coverage:
     def _between(self) -> Iterator[Verified]:
         """What the new stores have before, between and behind the ranges that were compared: nothing, or extra keys."""
         for plan in self.subject.databases:
-            if not plan.is_kept or len(self._compared[plan.store_partition, plan.database, plan.lanes[0].target]) == 1:
-                continue  # a task that compares everything looks everywhere itself
+            first = (plan.store_partition, plan.database, plan.mappings[0].target)
+            if not plan.is_kept or len(self._compared[first]) == 1:
+                continue  # a task that compares a whole family also checks what lies outside its keys
             with open_read_only(self.subject.target_of(plan)) as target:
-                for lane in plan.lanes:
-                    place = (plan.store_partition, plan.database, lane.target)
+                for mapping in plan.mappings:
+                    place = (plan.store_partition, plan.database, mapping.target)
                     ends = [each.ends for each in self._compared[place] if each.ends is not None]
-                    for count, found in compare_gaps(target, plan.store_partition, lane.target, ends):
+                    for count, found in compare_gaps(target, plan.store_partition, mapping.target, ends):
                         yield as_verified(found, count)
 
     def _unused(self) -> Iterator[Mismatch]:
@@ -91,5 +92,5 @@ class Coverage:
 
     def _places(self) -> Iterator[tuple[DatabasePlan, _FamilyPlace]]:
         for plan in self.subject.databases:
-            for lane in plan.lanes:
-                yield plan, (plan.store_partition, plan.database, lane.target)
+            for mapping in plan.mappings:
+                yield plan, (plan.store_partition, plan.database, mapping.target)

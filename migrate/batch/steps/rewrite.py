@@ -65,7 +65,7 @@ def _task(context: Context, plan: Plan, chunk: Chunk) -> RewriteTask:
         migration_id=plan.migration_id,
         run_id=context.run_id,
         chunk=chunk,
-        lanes=database.lanes,
+        mappings=database.mappings,
         conversion=context.ref,
         is_kept=database.is_kept,
         on_reject=context.spec.run.on_reject,

@@ -80,7 +80,7 @@ def uncovered(databases: Sequence[DatabasePlan], receipts: Sequence[Receipt]) ->
 
 def _sums(plan: DatabasePlan, receipt: Receipt) -> Iterator[tuple[str, object, object]]:
     """(what, as it should be, as the receipt has it)."""
-    families = tuple((lane.source, lane.target) for lane in plan.lanes)
+    families = tuple((mapping.source, mapping.target) for mapping in plan.mappings)
     done = tuple((old.family, new.family) for old, new in zip(receipt.scanned, receipt.written, strict=True))
     yield "column families", families, done
     yield "records that are expired", 0 if plan.is_kept else receipt.records_in, receipt.expired

@@ -166,7 +166,7 @@ def left_over(plan: Plan, databases: Sequence[DatabasePlan], snapshot: Path, sou
     for database in databases:
         for each in database.sources:
             read[database.store_partition, each.database] |= {
-                family for lane in database.lanes for family in (lane.source, *lane.older)
+                family for mapping in database.mappings for family in (mapping.source, *mapping.older)
             }
     for partition in plan.store_partitions:
         for name, directory in partition.below(snapshot / partition.id).items():
@@ -194,7 +194,7 @@ def compare_families(plan: DatabasePlan, sources: dict[str, Path], target: Path)
     One family too many, even empty, and Kafka Streams does not start; `default` exists always, and is empty unless
     records belong there; the owner's own families are carried as they were (I7). `sources`: by database.
     """
-    records = {lane.target for lane in plan.lanes}
+    records = {mapping.target for mapping in plan.mappings}
     expected = {DEFAULT_FAMILY, *records, *plan.carried_families}
     carried = carried_entries(plan, sources)
     with open_read_only(target) as new:

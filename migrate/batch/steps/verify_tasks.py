@@ -71,14 +71,14 @@ def compare_tasks(subject: Subject) -> Iterator[CompareTask]:
         directories = [snapshots[each.database] for each in database.sources]
         is_large = database.data_bytes > subject.range_bytes
         points = _cut_points(directories, subject.range_bytes) if is_large else ()
-        for lane in database.lanes:
+        for mapping in database.mappings:
             for keys in _between(points):
                 yield CompareTask(
                     store_partition=database.store_partition,
                     database=database.database,
                     source=inputs_of(database, snapshots),
                     target=str(subject.target_of(database)) if database.is_kept else None,
-                    lane=lane,
+                    mapping=mapping,
                     keys=keys,
                     conversion=subject.context.ref,
                 )
@@ -89,14 +89,14 @@ def digest_tasks(subject: Subject) -> Iterator[DigestTask]:
     by_place = receipts_by_place(subject.receipts)
     for database in subject.databases:
         mine = by_place[database.store_partition, database.database]
-        for number, lane in enumerate(database.lanes if database.is_kept else ()):
+        for number, mapping in enumerate(database.mappings if database.is_kept else ()):
             for receipt, keys in zip(mine, target_ranges(mine, number), strict=True):
                 yield DigestTask(
                     store_partition=database.store_partition,
                     database=database.database,
                     source=inputs_of(database, subject.snapshots_of(database)),
                     target=str(subject.target_of(database)),
-                    lane=lane,
+                    mapping=mapping,
                     keys=receipt.keys,
                     written=receipt.written[number],
                     target_keys=keys,

@@ -30,7 +30,7 @@ from migrate.survey.init.template import Findings, spec_text
 from migrate.survey.locate import Located, locate
 from migrate.survey.report import DatabaseReport
 from migrate.systems import STANDALONE, get_system
-from migrate.systems.families import lanes
+from migrate.systems.families import family_mappings
 
 DEFAULT_OUTPUT = Path("migration.toml")
 
@@ -86,7 +86,7 @@ def init_spec(
     databases = _databases(located, wanted)
     source = named or choose_format(located, wanted, databases, target)
     for directory, report in databases.items():
-        lanes(tuple(family.name for family in report.families), source, target, directory)
+        family_mappings(tuple(family.name for family in report.families), source, target, directory)
     content: dict[str, Any] = {} if name is None else {"name": name}
     content["source"] = {"format": source.id, "path": paths.text(located.path)} | ({"store": wanted} if wanted else {})
     content["target"] = {"format": target.id} | ({} if target_path is None else {"path": paths.given(target_path)})

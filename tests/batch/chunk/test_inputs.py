@@ -11,7 +11,7 @@ from formats import Format, get_format
 from migrate.batch.chunk.reader import Inputs, newest_time, open_inputs
 from migrate.errors import ChunkFailedError
 from migrate.model.key_range import KeyRange
-from migrate.model.plan import Lane, TimeSlice
+from migrate.model.plan import FamilyMapping, TimeSlice
 from migrate.stores.rocksdb.database import open_read_only
 from tests.shared.windowed import (
     NO_HEADERS,
@@ -30,14 +30,14 @@ from tests.support import Records, make_families, make_store
 
 WINDOW = get_format("kafka-streams.window")
 SESSION = get_format("kafka-streams.session")
-LANE = Lane(source=PLAIN, target=PLAIN)
+MAPPING = FamilyMapping(source=PLAIN, target=PLAIN)
 
 
 def _read(
-    inputs: Inputs, source: Format = WINDOW, lane: Lane = LANE, keys: KeyRange | None = None
+    inputs: Inputs, source: Format = WINDOW, mapping: FamilyMapping = MAPPING, keys: KeyRange | None = None
 ) -> tuple[list[tuple[bytes, bytes]], int]:
     with open_inputs(inputs, source) as records:
-        batches = list(records.batches(lane, keys))
+        batches = list(records.batches(mapping, keys))
         found = [pair for batch in batches for pair in zip(batch.keys, batch.values, strict=True)]
         for batch in batches:
             sizes = {(len(key), len(value)) for key, value in zip(batch.keys, batch.values, strict=True)}
@@ -45,14 +45,16 @@ def _read(
         return found, records.shadowed
 
 
-def _sampled(inputs: Inputs, source: Format = WINDOW, lane: Lane = LANE) -> tuple[list[tuple[bytes, bytes]], int]:
+def _sampled(
+    inputs: Inputs, source: Format = WINDOW, mapping: FamilyMapping = MAPPING
+) -> tuple[list[tuple[bytes, bytes]], int]:
     """As a dry run reads, one column family after the other: of whole families the same records."""
     with open_inputs(inputs, source) as records:
         batches = [
             batch
             for number, database in enumerate(records.databases)
-            for family in records.families(number, lane)
-            for batch in records.sampled(number, lane, family, database.batches(family))
+            for family in records.families(number, mapping)
+            for batch in records.sampled(number, mapping, family, database.batches(family))
         ]
         found = [pair for batch in batches for pair in zip(batch.keys, batch.values, strict=True)]
         return sorted(found), records.shadowed
@@ -140,11 +142,11 @@ def test_what_an_upgrade_left_is_read_as_its_owner_reads_it(
 ) -> None:
     new = {b"b": bytes(8) + b"new", b"c": bytes(8)}
     folder = make_families(tmp_path / "store", {older: {b"a": then, b"b": b"outdated", b"d": then}, TIMESTAMPED: new})
-    lane = Lane(source=TIMESTAMPED, target=TIMESTAMPED, older=(older,))
-    found, shadowed = _read(Inputs((str(folder),)), get_format("kafka-streams.timestamped-key-value"), lane)
+    mapping = FamilyMapping(source=TIMESTAMPED, target=TIMESTAMPED, older=(older,))
+    found, shadowed = _read(Inputs((str(folder),)), get_format("kafka-streams.timestamped-key-value"), mapping)
     assert found == sorted({b"a": now, b"d": now, **new}.items())
     assert shadowed == 1
-    sampled = _sampled(Inputs((str(folder),)), get_format("kafka-streams.timestamped-key-value"), lane)
+    sampled = _sampled(Inputs((str(folder),)), get_format("kafka-streams.timestamped-key-value"), mapping)
     assert sampled == (found, shadowed)
 
 
@@ -161,8 +163,8 @@ def test_what_an_upgrade_left_is_read_as_its_owner_reads_it(
 def test_malformed_values_of_an_upgrade_stay_malformed(older: str, value: bytes, read: bytes, tmp_path: Path) -> None:
     """The owner puts what is missing before them, and looks no further: the conversion says what they are."""
     folder = make_families(tmp_path / "store", {older: {b"%02d" % n: value for n in range(40)}, WITH_HEADERS: {}})
-    lane = Lane(source=WITH_HEADERS, target=WITH_HEADERS, older=(older,))
-    found, _ = _read(Inputs((str(folder),)), get_format("kafka-streams.headers-key-value"), lane)
+    mapping = FamilyMapping(source=WITH_HEADERS, target=WITH_HEADERS, older=(older,))
+    found, _ = _read(Inputs((str(folder),)), get_format("kafka-streams.headers-key-value"), mapping)
     assert found == [(b"%02d" % n, read) for n in range(40)]
 
 

@@ -20,7 +20,7 @@ from migrate.batch.chunk.verify import CompareTask, DigestTask, Verified, as_ver
 from migrate.errors import CorruptionError
 from migrate.model.comparison import Mismatch
 from migrate.model.key_range import KeyRange
-from migrate.model.plan import Lane
+from migrate.model.plan import FamilyMapping
 from migrate.model.receipt import Receipt
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.stores.rocksdb.database import open_read_only
@@ -32,7 +32,7 @@ Mode = Literal["full", "digest"]
 REF = ConversionRef(KEY_VALUE, TIMESTAMPED, default_timestamp_ms=7)
 RECORDS = numbered(1000, prefix=b"k")
 FAMILY = "keyValueWithTimestamp"
-LANE = Lane(source="default", target=FAMILY)
+MAPPING = FamilyMapping(source="default", target=FAMILY)
 BORDERS = (None, b"k00000300", b"k00000700", None)
 TIMESTAMP = (7).to_bytes(8, "big")
 
@@ -53,7 +53,7 @@ class Migrated:
 
     def verify(self, mode: Mode) -> list[Verified]:
         """Chunk by chunk; in full, range by range, and what lies between the ranges at the end."""
-        common = ("db", ".", Inputs((str(self.source),)), str(self.target), LANE)
+        common = ("db", ".", Inputs((str(self.source),)), str(self.target), MAPPING)
         if mode == "digest":
             parts = zip(self.receipts, target_ranges(self.receipts, 0), strict=True)
             return [run_verify_task(DigestTask(*common, one.keys, one.written[0], keys, REF)) for one, keys in parts]
@@ -82,7 +82,7 @@ def migrated(tmp_path: Path) -> Migrated:
     receipts = []
     for number, (start, end) in enumerate(pairwise(BORDERS)):
         task = rewrite_task(tmp_path, source, chunk(number, start, end), REF)
-        receipts.append(rewrite_chunk(replace(task, lanes=(Lane(source="default", target=FAMILY),))))
+        receipts.append(rewrite_chunk(replace(task, mappings=(FamilyMapping(source="default", target=FAMILY),))))
     files = [tmp_path / str(one.written[0].file) for one in receipts]
     create_database(tmp_path / "new", {FAMILY: TableOptions()}, {FAMILY: files}, {})
     return Migrated(source, tmp_path / "new", receipts)

@@ -14,7 +14,7 @@ from migrate.batch.chunk.side_by_side import compare_gaps
 from migrate.batch.chunk.verify import CompareTask, Verified, as_verified, run_verify_task
 from migrate.batch.steps import verify_tasks
 from migrate.model.key_range import KeyRange
-from migrate.model.plan import DatabasePlan, Lane
+from migrate.model.plan import DatabasePlan, FamilyMapping
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.stores.rocksdb.database import open_read_only
 from tests.support import RAW, make_store
@@ -23,7 +23,7 @@ PARTITION, FAMILY = "db", "default"
 
 
 def test_ranges_are_as_many_as_there_are_slots_and_bytes() -> None:
-    database = DatabasePlan(store_partition="db", database=".", lanes=(), carried_families=(), data_bytes=80 << 30)
+    database = DatabasePlan(store_partition="db", database=".", mappings=(), carried_families=(), data_bytes=80 << 30)
     assert verify_tasks.range_bytes([database], 4, 1 << 40) == 5 << 30
     assert verify_tasks.range_bytes([database], 4, 1 << 30) == 1 << 30
     assert verify_tasks.range_bytes([database], 1 << 20, 1 << 30) == verify_tasks.LEAST_BYTES
@@ -57,10 +57,12 @@ def test_ranges_find_what_differs_wherever_they_are_cut(
 
 def _compare(source: Path, target: Path, edges: list[bytes | None]) -> list[Verified]:
     ref = ConversionRef(RAW, RAW, function="tests.shared.conversions:thin_out", keys_may_change=True)
-    lane = Lane(source=FAMILY, target=FAMILY)
+    mapping = FamilyMapping(source=FAMILY, target=FAMILY)
     found = [
         run_verify_task(
-            CompareTask(PARTITION, ".", Inputs((str(source),)), str(target), lane, KeyRange(start=start, end=end), ref)
+            CompareTask(
+                PARTITION, ".", Inputs((str(source),)), str(target), mapping, KeyRange(start=start, end=end), ref
+            )
         )
         for start, end in pairwise(edges)
     ]

@@ -22,7 +22,7 @@ from migrate.batch.steps import verify_tasks
 from migrate.batch.steps.coverage import Coverage
 from migrate.errors import MigrationError, VerificationError
 from migrate.model.key_range import KeyRange
-from migrate.model.plan import DatabasePlan, Lane, Plan
+from migrate.model.plan import DatabasePlan, FamilyMapping, Plan
 from migrate.spec.spec import Spec
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.database import open_read_only
@@ -111,8 +111,8 @@ def test_digests_are_held_against_the_number_of_old_records(tmp_path: Path, monk
     spec = _spec(tmp_path, "digest")
     whole = Records.batches
 
-    def one_less(self: Records, lane: Lane, keys: KeyRange | None = None) -> Iterator[Batch]:
-        batches = list(whole(self, lane, keys))
+    def one_less(self: Records, mapping: FamilyMapping, keys: KeyRange | None = None) -> Iterator[Batch]:
+        batches = list(whole(self, mapping, keys))
         yield from batches[:-1]
         yield batches[-1].head(len(batches[-1]) - 1)
 
@@ -138,15 +138,15 @@ def _tampered(spec: Spec, change: Callable[[Plan], dict[str, object]]) -> None:
         run(spec)
 
 
-def _without_last_lane(plan: Plan) -> dict[str, object]:
-    return {"databases": tuple(each.model_copy(update={"lanes": each.lanes[:-1]}) for each in plan.databases)}
+def _without_last_mapping(plan: Plan) -> dict[str, object]:
+    return {"databases": tuple(each.model_copy(update={"mappings": each.mappings[:-1]}) for each in plan.databases)}
 
 
 def _without_older(plan: Plan) -> dict[str, object]:
     (database,) = plan.databases
-    (lane,) = database.lanes
-    assert lane.older
-    return {"databases": (database.model_copy(update={"lanes": (lane.model_copy(update={"older": ()}),)}),)}
+    (mapping,) = database.mappings
+    assert mapping.older
+    return {"databases": (database.model_copy(update={"mappings": (mapping.model_copy(update={"older": ()}),)}),)}
 
 
 def _changed(plan: Plan, number: int, **changes: object) -> tuple[DatabasePlan, ...]:
@@ -173,7 +173,7 @@ def _without_last_segment(plan: Plan) -> dict[str, object]:
 @pytest.mark.usefixtures("unchecked")
 def test_a_column_family_that_the_plan_lacks_is_missed(mode: Mode, tmp_path: Path) -> None:
     source = make_families(tmp_path / "old", {"default": RECORDS, "other": numbered(50, prefix=b"o")})
-    _tampered(raw_spec(tmp_path, source, run={"verify": mode}), _without_last_lane)
+    _tampered(raw_spec(tmp_path, source, run={"verify": mode}), _without_last_mapping)
 
 
 @MODES
