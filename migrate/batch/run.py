@@ -26,7 +26,7 @@ from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.status.finished import report_of, report_of_finished
 from migrate.batch.steps.assemble import assemble
 from migrate.batch.steps.damage import Repairs
-from migrate.batch.steps.prepare import pass_preflight, prepare
+from migrate.batch.steps.prepare import prepare, run_preflight
 from migrate.batch.steps.publish import publish
 from migrate.batch.steps.reconcile import reconcile
 from migrate.batch.steps.rewrite import rewrite
@@ -93,7 +93,7 @@ def run_with(
 def _run(context: Context, open_executor: ExecutorOpener) -> RunReport:
     clock = _Clock()
     with clock.phase("plan"):
-        preflight = pass_preflight(context, "run")
+        preflight = run_preflight(context, "run")
         claim(context.home, context.spec.source_path)
         ledger = Ledger(context.home, migration_id(preflight.identity), context.run_id)
         context.notify("ledger.opened")
@@ -148,7 +148,7 @@ def _make(
             with clock.phase("verify"):
                 verification = verify(context, executor, ledger, plan, NewStores(folders, receipts))
         except MigrationError as error:
-            receipts = repairs.left_after(error, ledger.rows, receipts)
+            receipts = repairs.discard_damaged(error, ledger.rows, receipts)
         else:
             return _Made(receipts, folders, verification, dead_letters)
 

@@ -130,7 +130,7 @@ _RUN: tuple[Mutant, ...] = (
     Mutant(
         name="impure-functions-pass",
         claim="I2",
-        definition="convert_twice",
+        definition="convert_sample",
         old="    if first != second:\n",
         new="    if first is None and second is not None:\n",
         tests=("test_every_verb_says_the_same[a function that is not pure, random]",),

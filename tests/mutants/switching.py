@@ -9,7 +9,7 @@ SWITCHING: tuple[Mutant, ...] = (
         name="two-renames-for-an-exchange",
         claim="switch",
         definition="Places._swap",
-        old="                exchange(self.slot, self.live)\n",
+        old="                exchange(self.staged, self.live)\n",
         new="                raise ExchangeUnsupportedError\n",
         tests=("test_between_two_renames_no_store_partition_is_without_a_store",),
     ),
@@ -48,7 +48,7 @@ SWITCHING: tuple[Mutant, ...] = (
     Mutant(
         name="locks-not-held-meanwhile",
         claim="I6",
-        definition="Migration.keeping_out",
+        definition="Migration.locking",
         old="        return holding_locks(dict.fromkeys([*locks, *ours]))\n",
         new="        return holding_locks([])\n",
         tests=("test_nobody_can_open_the_stores_meanwhile[cutover.exchanged]",),
@@ -56,7 +56,7 @@ SWITCHING: tuple[Mutant, ...] = (
     Mutant(
         name="cut-over-held-back-by-nothing",
         claim="switch",
-        definition="new_stores",
+        definition="verified_stores",
         old='    hold_back(concerns, "nothing was cut over")\n',
         new="",
         tests=(

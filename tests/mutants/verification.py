@@ -72,7 +72,7 @@ VERIFICATION: tuple[Mutant, ...] = (
     Mutant(
         name="left-over-families-ignored",
         claim="I3",
-        definition="left_over",
+        definition="unread_records",
         old="            if left:\n",
         new="            if not directory:\n",
         tests=("test_records_that_planning_overlooks_are_found_in_the_snapshot[full]",),

@@ -142,7 +142,7 @@ def comes_back(app: Application) -> None:
 
 
 def refuted(app: Application) -> None:
-    with open_store(app.slot(FIRST)) as database:
+    with open_store(app.staged(FIRST)) as database:
         database[b"extra"] = b"key"
     with pytest.raises(VerificationError, match="extra"):
         run(app.spec)
@@ -171,8 +171,8 @@ def discarding(spec: Spec) -> object:
     return rollback(spec, discard_new_writes=True)
 
 
-def slot_removed(app: Application) -> None:
-    shutil.rmtree(app.slot(FIRST))
+def staged_removed(app: Application) -> None:
+    shutil.rmtree(app.staged(FIRST))
     goes_on(run, cutover)(app)
 
 
@@ -273,13 +273,13 @@ REFUSALS = [
     *(Refusal(f"the new version holds {file}", "app", (rollback,), f"{file} {HELD}", around=holding(file),
               do=ran(cutover), then=goes_on(rollback)) for file in LOCKS),
     Refusal("somebody has a new store open", "app", (cutover,), HELD,
-            around=lambda app: another_process(OPEN_STORE, app.slot(FIRST))),
+            around=lambda app: another_process(OPEN_STORE, app.staged(FIRST))),
     Refusal("a source that was written to since the run", "app", (cutover,),
             "0_0/orders was written to since it was converted", do=lambda app: write_to(app.live(FIRST))),
     Refusal("a new store that was written to", "app", (cutover,), "was written to since it was assembled",
-            "remove that directory", do=lambda app: write_to(app.slot(FIRST), family=DATA), then=slot_removed),
+            "remove that directory", do=lambda app: write_to(app.staged(FIRST), family=DATA), then=staged_removed),
     Refusal("a new store that is gone", "app", (cutover,), "not complete",
-            do=lambda app: shutil.rmtree(app.slot(FIRST))),
+            do=lambda app: shutil.rmtree(app.staged(FIRST))),
     Refusal("a live store that is a link", "app", (cutover,), LINK, do=linked),
     Refusal("a store that is a link", "fresh", (run,), LINK, do=linked),
     *(Refusal(f"what is not RocksDB's, {name}", "lone", (cutover, run_again),

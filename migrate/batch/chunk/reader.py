@@ -24,7 +24,7 @@ from migrate.stores.rocksdb.database import Database
 from migrate.stores.rocksdb.openings import open_to_read
 
 _INT64 = np.dtype(">i8")
-MISPLACED = (
+WRONG_RETENTION = (
     "[source] retention_ms must be the one that the segments were made with; where it was changed since, the "
     "application itself finds only some of these records"
 )
@@ -183,5 +183,5 @@ def _misplaced(database: Database, key: bytes, time_ms: int, own: TimeSlice) -> 
     return ChunkFailedError(
         f"{database.directory} is the segment of {own}, and its key {show_key(key)} is of {time_ms}: the retention was "
         "another one when it was written",
-        hint=MISPLACED,
+        hint=WRONG_RETENTION,
     )

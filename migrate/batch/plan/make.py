@@ -86,7 +86,7 @@ def _bytes_of(new: NewSegment, read: list[_Looked]) -> int:
 def _look(directory: Path, conversion: Conversion) -> _Looked:
     with open_read_only(directory) as opened:
         found = family_mappings(opened.families, conversion.source, conversion.target, directory)
-        older = unfinished_upgrade(opened, conversion.source)
+        older = pre_upgrade_families(opened, conversion.source)
         data_bytes = record_bytes(opened)
         families = opened.families
     if conversion.target.column_families is None:
@@ -104,7 +104,7 @@ def _united(mappings: list[tuple[FamilyMapping, ...]]) -> tuple[FamilyMapping, .
     return tuple(united)
 
 
-def unfinished_upgrade(opened: Database, source: Format) -> tuple[str, ...]:
+def pre_upgrade_families(opened: Database, source: Format) -> tuple[str, ...]:
     """The older families that still have records. Raises RefusedError for more than one: their owner refuses that."""
     older = [family.name for family in source.older_families if family.name in opened.families]
     left = tuple(name for name in older if not _is_empty(opened, name))

@@ -81,7 +81,7 @@ LOOKS_CONVERTED = "looks-converted"
 """In `allow`: records that could be of the new form are of the old one."""
 
 
-def convert_twice(conversion: Conversion, key: bytes, value: bytes) -> tuple[bytes, bytes] | None:
+def convert_sample(conversion: Conversion, key: bytes, value: bytes) -> tuple[bytes, bytes] | None:
     """What it becomes; None: dropped. Raises EntryError for a reject, RefusedError where two results differ."""
     if conversion.function is None:  # it is ours, and pure
         return conversion.convert(key, value)
@@ -101,7 +101,9 @@ def convert_twice(conversion: Conversion, key: bytes, value: bytes) -> tuple[byt
     return first
 
 
-def check_not_converted(conversion: Conversion, pairs: Sequence[tuple[Entry, Entry | None]], where: str) -> None:
+def check_not_already_converted(
+    conversion: Conversion, pairs: Sequence[tuple[Entry, Entry | None]], where: str
+) -> None:
     """Sampled records and what they become, where neither place nor column family tells old from new (I10).
 
     Raises RefusedError where every record decodes as the target's format, and one would be changed.
@@ -158,11 +160,11 @@ def check_sample(
         for batch in read_sample(each, mapping.source, size).batches:
             for key, value in zip(batch.keys, batch.values, strict=True):
                 try:
-                    converted.append((mapping, (key, value), convert_twice(conversion, key, value)))
+                    converted.append((mapping, (key, value), convert_sample(conversion, key, value)))
                 except EntryError as error:
                     reasons.append(f"{show_key(key)}: {error}")
     if reasons and not converted:
         raise none_converted(database.store_partition, len(reasons), reasons[0], conversion)
     if LOOKS_CONVERTED not in allowed:
         pairs = [(old, new) for mapping, old, new in converted if mapping.source == mapping.target]
-        check_not_converted(conversion, pairs, database.store_partition)
+        check_not_already_converted(conversion, pairs, database.store_partition)

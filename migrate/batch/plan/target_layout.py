@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from migrate.batch.chunk.reader import MISPLACED, newest_time
+from migrate.batch.chunk.reader import WRONG_RETENTION, newest_time
 from migrate.batch.source.segments import NewSegment, Retention, as_they_are, emptied, re_segmented
 from migrate.batch.source.source import is_another_system, source_system, target_system
 from migrate.errors import RefusedError
@@ -88,7 +88,7 @@ def _reached(spec: Spec, segments: Sequence[Segment], directories: dict[str, Pat
                 raise RefusedError(
                     f"{directories[segment.name]} is the segment of {own}, and its newest record is of {max(times)}: "
                     "the retention was another one when it was written",
-                    hint=MISPLACED,
+                    hint=WRONG_RETENTION,
                 )
             return max(times)
     return None

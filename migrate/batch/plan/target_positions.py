@@ -34,7 +34,7 @@ def new_positions(spec: Spec, stated: Positions, directories: Sequence[Path]) ->
     return Positions(lines=translated(positions.lines, source_system(spec), target_system(spec)))
 
 
-def newest_first(spec: Spec, partition: StorePartition, directories: dict[str, Path]) -> list[Path]:
+def directories_newest_first(spec: Spec, partition: StorePartition, directories: dict[str, Path]) -> list[Path]:
     """The RocksDB directories of a store partition of the source."""
     if not partition.has_segments:
         return list(directories.values())
@@ -46,7 +46,7 @@ def write_new_positions(spec: Spec, plan: Plan, application: Path) -> None:
     source, target = source_system(spec), target_system(spec)
     for partition in plan.store_partitions:
         stated = source.positions(spec.source_path, partition)
-        directories = newest_first(spec, partition, partition.directories(spec.source_path))
+        directories = directories_newest_first(spec, partition, partition.directories(spec.source_path))
         positions = new_positions(spec, stated, directories)
         new = plan.new_partition(partition)
         if positions == stated and new.task == partition.task:

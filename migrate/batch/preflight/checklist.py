@@ -27,7 +27,7 @@ from migrate.batch.preflight.places import (
     check_work_dir,
     check_writable,
 )
-from migrate.batch.preflight.retry import look_again
+from migrate.batch.preflight.retry import with_retries
 from migrate.batch.run_lock import another_run, is_run_at_work
 from migrate.batch.source.snapshot import has_snapshot, is_snapshot_current, open_source
 from migrate.batch.source.source import Source, find_source
@@ -144,7 +144,7 @@ class Preflight:
         waits = check.name in _WHILE_IN_USE
         return replace(
             check,
-            run=lambda: look_again(check.run, is_in_use=True),
+            run=lambda: with_retries(check.run, is_in_use=True),
             on_failure="waiting" if waits else check.on_failure,
         )
 

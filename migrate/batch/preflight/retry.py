@@ -11,7 +11,7 @@ LOOKS = 5
 T = TypeVar("T")
 
 
-def look_again(look: Callable[[], T], *, is_in_use: bool, looks: int = LOOKS) -> T:
+def with_retries(look: Callable[[], T], *, is_in_use: bool, looks: int = LOOKS) -> T:
     """What `look` returns; where the owner runs, it may have removed a file in the middle of a look.
 
     Raises MigrationError, as the last look did.
@@ -23,11 +23,11 @@ def look_again(look: Callable[[], T], *, is_in_use: bool, looks: int = LOOKS) ->
             raise
         except (MigrationError, FileNotFoundError) as error:
             if not left:
-                raise explained(error) from error
+                raise as_migration_error(error) from error
     raise AssertionError("the last look returns or raises")
 
 
-def explained(error: MigrationError | FileNotFoundError) -> MigrationError:
+def as_migration_error(error: MigrationError | FileNotFoundError) -> MigrationError:
     """The operator's version of a file that has gone."""
     if isinstance(error, MigrationError):
         return error

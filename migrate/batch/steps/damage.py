@@ -30,7 +30,7 @@ MOST_TIMES = 3
 
 
 @contextmanager
-def saying_who_repairs(home: Path) -> Iterator[None]:
+def hinting_at_repair(home: Path) -> Iterator[None]:
     """For a verb that repairs nothing: an error about a file that `run` makes again says so.
 
     Raises RefusedError where the snapshot is damaged.
@@ -53,7 +53,7 @@ class Repairs:
         self._plan = plan
         self._assembled_again: set[str] = set()
 
-    def left_after(self, error: MigrationError, rows: Sequence[Row], receipts: list[Receipt]) -> list[Receipt]:
+    def discard_damaged(self, error: MigrationError, rows: Sequence[Row], receipts: list[Receipt]) -> list[Receipt]:
         """The receipts of chunks that are whole, once the files that `error` is about were looked at.
 
         Raises the error where none of ours is damaged, and ChunkFailedError where one is for the third time.

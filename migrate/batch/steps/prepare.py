@@ -18,7 +18,7 @@ from migrate.batch.source.source import find_source
 from migrate.model.plan import Plan
 
 
-def pass_preflight(context: Context, purpose: Purpose) -> Preflight:
+def run_preflight(context: Context, purpose: Purpose) -> Preflight:
     """Make every check of a run or of a snapshot. Raises RefusedError for the first that fails."""
     preflight = Preflight(context, purpose)
     preflight.check()
@@ -54,7 +54,7 @@ def prepare(context: Context, preflight: Preflight, ledger: Ledger) -> Plan:
 
 def prepare_snapshot(context: Context) -> Path:
     """The snapshot that a later run is to convert, taken now. Raises RefusedError."""
-    preflight = pass_preflight(context, "snapshot")
+    preflight = run_preflight(context, "snapshot")
     claim(context.home, context.spec.source_path)
     _take_snapshot(context, preflight, is_for_later=True)
     return context.home / "snapshot"

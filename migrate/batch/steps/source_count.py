@@ -62,7 +62,7 @@ class SourceCount:
                 yield as_verified(differing(partition, "records that the chunks read", f"{expected:,}", f"{actual:,}"))
 
 
-def uncovered(databases: Sequence[DatabasePlan], receipts: Sequence[Receipt]) -> Iterator[Mismatch]:
+def receipt_mismatches(databases: Sequence[DatabasePlan], receipts: Sequence[Receipt]) -> Iterator[Mismatch]:
     """What the committed chunks leave out (I3), whatever the plan says of it."""
     by_place = receipts_by_place(receipts)
     for plan in databases:

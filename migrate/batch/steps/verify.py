@@ -18,7 +18,7 @@ from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.steps.assemble import carried_entries
 from migrate.batch.steps.coverage import Coverage
-from migrate.batch.steps.source_count import SourceCount, uncovered
+from migrate.batch.steps.source_count import SourceCount, receipt_mismatches
 from migrate.batch.steps.verify_tasks import Subject, expected_databases, range_bytes
 from migrate.engine.digest import RecordDigest
 from migrate.errors import VerificationError
@@ -102,9 +102,9 @@ def compare(context: Context, executor: Executor, plan: Plan, stores: NewStores,
 def _around(
     context: Context, plan: Plan, stores: NewStores, databases: tuple[DatabasePlan, ...], mode: Mode
 ) -> Iterator[Mismatch]:
-    yield from left_over(plan, databases, context.home / "snapshot", context.conversion.source)
+    yield from unread_records(plan, databases, context.home / "snapshot", context.conversion.source)
     if mode == "digest":
-        yield from uncovered(databases, stores.receipts)
+        yield from receipt_mismatches(databases, stores.receipts)
     misplaced = [*compare_directories(databases, stores.folders)]
     yield from misplaced
     for database in databases:
@@ -156,7 +156,7 @@ def compare_directories(databases: Sequence[DatabasePlan], folders: dict[str, Pa
             yield differing(partition, "RocksDB directories", _names(expected[partition]), _names(actual))
 
 
-def left_over(plan: Plan, databases: Sequence[DatabasePlan], snapshot: Path, source: Format) -> Iterator[Mismatch]:
+def unread_records(plan: Plan, databases: Sequence[DatabasePlan], snapshot: Path, source: Format) -> Iterator[Mismatch]:
     """Old records that no new store is made of: of RocksDB directories or column families that nobody reads."""
     planned = {str(Path(each.id) / name) for each in plan.store_partitions for name in each.databases}
     if (actual := _databases_in(snapshot)) != planned:

@@ -10,7 +10,7 @@ from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.batch.ledger.table import Ledger, readable_ledger
 from migrate.batch.log import logged
 from migrate.batch.run_lock import one_run_at_a_time
-from migrate.batch.steps.damage import saying_who_repairs
+from migrate.batch.steps.damage import hinting_at_repair
 from migrate.batch.steps.verify import Mode, NewStores, compare, mismatch_error, record
 from migrate.batch.stop import Stop
 from migrate.errors import RefusedError, system_errors_explained
@@ -59,7 +59,7 @@ def _compare(
     context: Context, plan: Plan, standing: Standing, mode: Mode, open_executor: ExecutorOpener
 ) -> VerifyReport:
     name, stores = context.spec.name, NewStores(standing.new_stores(context.spec.source_path), standing.receipts)
-    with open_executor(context.spec) as executor, saying_who_repairs(context.home):
+    with open_executor(context.spec) as executor, hinting_at_repair(context.home):
         context.notify("verify.started", mode=mode, records=standing.totals.records_out)
         found = compare(context, executor, plan, stores, mode)
     if len(read_standing(context.home).rows) != len(standing.rows):  # or to open it would fence that run off

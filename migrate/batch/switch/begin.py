@@ -8,7 +8,7 @@ from pathlib import Path
 from migrate.batch.context import Context, make_context
 from migrate.batch.identity import as_begun, check_identity, planned_state, spec_identity, store_identity, store_state
 from migrate.batch.ledger.gates import Acceptance, concerns_of, hold_back, signed
-from migrate.batch.plan.target_positions import new_positions, newest_first
+from migrate.batch.plan.target_positions import directories_newest_first, new_positions
 from migrate.batch.preflight.places import check_asked, check_can_be_exchanged, check_not_opened_since
 from migrate.batch.source.snapshot import SnapshotSource, open_source
 from migrate.batch.source.source import Source, find_source
@@ -28,18 +28,18 @@ _ANEW = "the new stores are of another past: begin anew (stateferry abandon SPEC
 
 
 @dataclass(frozen=True, slots=True)
-class NewStores:
+class VerifiedStores:
     """The verified new store partitions of a migration."""
 
     plan: Plan
     context: Context
-    slots: dict[str, Path]
+    staged: dict[str, Path]
     """By store partition."""
     accepted: tuple[Concern, ...]
     """What they go live with."""
 
 
-def new_stores(migration: Migration, acceptance: Acceptance) -> NewStores:
+def verified_stores(migration: Migration, acceptance: Acceptance) -> VerifiedStores:
     """Raises RefusedError unless all of them are there, and what `hold_back` raises where they are not to go live."""
     spec, standing = migration.spec, migration.standing
     plan = standing.plan
@@ -51,10 +51,10 @@ def new_stores(migration: Migration, acceptance: Acceptance) -> NewStores:
         raise RefusedError(f"the new stores of {spec.name!r} are not complete", hint=f"{_RUN} makes them")
     concerns = concerns_of(spec, standing, standing.totals, acceptance)
     hold_back(concerns, "nothing was cut over")
-    return NewStores(plan, context, standing.assembled, signed(concerns))
+    return VerifiedStores(plan, context, standing.assembled, signed(concerns))
 
 
-def begin(migration: Migration, stores: NewStores) -> Journal:
+def start_journal(migration: Migration, stores: VerifiedStores) -> Journal:
     """Raises RefusedError where old or new stores are not what they were."""
     live = find_source(migration.spec)
     source = _checked_source(migration, stores, live)
@@ -76,7 +76,7 @@ def begin(migration: Migration, stores: NewStores) -> Journal:
     )
 
 
-def _checked_source(migration: Migration, stores: NewStores, live: Source) -> Source:
+def _checked_source(migration: Migration, stores: VerifiedStores, live: Source) -> Source:
     planned = {partition.id: partition for partition in stores.plan.store_partitions}
     if moved := ", ".join(sorted({partition.id for partition in live.partitions} ^ planned.keys())):
         raise SourceChangedError(f"the application's tasks have come or gone since: {moved}", hint=_ANEW)
@@ -90,9 +90,9 @@ def _checked_source(migration: Migration, stores: NewStores, live: Source) -> So
     return live
 
 
-def _exchange(migration: Migration, stores: NewStores, source: Source, partition: StorePartition) -> Exchange:
+def _exchange(migration: Migration, stores: VerifiedStores, source: Source, partition: StorePartition) -> Exchange:
     """`partition`: as it is now."""
-    live, slot = migration.application / partition.path, stores.slots[partition.id]
+    live, staged = migration.application / partition.path, stores.staged[partition.id]
     new_partition = stores.plan.new_partition(partition)
     if not new_partition.databases:
         raise SourceChangedError(
@@ -104,18 +104,18 @@ def _exchange(migration: Migration, stores: NewStores, source: Source, partition
             f"{live} has no file IDENTITY, by which the old store is told from the new one",
             hint="let the application open the store once: RocksDB writes it; or name a [target] path",
         )
-    if own_like(live, slot):
-        fsync_tree(slot)
+    if own_like(live, staged):
+        fsync_tree(staged)
     before = source.system.positions(migration.application, partition)
     return Exchange(
         partition=partition,
         new_partition=new_partition,
-        slot=slot.relative_to(migration.home),
+        slot=staged.relative_to(migration.home),
         old=Path("old", partition.id),
         old_names=tuple(sorted(old_names)),
-        new_names=tuple(sorted(rocksdb_identities(slot))),
+        new_names=tuple(sorted(rocksdb_identities(staged))),
         old_state=_old_state(migration, stores.plan, source, partition),
-        new_state=_new_state(migration, slot, new_partition),
+        new_state=_new_state(migration, staged, new_partition),
         before=before,
         after=_position_of_new(migration.spec, source, _planned(stores.plan, partition), before),
     )
@@ -135,16 +135,16 @@ def _old_state(migration: Migration, plan: Plan, source: Source, partition: Stor
     return state
 
 
-def _new_state(migration: Migration, slot: Path, partition: StorePartition) -> StoreState:
-    then = migration.standing.states[slot]
+def _new_state(migration: Migration, staged: Path, partition: StorePartition) -> StoreState:
+    then = migration.standing.states[staged]
     try:
-        state = store_state(partition.below(slot), then)
+        state = store_state(partition.below(staged), then)
     except RefusedError as error:
-        what = f"the new store {slot} is damaged: {error.message}"
+        what = f"the new store {staged} is damaged: {error.message}"
         raise RefusedError(what, hint=f"{_RUN} makes it again") from error
     if state.content != then.content:
         raise RefusedError(
-            f"the new store {slot} was written to since it was assembled",
+            f"the new store {staged} was written to since it was assembled",
             hint=f"remove that directory; {_RUN} makes it again",
         )
     return state
@@ -152,7 +152,7 @@ def _new_state(migration: Migration, slot: Path, partition: StorePartition) -> S
 
 def _position_of_new(spec: Spec, source: Source, partition: StorePartition, before: Positions) -> Positions:
     """The snapshot's, where the new store was made from one. Raises RefusedError where the application is behind it."""
-    directories = newest_first(spec, partition, source.directories(partition))
+    directories = directories_newest_first(spec, partition, source.directories(partition))
     if not isinstance(source, SnapshotSource):
         return new_positions(spec, before, directories)
     after = source.record.positions[partition.id]

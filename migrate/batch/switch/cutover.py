@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from migrate.batch.ledger.gates import Acceptance
-from migrate.batch.switch.begin import begin, new_stores
+from migrate.batch.switch.begin import start_journal, verified_stores
 from migrate.batch.switch.migration import Migration, check_in_place, is_as_it_was, open_migration, switch_report
 from migrate.batch.switch.places import Places, sync_names
 from migrate.errors import RefusedError, system_errors_explained
@@ -41,21 +41,21 @@ def cutover(
 
 
 def _start(migration: Migration, acceptance: Acceptance) -> Journal:
-    stores = new_stores(migration, acceptance)
-    with migration.keeping_out(stores.plan.store_partitions, stores.slots.values()) as check_nobody_came:
+    stores = verified_stores(migration, acceptance)
+    with migration.locking(stores.plan.store_partitions, stores.staged.values()) as check_unopened:
         migration.notify("cutover.started")
-        journal = begin(migration, stores)
+        journal = start_journal(migration, stores)
         migration.notify("cutover.checked")
         migration.record(Step.CUTTING_OVER, journal)
         migration.notify("cutover.intended")
-        _carry_out(migration, journal, check_nobody_came)
+        _carry_out(migration, journal, check_unopened)
     return journal
 
 
 def _resume(migration: Migration) -> Journal:
     journal, every = migration.standing.journal, migration.places(migration.standing.journal)
     partitions = [partition for places in every for partition in places.entry.partitions]
-    with migration.keeping_out(partitions, _stores(every)) as check_nobody_came:
+    with migration.locking(partitions, _stores(every)) as check_unopened:
         for places in every:
             if not is_as_it_was(places, places.old_store, places.entry.old_state):
                 raise RefusedError(
@@ -63,15 +63,15 @@ def _resume(migration: Migration) -> Journal:
                     hint="go back to the old stores (stateferry rollback SPEC), then begin anew (stateferry abandon "
                     "SPEC, stateferry run SPEC)",
                 )
-        _carry_out(migration, journal, check_nobody_came)
+        _carry_out(migration, journal, check_unopened)
     return journal
 
 
 def _stores(every: list[Places]) -> list[Path]:
-    return [folder for places in every for folder in (places.slot, places.old)]
+    return [folder for places in every for folder in (places.staged, places.old)]
 
 
-def _carry_out(migration: Migration, journal: Journal, check_nobody_came: Callable[[], None]) -> None:
+def _carry_out(migration: Migration, journal: Journal, check_unopened: Callable[[], None]) -> None:
     """From wherever an earlier attempt was killed. Every step finds out for itself whether it is done."""
     notify, every = migration.notify, migration.places(journal)
     for places in every:
@@ -81,7 +81,7 @@ def _carry_out(migration: Migration, journal: Journal, check_nobody_came: Callab
     notify("cutover.positioned")
     for places in every:
         migration.ledger.check_not_fenced()
-        places.bring_new()
+        places.make_new_live()
         notify("cutover.exchanged", store_partition=places.entry.partition)
     sync_names(every, migration.home)
     for places in every:
@@ -89,7 +89,7 @@ def _carry_out(migration: Migration, journal: Journal, check_nobody_came: Callab
     sync_names(every, migration.home)
     notify("cutover.shelved")
     migration.write_positions((each, each.entry.after) for each in every)
-    check_nobody_came()
+    check_unopened()
     for places in every:
         _check_stand(places, {("none", "new")})
     notify("cutover.done")
@@ -98,8 +98,8 @@ def _carry_out(migration: Migration, journal: Journal, check_nobody_came: Callab
 
 
 def _check_stand(places: Places, allowed: set[tuple[str, str]]) -> None:
-    if (places.at(places.slot), places.at(places.live)) not in allowed:
+    if (places.at(places.staged), places.at(places.live)) not in allowed:
         raise RefusedError(
-            f"{places.live} and {places.slot} hold other stores than the cut-over is about",
+            f"{places.live} and {places.staged} hold other stores than the cut-over is about",
             hint="was one restored, or made anew, since? stateferry rollback SPEC goes back to the old ones",
         )

@@ -100,7 +100,7 @@ class Migration:
         """A row in the ledger, durably."""
         self.ledger.commit(self.ledger.row(step, detail=journal.model_dump(mode="json")))
 
-    def keeping_out(
+    def locking(
         self, partitions: Iterable[StorePartition], stores: Iterable[Path]
     ) -> AbstractContextManager[Callable[[], None]]:
         """Nobody opens the application's directory, or one of these stores in our folder, while this lasts.

@@ -41,13 +41,13 @@ def rollback(spec: Spec, *, discard_new_writes: bool = False, on_event: Listener
         if step in (Step.FINALIZING, Step.FINALIZED):
             raise RefusedError("this migration was finalized: the old stores are gone", hint="restore from a backup")
         every = migration.places(journal)
-        stores = [folder for places in every for folder in (places.slot, places.old)]
+        stores = [folder for places in every for folder in (places.staged, places.old)]
         partitions = [partition for each in every for partition in each.entry.partitions]
-        with migration.keeping_out(partitions, stores) as check_nobody_came:
+        with migration.locking(partitions, stores) as check_unopened:
             _check_old_unwritten(every)
             if not discard_new_writes:
                 _check_new_unwritten(every)
-            _carry_out(migration, every, check_nobody_came)
+            _carry_out(migration, every, check_unopened)
         return switch_report(migration, journal, Step.ROLLED_BACK)
 
 
@@ -84,7 +84,7 @@ def _is_written(places: Places) -> bool:
     return not is_as_it_was(places, places.new_store, places.entry.new_state)
 
 
-def _carry_out(migration: Migration, every: list[Places], check_nobody_came: Callable[[], None]) -> None:
+def _carry_out(migration: Migration, every: list[Places], check_unopened: Callable[[], None]) -> None:
     """Every step finds out for itself whether it is done."""
     notify = migration.notify
     notify("rollback.started")
@@ -99,13 +99,13 @@ def _carry_out(migration: Migration, every: list[Places], check_nobody_came: Cal
     sync_names(every, migration.home)
     for places in every:
         migration.ledger.check_not_fenced()
-        places.bring_old()
+        places.make_old_live()
         notify("rollback.exchanged", store_partition=places.entry.partition)
     sync_names(every, migration.home)
     as_before = [each for each in every if is_as_it_was(each, each.live, each.entry.old_state)]
     migration.write_positions((each, each.entry.before) for each in as_before)
     _drop_discarded(migration, every)
-    check_nobody_came()
+    check_unopened()
     for places in every:
         if places.is_switched:
             raise RefusedError(f"{places.live} does not hold the old store", hint="run the command again")
@@ -122,6 +122,6 @@ def _between(migration: Migration, places: Places) -> Positions:
 def _drop_discarded(migration: Migration, every: list[Places]) -> None:
     """A new store that was written to is not the one that was verified: a run assembles it again."""
     for places in every:
-        if places.slot.exists() and _is_written(places) and is_store_alone(places.slot):
-            remove_store(places.slot)
+        if places.staged.exists() and _is_written(places) and is_store_alone(places.staged):
+            remove_store(places.staged)
         remove_empty(places.old.parent, below=migration.home)

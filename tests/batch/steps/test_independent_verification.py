@@ -253,7 +253,7 @@ def test_records_that_planning_overlooks_are_found_in_the_snapshot(
     mode: Mode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also by what a verification and a plan have in common."""
-    monkeypatch.setattr(make, "unfinished_upgrade", lambda *_: ())
+    monkeypatch.setattr(make, "pre_upgrade_families", lambda *_: ())
     timestamped = {key: bytes(8) + value for key, value in RECORDS.items()}
     make_families(tmp_path / "app/0_0/rocksdb/win", {"default": {b"old": b"v"}, "keyValueWithTimestamp": timestamped})
     (tmp_path / "app/0_0/.checkpoint").write_text(checkpoint("app-win-changelog 0 99"))
