@@ -334,7 +334,7 @@ REFUSALS = [
             "stateferry abandon", do=lambda app: shutil.copytree(app.path / "0_1", app.path / "0_2")),
     Refusal("tasks that went since", "later", (cutover,), "have come or gone since: 0_1/orders, 0_1/refunds",
             "stateferry abandon", do=partial(lost, "0_1")),
-    Refusal("the snapshot of a run", "app", (cutover, run), "was taken by a run, for itself alone", spec=later_spec),
+    Refusal("the snapshot of a run", "app", (cutover, run), "was taken by a run, only for itself", spec=later_spec),
     Refusal("a changelog that was made again", "later", (cutover,),
             "at an earlier changelog position than its snapshot", do=earlier),
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""A trace of the record that a worker is at, for a chunk on which a worker has died before."""
+"""A trace of the record that a worker converts, for a chunk on which a worker has died before."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LENGTH_SIZE = 4
 
 @contextmanager
 def leaving_breadcrumbs(file: str | None) -> Iterator[Callable[[bytes], None] | None]:
-    """What to call with each key before its record is converted; None where nobody asked for it."""
+    """The function to call with each key before its record is converted; None without a file for the trace."""
     if file is None:
         yield None
         return
@@ -28,7 +28,7 @@ def _leave(crumb: int, key: bytes) -> None:
 
 
 def read_breadcrumb(file: Path) -> bytes | None:
-    """The key that a worker was at when it died."""
+    """The key whose record a worker was converting when it died."""
     content = file.read_bytes() if file.exists() else b""
     if len(content) < _LENGTH_SIZE:
         return None
