@@ -1,4 +1,4 @@
-"""Before a cut-over: everything that must hold, looked at while nobody else may write, and the journal of it."""
+"""The start of a cut-over: everything is checked while no other process can write, and put in the journal."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from migrate.stores.files import fsync_tree, own_like
 from migrate.stores.rocksdb.layout import rocksdb_identities
 
 _RUN = "stateferry run SPEC"
-_ANEW = "the new stores are of another past: begin anew (stateferry abandon SPEC, then stateferry run SPEC)"
+_START_OVER = "the new stores no longer match: start over (stateferry abandon SPEC, then stateferry run SPEC)"
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedStores:
-    """The verified new store partitions of a migration."""
+    """The verified new store partitions of a migration, ready to go live."""
 
     plan: Plan
     context: Context
     staged: dict[str, Path]
-    """By store partition."""
+    """Where each was assembled, by store partition."""
     accepted: tuple[Concern, ...]
-    """What they go live with."""
+    """The concerns that were accepted."""
 
 
 def verified_stores(migration: Migration, acceptance: Acceptance) -> VerifiedStores:
-    """Raises RefusedError unless all of them are there, and what `hold_back` raises where they are not to go live."""
+    """The new stores. Raises RefusedError unless all are assembled, and as `hold_back` does for an open concern."""
     spec, standing = migration.spec, migration.standing
     plan = standing.plan
     if plan is None:
@@ -48,21 +48,21 @@ def verified_stores(migration: Migration, acceptance: Acceptance) -> VerifiedSto
     context = make_context(spec, migration.listener)
     check_identity(plan, spec_identity(spec, context.ref, plan))
     if not standing.is_assembled:
-        raise RefusedError(f"the new stores of {spec.name!r} are not complete", hint=f"{_RUN} makes them")
+        raise RefusedError(f"the new stores of {spec.name!r} are not complete", hint=f"{_RUN} completes them")
     concerns = concerns_of(spec, standing, standing.totals, acceptance)
     hold_back(concerns, "nothing was cut over")
     return VerifiedStores(plan, context, standing.assembled, signed(concerns))
 
 
 def start_journal(migration: Migration, stores: VerifiedStores) -> Journal:
-    """Raises RefusedError where old or new stores are not what they were."""
+    """The journal of the exchanges. Raises RefusedError where old or new stores have changed."""
     live = find_source(migration.spec)
     source = _checked_source(migration, stores, live)
     check_can_be_exchanged(migration.spec, live)
     exchanges = tuple(
         _exchange(migration, stores, source, each)
         for each in live.partitions
-        if each.databases or stores.plan.new_partition(each).databases  # or there is nothing to be exchanged
+        if each.databases or stores.plan.new_partition(each).databases  # otherwise there is nothing to exchange
     )
     if source is live:
         check_not_opened_since(migration.spec, stores.context.conversion, live)
@@ -79,29 +79,29 @@ def start_journal(migration: Migration, stores: VerifiedStores) -> Journal:
 def _checked_source(migration: Migration, stores: VerifiedStores, live: Source) -> Source:
     planned = {partition.id: partition for partition in stores.plan.store_partitions}
     if moved := ", ".join(sorted({partition.id for partition in live.partitions} ^ planned.keys())):
-        raise SourceChangedError(f"the application's tasks have come or gone since: {moved}", hint=_ANEW)
+        raise SourceChangedError(f"tasks were added or removed since: {moved}", hint=_START_OVER)
     source = open_source(migration.spec)
     if isinstance(source, SnapshotSource):
         check_identity(stores.plan, store_identity(source))
         return source
     for partition in live.partitions:
         if moved := ", ".join(sorted({*partition.databases} ^ {*planned[partition.id].databases})):
-            raise SourceChangedError(f"segments of {partition.id} have come or gone since: {moved}", hint=_ANEW)
+            raise SourceChangedError(f"segments of {partition.id} were added or removed: {moved}", hint=_START_OVER)
     return live
 
 
 def _exchange(migration: Migration, stores: VerifiedStores, source: Source, partition: StorePartition) -> Exchange:
-    """`partition`: as it is now."""
+    """The exchange of one store partition, given as it is now."""
     live, staged = migration.application / partition.path, stores.staged[partition.id]
     new_partition = stores.plan.new_partition(partition)
     if not new_partition.databases:
         raise SourceChangedError(
-            f"{partition.id} had no segment when its snapshot was taken, and has some now", hint=_ANEW
+            f"{partition.id} had no segment when its snapshot was taken, and has some now", hint=_START_OVER
         )
     old_names = rocksdb_identities(live)
     if not old_names:
         raise RefusedError(
-            f"{live} has no file IDENTITY, by which the old store is told from the new one",
+            f"{live} has no file IDENTITY, which distinguishes the old store from the new one",
             hint="let the application open the store once: RocksDB writes it; or name a [target] path",
         )
     if own_like(live, staged):
@@ -122,7 +122,7 @@ def _exchange(migration: Migration, stores: VerifiedStores, source: Source, part
 
 
 def _planned(plan: Plan, partition: StorePartition) -> StorePartition:
-    """As it was: an application that went on since its snapshot has other segments now."""
+    """The store partition in the plan; since its snapshot the application may have made other segments."""
     return next(each for each in plan.store_partitions if each.id == partition.id)
 
 
@@ -131,7 +131,7 @@ def _old_state(migration: Migration, plan: Plan, source: Source, partition: Stor
     then = planned_state(plan, partition, migration.home) if is_same else None
     state = store_state(partition.directories(migration.application), then)
     if then is not None and state.content != then.content and not isinstance(source, SnapshotSource):
-        raise SourceChangedError(f"{partition.id} was written to since it was converted", hint=_ANEW)
+        raise SourceChangedError(f"{partition.id} was written to since it was converted", hint=_START_OVER)
     return state
 
 
@@ -151,15 +151,18 @@ def _new_state(migration: Migration, staged: Path, partition: StorePartition) ->
 
 
 def _position_of_new(spec: Spec, source: Source, partition: StorePartition, before: Positions) -> Positions:
-    """The snapshot's, where the new store was made from one. Raises RefusedError where the application is behind it."""
+    """The new store's positions: the snapshot's, if it was made from one.
+
+    Raises SourceChangedError where the application is behind the snapshot.
+    """
     directories = directories_newest_first(spec, partition, source.directories(partition))
     if not isinstance(source, SnapshotSource):
         return new_positions(spec, before, directories)
     after = source.record.positions[partition.id]
     if before.is_behind(after):
         raise SourceChangedError(
-            f"{partition.id} is at an earlier changelog position than its snapshot: the changelog was made anew, or "
-            "the store was reset",
-            hint=_ANEW,
+            f"{partition.id} is at an earlier changelog position than its snapshot: the changelog was created again, "
+            "or the store was reset",
+            hint=_START_OVER,
         )
     return new_positions(spec, after, directories)

@@ -114,7 +114,7 @@ def test_going_back_asks_for_new_stores_that_are_not_seen(orders: Migration) -> 
     away = orders.source.with_name("not-mounted")
     orders.source.rename(away)
     orders.source.mkdir()
-    refused(orders, "rollback", "3 of 3 new stores are not where the cut-over put them", "is a volume missing?")
+    refused(orders, "rollback", "3 of 3 new stores are not where the cut-over put them", "if a volume is missing")
     orders.source.rmdir()
     away.rename(orders.source)
     done(orders.run(verb="rollback"), "rolled back")
