@@ -14,8 +14,7 @@ from pathlib import Path
 from threading import Event
 from typing import Protocol, cast
 
-from migrate.batch.chunk.breadcrumb import read_breadcrumb
-from migrate.batch.chunk.rewrite import RewriteTask
+from migrate.batch.chunk.rewrite import RewriteTask, read_breadcrumb
 from migrate.batch.chunk.task import Task, TaskResult, run_task
 from migrate.batch.stop import RERUN, Stop
 from migrate.errors import ChunkFailedError, InterruptedMigrationError, MigrationError

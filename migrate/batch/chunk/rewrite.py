@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from migrate.batch.chunk.breadcrumb import leaving_breadcrumbs
 from migrate.batch.chunk.reader import Inputs, Records, open_inputs
 from migrate.batch.stop import go_on
 from migrate.engine import converter
@@ -31,6 +32,9 @@ _RESTORE = (
     "restore this store's files, as they were, from a backup and rerun: what is finished is kept; or let the store's "
     "owner rebuild it, and start over with another work_dir"
 )
+
+_LENGTH_SIZE = 4
+"""Bytes of the key's length in a breadcrumb: the trace of the record at which a worker has died."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ def rewrite_chunk(task: RewriteTask, check: Callable[[], None] = go_on) -> Recei
     make_directories(attempt.folder)
     try:
         opened = open_inputs(task.source, attempt.conversion.source)
-        with opened as source, leaving_breadcrumbs(task.breadcrumb) as on_record:
+        with opened as source, _leaving_breadcrumbs(task.breadcrumb) as on_record:
             families = [attempt.rewrite_family(source, mapping, on_record) for mapping in task.mappings]
             attempt.shadowed = source.shadowed
         return attempt.receipt(families)
@@ -187,6 +191,31 @@ class _Attempt:
             return CountRejects(where, limit, has_function=has_function)
         partition = self._task.chunk.store_partition
         return KeepRejects(where, partition, self.rejects_file, limit, has_function=has_function)
+
+
+@contextmanager
+def _leaving_breadcrumbs(file: str | None) -> Iterator[Callable[[bytes], None] | None]:
+    """The function to call with each key before its record is converted; None without a file for the trace."""
+    if file is None:
+        yield None
+        return
+    crumb = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        yield lambda key: _leave(crumb, key)
+    finally:
+        os.close(crumb)
+
+
+def _leave(crumb: int, key: bytes) -> None:
+    os.pwrite(crumb, len(key).to_bytes(_LENGTH_SIZE, "big") + key, 0)
+
+
+def read_breadcrumb(file: Path) -> bytes | None:
+    """The key whose record a worker was converting when it died; None: the file does not say."""
+    content = file.read_bytes() if file.exists() else b""
+    if len(content) < _LENGTH_SIZE:
+        return None
+    return content[_LENGTH_SIZE : _LENGTH_SIZE + int.from_bytes(content[:_LENGTH_SIZE], "big")]
 
 
 def write_receipt(home: Path, receipt: Receipt) -> None:

@@ -22,16 +22,12 @@ def run_task(task: Task, check: Callable[[], None] = go_on) -> TaskResult:
     `check` is called with each batch, and may raise to abandon the task.
     """
     try:
-        return _done(task, check)
+        if isinstance(task, CountTask):
+            return run_verify_task(task, check)
+        with function_at_work(task.conversion):
+            return rewrite_chunk(task, check) if isinstance(task, RewriteTask) else run_verify_task(task, check)
     except Exception as failure:
         error = failure if isinstance(failure, MigrationError) else explain_system_error(failure)
         if error is None:
             raise
         return error
-
-
-def _done(task: Task, check: Callable[[], None]) -> Receipt | Verified:
-    if isinstance(task, CountTask):
-        return run_verify_task(task, check)
-    with function_at_work(task.conversion):
-        return rewrite_chunk(task, check) if isinstance(task, RewriteTask) else run_verify_task(task, check)

@@ -73,15 +73,12 @@ class SnapshotSource(Source):
 
     def warnings(self) -> list[str]:
         """The warnings from when it was taken, and one about its age."""
-        return [*self.record.warnings, _age_note(self.record.taken_at_ms)]
-
-
-def _age_note(taken_at_ms: int) -> str:
-    return (
-        f"the snapshot was taken at {moment(taken_at_ms)}: cut over "
-        "within delete.retention.ms of the changelog topics (a day by default; and retention.ms, where a topic has "
-        "one), or keys that were deleted since may come back"
-    )
+        age = (
+            f"the snapshot was taken at {moment(self.record.taken_at_ms)}: cut over within delete.retention.ms of the "
+            "changelog topics (a day by default; and retention.ms, where a topic has one), or keys that were deleted "
+            "since may come back"
+        )
+        return [*self.record.warnings, age]
 
 
 def has_snapshot(spec: Spec) -> bool:

@@ -71,7 +71,11 @@ class Repairs:
         times = {receipt.attempt: self._set_aside(receipt) for receipt in damaged}
         for receipt in damaged:
             if times[receipt.attempt] >= MOST_TIMES:
-                raise self._too_often(receipt, times[receipt.attempt])
+                raise ChunkFailedError(
+                    f"{receipt}: its file was damaged or removed {times[receipt.attempt]} times after it was written",
+                    hint=f"check the disk that holds {self._home} (the system's log, smartctl), and whether a process "
+                    "removes files there; then run the command again, or start over with a work_dir on another disk",
+                )
         return [receipt for receipt in receipts if receipt.attempt not in times]
 
     def _partition_of(self, error: MigrationError) -> StorePartition | None:
@@ -137,10 +141,3 @@ class Repairs:
             "chunk is rewritten"
         )
         return times
-
-    def _too_often(self, receipt: Receipt, times: int) -> ChunkFailedError:
-        return ChunkFailedError(
-            f"{receipt}: its file was damaged or removed {times} times after it was written",
-            hint=f"check the disk that holds {self._home} (the system's log, smartctl), and whether a process removes "
-            "files there; then run the command again, or start over with a work_dir on another disk",
-        )

@@ -105,8 +105,7 @@ def _check_no_old_store(spec: Spec, standing: Standing) -> None:
     """Raises RefusedError where a switch that the ledger no longer records may have left old stores in our folder."""
     old = frozenset(name for exchange in standing.journal.exchanges for name in exchange.old_names)
     retired = RetiredStores(spec.source_path, standing, old)
-    plan = _plan(standing)
-    partitions = _partitions(spec.home, plan)
+    plan, partitions = _planned(standing)
     for run in filter(lambda folder: is_run_folder(folder.name), sorted((spec.home / NEW).glob("*"))):
         known = frozenset[str]().union(*(rocksdb_identities(run / partition.id) for partition in partitions))
         unknown = rocksdb_identities(run) - known
@@ -126,15 +125,11 @@ def _without_ledger(spec: Spec) -> str:
     )
 
 
-def _plan(standing: Standing) -> Plan | None:
+def _planned(standing: Standing) -> tuple[Plan | None, tuple[StorePartition, ...]]:
+    """The plan and its store partitions; without a readable plan, the partitions of the snapshot."""
     with suppress(MigrationError):
-        return standing.plan
-    return None
-
-
-def _partitions(home: Path, plan: Plan | None) -> tuple[StorePartition, ...]:
-    if plan is not None:
-        return plan.store_partitions
+        if standing.plan is not None:
+            return standing.plan, standing.plan.store_partitions
     with suppress(MigrationError):
-        return snapshot_record(home).store_partitions
-    return ()
+        return None, snapshot_record(standing.home).store_partitions
+    return None, ()

@@ -81,7 +81,10 @@ def _check_new_is_in_use(migration: Migration, *, moved_away: bool) -> tuple[str
                 f"{places.live} holds the old store: it was put back",
                 hint="stateferry rollback SPEC completes the way back; to keep the new store, move it there again",
             )
-    seen = _published(migration, published) if published is not None else _cut_over(migration)
+    if published is None:
+        seen = {each.entry.partition.id: each.is_in_use for each in migration.places(migration.standing.journal)}
+    else:
+        seen = _published(migration, published)
     unseen = tuple(name for name, is_there in seen.items() if not is_there)
     if unseen and len(unseen) == len(seen):
         raise RefusedError(
@@ -98,12 +101,8 @@ def _check_new_is_in_use(migration: Migration, *, moved_away: bool) -> tuple[str
     return unseen
 
 
-def _cut_over(migration: Migration) -> dict[str, bool]:
-    """Whether each store partition is found, by id."""
-    return {places.entry.partition.id: places.is_in_use for places in migration.places(migration.standing.journal)}
-
-
 def _published(migration: Migration, published: Path) -> dict[str, bool]:
+    """Whether each store partition is found in the published directory, by id."""
     plan = migration.standing.plan
     names = frozenset(name for intent in migration.standing.publications for name in intent["stores"])
     partitions = () if plan is None else map(plan.new_partition, plan.store_partitions)
