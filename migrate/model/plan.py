@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, Field, ValidationError
 
 from migrate.errors import RefusedError
 from migrate.model.key_range import KeyRange, tiling_flaw
@@ -34,14 +34,14 @@ class Chunk(Stored):
 
 
 class FamilyMapping(Stored):
-    """Which column family of the new store the records of one of the old store go to."""
+    """The column family `source` of the old store, and the family `target` of the new one that its records go to."""
 
     source: str
     target: str
     compression: str = "kNoCompression"
-    """Of the new SST files, as RocksDB spells it."""
+    """Compression of the new SST files, as RocksDB spells it."""
     older: tuple[str, ...] = ()
-    """The pre-upgrade families of a store in upgrade mode: their records count where `source` has none of that key."""
+    """Pre-upgrade families of a store in upgrade mode: their records count where `source` lacks the key."""
 
 
 class TimeSlice(Stored):
@@ -65,12 +65,12 @@ class Input(Stored):
 class DatabasePlan(Stored):
     """One RocksDB directory of the new store, and what it is made of."""
 
-    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
-
     store_partition: str
     database: str
     """Relative to the new store partition."""
-    mappings: tuple[FamilyMapping, ...] = Field(validation_alias="lanes", serialization_alias="lanes")
+    mappings: tuple[FamilyMapping, ...] = Field(
+        validation_alias=AliasChoices("lanes", "mappings"), serialization_alias="lanes"
+    )
     carried_families: tuple[str, ...]
     """The owning system's own families, copied as they are (I7)."""
     data_bytes: int

@@ -18,10 +18,7 @@ from migrate.systems import get_system
 def family_mappings(
     families: tuple[str, ...], source: Format, target: Format, directory: Path
 ) -> tuple[FamilyMapping, ...]:
-    """Each family of records with the family that it becomes.
-
-    Raises RefusedError where the families are not those of the source's format (I10).
-    """
+    """Which family goes where. Raises RefusedError where the families are not those of the source's format (I10)."""
     data = [family for family in families if family not in source.metadata_families]
     if source.column_families is None:
         names = data
@@ -41,8 +38,9 @@ def family_mappings(
             f"{target.id} holds {len(target.column_families)}",
             hint="name a target format that holds any column family, such as rocksdb.raw",
         )
-    pairs = zip(names, target.column_families, strict=True)
-    return tuple(FamilyMapping(source=name, target=family) for name, family in pairs)
+    return tuple(
+        FamilyMapping(source=name, target=family) for name, family in zip(names, target.column_families, strict=True)
+    )
 
 
 def _other_format(directory: Path, source: Format, what: str, families: tuple[str, ...]) -> RefusedError:
