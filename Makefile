@@ -12,7 +12,11 @@ SHAPE := tests/test_architecture.py tests/test_rooms.py tests/test_docs.py tests
 # So many tests at a time; those of a group (tests/suites.py) one after the other.
 WORKERS ?= 2
 PYTEST_ARGS ?=
-PYTEST = $(PYTHON) -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder --cpu-seconds 5 $(PYTEST_ARGS)
+# Tests sync thousands of small files: these lie in memory where there is plenty of it.
+ifndef TMPDIR
+MEMORY := $(shell test -w /dev/shm && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 6000000 { print "TMPDIR=/dev/shm" }')
+endif
+PYTEST = $(MEMORY) $(PYTHON) -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder --cpu-seconds 5 $(PYTEST_ARGS)
 
 export PYSPARK_PYTHON := $(CURDIR)/$(PYTHON)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)

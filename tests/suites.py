@@ -8,6 +8,13 @@ from tests.live.kafka_streams.kinds import VERSIONS
 
 REAL = (
     "bad_input",
+    "batch/status/test_watch.py",
+    "batch/switch/test_full_disk.py",
+    "batch/switch/test_killed.py",
+    "batch/switch/test_watched.py",
+    "batch/test_run_log.py",
+    "cli/test_options.py",
+    "cli/test_signals.py",
     "dry_run/test_beside_an_owner.py",
     "dry_run/test_exactness.py",
     "dual/test_state_machine.py",
@@ -21,6 +28,7 @@ REAL = (
     "situations/test_commands.py",
     "spark",
     "stores/test_unreadable.py::test_what_is_to_be_done_about_zlib_does_it",
+    "systems/test_owner_versions.py",
 )
 """Of `make test`: they start a JVM, a browser, strace or many processes, or take more than a few seconds."""
 

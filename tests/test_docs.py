@@ -15,12 +15,58 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 def test_every_test_that_a_page_cites_exists(page: Path) -> None:
     cited = re.findall(r"`(tests/[\w/.-]+)`", page.read_text())
     assert [path for path in cited if not (ROOT / path).exists()] == []
+    names = re.findall(r"`(test_\w+\.py)`", page.read_text())
+    assert [name for name in names if not any((ROOT / "tests").rglob(name))] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_link_leads_somewhere(page: Path) -> None:
     links = re.findall(r"\]\(([^)#:]+)\)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_to_a_section_leads_to_a_heading(page: Path) -> None:
+    links = re.findall(r"\]\(([\w.-]*\.md)?#([^)]+)\)", page.read_text())
+    assert [(name, anchor) for name, anchor in links if anchor not in _anchors(page.parent / (name or page.name))] == []
+
+
+def _anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("name", ["architecture.md", "correctness.md"])
+def test_every_module_that_a_page_names_exists(name: str) -> None:
+    """By its path in `migrate/` without `.py`, or as a room, which ends with a slash."""
+    cited = set(re.findall(r"`([a-z_]+/[\w/]*)`", (ROOT / "docs" / name).read_text()))
+    cited -= {"new/", "old/"}  # in a migration's own folder
+    assert len(cited) > 20
+    places = [ROOT / "migrate", ROOT / "migrate/batch", ROOT, ROOT / "migrate/show"]
+    assert [path for path in cited if not any(_is_module(place / path) for place in places)] == []
+
+
+def _is_module(path: Path) -> bool:
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def test_the_picture_of_the_pipeline_names_what_is_in_the_batch_rooms() -> None:
+    picture, *others = (_pipeline(ROOT / page) for page in ("README.md", "docs/architecture.md"))
+    batch = ROOT / "migrate/batch"
+    modules = {path.stem for path in batch.rglob("*.py")} | {path.name for path in batch.iterdir()}
+    words = set(re.findall(r"[a-z]+", picture))
+    assert others == [picture]
+    assert (
+        {"source", "snapshot", "plan", "chunk", "ledger", "assemble", "verify", "publish", "cutover"}
+        <= words
+        <= modules
+    )
+
+
+def _pipeline(page: Path) -> str:
+    match = re.search(r"```\n(source/.*?)```", page.read_text(), flags=re.DOTALL)
+    assert match is not None
+    return match[1]
 
 
 def test_every_key_of_the_spec_is_documented() -> None:
@@ -52,6 +98,5 @@ def test_every_format_and_every_kind_that_is_refused_is_documented() -> None:
     assert [known.id for known in FORMATS if f"| `{known.id}`" not in page] == []
     families = {family for known in FORMATS for family in (*(known.column_families or ()), *known.metadata_families)}
     assert [family for family in families if f"`{family}`" not in page] == []
-    assert page.count("\n| ", page.index("### Stores that are refused"), page.index("What only keys tell")) == (
-        len(UNSUPPORTED) + 1
-    )
+    start = page.index("### Stores that are refused")
+    assert page.count("\n| ", start, page.index("\n## ", start)) == len(UNSUPPORTED) + 1

@@ -186,9 +186,9 @@ _RUN: tuple[Mutant, ...] = (
     Mutant(
         name="foreign-ledger-accepted",
         claim="I5",
-        definition="Ledger.__init__",
-        old="        if foreign:\n",
-        new="        if foreign and self._synced < 0:\n",
+        definition="check_migration",
+        old="    if foreign:\n",
+        new="    if foreign and not migration_id:\n",
         tests=("test_another_migrations_ledger_is_refused_and_unchanged",),
     ),
     Mutant(
