@@ -75,10 +75,10 @@ def verify(mode: str, source: str, folder: str) -> Facts:
     receipt = Receipt.model_validate_json((Path(folder) / "receipt.json").read_bytes())
     place = (receipt.store_partition, receipt.database)
     mapping = FamilyMapping(source="default", target=receipt.written[0].family)
-    both = (*place, Inputs((source,)), str(result_database(Path(folder))), mapping, KeyRange())
-    tasks: list[VerifyTask] = [CompareTask(*both, CONVERSION)]
+    both = (*place, Inputs((source,)), mapping, KeyRange(), CONVERSION, str(result_database(Path(folder))))
+    tasks: list[VerifyTask] = [CompareTask(*both)]
     if mode != "full":
-        tasks = [DigestTask(*both, receipt.written[0], KeyRange(), CONVERSION)]
+        tasks = [DigestTask(*both, receipt.written[0], KeyRange())]
     if mode == "digest and scan":  # as where no metadata proves how many records there are
         tasks.append(CountTask(*place, source, "default", KeyRange()))
     found = [run_verify_task(task) for task in tasks]

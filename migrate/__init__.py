@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from migrate.batch.status.current import status as status
     from migrate.batch.status.history import report as report
     from migrate.batch.steps.snapshot import snapshot as snapshot
-    from migrate.batch.steps.verify_again import verify as verify
+    from migrate.batch.steps.verify_stores import verify as verify
     from migrate.batch.switch.abandon import abandon as abandon
     from migrate.batch.switch.cutover import cutover as cutover
     from migrate.batch.switch.finalize import finalize as finalize
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from migrate.survey.known_formats import known_formats as known_formats
 
 _HOMES = {
-    "migrate.batch.steps.verify_again": ("verify",),
+    "migrate.batch.steps.verify_stores": ("verify",),
     "migrate.batch.preflight.doctor": ("doctor",),
     "migrate.dry_run.dry_run": ("plan",),
     "migrate.dry_run.report": ("DryRunReport",),

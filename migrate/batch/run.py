@@ -25,7 +25,7 @@ from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.status.run_report import Outcome, already_migrated, run_report
 from migrate.batch.steps.assemble import assemble
 from migrate.batch.steps.damage import Repairs
-from migrate.batch.steps.prepare import pass_preflight, prepare
+from migrate.batch.steps.prepare import prepare, run_preflight
 from migrate.batch.steps.publish import publish
 from migrate.batch.steps.reconcile import reconcile
 from migrate.batch.steps.rewrite import rewrite
@@ -91,7 +91,7 @@ def run_with(
 def _run(context: Context, open_executor: ExecutorOpener) -> RunReport:
     clock = _Clock()
     with clock.phase("plan"):
-        preflight = pass_preflight(context, "run")
+        preflight = run_preflight(context, "run")
         claim(context.home, context.spec.source_path)
         ledger = Ledger(context.home, migration_id(preflight.identity), context.run_id)
         context.notify("ledger.opened")
@@ -137,7 +137,7 @@ def _make(
             with clock.phase("verify"):
                 verification = verify(context, executor, ledger, plan, NewStores(folders, receipts))
         except MigrationError as error:
-            receipts = repairs.left_after(error, ledger.rows, receipts)
+            receipts = repairs.discard_damaged(error, ledger.rows, receipts)
         else:
             return Outcome(receipts, folders, verification, dead_letters)
 

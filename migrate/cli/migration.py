@@ -121,7 +121,7 @@ def verify(spec: str, *, mode: Literal["full", "digest"], master: str, no_spark:
     stateferry verify migration.toml
     stateferry verify migration.toml --mode digest --no-spark
     """
-    from migrate.batch.steps.verify_again import verify as check
+    from migrate.batch.steps.verify_stores import verify as check
     from migrate.batch.stop import Stop
     from migrate.cli.signals import stopping_on_signals
     from migrate.show.text.progress import progress

@@ -19,7 +19,7 @@ from migrate.batch.preflight.check import Check, CheckReport, failed, observe
 from migrate.batch.preflight.checklist import Preflight
 from migrate.batch.preflight.doctor import not_run
 from migrate.batch.preflight.places import bytes_to_copy, space_needed
-from migrate.batch.preflight.retry import T, look_again
+from migrate.batch.preflight.retry import T, with_retries
 from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.source.snapshot import has_snapshot
 from migrate.batch.status.run_report import already_migrated
@@ -132,7 +132,7 @@ class _DryRun:
         )
 
     def _look_again(self, look: Callable[[], T]) -> T:
-        return look_again(look, is_in_use=self._preflight.is_in_use)
+        return with_retries(look, is_in_use=self._preflight.is_in_use)
 
     def _changelog(self) -> str:
         conversion = self._context.conversion

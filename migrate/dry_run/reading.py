@@ -14,7 +14,7 @@ from migrate.batch.context import Context
 from migrate.batch.plan.make import cut_database
 from migrate.batch.plan.sample import check_sample, check_segments
 from migrate.batch.preflight.check import CheckReport, failed
-from migrate.batch.preflight.retry import explained, look_again
+from migrate.batch.preflight.retry import as_migration_error, with_retries
 from migrate.batch.source.sampling import RUN_LENGTH, SampleSize, read_sample
 from migrate.batch.source.source import Source
 from migrate.dry_run.cost import NOT_MEASURED, Measured, measure
@@ -110,7 +110,7 @@ class Reading:
         is_read = False
         try:
             with system_errors_explained(), ExitStack() as stack:
-                records, chunks = look_again(lambda: self._open(plan, stack), is_in_use=self._is_running)
+                records, chunks = with_retries(lambda: self._open(plan, stack), is_in_use=self._is_running)
                 self.chunks += chunks
                 self._read(plan, records)
                 is_read = True
@@ -122,7 +122,7 @@ class Reading:
         except (MigrationError, FileNotFoundError) as error:
             if not is_read:
                 self._broken |= set(_places(plan))
-            self._fail(explained(error))
+            self._fail(as_migration_error(error))
 
     @system_errors_explained()
     def _open(self, plan: DatabasePlan, stack: ExitStack) -> tuple[Records, list[Chunk]]:
@@ -206,8 +206,10 @@ class Reading:
         """Of the column family with the most records."""
 
         def records_of(mapping: FamilyMapping) -> int:
-            there = ((each, name) for number, each in enumerate(opened) for name in records.families(number, mapping))
-            return sum(database.estimated_records(name) for database, name in there)
+            there = [
+                (each, family) for number, each in enumerate(opened) for family in records.families(number, mapping)
+            ]
+            return sum(database.estimated_records(family) for database, family in there)
 
         opened = records.databases
         mapping = max(plan.mappings, key=records_of)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from formats import Conversion, EntryError, Format
 from formats.likeness import SURE, FormatSample, leaves_marks
 from formats.registry import FORMATS
-from migrate.batch.plan.sample import Entry, convert_twice
+from migrate.batch.plan.sample import Entry, convert_sample
 from migrate.dry_run.examples import before_after
 from migrate.dry_run.key_order import KeyOrder
 from migrate.dry_run.report import BeforeAfter, LookAlike
@@ -95,7 +95,7 @@ class Trial(Counts):
     def _convert(self, batch: Batch, mapping: FamilyMapping) -> Iterator[tuple[Entry, Entry]]:
         for key, value in zip(batch.keys, batch.values, strict=True):
             try:
-                converted = convert_twice(self.conversion, key, value)
+                converted = convert_sample(self.conversion, key, value)
             except EntryError as error:
                 self.decoded += self._decodes(key, value)
                 self.rejects.add(mapping.source, key, value, str(error))

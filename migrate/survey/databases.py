@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from migrate.batch.preflight.retry import look_again
+from migrate.batch.preflight.retry import with_retries
 from migrate.engine.digest import RecordDigest
 from migrate.errors import CorruptionError, MigrationError, explain_system_error
 from migrate.model.preview import shown
@@ -52,7 +52,7 @@ def database_report(place: Place, *, digest: bool, strict: bool = False) -> Data
 
     Raises RefusedError where it cannot be opened.
     """
-    report = look_again(lambda: _read(place, digest=digest), is_in_use=place.held_by is not None, looks=_ATTEMPTS)
+    report = with_retries(lambda: _read(place, digest=digest), is_in_use=place.held_by is not None, attempts=_ATTEMPTS)
     if strict and report.error is not None:
         raise CorruptionError(report.error, hint=report.hint)
     return report

@@ -185,7 +185,7 @@ def test_a_snapshot_holds_the_tables_themselves_where_there_are_links(app: Migra
     if is_absolute:
         assert [file for file in (app.home / "snapshot" / DATABASE).rglob("*.sst") if file.is_symlink()] == []
     else:
-        assert "is a relative symbolic link, which leads nowhere once the old store is moved" in outcome.message
+        assert "is a relative symbolic link, which breaks once the old store is moved" in outcome.message
 
 
 def test_tables_that_are_absolute_links_can_be_switched_and_switched_back(app: Migration) -> None:

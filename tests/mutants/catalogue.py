@@ -82,9 +82,9 @@ _RUN: tuple[Mutant, ...] = (
         name="published-before-renamed",
         claim="I1",
         definition="publish",
-        old="            _rename(temporary, target)\n",
+        old="            rename_into_place(temporary, target)\n",
         new='            ledger.commit(ledger.row(Step.PUBLISHED, detail={"path": str(target)}))\n'
-        "            _rename(temporary, target)\n",
+        "            rename_into_place(temporary, target)\n",
         tests=("test_the_intent_to_publish_is_recorded_before_the_rename",),
     ),
     Mutant(
@@ -130,7 +130,7 @@ _RUN: tuple[Mutant, ...] = (
     Mutant(
         name="impure-functions-pass",
         claim="I2",
-        definition="convert_twice",
+        definition="convert_sample",
         old="    if first != second:\n",
         new="    if first is None and second is not None:\n",
         tests=("test_every_verb_says_the_same[a function that is not pure, random]",),
@@ -275,8 +275,8 @@ _RUN: tuple[Mutant, ...] = (
         name="old-store-collected",
         claim="I8",
         definition="_remove_unnamed_stores",
-        old="if folder not in kept and not retired.may_hold(run.name, partition, plan):",
-        new="if folder not in kept:",
+        old="if folder not in assembled and not retired.may_hold(run.name, partition, plan):",
+        new="if folder not in assembled:",
         tests=("test_an_old_store_is_not_removed_wherever_it_stands",),
     ),
     Mutant(

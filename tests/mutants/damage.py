@@ -24,7 +24,7 @@ DAMAGE: tuple[Mutant, ...] = (
     Mutant(
         name="damage-counted-per-run",
         claim="I9",
-        definition="Repairs.left_after",
+        definition="Repairs.discard_damaged",
         old="            if times[receipt.attempt] >= MOST_TIMES:\n",
         new="            if False:\n",
         tests=("test_the_third_time_a_chunk_is_damaged_points_at_the_disk_whatever_run_it_was",),

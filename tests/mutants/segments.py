@@ -40,7 +40,7 @@ SEGMENTS: tuple[Mutant, ...] = (
     Mutant(
         name="converted-twice-by-a-serde",
         claim="I10",
-        definition="check_not_converted",
+        definition="check_not_already_converted",
         old="    if sample.decoded == sample.sampled:",
         new="    if sample.decoded > sample.sampled:",
         tests=("test_numbers_that_may_have_been_swapped_before_are_refused",),

@@ -9,7 +9,7 @@ SWITCHING: tuple[Mutant, ...] = (
         name="two-renames-for-an-exchange",
         claim="switch",
         definition="Places._swap",
-        old="                exchange(self.slot, self.live)\n",
+        old="                exchange(self.staged, self.live)\n",
         new="                raise ExchangeUnsupportedError\n",
         tests=("test_between_two_renames_no_store_partition_is_without_a_store",),
     ),
@@ -25,16 +25,16 @@ SWITCHING: tuple[Mutant, ...] = (
         name="position-not-lowered-first",
         claim="switch",
         definition="Migration.between",
-        old="            return first.lowest(second)\n",
-        new="            return first\n",
+        old="return first.lowest(second) if self._is_atomic",
+        new="return first if self._is_atomic",
         tests=("test_the_position_is_never_ahead_of_the_store_that_stands_there",),
     ),
     Mutant(
         name="position-raised-first",
         claim="switch",
         definition="Migration.between",
-        old="            return first.lowest(second)\n",
-        new="            return second\n",
+        old="return first.lowest(second) if self._is_atomic",
+        new="return second if self._is_atomic",
         tests=("test_a_rollback_lowers_positions_before_it_exchanges",),
     ),
     Mutant(
@@ -48,7 +48,7 @@ SWITCHING: tuple[Mutant, ...] = (
     Mutant(
         name="locks-not-held-meanwhile",
         claim="I6",
-        definition="Migration.keeping_out",
+        definition="Migration.locking",
         old="        return holding_locks(dict.fromkeys([*locks, *ours]))\n",
         new="        return holding_locks([])\n",
         tests=("test_nobody_can_open_the_stores_meanwhile[cutover.exchanged]",),
@@ -56,7 +56,7 @@ SWITCHING: tuple[Mutant, ...] = (
     Mutant(
         name="cut-over-held-back-by-nothing",
         claim="switch",
-        definition="new_stores",
+        definition="verified_stores",
         old='    require_acceptance(concerns, "nothing was cut over")\n',
         new="",
         tests=(
@@ -228,8 +228,8 @@ SWITCHING: tuple[Mutant, ...] = (
     Mutant(
         name="elses-folder-abandoned",
         claim="I11",
-        definition="_doomed_by_an_earlier_release",
-        old="if is_folder and all(map(is_ours, doomed.iterdir())) else None",
+        definition="_renamed_by_an_earlier_release",
+        old="if is_folder and all(map(is_ours, renamed.iterdir())) else None",
         new="if is_folder else None",
         tests=("test_a_folder_of_that_name_that_is_somebody_elses_stays",),
     ),

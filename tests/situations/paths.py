@@ -101,7 +101,7 @@ SITUATIONS = [
       for path, where in (("orders-app", "{source}"), ("orders-app/new", "{source}/new"), (".", "{folder}"))),
     *(app(f"a work_dir inside the source, {path}", REFUSED,
           f"work_dir {{folder}}/{path} lies inside the application's state directory",
-          "put it beside: a foreign directory in there can hide stores", work_dir=path)
+          "put it beside that directory: a foreign directory inside can hide stores", work_dir=path)
       for path in ("orders-app", "orders-app/work", "orders-app/0_0")),
     app("a work_dir inside the source by a link", REFUSED, "inside the application's state directory",
         work_dir="linked/work", do=linked),

@@ -115,7 +115,7 @@ SITUATIONS = [
     moved("segments with unfinished upgrades", 100 * MINUTE, unfinished_upgrades(),
           source={"format": TIMESTAMPED_WINDOW}, target={"format": HEADERS_WINDOW}),
     visits("two unfinished upgrades", REFUSED,
-           f"has records in '{FAMILY}' and 'default': two upgrades of it are not finished, and its owner opens no such",
+           f"has records in '{FAMILY}' and 'default': two upgrades of it are unfinished, and its owner opens no such",
            "next: ", segments=TWO_UPGRADES, **HEADERS_LOST),
     *(visits(f"windows as {target}", REFUSED,
              f"{WINDOW} holds one value for each key and window, {target} holds {said}: nothing says how",
@@ -132,7 +132,7 @@ SITUATIONS = [
            f"{{source}}/0_1/visits has two segments of one time: visits-202511221200 and visits.{NOON}",
            "next: an older version of the application named one of them", do=of_the_same_time),
     visits("sessions named as windows", REFUSED, "sampled keys of 0_0/calls/calls.",
-           "are not of the time of their segment", f"next: is {WINDOW} the format that the store has?",
+           "lie outside the time of their segment", f"next: is {WINDOW} the format that the store has?",
            source={"store": "calls"}, do=calls, needs_records=True),
     visits("a store that emits on close", REFUSED, f"closed.{NOON} is of a window store that emits when a window "
            "closes, which cannot be converted: its keys", "next: let the application restore it from its changelog",

@@ -142,7 +142,7 @@ def comes_back(app: Application) -> None:
 
 
 def refuted(app: Application) -> None:
-    with open_store(app.slot(FIRST)) as database:
+    with open_store(app.staged(FIRST)) as database:
         database[b"extra"] = b"key"
     with pytest.raises(VerificationError, match="extra"):
         run(app.spec)
@@ -171,8 +171,8 @@ def discarding(spec: Spec) -> object:
     return rollback(spec, discard_new_writes=True)
 
 
-def slot_removed(app: Application) -> None:
-    shutil.rmtree(app.slot(FIRST))
+def staged_removed(app: Application) -> None:
+    shutil.rmtree(app.staged(FIRST))
     goes_on(run, cutover)(app)
 
 
@@ -273,13 +273,13 @@ REFUSALS = [
     *(Refusal(f"the new version holds {file}", "app", (rollback,), f"{file} {HELD}", around=holding(file),
               do=ran(cutover), then=goes_on(rollback)) for file in LOCKS),
     Refusal("somebody has a new store open", "app", (cutover,), HELD,
-            around=lambda app: another_process(OPEN_STORE, app.slot(FIRST))),
+            around=lambda app: another_process(OPEN_STORE, app.staged(FIRST))),
     Refusal("a source that was written to since the run", "app", (cutover,),
             "0_0/orders was written to since it was converted", do=lambda app: write_to(app.live(FIRST))),
     Refusal("a new store that was written to", "app", (cutover,), "was written to since it was assembled",
-            "remove that directory", do=lambda app: write_to(app.slot(FIRST), family=DATA), then=slot_removed),
+            "remove that directory", do=lambda app: write_to(app.staged(FIRST), family=DATA), then=staged_removed),
     Refusal("a new store that is gone", "app", (cutover,), "not complete",
-            do=lambda app: shutil.rmtree(app.slot(FIRST))),
+            do=lambda app: shutil.rmtree(app.staged(FIRST))),
     Refusal("a live store that is a link", "app", (cutover,), LINK, do=linked),
     Refusal("a store that is a link", "fresh", (run,), LINK, do=linked),
     *(Refusal(f"what is not RocksDB's, {name}", "lone", (cutover, run_again),
@@ -302,7 +302,7 @@ REFUSALS = [
     Refusal("a state directory that is not there", "app", (finalize,), "is not there",
             do=ran(cutover, then=lambda app: app.path.rename(app.base / "unmounted")),
             then=partial(still_there, "work/test/old/0_0/orders/CURRENT")),
-    Refusal("an old store in use again", "app", (finalize,), "holds the old store: somebody has put it back",
+    Refusal("an old store in use again", "app", (finalize,), "holds the old store: it was put back",
             do=ran(cutover, then=put_back_by_hand)),
     *(Refusal(f"the application has removed {path}", "app", (rollback,), IS_GONE, then=comes_back,
               do=ran(cutover, then=partial(lost, path))) for path in ("0_1", "0_1/rocksdb", "0_1/rocksdb/orders")),
@@ -330,11 +330,11 @@ REFUSALS = [
     Refusal("a snapshot that was written to after the run", "later", (cutover,),
             "snapshot/0_0/orders is damaged: its files are not as copied",
             do=lambda app: write_to(app.spec.home / "snapshot" / FIRST)),
-    Refusal("tasks that came since", "later", (cutover,), "have come or gone since: 0_2/orders, 0_2/refunds",
+    Refusal("tasks that came since", "later", (cutover,), "were added or removed since: 0_2/orders, 0_2/refunds",
             "stateferry abandon", do=lambda app: shutil.copytree(app.path / "0_1", app.path / "0_2")),
-    Refusal("tasks that went since", "later", (cutover,), "have come or gone since: 0_1/orders, 0_1/refunds",
+    Refusal("tasks that went since", "later", (cutover,), "were added or removed since: 0_1/orders, 0_1/refunds",
             "stateferry abandon", do=partial(lost, "0_1")),
-    Refusal("the snapshot of a run", "app", (cutover, run), "was taken by a run, for itself alone", spec=later_spec),
+    Refusal("the snapshot of a run", "app", (cutover, run), "was taken by a run, only for itself", spec=later_spec),
     Refusal("a changelog that was made again", "later", (cutover,),
             "at an earlier changelog position than its snapshot", do=earlier),
 ]  # fmt: skip

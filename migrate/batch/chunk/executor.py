@@ -1,4 +1,4 @@
-"""Where tasks run: the seam between the driver and Spark, or this very process."""
+"""Executors: where the driver runs tasks, on Spark or in this process."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from pathlib import Path
 from threading import Event
 from typing import Protocol, cast
 
-from migrate.batch.chunk.breadcrumb import read_breadcrumb
-from migrate.batch.chunk.rewrite import RewriteTask
+from migrate.batch.chunk.rewrite import RewriteTask, read_breadcrumb
 from migrate.batch.chunk.task import Task, TaskResult, run_task
 from migrate.batch.stop import RERUN, Stop
 from migrate.errors import ChunkFailedError, InterruptedMigrationError, MigrationError
@@ -26,18 +25,18 @@ from migrate.spec.spec import Spec
 from migrate.stores.rocksdb.openings import keeping_open
 
 RETRIES = "stateferry.batch.retries"
-"""The logger that names each attempt after which a task is tried again."""
+"""The logger that reports each failed attempt after which a task is retried."""
 _LOG = logging.getLogger(RETRIES)
 ATTEMPTS = 3
 _MOST_AT_ONCE = 4096  # threads are only made as tasks come; a cluster's slots may grow while a run goes on
 _POLL_SECONDS = 0.2
-"""How soon a request to stop is noticed: a signal's handler does not wake who waits for a task."""
+"""How soon a request to stop is noticed: a signal handler does not wake the thread that waits for a task."""
 Finished = list[tuple[Task, TaskResult]]
 """Tasks that finished together."""
 
 
 class Executor(Protocol):
-    """Runs tasks, each in a call that returns when it is done; calls come from several threads."""
+    """Runs tasks, each in a call that returns when the task is done; several threads call it."""
 
     @property
     def slots(self) -> int:
@@ -45,16 +44,16 @@ class Executor(Protocol):
         ...
 
     def run(self, task: Task) -> TaskResult:
-        """Raises whatever takes a worker down."""
+        """Run one task. Raises any error that ends a worker."""
         ...
 
     def cancel(self) -> None:
-        """Give up whatever is running."""
+        """Give up the running tasks."""
         ...
 
 
 class InProcessExecutor:
-    """This process, one task at a time: no Spark, no JVM."""
+    """Runs one task at a time in this process, without Spark or a JVM."""
 
     slots = 1
 
@@ -62,11 +61,11 @@ class InProcessExecutor:
         self._cancelled = Event()
 
     def run(self, task: Task) -> TaskResult:
-        """Here and now."""
+        """Run one task in the calling thread."""
         return run_task(task, self._check)
 
     def cancel(self) -> None:
-        """The running task ends at its next batch."""
+        """Let the running task end at its next batch."""
         self._cancelled.set()
 
     def _check(self) -> None:
@@ -83,12 +82,11 @@ def run_all(
     deadline: float | None = None,
     stop: Stop | None = None,
 ) -> Iterator[Finished]:
-    """Run every task, one more at a time than there are slots so that none waits; yields what finished together.
+    """Run every task, one more at a time than there are slots, so that no slot waits; yield those that end together.
 
-    After a failure nothing new starts; what runs is finished and yielded, then the failure is raised. Past the
-    `deadline` (monotonic seconds), or once a `stop` is asked for, nothing new starts either, and the iteration just
-    ends; what outlives the stop's grace is abandoned, with InterruptedMigrationError. `name`: the migration's, for the
-    log.
+    After a failure no task starts; the running ones are finished and yielded, then the failure is raised. After the
+    `deadline` (monotonic seconds) or a request to stop no task starts either, and the iteration ends; a task that
+    outlives the stop's grace period is abandoned with InterruptedMigrationError. `name`: the migration's, for the log.
     """
     stop = stop or Stop()
     left = iter(tasks)
@@ -106,7 +104,7 @@ def run_all(
                     break
                 ended = [(running.pop(future), future) for future in _wait(running, stop)]
                 failures += [error for _, future in ended if (error := future.exception()) is not None]
-                if finished := _results(ended):
+                if finished := [(task, future.result()) for task, future in ended if future.exception() is None]:
                     yield finished
         except BaseException:
             cancelled.set()
@@ -115,20 +113,16 @@ def run_all(
                 future.cancel()
             raise
     if failures:
-        stop.check()  # Spark, too, hears the signal, and what it then fails is no failure
+        stop.check()  # Spark also gets the signal; tasks that it then fails have not failed
         raise failures[0]
 
 
 def _wait(running: Iterable[Future[TaskResult]], stop: Stop) -> set[Future[TaskResult]]:
-    """What has ended; none after a while in which nothing did."""
+    """The tasks that have ended; none where none did for a short time."""
     done, _ = wait(running, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
     if not done:
         stop.check_grace()
     return done
-
-
-def _results(ended: list[tuple[Task, Future[TaskResult]]]) -> Finished:
-    return [(task, future.result()) for task, future in ended if future.exception() is None]
 
 
 def _room(executor: Executor, running: int) -> int:
@@ -141,7 +135,7 @@ def _is_past(deadline: float | None) -> bool:
 
 
 def _attempt(executor: Executor, task: Task, cancelled: Event, name: str) -> TaskResult:
-    """A few attempts where a worker dies; from the second one on it leaves a trace of the record that it is at."""
+    """Retry a task whose worker dies; from the second attempt on it leaves a trace of the record that it converts."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
             result = executor.run(task)
@@ -191,22 +185,22 @@ def _worker_died(task: Task, error: Exception) -> MigrationError:
         if key is not None:
             return ChunkFailedError(
                 f"{where}: the worker died {ATTEMPTS} times, last on the key {show_key(key)}: {reason}",
-                hint="try the function on that record; then rerun to resume",
+                hint="try the function on that record; then run the command again to resume",
             )
     return ChunkFailedError(
-        f"{where}: failed {ATTEMPTS} times: {reason}", hint="see the log above; rerun to resume what is finished"
+        f"{where}: failed {ATTEMPTS} times: {reason}", hint="see the log above; then run the command again to resume"
     )
 
 
 SPARK_MODULE = "jobs.executor"
-"""Imported by name and only when a master is named: nothing here may depend on Spark."""
+"""The module that is imported by name where a master is named: this package does not depend on Spark."""
 
 
 class SparkModule(Protocol):
-    """What `jobs` offers to this package."""
+    """The interface of the module in `jobs` that starts Spark."""
 
     def open_executor(self, spec: Spec, master: str | None) -> AbstractContextManager[Executor]:
-        """An executor over a Spark session, which ends with it."""
+        """An executor over a Spark session that ends with the context."""
         ...
 
 
@@ -214,17 +208,17 @@ ExecutorOpener = Callable[[Spec], AbstractContextManager[Executor]]
 
 
 def executor_opener(master: str | None) -> ExecutorOpener:
-    """Where tasks will run, once they do."""
+    """The opener of the executor for `master`; None: this process."""
     return in_process if master is None else spark(master)
 
 
 def in_process(_: Spec) -> AbstractContextManager[Executor]:
-    """This process, without Spark."""
+    """An executor in this process, without Spark."""
     return nullcontext(InProcessExecutor())
 
 
 def spark(master: str | None) -> ExecutorOpener:
-    """A Spark application; without a master it is the one that spark-submit named."""
+    """The opener of an executor on Spark; without a master, on the one that spark-submit names."""
 
     def open_spark(spec: Spec) -> AbstractContextManager[Executor]:
         module = cast("SparkModule", importlib.import_module(SPARK_MODULE))

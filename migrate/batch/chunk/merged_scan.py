@@ -1,4 +1,4 @@
-"""Several sorted scans as one: segments that become one, and families of an upgrade that is not finished."""
+"""Several sorted scans merged into one: of segments that become one, and of families of a store in upgrade mode."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from migrate.stores.batch import Batch
 
 @dataclass(slots=True)
 class MergedScan:
-    """The records of all, in key order; of a key that several have, the first one's."""
+    """The records of all scans in key order; of a key that several have, the first scan's record."""
 
     scans: Sequence[Iterator[Batch]]
     shadowed: int = 0
-    """Records that came after another one of the same key."""
+    """Records that were left out since an earlier scan has their key."""
     _heads: list[tuple[Batch, Iterator[Batch]]] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[Batch]:
-        """Batches of no certain size."""
+        """Batches of varying sizes."""
         self._heads = [(batch, scan) for scan in self.scans if (batch := next(scan, None)) is not None]
         while len(self._heads) > 1:
             yield self._next()
@@ -32,7 +32,7 @@ class MergedScan:
             yield from scan
 
     def _next(self) -> Batch:
-        """All that is known to come before whatever has not been read yet."""
+        """All records that come before any that has not been read yet."""
         border = min(batch.keys[-1] for batch, _ in self._heads)
         taken, left = [], []
         for batch, scan in self._heads:

@@ -1,4 +1,4 @@
-"""What a chunk reads: the old store's records as their owner would read them, whatever they lie scattered over."""
+"""Reading a chunk: the old store's records as their owner would read them, from all directories and families."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from migrate.stores.rocksdb.database import Database
 from migrate.stores.rocksdb.openings import open_to_read
 
 _INT64 = np.dtype(">i8")
-MISPLACED = (
+WRONG_RETENTION = (
     "[source] retention_ms must be the one that the segments were made with; where it was changed since, the "
     "application itself finds only some of these records"
 )
-"""What to do about a record in a segment of another time."""
+"""The hint about a record in a segment of another time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """RocksDB directories to be read as one, in a form that a task can carry."""
+    """RocksDB directories that are read as one, in a form that a task can carry."""
 
     directories: tuple[str, ...]
     times_of: tuple[TimeSlice | None, ...] = ()
-    """Of the records of each."""
+    """The time slice of each directory; None: unknown."""
     times: TimeSlice | None = None
-    """Of the records to be read; None: all."""
+    """The time slice of the records to read; None: all records."""
 
 
 def inputs_of(plan: DatabasePlan, directories: dict[str, Path]) -> Inputs:
-    """`directories`: those of the source's store partition, by database."""
+    """The inputs of one new database; `directories`: those of the source's store partition, by database."""
     return Inputs(
         directories=tuple(str(directories[source.database]) for source in plan.sources),
         times_of=tuple(source.times for source in plan.sources),
@@ -55,7 +55,7 @@ def inputs_of(plan: DatabasePlan, directories: dict[str, Path]) -> Inputs:
 def open_inputs(
     inputs: Inputs, source: Format, opening: Callable[[Path], AbstractContextManager[Database]] = open_to_read
 ) -> Iterator[Records]:
-    """Raises RefusedError where one of them cannot be opened."""
+    """Open the inputs. Raises RefusedError where one cannot be opened."""
     with ExitStack() as stack:
         databases = [stack.enter_context(opening(Path(directory))) for directory in inputs.directories]
         yield Records(inputs, source, databases)
@@ -69,17 +69,17 @@ class Records:
     source: Format
     databases: list[Database]
     shadowed: int = field(default=0, init=False)
-    """Records of an unfinished upgrade that a newer one of the same key stands for, as far as was read."""
+    """Records read so far of a pre-upgrade family whose key a newer family has too."""
     read: Counter[tuple[int, str]] = field(default_factory=Counter, init=False)
-    """Records by RocksDB directory (its number among the inputs) and column family, as far as was read."""
+    """Records read so far by RocksDB directory (its index among the inputs) and column family."""
     seen: Counter[tuple[int, str]] = field(default_factory=Counter, init=False)
-    """The same, with the records of other times."""
+    """The same counts, including records of other times."""
 
     def batches(self, mapping: FamilyMapping, keys: KeyRange | None = None) -> Iterator[Batch]:
-        """Every record of one family mapping in the range, in key order, in the layout of the source's format.
+        """Every record of the family in the range, in key order and in the layout of the source's format.
 
-        Raises CorruptionError unless the range was read whole, ChunkFailedError for a record in a segment of another
-        time.
+        Raises CorruptionError where the range cannot be read to its end, ChunkFailedError for a record in a segment of
+        another time.
         """
         scans = [scan for database in range(len(self.databases)) for scan in self._scans(database, mapping, keys)]
         if len(scans) == 1:
@@ -90,15 +90,12 @@ class Records:
         self.shadowed += merged.shadowed
 
     def families(self, number: int, mapping: FamilyMapping) -> list[str]:
-        """Column families that a mapping reads in one RocksDB directory; where several have a key, the first counts."""
+        """The column families to read of one RocksDB directory; of a key that several have, the first counts."""
         there = self.databases[number].families
         return [family for family in (mapping.source, *mapping.older) if family in there]
 
     def sampled(self, number: int, mapping: FamilyMapping, family: str, sample: Iterator[Batch]) -> Iterator[Batch]:
-        """Those of some records of a column family that `batches` would yield.
-
-        Raises CorruptionError, and ChunkFailedError as `batches` does.
-        """
+        """The records of a sample of one column family that `batches` would yield; it raises the same errors."""
         families, database = self.families(number, mapping), self.databases[number]
         newer = families[: families.index(family)]
         for batch in self._scan(number, mapping, family, sample):
@@ -135,7 +132,7 @@ def _counted(counts: Counter[tuple[int, str]], scan: Iterator[Batch], place: tup
 
 
 def _upgraded(scan: Iterator[Batch], source: Format, family: str) -> Iterator[Batch]:
-    """What an unfinished upgrade left in `family`, in the layout of `source`."""
+    """The records of a pre-upgrade family, in the layout of `source`."""
     older = next(each for each in source.older_families if each.name == family)
     convert = compile_program(ByteProgram(IDENTITY, upgrade_program(older.value_layout, source)))
     for batch in scan:
@@ -160,12 +157,12 @@ def _within(
 
 
 def _times(batch: Batch, place: slice, database: Database) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The time by which each record belongs to a segment. Raises ChunkFailedError for a key that tells none."""
+    """The time by which each record belongs to a segment. Raises ChunkFailedError for a key without one."""
     shortest = batch.sizes[0] if batch.sizes is not None else min(map(len, batch.keys))
     if shortest < -place.start:
         key = min(batch.keys, key=len)
         raise ChunkFailedError(
-            f"{database.directory} has the key {show_key(key)}, which is too short to tell its time",
+            f"{database.directory} has the key {show_key(key)}, which is too short to contain a time",
             hint="is [source] format the format that the store has? without retention_ms each segment stays as it is",
         )
     if batch.sizes is not None:
@@ -175,7 +172,7 @@ def _times(batch: Batch, place: slice, database: Database) -> np.ndarray[tuple[i
 
 
 def newest_time(database: Database, family: str, place: slice) -> int | None:
-    """The greatest of them all; None: there is no record."""
+    """The time of the newest record, in milliseconds; None: there is no record."""
     return max((int(_times(batch, place, database).max()) for batch in database.batches(family)), default=None)
 
 
@@ -183,5 +180,5 @@ def _misplaced(database: Database, key: bytes, time_ms: int, own: TimeSlice) -> 
     return ChunkFailedError(
         f"{database.directory} is the segment of {own}, and its key {show_key(key)} is of {time_ms}: the retention was "
         "another one when it was written",
-        hint=MISPLACED,
+        hint=WRONG_RETENTION,
     )

@@ -1,16 +1,16 @@
-"""Rewriting one chunk: scan, convert, write sorted SST files, make them durable, and only then say so (I1)."""
+"""Rewriting one chunk: scan, convert, write sorted SST files, and write a receipt once they are durable (I1)."""
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from formats import Format
-from migrate.batch.chunk.breadcrumb import leaving_breadcrumbs
 from migrate.batch.chunk.reader import Inputs, Records, open_inputs
 from migrate.batch.stop import never_stop
 from migrate.engine import converter
@@ -30,24 +30,27 @@ from migrate.stores.rocksdb.writing import KeyOrderError, SstWriter, TableOption
 
 _RESTORE = (
     "restore this store's files, as they were, from a backup and rerun: what is finished is kept; or let the store's "
-    "owner rebuild it, and begin anew in another work_dir"
+    "owner rebuild it, and start over with another work_dir"
 )
+
+_LENGTH_SIZE = 4
+"""Bytes of the key's length in a breadcrumb: the trace of the record at which a worker has died."""
 
 
 @dataclass(frozen=True, slots=True)
 class RewriteTask:
-    """All that a worker needs to rewrite one chunk."""
+    """Everything that a worker needs to rewrite one chunk."""
 
     home: str
     source: Inputs
-    """In the snapshot."""
+    """The directories of the snapshot."""
     migration_id: str
     run_id: str
     chunk: Chunk
     mappings: tuple[FamilyMapping, ...]
     conversion: ConversionRef
     is_kept: bool = True
-    """False: the records are older than the new store's retention, and counted only."""
+    """False: the records are older than the new store's retention, and are only counted."""
     on_reject: Literal["fail", "skip", "dead-letter"] = "fail"
     max_rejects: int | None = None
     breadcrumb: str | None = None
@@ -55,23 +58,24 @@ class RewriteTask:
 
 
 def rewrite_chunk(task: RewriteTask, check: Callable[[], None] = never_stop) -> Receipt:
-    """Rewrite one chunk. Files are named by attempt: a slower twin of this task harms nobody.
+    """Rewrite one chunk. Files are named by attempt, so that concurrent attempts do not disturb each other.
 
-    `check` is called with each batch and may raise. Raises ChunkFailedError, CorruptionError or RejectedError; the
-    attempt's files are gone then.
+    `check` is called with each batch and may raise. Raises ChunkFailedError, CorruptionError or RejectedError, after
+    the attempt's files were removed.
     """
-    if not Path(task.home).is_dir():  # which is made by the driver alone, with its marker
+    if not Path(task.home).is_dir():  # only the driver makes it, with its marker
         raise ChunkFailedError(
-            f"{task.chunk}: {task.home} is not there",
-            hint="is the work_dir mounted on every worker? was the migration given up meanwhile?",
+            f"{task.chunk}: {task.home} does not exist",
+            hint="is the work_dir mounted on every worker? was the migration abandoned meanwhile?",
         )
     attempt = _Attempt(task, check)
     make_directories(attempt.folder)
     try:
-        with open_inputs(task.source, attempt.source) as source, leaving_breadcrumbs(task.breadcrumb) as on_record:
-            mappings = [attempt.rewrite_family(source, mapping, on_record) for mapping in task.mappings]
+        opened = open_inputs(task.source, attempt.conversion.source)
+        with opened as source, _leaving_breadcrumbs(task.breadcrumb) as on_record:
+            families = [attempt.rewrite_family(source, mapping, on_record) for mapping in task.mappings]
             attempt.shadowed = source.shadowed
-        return attempt.receipt(mappings)
+        return attempt.receipt(families)
     except BaseException as error:
         attempt.discard()
         if isinstance(error, CorruptionError):
@@ -88,7 +92,7 @@ class _Attempt:
         self._check = check
         self._started = time.perf_counter()
         self._task = task
-        self._conversion = load_conversion(task.conversion)
+        self.conversion = load_conversion(task.conversion)
         self.name = attempt_name(task.run_id, task.chunk.number)
         self.folder = chunk_directory(Path(task.home), task.chunk.store_partition, task.chunk.database)
         self.rejects_file = self.folder / f"{self.name}.rejects.parquet"
@@ -97,13 +101,8 @@ class _Attempt:
         self.expired = 0
         self.shadowed = 0
 
-    @property
-    def source(self) -> Format:
-        """What the records are."""
-        return self._conversion.source
-
-    def receipt(self, mappings: list[tuple[Scanned, Written]]) -> Receipt:
-        """What was done, written beside the files once they and their names are durable (I1)."""
+    def receipt(self, families: list[tuple[Scanned, Written]]) -> Receipt:
+        """The receipt, written beside the files once they and their names are durable (I1)."""
         task = self._task
         kept = isinstance(self.rejects, KeepRejects) and self.rejects.finish()
         receipt = Receipt(
@@ -114,8 +113,8 @@ class _Attempt:
             database=task.chunk.database,
             number=task.chunk.number,
             keys=task.chunk.keys,
-            scanned=tuple(scanned for scanned, _ in mappings),
-            written=tuple(written for _, written in mappings),
+            scanned=tuple(scanned for scanned, _ in families),
+            written=tuple(written for _, written in families),
             dropped=self.dropped,
             expired=self.expired,
             shadowed=self.shadowed,
@@ -136,9 +135,9 @@ class _Attempt:
     def rewrite_family(
         self, source: Records, mapping: FamilyMapping, on_record: Callable[[bytes], None] | None
     ) -> tuple[Scanned, Written]:
-        """One column family of the chunk."""
+        """Rewrite one column family of the chunk."""
         file = self.folder / f"{self.name}.{self._task.mappings.index(mapping)}.sst"
-        converter = Converter(self._conversion, self._conversion.program, self.rejects, mapping.source, on_record)
+        converter = Converter(self.conversion, self.conversion.program, self.rejects, mapping.source, on_record)
         writer: SstWriter | None = None
 
         def open_writer() -> SstWriter:
@@ -179,7 +178,7 @@ class _Attempt:
         return pumped
 
     def discard(self) -> None:
-        """Nobody will ever refer to these files."""
+        """Remove the attempt's files, which no row will name."""
         for file in self.folder.glob(f"{self.name}.*"):
             file.unlink(missing_ok=True)
 
@@ -194,8 +193,33 @@ class _Attempt:
         return KeepRejects(where, partition, self.rejects_file, limit, has_function=has_function)
 
 
+@contextmanager
+def _leaving_breadcrumbs(file: str | None) -> Iterator[Callable[[bytes], None] | None]:
+    """The function to call with each key before its record is converted; None without a file for the trace."""
+    if file is None:
+        yield None
+        return
+    crumb = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        yield lambda key: _leave(crumb, key)
+    finally:
+        os.close(crumb)
+
+
+def _leave(crumb: int, key: bytes) -> None:
+    os.pwrite(crumb, len(key).to_bytes(_LENGTH_SIZE, "big") + key, 0)
+
+
+def read_breadcrumb(file: Path) -> bytes | None:
+    """The key whose record a worker was converting when it died; None: the file does not say."""
+    content = file.read_bytes() if file.exists() else b""
+    if len(content) < _LENGTH_SIZE:
+        return None
+    return content[_LENGTH_SIZE : _LENGTH_SIZE + int.from_bytes(content[:_LENGTH_SIZE], "big")]
+
+
 def write_receipt(home: Path, receipt: Receipt) -> None:
-    """Beside the files that it vouches for, once their names are durable (I1)."""
+    """Write a receipt beside its files, once their names are durable (I1)."""
     folder = chunk_directory(home, receipt.store_partition, receipt.database)
     fsync_directory(folder)
     write_durably(folder / receipt_file(receipt), with_seal(receipt.model_dump_json()).encode())

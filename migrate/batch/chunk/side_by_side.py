@@ -1,4 +1,4 @@
-"""Two sorted runs of records, held side by side."""
+"""Comparing two sorted sequences of records side by side."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from migrate.stores.rocksdb.database import Database
 
 
 class RecordReader:
-    """Hands out as many records as are asked for, whatever the batches hold."""
+    """Reads a given number of records at a time, whatever the sizes of the batches."""
 
     def __init__(self, batches: Iterator[Batch]) -> None:
         self._batches = batches
@@ -27,7 +27,7 @@ class RecordReader:
             else:
                 self._keys, self._values = batch.keys, batch.values
             del batch
-        if len(self._keys) == count:  # both sides cut alike, mostly
+        if len(self._keys) == count:  # mostly, both sides have the same batch sizes
             taken = self._keys, self._values
             self._keys, self._values = [], []
             return taken
@@ -39,9 +39,9 @@ class RecordReader:
 def side_by_side(
     expected: Iterator[Batch], actual: Iterator[Batch], *, to_end: bool
 ) -> Iterator[tuple[bytes, bytes | None, bytes | None]]:
-    """(key, expected value, actual value) of each key that either has, in key order; None: that side has no such key.
+    """(key, expected value, actual value) of each key on either side, in key order; None: that side has no such key.
 
-    Without `to_end` it is over once no more is expected.
+    Without `to_end` it ends after the last expected record.
     """
     lefts, rights = _each(expected), _each(actual)
     left, right = next(lefts, None), next(rights, None)
@@ -66,7 +66,7 @@ def _each(batches: Iterator[Batch]) -> Iterator[tuple[bytes, bytes]]:
 def compare_gaps(
     target: Database, partition: str, family: str, ends: Sequence[tuple[bytes, bytes]]
 ) -> Iterator[tuple[int, Mismatch]]:
-    """(how many keys, the first of them) that are not within a range; `ends`: each range's first and last new key."""
+    """(number of keys, the first one) of each gap that has extra keys; `ends`: each range's first and last new key."""
     begin = [None, *(last + b"\0" for _, last in ends)]
     found = differing(partition, "key", "", "", family=family)
     for start, end in zip(begin, [*(first for first, _ in ends), None], strict=True):

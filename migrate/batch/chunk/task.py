@@ -1,4 +1,4 @@
-"""What a worker does: one function for both kinds of task, wherever the worker runs."""
+"""Running a task in a worker: one function for all kinds of tasks, on Spark and in process."""
 
 from __future__ import annotations
 
@@ -13,25 +13,21 @@ from migrate.spec.function.at_work import function_at_work
 
 Task = RewriteTask | VerifyTask
 TaskResult = Receipt | Verified | MigrationError
-"""An error: one that a further attempt would meet again."""
+"""A MigrationError is one that a further attempt would meet again."""
 
 
 def run_task(task: Task, check: Callable[[], None] = never_stop) -> TaskResult:
-    """Do it here and now. What is expected to go wrong is returned; anything else is raised, and worth a retry.
+    """Run a task in this thread. Expected errors are returned; any other error is raised, and worth a retry.
 
     `check` is called with each batch, and may raise to abandon the task.
     """
     try:
-        return _done(task, check)
+        if isinstance(task, CountTask):
+            return run_verify_task(task, check)
+        with function_at_work(task.conversion):
+            return rewrite_chunk(task, check) if isinstance(task, RewriteTask) else run_verify_task(task, check)
     except Exception as failure:
         error = failure if isinstance(failure, MigrationError) else explain_system_error(failure)
         if error is None:
             raise
         return error
-
-
-def _done(task: Task, check: Callable[[], None]) -> Receipt | Verified:
-    if isinstance(task, CountTask):
-        return run_verify_task(task, check)
-    with function_at_work(task.conversion):
-        return rewrite_chunk(task, check) if isinstance(task, RewriteTask) else run_verify_task(task, check)

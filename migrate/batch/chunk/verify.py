@@ -1,4 +1,4 @@
-"""Comparing the new store, as it lies on disk, with what the old one converts to or with the receipts."""
+"""Comparing the new store on disk with what the old one converts to, or with the receipts."""
 
 from __future__ import annotations
 
@@ -32,17 +32,12 @@ from migrate.stores.rocksdb.record_count import count_records
 
 
 @dataclass(frozen=True, slots=True)
-class CompareTask:
-    """A key range of the old records of one new column family, to be converted and held against the new ones.
-
-    The range is the source's: where the new records of it begin and end, the conversion alone knows.
-    """
+class _FamilyTask:
+    """A range of one new column family to compare, and the old records that it is made of."""
 
     store_partition: str
     database: str
     source: Inputs
-    target: str | None
-    """None: the records are older than the new store's retention; they are counted, and must not be there."""
     mapping: FamilyMapping
     keys: KeyRange
     conversion: ConversionRef
@@ -52,24 +47,28 @@ class CompareTask:
 
 
 @dataclass(frozen=True, slots=True)
-class DigestTask:
-    """One family of one finished chunk, and the part of the new store that it answers for."""
+class CompareTask(_FamilyTask):
+    """A key range of the old records of one new column family, to be converted and compared with the new records.
 
-    store_partition: str
-    database: str
-    source: Inputs
+    `keys` are the source's: only the conversion shows where the new records of that range begin and end.
+    """
+
+    target: str | None
+    """None: the records are older than the new store's retention; they are counted, and must not be in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DigestTask(_FamilyTask):
+    """One column family of one finished chunk, and the part of the new store that the chunk answers for.
+
+    `keys` are the chunk's, and name what differs.
+    """
+
     target: str
-    mapping: FamilyMapping
-    keys: KeyRange
-    """The chunk's, to say what differs."""
     written: Written
-    """As the receipt has it."""
+    """The receipt's entry for the family."""
     target_keys: KeyRange | None
-    """None: the chunk wrote nothing, and no range is its own."""
-    conversion: ConversionRef
-
-    def __str__(self) -> str:
-        return f"{place_name(self.store_partition, self.database)} {self.mapping.target} {self.keys}"
+    """None: the chunk wrote nothing, and answers for no range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,37 +89,39 @@ VerifyTask = CompareTask | DigestTask | CountTask
 
 
 class FamilyCount(Stored):
-    """How many records were read of one column family of a RocksDB directory of the source."""
+    """The number of records that were read of one column family of a RocksDB directory of the source."""
 
     directory: str
     family: str
     seen: int
     used: int
-    """Those of the times that were asked for."""
+    """The records in the times to be read."""
 
 
 class Verified(Stored):
-    """What one task found."""
+    """The result of one verification task."""
 
     records: int
     missing: int = 0
     differing: int = 0
     extra: int = 0
     first: tuple[Mismatch, ...] = ()
-    """The first of each kind."""
+    """The first mismatch of each kind."""
     seconds: float = 0.0
     ends: tuple[bytes, bytes] | None = None
-    """The first and the last key of the new records that were expected; None: there are none."""
+    """The first and the last key of the expected new records; None: there are none."""
     counts: tuple[FamilyCount, ...] = ()
 
     @property
     def mismatches(self) -> int:
-        """Keys that are not as they should be."""
+        """The number of keys that are missing, extra, or have another value than expected."""
         return self.missing + self.differing + self.extra
 
 
 def target_ranges(receipts: list[Receipt], family: int) -> list[KeyRange | None]:
-    """For each receipt, in key order, its part of the new store. Together they cover every key of it (I3).
+    """For each receipt, in key order, its part of one family of the new store. Together they cover every key (I3).
+
+    `family`: the family's index in each receipt's `written`.
 
     A chunk answers for the keys from its first one up to the next chunk's first one, so that an extra key anywhere
     belongs to one of them. A family without any record is left to the first chunk as a whole.
@@ -137,7 +138,7 @@ def target_ranges(receipts: list[Receipt], family: int) -> list[KeyRange | None]
 
 
 def run_verify_task(task: VerifyTask, check: Callable[[], None] = never_stop) -> Verified:
-    """Do one part of a verification; `check` is called now and then, and may raise.
+    """Run one task of a verification; `check` is called with each batch, and may raise.
 
     Raises CorruptionError where either side cannot be read to its end.
     """
@@ -151,7 +152,7 @@ def run_verify_task(task: VerifyTask, check: Callable[[], None] = never_stop) ->
 
 
 def as_verified(found: Mismatch, count: int = 1) -> Verified:
-    """A mismatch that no task has found."""
+    """The result for a mismatch that no task has found."""
     return Verified(records=0, first=(found,)).model_copy(update={found.kind: count})
 
 
@@ -178,7 +179,7 @@ def _added(found: Verified, mismatch: Mismatch, count: int) -> Verified:
 
 
 def _by_digest(task: DigestTask, check: Callable[[], None]) -> Verified:
-    """The source is opened only to say what differs."""
+    """Compare digests; the source is opened only to name what differs."""
     with open_to_read(Path(task.target)) as target:
         digest = RecordDigest()
         for batch in _actual(task, target, check):
@@ -190,9 +191,9 @@ def _by_digest(task: DigestTask, check: Callable[[], None]) -> Verified:
             found = comparison.differences(_actual(task, target, check), to_end=True)
     if found.mismatches:
         return found
-    # the records agree, so it is the receipt that does not
-    lie = comparison.mismatch(task.written.first_key or b"", "receipt", task.written.digest, "another digest")
-    return _added(found, lie, 1)
+    # the records agree, so the receipt is wrong
+    wrong = comparison.mismatch(task.written.first_key or b"", "receipt", task.written.digest, "another digest")
+    return _added(found, wrong, 1)
 
 
 def _actual(task: DigestTask, target: Database, check: Callable[[], None]) -> Iterator[Batch]:
@@ -227,9 +228,7 @@ class _Comparison:
     def __init__(
         self, task: CompareTask | DigestTask, source: Records, target: Database, check: Callable[[], None]
     ) -> None:
-        self._where = (task.store_partition, task.mapping)
-        self._label = str(task)
-        self._keys = task.keys
+        self._task = task
         self._check = check
         self._source = source
         self._target = target
@@ -237,19 +236,20 @@ class _Comparison:
 
     def expected(self) -> Iterator[Batch]:
         """The old store's records of the range, converted again."""
-        mapping = self._where[1]
-        rejects = CountRejects(self._label)
-        convert = Converter(self._conversion, self._conversion.program, rejects, mapping.source)
-        return convert_all(_checked(self._source.batches(mapping, self._keys), self._check), convert, lambda _: None)
+        task = self._task
+        rejects = CountRejects(str(task))
+        convert = Converter(self._conversion, self._conversion.program, rejects, task.mapping.source)
+        old = _checked(self._source.batches(task.mapping, task.keys), self._check)
+        return convert_all(old, convert, lambda _: None)
 
     def actual(self, keys: KeyRange) -> Iterator[Batch]:
-        """The new store's."""
-        return self._target.batches(self._where[1].target, keys)
+        """The new store's records of a range."""
+        return self._target.batches(self._task.mapping.target, keys)
 
     def differences(self, actual: Iterator[Batch], *, to_end: bool) -> Verified:
-        """Record by record: how many of each kind, and the first of each.
+        """Compare record by record: the number of mismatches of each kind, and the first of each.
 
-        `to_end`: what is left of the actual records once no more are expected is extra, too.
+        `to_end`: actual records after the last expected one are extra.
         """
         kinds: Counter[Kind] = Counter()
         first: dict[Kind, Mismatch] = {}
@@ -274,12 +274,11 @@ class _Comparison:
         )
 
     def mismatch(self, key: bytes, field: str, expected: str, actual: str, kind: Kind = "differing") -> Mismatch:
-        """One of this family."""
-        partition, mapping = self._where
+        """A mismatch of this family."""
         return Mismatch(
             kind=kind,
-            store_partition=partition,
-            family=mapping.target,
+            store_partition=self._task.store_partition,
+            family=self._task.mapping.target,
             key=key,
             field=field,
             expected=expected,
@@ -295,10 +294,10 @@ class _Comparison:
 
 
 class _FullComparison(_Comparison):
-    """Of a range of the source: everything in it, and what the new store has from its first to its last new key."""
+    """Compares all old records of a range with the new store from the range's first to its last new key."""
 
     def run(self) -> Verified:
-        """Column by column; record by record where the columns differ."""
+        """Compare column by column; record by record where the columns differ."""
         found = self._by_columns()
         if found is None:
             found = self._in_detail()
@@ -322,13 +321,10 @@ class _FullComparison(_Comparison):
 
     def _in_detail(self) -> Verified:
         first = next(self.expected()).keys[0]
-        self._forget_counts()
+        self._source.read.clear()
+        self._source.seen.clear()
         found = self.differences(self.actual(KeyRange(start=first)), to_end=False)
         if found.mismatches:
             return found
         mismatch = self.mismatch(first, "conversion", "the same twice", "another when it was done again")
         return _added(found, mismatch, 1)
-
-    def _forget_counts(self) -> None:
-        self._source.read.clear()
-        self._source.seen.clear()

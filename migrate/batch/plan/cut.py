@@ -1,4 +1,4 @@
-"""Where to cut: even chunks from what the SST files say of themselves, without reading the data."""
+"""Cutting RocksDB directories into even chunks by the SST files' own indexes, without reading the data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SAMPLES_PER_FILE = 16
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """Bytes of records, before compression, between the sample before and this key."""
+    """Bytes of records, before compression, between the previous sample and this key."""
 
     key: bytes
     size: int
@@ -24,12 +24,12 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """How one RocksDB directory falls into chunks."""
+    """The chunks of one RocksDB directory."""
 
     ranges: tuple[KeyRange, ...]
     sizes: tuple[int, ...]
     bytes_read: int
-    """What it took to find out."""
+    """Bytes that were read to find the cuts."""
 
 
 def cut(files: Iterable[tuple[Path, int]], chunk_size: int) -> Cuts:
@@ -46,9 +46,9 @@ def cut(files: Iterable[tuple[Path, int]], chunk_size: int) -> Cuts:
     bytes_read = 0
     for file, size in live:
         wanted = SAMPLES_PER_FILE + SAMPLES_PER_CHUNK * expected * size // max(total, 1)
-        found, looked_at = _weigh(file, wanted)
+        found, size_read = _weigh(file, wanted)
         weights += found
-        bytes_read += looked_at
+        bytes_read += size_read
     weights.sort(key=lambda weight: weight.key)
     bounds, sizes = _cut_evenly(weights, chunk_size)
     edges = [None, *bounds, None]
@@ -62,7 +62,7 @@ def _weigh(path: Path, wanted: int) -> tuple[list[Weight], int]:
             properties = file.properties()
             samples = file.index_samples(wanted)
     except (SstFormatError, FileNotFoundError):
-        return [], 0  # a file that cannot be weighed makes chunks less even, not less right
+        return [], 0  # without its weight chunks are less even, but still correct
     expansion = properties.raw_bytes / max(properties.data_bytes, 1)
     offsets = [0, *(sample.offset for sample in samples)]
     sizes = [int((after - before) * expansion) for before, after in pairwise(offsets)]
@@ -70,19 +70,19 @@ def _weigh(path: Path, wanted: int) -> tuple[list[Weight], int]:
 
 
 def _cut_evenly(weights: list[Weight], chunk_size: int) -> tuple[list[bytes], list[int]]:
-    """(inner bounds, size of each chunk). A bound is a key of the index: the block behind it holds no smaller one."""
+    """(inner bounds, size of each chunk). A bound is a key of an index: the block after it holds no smaller key."""
     total = sum(weight.size for weight in weights)
     count = max(1, -(-total // chunk_size))
     bounds: list[bytes] = []
     sizes: list[int] = []
-    passed = begun = 0
+    passed = start = 0
     for weight in weights[:-1]:
         if len(bounds) + 1 == count:
             break
         passed += weight.size
-        share = (total - begun) / (count - len(bounds))
-        if passed - begun >= share and weight.key and (not bounds or weight.key > bounds[-1]):
+        share = (total - start) / (count - len(bounds))
+        if passed - start >= share and weight.key and (not bounds or weight.key > bounds[-1]):
             bounds.append(weight.key)
-            sizes.append(passed - begun)
-            begun = passed
-    return bounds, [*sizes, total - begun]
+            sizes.append(passed - start)
+            start = passed
+    return bounds, [*sizes, total - start]

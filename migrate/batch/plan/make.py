@@ -1,4 +1,4 @@
-"""From a snapshot to a plan: what lies where, even chunks, and the conversion tried on a sample."""
+"""Making a plan from a snapshot: the new RocksDB directories, even chunks, and the sample conversion."""
 
 from __future__ import annotations
 
@@ -33,10 +33,7 @@ from migrate.systems.families import families_to_carry, family_mappings
 
 
 def plan_databases(spec: Spec, source: Source, conversion: Conversion) -> tuple[DatabasePlan, ...]:
-    """Check every RocksDB directory of the source: families, formats, sizes; and say what each becomes.
-
-    Raises RefusedError.
-    """
+    """The new RocksDB directories, from the families and sizes of the source's. Raises RefusedError."""
     return tuple(
         plan
         for partition in source.partitions
@@ -45,8 +42,8 @@ def plan_databases(spec: Spec, source: Source, conversion: Conversion) -> tuple[
 
 
 @dataclass(frozen=True, slots=True)
-class _Looked:
-    """What is known of a RocksDB directory of the source."""
+class _Directory:
+    """The column families and size of a RocksDB directory of the source."""
 
     families: tuple[str, ...]
     mappings: tuple[FamilyMapping, ...]
@@ -56,13 +53,13 @@ class _Looked:
 def plan_partition(
     spec: Spec, partition: StorePartition, directories: dict[str, Path], conversion: Conversion
 ) -> Iterator[DatabasePlan]:
-    """What each RocksDB directory of a store partition becomes; `directories`: where they lie. Raises RefusedError."""
-    new_partition(spec, partition, ())  # a task that the other system cannot name is refused before anything is copied
-    looked = {database: _look(directory, conversion) for database, directory in directories.items()}
+    """The new RocksDB directories of a store partition; `directories`: the old ones by name. Raises RefusedError."""
+    new_partition(spec, partition, ())  # raises for a task that the other system cannot name
+    known = {database: _read_directory(directory, conversion) for database, directory in directories.items()}
     for new in new_segments(spec, partition, directories):
-        read = [looked[each.database] for each in new.inputs]
+        read = [known[each.database] for each in new.inputs]
         carried_from = [each.name for each in reversed(segments_of(spec, partition))] if new.times else []
-        carriers = [looked[name] for name in carried_from] or read
+        carriers = [known[name] for name in carried_from] or read
         families = list(dict.fromkeys(family for each in carriers for family in each.families))
         is_itself = new.inputs == (Input(database=new.name),)
         yield DatabasePlan(
@@ -78,25 +75,30 @@ def plan_partition(
         )
 
 
-def _bytes_of(new: NewSegment, read: list[_Looked]) -> int:
-    """Its part of what it is made of, as if records came evenly over time: all parts together are the whole."""
+def _bytes_of(new: NewSegment, read: list[_Directory]) -> int:
+    """Its part of its inputs' bytes, if records are spread evenly over time."""
     return sum(int(each.data_bytes * share(source, new.times)) for source, each in zip(new.inputs, read, strict=True))
 
 
-def _look(directory: Path, conversion: Conversion) -> _Looked:
+def _read_directory(directory: Path, conversion: Conversion) -> _Directory:
     with open_read_only(directory) as opened:
-        found = family_mappings(opened.families, conversion.source, conversion.target, directory)
-        older = unfinished_upgrade(opened, conversion.source)
-        data_bytes = record_bytes(opened)
-        families = opened.families
-    if conversion.target.column_families is None:
-        found = _compressed_as_before(found, read_options(directory))
-    found = tuple(mapping.model_copy(update={"older": older}) for mapping in found)
-    return _Looked(families, found, data_bytes)
+        mappings = family_mappings(opened.families, conversion.source, conversion.target, directory)
+        older = pre_upgrade_families(opened, conversion.source)
+        options = read_options(directory) if conversion.target.column_families is None else {}
+        found = tuple(
+            mapping.model_copy(update={"older": older, **_compression(options.get(mapping.source))})
+            for mapping in mappings
+        )
+        return _Directory(opened.families, found, record_bytes(opened))
+
+
+def _compression(options: FamilyOptions | None) -> dict[str, str]:
+    """The old family's compression, which a format of any bytes keeps."""
+    return {} if options is None else {"compression": options.compression}
 
 
 def _united(mappings: list[tuple[FamilyMapping, ...]]) -> tuple[FamilyMapping, ...]:
-    """Of directories of one format: they differ in what is left of an upgrade."""
+    """The mappings of several directories of one format, which differ in their pre-upgrade families only."""
     united = []
     for same in zip(*mappings, strict=True):
         older = tuple(dict.fromkeys(family for mapping in same for family in mapping.older))
@@ -104,18 +106,18 @@ def _united(mappings: list[tuple[FamilyMapping, ...]]) -> tuple[FamilyMapping, .
     return tuple(united)
 
 
-def unfinished_upgrade(opened: Database, source: Format) -> tuple[str, ...]:
-    """The older families that still have records. Raises RefusedError for more than one: their owner refuses that."""
+def pre_upgrade_families(opened: Database, source: Format) -> tuple[str, ...]:
+    """The pre-upgrade families that still have records. Raises RefusedError for two: their owner refuses them too."""
     older = [family.name for family in source.older_families if family.name in opened.families]
-    left = tuple(name for name in older if not _is_empty(opened, name))
-    if len(left) > 1:
+    filled = tuple(name for name in older if not _is_empty(opened, name))
+    if len(filled) > 1:
         raise RefusedError(
-            f"{opened.directory} has records in {' and '.join(map(repr, left))}: two upgrades of it are not finished, "
+            f"{opened.directory} has records in {' and '.join(map(repr, filled))}: two upgrades of it are unfinished, "
             "and its owner opens no such store",
             hint="name the one that holds the store's records in [source] format, on a copy that has no other; or let "
             "the owner restore the store from its changelog",
         )
-    return left
+    return filled
 
 
 def _is_empty(opened: Database, family: str) -> bool:
@@ -127,17 +129,8 @@ def _is_empty(opened: Database, family: str) -> bool:
             scan.close()
 
 
-def _compressed_as_before(
-    mappings: tuple[FamilyMapping, ...], options: dict[str, FamilyOptions]
-) -> tuple[FamilyMapping, ...]:
-    return tuple(
-        each.model_copy(update={"compression": options[each.source].compression}) if each.source in options else each
-        for each in mappings
-    )
-
-
 def record_bytes(opened: Database) -> int:
-    """Keys and values before compression, from the files' own properties."""
+    """The size of keys and values before compression, from the files' own properties."""
     directory = opened.directory
     return sum(_data_bytes(directory / file.name, file.size) for file in opened.live_files()) + log_bytes(directory)
 
@@ -148,7 +141,7 @@ def _data_bytes(path: Path, size: int) -> int:
             properties = file.properties()
             check_table_readable(path, properties)
             return max(properties.raw_bytes, size)
-    except (SstFormatError, FileNotFoundError):  # its owner runs, and has removed it meanwhile
+    except (SstFormatError, FileNotFoundError):  # the running owner may have removed it meanwhile
         return size
 
 
@@ -162,7 +155,7 @@ def make_plan(
     ref: ConversionRef,
     revision: int,
 ) -> Plan:
-    """Cut the snapshot into chunks, and try the conversion on a sample of each RocksDB directory."""
+    """Cut the snapshot into chunks, and convert a sample of each RocksDB directory."""
     partitions = {partition.id: partition for partition in source.partitions}
     chunks: list[Chunk] = []
     for database in databases:
@@ -191,7 +184,7 @@ def make_plan(
 
 
 def cut_database(plan: DatabasePlan, opened: Sequence[Database], chunk_size: int) -> list[Chunk]:
-    """The chunks of one new RocksDB directory, in key order; `opened`: what it is made of."""
+    """The chunks of one new RocksDB directory, in key order; `opened`: its inputs."""
     cuts = cut(((each.directory / file.name, file.size) for each in opened for file in each.live_files()), chunk_size)
     return [
         Chunk(

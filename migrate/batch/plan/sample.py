@@ -1,4 +1,4 @@
-"""Whether the keys of a segment are of its time: the format that is named says where in them the time lies (I10)."""
+"""The sample conversion, and a check that the keys of a segment lie in its time (I10)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _INDEX = b"\1"
 
 
 def spans_of(segments: Sequence[Segment]) -> dict[str, TimeSlice]:
-    """The times that the records of each may have, by name: up to the next one's start; a year for the newest."""
+    """The possible times of each segment's records, by name: up to the next segment's start; a year for the newest."""
     starts = [segment.start_ms for segment in segments]
     spans = pairwise([*starts, max(starts) + _YEAR_MS]) if starts else []
     return {
@@ -34,25 +34,25 @@ def spans_of(segments: Sequence[Segment]) -> dict[str, TimeSlice]:
 
 
 def check_keys(keys: Sequence[bytes], source: Format, span: TimeSlice, where: str) -> None:
-    """`keys`: a sample of one segment's. Raises RefusedError where most tell no time of it, or tell it elsewhere."""
+    """Raises RefusedError where most sampled keys of a segment hold no time of it, or hold one in another place."""
     if not keys:
         return
-    emitting = [_tells_time_first(key, span) for key in keys]
+    emitting = [_begins_with_time(key, span) for key in keys]
     if all(emitting) and any(key.startswith(_ON_CLOSE) for key in keys):
         raise RefusedError(
             f"the keys of {where} begin with their time: it is a store that emits when windows or sessions close, "
             "which cannot be converted",
             hint="let the application restore it from its changelog, in a store of the new kind",
         )
-    astray = [key for key in keys if not _is_within(key[source.segment_time], span)]
-    if 2 * len(astray) > len(keys):
+    misplaced = [key for key in keys if not _is_within(key[source.segment_time], span)]
+    if 2 * len(misplaced) > len(keys):
         raise RefusedError(
-            f"{len(astray)} of {len(keys)} sampled keys of {where} are not of the time of their segment, {span}",
+            f"{len(misplaced)} of {len(keys)} sampled keys of {where} lie outside the time of their segment, {span}",
             hint=f"is {source.id} the format that the store has? `stateferry inspect` shows what is there",
         )
 
 
-def _tells_time_first(key: bytes, span: TimeSlice) -> bool:
+def _begins_with_time(key: bytes, span: TimeSlice) -> bool:
     return key.startswith(_INDEX) or (key.startswith(_ON_CLOSE) and _is_within(key[1:9], span))
 
 
@@ -61,7 +61,7 @@ def _is_within(time: bytes, span: TimeSlice) -> bool:
 
 
 def check_segments(opened: Sequence[Database], plan: DatabasePlan, source: Source) -> None:
-    """A sample of each segment among the RocksDB directories that are `opened`. Raises RefusedError."""
+    """Check the keys of a sample of each segment that is `opened`. Raises RefusedError."""
     partition = next(each for each in source.partitions if each.id == plan.store_partition)
     if not partition.has_segments:
         return
@@ -76,22 +76,25 @@ def check_segments(opened: Sequence[Database], plan: DatabasePlan, source: Sourc
 
 
 Entry = tuple[bytes, bytes]
-"""A key and its value, as they lie in a store."""
+"""A key and its value, as stored."""
 LOOKS_CONVERTED = "looks-converted"
-"""In `allow`: records that could be of the new form are of the old one."""
+"""The name in `allow` for records that could be of the new form, and are of the old one."""
 
 
-def convert_twice(conversion: Conversion, key: bytes, value: bytes) -> tuple[bytes, bytes] | None:
-    """What it becomes; None: dropped. Raises EntryError for a reject, RefusedError where two results differ."""
-    if conversion.function is None:  # it is ours, and pure
+def convert_sample(conversion: Conversion, key: bytes, value: bytes) -> tuple[bytes, bytes] | None:
+    """The converted record; None: dropped. A function is called twice.
+
+    Raises EntryError for a reject, RefusedError where two results differ.
+    """
+    if conversion.function is None:  # our own conversions are pure
         return conversion.convert(key, value)
     try:
         first, second = conversion.convert(key, value), conversion.convert(key, value)
     except OSError as error:
         raise RefusedError(
             f"the function cannot reach what it needs: for the key {show_key(key)} it raised {said_by(error)}",
-            hint="put that where the function looks for it; a file that lies beside the spec it finds by "
-            "Path(__file__), and [conversion] files names it",
+            hint="put that where the function expects it; a file beside the spec is found by Path(__file__), and named "
+            "in [conversion] files",
         ) from error
     if first != second:
         raise RefusedError(
@@ -101,10 +104,13 @@ def convert_twice(conversion: Conversion, key: bytes, value: bytes) -> tuple[byt
     return first
 
 
-def check_not_converted(conversion: Conversion, pairs: Sequence[tuple[Entry, Entry | None]], where: str) -> None:
-    """Sampled records and what they become, where neither place nor column family tells old from new (I10).
+def check_not_already_converted(
+    conversion: Conversion, pairs: Sequence[tuple[Entry, Entry | None]], where: str
+) -> None:
+    """Check records whose place and column family do not distinguish old from new ones (I10).
 
-    Raises RefusedError where every record decodes as the target's format, and one would be changed.
+    Raises RefusedError where every record decodes as the target's format, and one would be changed. `pairs`: sampled
+    records, each with the one that it becomes.
     """
     if not _holds_more(conversion) or all(new in (None, old) for old, new in pairs):
         return
@@ -115,26 +121,16 @@ def check_not_converted(conversion: Conversion, pairs: Sequence[tuple[Entry, Ent
         raise RefusedError(
             f"each of {sample.sampled} sampled records of {where} could be one of the new form already: was this store "
             "migrated before?",
-            hint=f'if it was not, say so: [conversion] allow = ["{LOOKS_CONVERTED}"]',
+            hint=f'if it was not, accept that: [conversion] allow = ["{LOOKS_CONVERTED}"]',
         )
 
 
 def _holds_more(conversion: Conversion) -> bool:
-    """Whether a converted record could be converted once more; what a function does is not known."""
+    """Whether a converted record could be converted once more; unknown, and taken as no, for a function."""
     source, target = conversion.source, conversion.target
     is_same = source.id == target.id and conversion.changes_payloads
     carries_more = source.system == target.system and bool(target.carries - source.carries)
     return (is_same or carries_more) and conversion.function is None
-
-
-def none_converted(where: str, count: int, first: str, conversion: Conversion) -> RefusedError:
-    """The refusal where no record of a sample could be converted."""
-    return RefusedError(
-        f"none of {count} sampled records of {where} can be converted from "
-        f"{conversion.source.id} to {conversion.target.id}; the first one, {first}",
-        hint="is [source] format the format that the store has?"
-        + (" does the function fit its records?" if conversion.function is not None else ""),
-    )
 
 
 SAMPLE_RECORDS = 256
@@ -145,10 +141,10 @@ SAMPLE_MIN_BYTES = 1 << 16
 def check_sample(
     opened: Sequence[Database], database: DatabasePlan, conversion: Conversion, allowed: Collection[str]
 ) -> None:
-    """Convert a few records from all over the key range, twice.
+    """Convert a sample of records from the whole key range.
 
-    Raises RefusedError where none of them is what the source's format says, where all of them may be converted already
-    and would be once more (I10), or where the function does not give the same result twice.
+    Raises RefusedError where none can be converted, where all may be converted already and would be once more (I10),
+    or where the function gives two results for a record.
     """
     converted: list[tuple[FamilyMapping, Entry, Entry | None]] = []
     reasons: list[str] = []
@@ -158,11 +154,16 @@ def check_sample(
         for batch in read_sample(each, mapping.source, size).batches:
             for key, value in zip(batch.keys, batch.values, strict=True):
                 try:
-                    converted.append((mapping, (key, value), convert_twice(conversion, key, value)))
+                    converted.append((mapping, (key, value), convert_sample(conversion, key, value)))
                 except EntryError as error:
                     reasons.append(f"{show_key(key)}: {error}")
     if reasons and not converted:
-        raise none_converted(database.store_partition, len(reasons), reasons[0], conversion)
+        raise RefusedError(
+            f"none of {len(reasons)} sampled records of {database.store_partition} can be converted from "
+            f"{conversion.source.id} to {conversion.target.id}; the first one, {reasons[0]}",
+            hint="is [source] format the format that the store has?"
+            + (" does the function fit its records?" if conversion.function is not None else ""),
+        )
     if LOOKS_CONVERTED not in allowed:
         pairs = [(old, new) for mapping, old, new in converted if mapping.source == mapping.target]
-        check_not_converted(conversion, pairs, database.store_partition)
+        check_not_already_converted(conversion, pairs, database.store_partition)

@@ -1,11 +1,11 @@
-"""Where the new store's records will lie: which segments it falls into, and which directory is whose."""
+"""The layout of the new store: its segments, and the place of each store partition."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from migrate.batch.chunk.reader import MISPLACED, newest_time
+from migrate.batch.chunk.reader import WRONG_RETENTION, newest_time
 from migrate.batch.source.segments import NewSegment, Retention, as_they_are, emptied, re_segmented
 from migrate.batch.source.source import is_another_system, source_system, target_system
 from migrate.errors import RefusedError
@@ -16,13 +16,13 @@ from migrate.stores.rocksdb.database import open_read_only
 from migrate.systems import System
 
 MOST_SEGMENTS = 1000
-"""Of a store partition: each is a RocksDB directory that its owner keeps open."""
+"""The most segments of a store partition: each is a RocksDB directory that its owner keeps open."""
 
 
 def new_segments(spec: Spec, partition: StorePartition, directories: dict[str, Path]) -> list[NewSegment]:
-    """The RocksDB directories of a new store partition; one that has no segments is one of them.
+    """The RocksDB directories of a new store partition; one without segments is a single directory.
 
-    `directories`: of the source, by database. Raises RefusedError for names that are no segment's.
+    `directories`: the source's, by database. Raises RefusedError for names that are no segment's.
     """
     if not partition.has_segments:
         return [NewSegment(name, (Input(database=name),)) for name in partition.databases]
@@ -42,7 +42,7 @@ def segments_of(spec: Spec, partition: StorePartition) -> list[Segment]:
 
 
 def new_partition(spec: Spec, partition: StorePartition, databases: Sequence[DatabasePlan]) -> StorePartition:
-    """A store partition as it will lie in the new store, under the id of the old one."""
+    """The store partition in the new store, under the id of the old one."""
     mine = [plan.database for plan in databases if plan.store_partition == partition.id and plan.is_kept]
     changes: dict[str, object] = {"databases": tuple(mine)}
     if is_another_system(spec):
@@ -53,10 +53,8 @@ def new_partition(spec: Spec, partition: StorePartition, databases: Sequence[Dat
 
 
 def _retentions(spec: Spec) -> tuple[Retention | None, Retention | None]:
-    """(the old store's, the new one's); what [target] does not say is as it was."""
-    old = _retention(source_system(spec), spec.source)
-    new = _retention(target_system(spec), spec.target)
-    return old, new
+    """(the old store's retention, the new one's); None where the spec has none."""
+    return _retention(source_system(spec), spec.source), _retention(target_system(spec), spec.target)
 
 
 def _retention(system: System, section: SourceSection | TargetSection) -> Retention | None:
@@ -67,14 +65,16 @@ def _retention(system: System, section: SourceSection | TargetSection) -> Retent
         raise RefusedError(
             f"a retention of {section.retention_ms:,} ms in segments of {retention.segment_ms:,} ms is "
             f"{section.retention_ms // retention.segment_ms:,} RocksDB directories for each task",
-            hint=f"check retention_ms and segment_ms: more than {MOST_SEGMENTS:,} segments are not made",
+            hint=f"check retention_ms and segment_ms: at most {MOST_SEGMENTS:,} segments are made",
         )
     return retention
 
 
 def _reached(spec: Spec, segments: Sequence[Segment], directories: dict[str, Path], old: Retention) -> int | None:
-    """The time of the newest record: nothing but the records tells it. Raises RefusedError where it lies elsewhere
-    than its time says."""
+    """The time of the newest record, in milliseconds; only the records show it.
+
+    Raises RefusedError where that record is not in the segment of its time.
+    """
     source = spec.source_format
     for segment in reversed(segments):
         with open_read_only(directories[segment.name]) as database:
@@ -88,7 +88,7 @@ def _reached(spec: Spec, segments: Sequence[Segment], directories: dict[str, Pat
                 raise RefusedError(
                     f"{directories[segment.name]} is the segment of {own}, and its newest record is of {max(times)}: "
                     "the retention was another one when it was written",
-                    hint=MISPLACED,
+                    hint=WRONG_RETENTION,
                 )
             return max(times)
     return None

@@ -1,4 +1,4 @@
-"""The changelog positions of the new store, where they are kept in other places than the old store's."""
+"""The changelog positions of the new store, which may be kept in other places than the old store's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from migrate.systems.families import families_to_carry
 
 
 def new_positions(spec: Spec, stated: ChangelogOffsets, directories: Sequence[Path]) -> ChangelogOffsets:
-    """What the new store's side files are to say, where the old one's say `stated`.
+    """The positions for the new store's side files; `stated`: those in the old store's.
 
     `directories`: the old store's RocksDB directories, or their snapshots, the newest first.
     """
@@ -34,19 +34,19 @@ def new_positions(spec: Spec, stated: ChangelogOffsets, directories: Sequence[Pa
     return ChangelogOffsets(lines=translated(positions.lines, source_system(spec), target_system(spec)))
 
 
-def newest_first(spec: Spec, partition: StorePartition, directories: dict[str, Path]) -> list[Path]:
-    """The RocksDB directories of a store partition of the source."""
+def directories_newest_first(spec: Spec, partition: StorePartition, directories: dict[str, Path]) -> list[Path]:
+    """The RocksDB directories of a store partition of the source, the newest segment first."""
     if not partition.has_segments:
         return list(directories.values())
     return [directories[segment.name] for segment in reversed(segments_of(spec, partition))]
 
 
 def write_new_positions(spec: Spec, plan: Plan, application: Path) -> None:
-    """Into the side files of a new state directory that nobody uses yet; the caller syncs it."""
+    """Write the side files of a new state directory that is not in use yet; the caller syncs it."""
     source, target = source_system(spec), target_system(spec)
     for partition in plan.store_partitions:
         stated = source.positions(spec.source_path, partition)
-        directories = newest_first(spec, partition, partition.directories(spec.source_path))
+        directories = directories_newest_first(spec, partition, partition.directories(spec.source_path))
         positions = new_positions(spec, stated, directories)
         new = plan.new_partition(partition)
         if positions == stated and new.task == partition.task:

@@ -1,4 +1,4 @@
-"""What an operator should know of a migration before it begins: defects of the owning system, and risks."""
+"""Warnings about a migration before it starts: defects of the owning system, and risks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from migrate.systems.families import families_to_carry
 
 
 def spec_warnings(spec: Spec, ref: ConversionRef) -> list[str]:
-    """Each a sentence; none of it keeps a run from starting."""
+    """Warnings, a sentence each, that do not keep a run from starting."""
     source, target = spec.source_format, spec.target_format
     found = [
         f"{store!r} has a name like {kind.name}, which is not to be converted: {kind.reason}"
@@ -40,7 +40,7 @@ def spec_warnings(spec: Spec, ref: ConversionRef) -> list[str]:
 
 
 def _directory_warnings(spec: Spec) -> list[str]:
-    """What the new state directory lacks of the old one."""
+    """Warnings about what the new state directory lacks of the old one."""
     if is_another_system(spec):
         left = _left_behind(spec)
         sentence = (
@@ -57,7 +57,7 @@ def _directory_warnings(spec: Spec) -> list[str]:
 
 
 def _left_behind(spec: Spec) -> list[str]:
-    """Another system's directory is made of the stores that are converted, and of nothing else."""
+    """Stores that the spec does not name: another system's directory gets none of them."""
     path = spec.source_path
     found = source_system(spec).store_directories(path) if path.is_dir() else ()
     return sorted({each.store for each in found if is_rocksdb(each.path)} - {*spec.source.store_names})

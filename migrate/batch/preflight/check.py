@@ -1,4 +1,4 @@
-"""Checks with names: a run raises the first that fails, a dry run and `doctor` list them all, with their fixes."""
+"""Named checks: a run raises the first that fails; a dry run and `doctor` list them all, with fixes."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ Purpose = Literal["run", "snapshot", "plan", "doctor"]
 
 
 class CheckReport(Value):
-    """How one check went."""
+    """The outcome of one check."""
 
     name: str
-    """As in docs/cli.md: "source.stopped"."""
+    """The name in docs/cli.md, for example "source.stopped"."""
     claim: str
-    """What is so where it passes: "the application is stopped"."""
+    """What holds where the check passes, for example "the application is stopped"."""
     outcome: Outcome
-    """`waiting`: will be so once the application is stopped; `warning`: does not keep a run from starting."""
+    """`waiting`: passes once the application is stopped; `warning`: a run starts nevertheless."""
     detail: str = ""
-    """What was seen, or what is wrong."""
+    """What was found, or what is wrong."""
     fix: str = ""
-    """What to do where it is not ok."""
+    """What to do unless it passed."""
     exit_code: int = 0
-    """Of a run that would end here."""
+    """The exit code of a run that would fail at this check."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that must be so before a run starts."""
+    """A condition for the start of a run."""
 
     name: str
     claim: str
     run: Callable[[], str | None]
-    """Returns what was seen, in words. Raises MigrationError where it is not so."""
+    """Returns what was found, as text. Raises MigrationError where the check fails."""
     needs: tuple[str, ...] = ()
-    """Checks that must have passed, by name."""
+    """The names of checks that must have passed."""
     on_failure: Outcome = "failed"
     purposes: tuple[Purpose, ...] = ("run", "snapshot", "plan", "doctor")
-    """Where it counts."""
+    """The commands that make the check."""
 
 
 def observe(checks: Iterable[Check]) -> Iterator[CheckReport]:
-    """Every check, none of them in the way of the next, but for what it needs."""
+    """Make every check, also after others failed, except those whose needs have not passed."""
     missing: set[str] = set()
     for check in checks:
         if needed := [name for name in check.needs if name in missing]:
@@ -70,7 +70,7 @@ def _observe(check: Check) -> CheckReport:
 
 
 def failed(name: str, claim: str, error: MigrationError, *, outcome: Outcome = "failed") -> CheckReport:
-    """A check that ended in this error."""
+    """The report of a check that failed with this error."""
     return CheckReport(
         name=name,
         claim=claim,

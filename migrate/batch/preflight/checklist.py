@@ -1,4 +1,4 @@
-"""Preflight: what a run finds before it writes anything, and each check that must pass, by name."""
+"""Preflight: the facts that a run reads before it writes anything, and the checks that it must pass, by name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from migrate.batch.preflight.places import (
     check_work_dir,
     check_writable,
 )
-from migrate.batch.preflight.retry import look_again
+from migrate.batch.preflight.retry import with_retries
 from migrate.batch.run_lock import another_run, is_run_at_work
 from migrate.batch.source.snapshot import has_snapshot, is_snapshot_current, open_source
 from migrate.batch.source.source import Source, find_source
@@ -45,7 +45,7 @@ from migrate.stores.rocksdb.writing import ROCKSDB_VERSION, TableOptions
 
 _CLOCK_SLACK_SECONDS = 60
 _WHILE_IN_USE = ("source.stopped", "source.clean", "source.position")
-"""What a running application cannot pass."""
+"""The checks that fail while the application runs."""
 _BEFORE_LOCK = (
     "work_dir.ours",
     "conversion.allowed",
@@ -54,13 +54,13 @@ _BEFORE_LOCK = (
     "work_dir.writable",
     "target.place",
 )
-"""What must also pass before the migration's folder is made and locked."""
+"""The checks that must also pass before the migration's folder is made and locked."""
 _RUN: tuple[Purpose, ...] = ("run", "plan", "doctor")
 _REPORTS: tuple[Purpose, ...] = ("plan", "doctor")
 
 
 class Preflight:
-    """What one command finds, and its checks. Each part is read once, when needed; each may raise RefusedError."""
+    """The facts and checks of one command. Each fact is read once, when needed, and may raise RefusedError."""
 
     def __init__(self, context: Context, purpose: Purpose) -> None:
         self._context = context
@@ -80,33 +80,32 @@ class Preflight:
                 check.run()
 
     def observe(self) -> Iterator[CheckReport]:
-        """The outcome of every check; what the application must stop for is reported as waiting."""
-        return observe(map(self._patient, self.checks()))
+        """The outcome of every check; those that wait for the application to stop are reported as waiting."""
+        return observe(map(self._retried, self.checks()))
 
     def checks(self) -> tuple[Check, ...]:
-        """All that count for this purpose, in the order in which a run makes them."""
+        """The checks for this purpose, in the order in which a run makes them."""
         every = (*self._checks_of_the_source(), *self._checks_of_the_work_dir(), *self._checks_for_reports())
         return tuple(check for check in every if self._purpose in check.purposes)
 
     @cached_property
     def source(self) -> Source:
-        """The old stores: where a snapshot is still to be taken, those that it will be taken of."""
+        """The old stores; those of the application where the snapshot is not taken yet."""
         return find_source(self._spec) if self._takes_snapshot else open_source(self._spec)
 
     @cached_property
     def identity(self) -> dict[str, str]:
-        """What makes this migration the one that it is."""
+        """The parts of the migration's identity."""
         return migration_identity(self._spec, self.source, self._context.ref, self.stored)
 
     @cached_property
     def stored(self) -> Plan | None:
-        """The plan of a run that began earlier."""
+        """The plan of an earlier run."""
         return load_plan(self._context.home) if is_usable(self._context.home) else None
 
     @cached_property
     def is_snapshot_current(self) -> bool:
-        """Whether the snapshot that is there is what a run would take now."""
-        # Without a plan nothing says what a snapshot that is there was taken of.
+        """Whether the existing snapshot is the one that a run would take now; without a plan that is not known."""
         if self._spec.run.source == "snapshot":
             return not self._takes_snapshot
         mode = self._spec.run.snapshot
@@ -114,37 +113,37 @@ class Preflight:
 
     @property
     def _takes_snapshot(self) -> bool:
-        """Whether `snapshot` is at work, or is to be the next command."""
+        """Whether this command is `snapshot`, or `snapshot` must come next."""
         if self._spec.run.source != "snapshot":
             return False
         return self._purpose == "snapshot" or (self._purpose != "run" and not has_snapshot(self._spec))
 
     @cached_property
     def databases(self) -> tuple[DatabasePlan, ...]:
-        """Of the plan that is to be made; none where the stored one serves."""
+        """The databases of a new plan; none where the stored plan is used."""
         stored = self.stored
-        serves = stored is not None and self.is_snapshot_current and stored.chunk_size == self._spec.run.chunk_size
-        return () if serves else plan_databases(self._spec, self.source, self._context.conversion)
+        is_used = stored is not None and self.is_snapshot_current and stored.chunk_size == self._spec.run.chunk_size
+        return () if is_used else plan_databases(self._spec, self.source, self._context.conversion)
 
     @cached_property
     def is_in_use(self) -> bool:
-        """Whether its owner holds the old store now."""
+        """Whether the owner has the old store open."""
         try:
             self.source.check_stopped()
         except StoreLockedError:
             return True
         except (MigrationError, OSError):
-            return False  # whatever it is, a check will say so
+            return False  # a check reports the error
         return False
 
-    def _patient(self, check: Check) -> Check:
-        """While its owner writes the old store, its files come and go."""
+    def _retried(self, check: Check) -> Check:
+        """The check, retried while the owner runs, which creates and removes files."""
         if not self.is_in_use:
             return check
         waits = check.name in _WHILE_IN_USE
         return replace(
             check,
-            run=lambda: look_again(check.run, is_in_use=True),
+            run=lambda: with_retries(check.run, is_in_use=True),
             on_failure="waiting" if waits else check.on_failure,
         )
 
@@ -152,13 +151,8 @@ class Preflight:
         spec, found, files = self._spec, ("source.found",), ("source.files",)
         return (
             Check("work_dir.ours", "the migration's folder is ours, or not there yet", lambda: check_home(spec)),
-            Check("conversion.allowed", "nothing is lost that the spec does not allow", self._conversion),
-            Check(
-                "run.verify",
-                "no new store goes live unverified, unless that is accepted",
-                self._verified,
-                purposes=_RUN,
-            ),
+            Check("conversion.allowed", "nothing is lost that the spec does not allow", self._allowed),
+            Check("run.verify", "no new store goes live unverified, unless accepted", self._verified, purposes=_RUN),
             Check("source.found", "the old store is there", self._found),
             Check("source.stopped", "the application is stopped", self._stopped, found),
             Check("source.files", "every file is there and can be read", self._files, found),
@@ -168,13 +162,13 @@ class Preflight:
             Check("source.clean", "nothing old will be replayed into the new store", self._clean, files),
             Check("source.format", "the column families are those of [source] format", self._format, files),
             Check("target.version", "the [target] version can open the new store", lambda: check_version(spec), files),
-            Check("migration.same", "it is the migration that was begun, if one was", self._same, files),
+            Check("migration.same", "it is the migration that was started, if one was", self._same, files),
         )
 
     def _checks_of_the_work_dir(self) -> tuple[Check, ...]:
         found = ("source.found",)
         return (
-            Check("work_dir.place", "the work_dir lies where it may", lambda: check_work_dir(self._spec), found),
+            Check("work_dir.place", "the work_dir is in an allowed place", lambda: check_work_dir(self._spec), found),
             Check("work_dir.writable", "the work_dir can be written to", lambda: check_writable(self._spec)),
             Check("work_dir.links", "snapshot files can be hard-linked, or are copied", self._links, found),
             Check("target.place", "the new store can take its place in one step", self._target, found),
@@ -194,7 +188,7 @@ class Preflight:
         )
 
     def _checks_for_reports(self) -> tuple[Check, ...]:
-        """What a run meets otherwise, or what does not keep it from starting and should be known before."""
+        """Checks that a run makes elsewhere, or that do not keep it from starting."""
         files = ("source.files",)
         checks = (
             Check("work_dir.free", "no other run of this migration is at work", self._no_other_run),
@@ -209,11 +203,11 @@ class Preflight:
         )
         return tuple(replace(check, purposes=_REPORTS) for check in checks)
 
-    def _conversion(self) -> None:
+    def _allowed(self) -> None:
         check_conversion(self._spec, self._context.conversion, self._context.ref)
 
     def _verified(self) -> str:
-        """Of a migration that was begun its ledger says whether they are."""
+        """How new stores are verified; for a migration that was started, its ledger is checked instead."""
         spec, mode = self._spec, self._spec.run.verify
         if mode != "off" or self.stored is not None:
             return mode
@@ -222,7 +216,7 @@ class Preflight:
         if spec.target_path is None:
             return "off: cutover asks for stateferry verify SPEC before it, or for --unverified"
         raise RefusedError(
-            '[run] verify = "off", and what nobody has compared is not published unasked',
+            '[run] verify = "off": new stores that were not compared are not published without consent',
             hint='[run] verify = "full" or "digest"; to publish without: --unverified, or [conversion] allow = '
             '["unverified"]',
         )
@@ -254,21 +248,19 @@ class Preflight:
         return check_clean(self._spec, context.conversion, self.source, context.changelog_ends, has_begun=has_begun)
 
     def _format(self) -> str:
-        mappings = {
-            f"{mapping.source} -> {mapping.target}" for database in self.databases for mapping in database.mappings
-        }
-        return ", ".join(sorted(mappings))
+        mappings = (mapping for database in self.databases for mapping in database.mappings)
+        return ", ".join(sorted({f"{each.source} -> {each.target}" for each in mappings}))
 
     def _same(self) -> str:
         if self.stored is None:
-            return "none was"
+            return "none was started"
         if self._purpose == "snapshot":
             raise RefusedError(
                 f"a migration of the snapshot in {self._context.home} has begun",
-                hint="stateferry run SPEC goes on with it; to begin anew from a new snapshot: stateferry abandon SPEC",
+                hint="stateferry run SPEC continues it; to start over with a new snapshot: stateferry abandon SPEC",
             )
         check_identity(self.stored, self.identity)
-        return f"begun: plan revision {self.stored.revision}"
+        return f"started: plan revision {self.stored.revision}"
 
     def _links(self) -> None:
         if not self.is_snapshot_current:
@@ -280,7 +272,7 @@ class Preflight:
 
     def _space(self) -> str:
         if self.stored is not None and self.is_snapshot_current:
-            return "taken by the run that began"
+            return "reserved by an earlier run"
         copied = 0 if self.is_snapshot_current else bytes_to_copy(self._spec, self.source)
         return check_space(self._spec, self.databases, copied_bytes=copied)
 
@@ -303,5 +295,5 @@ class Preflight:
         if newest > time.time() + _CLOCK_SLACK_SECONDS:
             raise RefusedError(
                 f"a file of the old store was written {newest - time.time():,.0f} s from now: this clock is behind",
-                hint="set the clock: times in the ledger, and the age of a snapshot, are told by it",
+                hint="set the clock: the ledger's times and the age of a snapshot depend on it",
             )

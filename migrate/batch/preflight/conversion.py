@@ -1,4 +1,4 @@
-"""Whether the conversion can be made at all."""
+"""Checks of the conversion that the spec asks for."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check_conversion(spec: Spec, conversion: Conversion, ref: ConversionRef) -> 
         check_payloads(conversion, ref.key, ref.value)
     if is_another_system(spec) and spec.target_path is None:
         raise RefusedError(
-            f"{spec.source.format} and {spec.target.format} are of two systems, whose state directories differ: the "
+            f"{spec.source.format} and {spec.target.format} belong to two systems, whose state directories differ: the "
             "new store cannot take the old one's place",
             hint="name a path that does not exist yet in [target] path: a complete new state directory is made there",
         )
@@ -30,9 +30,10 @@ def check_conversion(spec: Spec, conversion: Conversion, ref: ConversionRef) -> 
         if loss not in allowed:
             raise RefusedError(
                 f"{spec.target.format} cannot hold the {loss.removeprefix('loss:')} that {spec.source.format} holds",
-                hint=f'if that may be lost, say so: [conversion] allow = ["{loss}"]',
+                hint=f'if that may be lost, accept it: [conversion] allow = ["{loss}"]',
             )
-    if spec.run.source == "snapshot" and (conversion.changes_changelog or not _share_a_changelog(conversion)):
+    share_a_changelog = conversion.source.has_changelog and conversion.target.has_changelog
+    if spec.run.source == "snapshot" and (conversion.changes_changelog or not share_a_changelog):
         raise RefusedError(
             f"a snapshot cannot be migrated from {spec.source.format} to {spec.target.format} while the application "
             "goes on: what it writes meanwhile would have to come from a changelog that fits the new store as it is",
@@ -42,26 +43,26 @@ def check_conversion(spec: Spec, conversion: Conversion, ref: ConversionRef) -> 
         raise RefusedError(
             "the changelog topic would still hold records of the old form: the next rebalance or restore would put "
             "them back into the new store, and the application would misread them",
-            hint='rewrite the changelog too, or rename the store; then say so: [conversion] allow = ["changelog"]',
+            hint='rewrite the changelog too, or rename the store; then accept that: [conversion] allow = ["changelog"]',
         )
 
 
 def check_possible(spec: Spec, conversion: Conversion) -> None:
-    """Raises RefusedError where there is no such conversion, whatever is allowed; it says what there is instead."""
+    """Raises RefusedError, with alternatives, where there is no such conversion, whatever the spec allows."""
     if (problem := conversion_problem(conversion.source, conversion.target)) is not None:
         raise RefusedError(problem, hint=_what_it_can_become(conversion))
     _check_kind(spec, conversion)
 
 
 def _check_times(conversion: Conversion) -> None:
-    """Raises RefusedError where no record could tell since when its value holds."""
+    """Raises RefusedError for a versioned target where nothing supplies the time of a value."""
     source, target = conversion.source, conversion.target
-    is_told = TIMESTAMP in source.carries or conversion.default_timestamp_ms >= 0 or conversion.function is not None
-    if target.kind == "versioned" and not is_told:
+    is_known = TIMESTAMP in source.carries or conversion.default_timestamp_ms >= 0 or conversion.function is not None
+    if target.kind == "versioned" and not is_known:
         raise RefusedError(
-            f"{target.id} says since when each value holds, and {source.id} does not tell",
-            hint="say it for all of them: [conversion] default_timestamp_ms, in milliseconds since 1970; or give a "
-            "function that knows",
+            f"{target.id} records since when each value holds, which {source.id} does not",
+            hint="give one time for all values: [conversion] default_timestamp_ms, in milliseconds since 1970; or give "
+            "a function that knows the times",
         )
 
 
@@ -73,13 +74,9 @@ def _what_it_can_become(conversion: Conversion) -> str:
 
 
 def _check_kind(spec: Spec, conversion: Conversion) -> None:
-    """Raises RefusedError for stores that their system keeps for itself: a copy of their bytes is all that is safe."""
+    """Raises RefusedError for stores of a kind that can be copied, but not converted."""
     is_copy = spec.source.format == spec.target.format and conversion.function is None
     for store in spec.source.store_names:
         kind = source_system(spec).unsupported_kind(store)
         if kind is not None and not (is_copy and not conversion.changes_payloads):
             raise RefusedError(f"{store!r} is {kind.name}, which cannot be converted: {kind.reason}", hint=kind.instead)
-
-
-def _share_a_changelog(conversion: Conversion) -> bool:
-    return conversion.source.has_changelog and conversion.target.has_changelog

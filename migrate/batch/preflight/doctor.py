@@ -1,4 +1,4 @@
-"""`doctor`: what a run checks before it writes anything, and what only Spark can tell, as a list with fixes."""
+"""`doctor`: every check that a run makes before it writes anything, and those that need Spark, with fixes."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from migrate.batch.preflight.checklist import Preflight
 from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.status.run_report import already_migrated
 from migrate.errors import ExitCode, system_errors_explained
+from migrate.model.units import plural
 from migrate.model.values import Report
 from migrate.spec.spec import Spec
 
 PROBING_MODULE = "jobs.doctor_checks"
-"""Imported by name and only when a master is named: nothing here may depend on Spark."""
+"""The module that is imported by name where a master is named: this package does not depend on Spark."""
 
 
 class DoctorReport(Report):
-    """Whether all is ready for a run, check by check."""
+    """Whether a run can start, check by check."""
 
     name: str
     master: str | None
-    """Where the checks of Spark ran; None: they did not."""
+    """The Spark master of the checks that need Spark; None: they did not run."""
     checks: tuple[CheckReport, ...]
     verdict: str
     """One sentence."""
@@ -36,10 +37,10 @@ class DoctorReport(Report):
 
 
 class ProbingModule(Protocol):
-    """What `jobs` offers to this one."""
+    """The interface of the module in `jobs` that checks Spark."""
 
     def spark_checks(self, spec: Spec, master: str) -> AbstractContextManager[tuple[Check, ...]]:
-        """The checks that need Spark; the session that one of them starts ends with the block."""
+        """The checks that need Spark; the session that one of them starts ends with the context."""
         ...
 
 
@@ -68,14 +69,14 @@ def _report(spec: Spec, master: str | None, checks: tuple[CheckReport, ...]) -> 
     waiting = [check for check in checks if check.outcome == "waiting"]
     warnings = [check for check in checks if check.outcome == "warning"]
     if failed:
-        verdict = f"not ready: {_counted(len(failed), 'check')} failed, a run would be refused"
-        next_step = "mend what failed, then run stateferry doctor SPEC again"
+        verdict = f"not ready: {plural(len(failed), 'check')} failed, a run would be refused"
+        next_step = "fix what failed, then run stateferry doctor SPEC again"
     elif waiting:
         verdict = "ready, once the application is stopped"
         next_step = waiting[0].fix
     else:
-        verdict = "ready" + (f", with {_counted(len(warnings), 'warning')}" if warnings else "")
-        next_step = "stateferry plan SPEC tells what a run would do; stateferry run SPEC does it"
+        verdict = "ready" + (f", with {plural(len(warnings), 'warning')}" if warnings else "")
+        next_step = "stateferry plan SPEC shows what a run would do; stateferry run SPEC does it"
     return DoctorReport(
         name=spec.name,
         master=master,
@@ -84,10 +85,6 @@ def _report(spec: Spec, master: str | None, checks: tuple[CheckReport, ...]) -> 
         next_step=next_step,
         exit_code=int(ExitCode.REFUSED if failed else ExitCode.DONE),
     )
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")
 
 
 SPARK_CHECKS: dict[str, str] = {
@@ -100,11 +97,11 @@ SPARK_CHECKS: dict[str, str] = {
     "spark.clock": "the executors' clocks agree with the driver's",
     "spark.memory": "the executors' hosts have the memory that their workers need",
 }
-"""In the order in which they run."""
+"""The claim of each check that needs Spark, by name, in the order in which they run."""
 
 
 def not_run(reason: str) -> tuple[CheckReport, ...]:
-    """All of them, where there is no Spark."""
+    """The reports of the checks that need Spark, where they did not run."""
     return tuple(
         CheckReport(name=name, claim=claim, outcome="not run", detail=reason) for name, claim in SPARK_CHECKS.items()
     )

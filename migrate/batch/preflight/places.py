@@ -1,4 +1,4 @@
-"""What is checked before anything is written: losses, the changelog, paths, space."""
+"""Checks of changelogs, paths, disk space and versions, before anything is written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UNCLEAN = "unclean-source"
 
 
 def check_position(source: Source) -> None:
-    """Raises RefusedError where the owner would not know from where to replay its changelog onto a snapshot."""
+    """Raises RefusedError where the position from which the owner would replay onto a snapshot is unknown."""
     for partition in source.partitions:
         if (reason := source.system.unsure_position(source.path, partition)) is not None:
             raise RefusedError(
@@ -40,10 +40,10 @@ def check_position(source: Source) -> None:
 def check_clean(
     spec: Spec, conversion: Conversion, source: Source, ends: ChangelogEnds, *, has_begun: bool = False
 ) -> str:
-    """What is known of where the application stopped, in words.
+    """A sentence about where the application stopped.
 
     Raises RefusedError where the owner may replay its changelog into a store that the changelog no longer fits.
-    `has_begun`: the snapshot that a run took after this check is still what the source holds.
+    `has_begun`: the source is unchanged since an earlier run passed this check.
     """
     if not _may_replay_old_records(conversion):
         return "the changelog fits the new store, into which the application replays what its files lack"
@@ -52,11 +52,11 @@ def check_clean(
     if warnings := source.warnings():
         raise RefusedError(
             f"the application did not stop cleanly, and would replay old records into the new store: {warnings[0]}",
-            hint="start and stop the old application once, cleanly; or, if nothing will be replayed, say so: "
+            hint="start and stop the old application once, cleanly; or, if nothing will be replayed, accept that: "
             '[conversion] allow = ["unclean-source"]',
         )
     if has_begun and not ends:
-        return "nobody has opened the old store since the run began"
+        return "the old store was not opened since the run began"
     return check_ends(source, ends)
 
 
@@ -65,7 +65,7 @@ def _may_replay_old_records(conversion: Conversion) -> bool:
 
 
 def check_asked(spec: Spec, conversion: Conversion, plan: Plan) -> None:
-    """Raises RefusedError where an earlier release planned the migration, and did not ask where its changelogs end."""
+    """Raises RefusedError where an earlier release planned the migration without confirmed ends of changelogs."""
     if plan.asked_for_changelog_ends or not _may_replay_old_records(conversion) or _UNCLEAN in spec.conversion.allow:
         return
     raise RefusedError(
@@ -77,8 +77,10 @@ def check_asked(spec: Spec, conversion: Conversion, plan: Plan) -> None:
 
 
 def check_not_opened_since(spec: Spec, conversion: Conversion, source: Source) -> None:
-    """Raises SourceChangedError where the owner, even if it left the records as they were, may have written more to a
-    changelog that no longer fits than its files hold: they lose what was not flushed when it was killed."""
+    """Raises SourceChangedError where the owner has opened the store since, and its changelog no longer fits.
+
+    Even with unchanged files it may have written more to the changelog: a kill loses what was not flushed.
+    """
     if not _may_replay_old_records(conversion) or _UNCLEAN in spec.conversion.allow:
         return
     if not is_snapshot_current(source, spec.home, mode=spec.run.snapshot):
@@ -89,7 +91,7 @@ def check_not_opened_since(spec: Spec, conversion: Conversion, source: Source) -
 
 
 def check_home(spec: Spec) -> None:
-    """Raises RefusedError where the migration's folder, which we remove one day, is not ours, or is not to be."""
+    """Raises RefusedError where the migration's folder, which is removed later, is not ours or holds other paths."""
     for what, path in (("[source]", spec.source_path), ("[target]", spec.target_path)):
         if path is not None and path.is_relative_to(spec.home):
             raise RefusedError(
@@ -100,14 +102,14 @@ def check_home(spec: Spec) -> None:
 
 
 def check_target(spec: Spec, source: Source) -> None:
-    """Raises RefusedError where the target's path or the work_dir cannot take what is coming."""
+    """Raises RefusedError where the target's path or the work_dir cannot be used."""
     check_work_dir(spec)
     check_target_path(spec, source)
     check_writable(spec)
 
 
 def check_target_path(spec: Spec, source: Source) -> None:
-    """Raises RefusedError where the new store could not take its place."""
+    """Raises RefusedError where the new store could not be put in its final place."""
     target = spec.target_path
     if target is None:
         check_can_be_exchanged(spec, source)
@@ -122,22 +124,22 @@ def check_target_path(spec: Spec, source: Source) -> None:
 
 
 def check_work_dir(spec: Spec) -> None:
-    """Raises RefusedError where the work_dir lies where it must not."""
+    """Raises RefusedError where the work_dir is in a place that is not allowed."""
     check_home(spec)
     if "%" in str(spec.home):
         raise RefusedError(
-            f"the path of work_dir {spec.home} has a % in it, which delta-rs takes for an escape",
+            f"the path of work_dir {spec.home} contains a %, which delta-rs decodes",
             hint="choose another work_dir",
         )
     if spec.home.is_relative_to(spec.source_path):
         raise RefusedError(
             f"work_dir {spec.home.parent} lies inside the application's state directory",
-            hint="put it beside: a foreign directory in there can hide stores from the application",
+            hint="put it beside that directory: a foreign directory inside can hide stores from the application",
         )
 
 
 def check_writable(spec: Spec) -> None:
-    """Raises RefusedError where the work_dir cannot be made or written to."""
+    """Raises RefusedError where the work_dir cannot be created or written to."""
     parent = existing_parent(spec.home)
     if not parent.is_dir():
         raise RefusedError(f"work_dir {spec.home}: {parent} is not a directory", hint="name another work_dir")
@@ -158,7 +160,7 @@ def check_linkable(spec: Spec, source: Source) -> None:
 
 
 def check_can_be_exchanged(spec: Spec, source: Source) -> None:
-    """Raises RefusedError where a cut-over could not exchange directories: that takes two plain ones on one disk."""
+    """Raises RefusedError where a cut-over could not exchange directories, which must be plain, on one file system."""
     parent = existing_parent(spec.home)
     for partition in source.partitions:
         live = source.path / partition.path
@@ -172,8 +174,8 @@ def check_can_be_exchanged(spec: Spec, source: Source) -> None:
             )
         if live.stat().st_dev != parent.stat().st_dev or not can_rename(parent, live.parent):
             raise RefusedError(
-                f"work_dir {spec.home.parent} and {live} are on different file systems or mounts, which nothing can "
-                "exchange at once",
+                f"work_dir {spec.home.parent} and {live} are on different file systems or mounts, so that they "
+                "cannot be exchanged",
                 hint="put work_dir on the file system of the state directory, or name a [target] path",
             )
         for directory in partition.directories(source.path).values():
@@ -184,32 +186,31 @@ def check_can_be_exchanged(spec: Spec, source: Source) -> None:
 def _check_can_be_moved(directory: Path) -> None:
     if foreign := foreign_entries(directory):
         raise RefusedError(
-            f"{directory} holds {foreign[0]}, which is not RocksDB's: it would leave with the old store",
+            f"{directory} holds {foreign[0]}, which is not RocksDB's: it would be moved with the old store",
             hint="move it elsewhere, or name a [target] path: the old directory then stays as it is",
         )
     for path in directory.iterdir():
         if path.is_symlink() and not path.readlink().is_absolute():
             raise RefusedError(
-                f"{path} is a relative symbolic link, which leads nowhere once the old store is moved: no way back",
+                f"{path} is a relative symbolic link, which breaks once the old store is moved",
                 hint=f'make it absolute (ln -sfn "$(realpath {path.name})" {path.name}), or put the file itself there',
             )
 
 
 def space_needed(databases: tuple[DatabasePlan, ...], *, copied_bytes: int) -> int:
-    """Bytes that must be free for the new stores and the copied part of a snapshot."""
+    """The free bytes that the new stores and the copied part of a snapshot need."""
     return int(SPACE_MARGIN * sum(database.data_bytes for database in databases if database.is_kept)) + copied_bytes
 
 
 def bytes_to_copy(spec: Spec, source: Source) -> int:
-    """What a snapshot copies where it does not link."""
+    """The bytes that a snapshot copies; none where it links."""
     if spec.run.snapshot == "link":
         return 0
     return sum(total_size(database_files(folder).immutable) for folder in source.every_directory())
 
 
 def check_space(spec: Spec, databases: tuple[DatabasePlan, ...], copied_bytes: int) -> str:
-    """What is free, in words. Raises RefusedError where the work_dir's disk, or the target's, is too small for what
-    will be written there."""
+    """A sentence about the free space. Raises RefusedError where the work_dir's or the target's disk is too small."""
     home = existing_parent(spec.home)
     free = _check_free(
         f"work_dir {spec.home}",
@@ -244,7 +245,7 @@ def _check_free(what: str, folder: Path, needed: int, *, hint: str) -> str:
 
 
 def check_version(spec: Spec) -> str | None:
-    """What is to open the new store, in words. Raises RefusedError where that version has no such format."""
+    """The system and version that will open the new store. Raises RefusedError where it has no such format."""
     version, target = spec.target.version, spec.target_format
     if version is None:
         return None

@@ -1,4 +1,4 @@
-"""Looking at files that their owner changes meanwhile: what has gone is looked for once more."""
+"""Retries of reads while the files' owner runs, and may remove some of them."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import TypeVar
 
 from migrate.errors import MigrationError, RefusedError, StoreLockedError
 
-LOOKS = 5
+ATTEMPTS = 5
 T = TypeVar("T")
 
 
-def look_again(look: Callable[[], T], *, is_in_use: bool, looks: int = LOOKS) -> T:
-    """What `look` returns; where the owner runs, it may have removed a file in the middle of a look.
+def with_retries(read: Callable[[], T], *, is_in_use: bool, attempts: int = ATTEMPTS) -> T:
+    """The result of `read`, retried where the owner runs, which may remove a file during an attempt.
 
-    Raises MigrationError, as the last look did.
+    Raises the MigrationError of the last attempt.
     """
-    for left in reversed(range(looks if is_in_use else 1)):
+    for left in reversed(range(attempts if is_in_use else 1)):
         try:
-            return look()
+            return read()
         except StoreLockedError:
             raise
         except (MigrationError, FileNotFoundError) as error:
             if not left:
-                raise explained(error) from error
-    raise AssertionError("the last look returns or raises")
+                raise as_migration_error(error) from error
+    raise AssertionError("the last attempt returns or raises")
 
 
-def explained(error: MigrationError | FileNotFoundError) -> MigrationError:
-    """The operator's version of a file that has gone."""
+def as_migration_error(error: MigrationError | FileNotFoundError) -> MigrationError:
+    """The error for the operator, also for a file that was removed."""
     if isinstance(error, MigrationError):
         return error
-    return RefusedError(f"{error.filename} is not there any more", hint="its owner has removed it: run this once more")
+    return RefusedError(f"{error.filename} was removed by its owner", hint="run the command again")

@@ -1,7 +1,7 @@
-"""Where changelogs end, as the operator confirms it: the files alone do not tell how much the application wrote since.
+"""Where changelogs end, confirmed by the operator: the files do not show what the application wrote after them.
 
-A position is that of the next record: what a consumer at the end of a topic partition would wait for. An end offset of
-the broker counts the markers of transactions too, so that the one after the last record that can be read is meant.
+A position is the offset of the next record, for which a consumer at the end of a topic partition would wait. It is the
+one after the last record that can be read: the broker's end offset also counts the markers of transactions.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from migrate.errors import RefusedError, SpecError
 from migrate.model.store_partition import StorePartition
 
 ChangelogEnds = Mapping[str, int]
-"""By `<topic>-<partition>`."""
+"""Positions by `<topic>-<partition>`."""
 _END = re.compile(r"(?P<name>.+-\d+)=(?P<position>\d+)")
 _MOST_SHOWN = 4
-_ACCEPT = 'or, if nothing will be replayed, say so: [conversion] allow = ["unclean-source"]'
+_ACCEPT = 'or, if nothing will be replayed, accept that: [conversion] allow = ["unclean-source"]'
 _CONFIRM = (
     "ask the broker while the application is stopped (docs/operations.md has the command), and confirm each: "
     f"--changelog-end TOPIC-PARTITION=N; {_ACCEPT}"
@@ -27,7 +27,7 @@ _CONFIRM = (
 
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """Up to where a store partition has its changelog."""
+    """The position in its changelog up to which a store partition has the records."""
 
     store_partition: str
     name: str
@@ -41,12 +41,12 @@ class _Position:
 
 
 def parse_changelog_ends(texts: Iterable[str]) -> dict[str, int]:
-    """From `TOPIC-PARTITION=N`. Raises SpecError."""
+    """The ends that texts `TOPIC-PARTITION=N` name. Raises SpecError for any other text."""
     ends: dict[str, int] = {}
     for text in texts:
         match = _END.fullmatch(text)
         if match is None or ends.get(match["name"], int(match["position"])) != int(match["position"]):
-            problem = "is no TOPIC-PARTITION=N" if match is None else "names another position than one before"
+            problem = "is not TOPIC-PARTITION=N" if match is None else "contradicts an earlier one"
             raise SpecError(
                 f"--changelog-end {text!r} {problem}",
                 hint="for example: --changelog-end orders-app-orders-changelog-0=42",
@@ -56,11 +56,11 @@ def parse_changelog_ends(texts: Iterable[str]) -> dict[str, int]:
 
 
 def check_ends(source: Source, ends: ChangelogEnds) -> str:
-    """What was confirmed, in words. Raises RefusedError unless each changelog ends where its store partition is."""
+    """What was confirmed, as a sentence. Raises RefusedError unless each changelog ends at its store's position."""
     positions = [each for partition in source.partitions for each in _positions(source, partition)]
     if foreign := sorted(set(ends) - {each.name for each in positions}):
         raise RefusedError(
-            f"--changelog-end names {foreign[0]}, which is no changelog of these stores",
+            f"--changelog-end names {foreign[0]}, which is not a changelog of these stores",
             hint=f"the files name {_listed([each.name for each in positions])}",
         )
     for each in positions:
@@ -68,8 +68,8 @@ def check_ends(source: Source, ends: ChangelogEnds) -> str:
             _check_end(each, each.position, ends[each.name])
     if left := [each for each in positions if each.name not in ends or each.position is None]:
         raise RefusedError(
-            f"the files name {_listed(left)}; whether that is the changelog's end, the broker alone knows: an "
-            "application that was killed replays what it wrote since into the new store, in the old form",
+            f"the files name {_listed(left)}; only the broker knows whether the changelog ends there: an application "
+            "that was killed replays what it wrote after that into the new store, in the old form",
             hint=_CONFIRM,
         )
     return f"every changelog ends where its store is, as --changelog-end says: {_listed(positions)}"
@@ -85,7 +85,7 @@ def _check_end(each: _Position, position: int, end: int) -> None:
     if end < position:
         raise RefusedError(
             f"{each.name} ends at {end}, and {each.store_partition} is at {position} already",
-            hint=f"was the end asked for before the application stopped? then ask again; {_ACCEPT}",
+            hint=f"ask the broker again, now that the application is stopped; {_ACCEPT}",
         )
 
 

@@ -1,4 +1,4 @@
-"""Records from all over a key space: what a run tries before it starts, and a dry run reports on."""
+"""Sampled records from the whole key space, which a run converts before it starts and a dry run reports on."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class SampleSize:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Some records of one column family, or all of them."""
+    """A sample of the records of one column family."""
 
     is_whole: bool
-    """Every record is in it."""
+    """Whether the sample has every record."""
     batches: Iterator[Batch]
 
 
 def read_sample(database: Database, family: str, size: SampleSize) -> Sample:
-    """Runs of neighbouring records in key order, no record twice; of a store with fewer records, every one.
+    """A sample of runs of neighbouring records in key order, or every record of a store that has fewer.
 
-    The same files and the same seed give the same sample. At most one record more than `size.max_bytes` allows is read.
+    The same files and the same seed give the same sample. It exceeds `size.max_bytes` by at most one record.
     """
     if _is_small(database, family, size):
         return Sample(is_whole=True, batches=database.batches(family))
@@ -46,7 +46,7 @@ def read_sample(database: Database, family: str, size: SampleSize) -> Sample:
 
 
 def _is_small(database: Database, family: str, size: SampleSize) -> bool:
-    """RocksDB's estimate falls far short where records were deleted that were not there: small stores are counted."""
+    """Whether the family fits the sample; counted, since deletions of absent records mislead RocksDB's estimate."""
     if database.estimated_records(family) > size.records:
         return False
     records = size_read = 0
@@ -65,9 +65,9 @@ def _runs(database: Database, family: str, size: SampleSize) -> Iterator[Batch]:
     read = 0
     last: bytes | None = None
     for number, start in enumerate(places):
-        if read > max_bytes * number:  # of large values fewer, and still from everywhere
+        if read > max_bytes * number:  # fewer of large values, still from everywhere
             continue
-        if last is not None and start is not None and start <= last:  # the run before came as far as this
+        if last is not None and start is not None and start <= last:  # the previous run has passed this key
             continue
         batch = database.sample(family, start, per_place, max_bytes)
         if not batch.keys:
@@ -78,7 +78,7 @@ def _runs(database: Database, family: str, size: SampleSize) -> Iterator[Batch]:
 
 
 def _places(database: Database, family: str, size: SampleSize) -> list[bytes | None]:
-    """Where to begin, ascending, the first at the very beginning."""
+    """The keys at which runs start, ascending; None: the beginning of the family."""
     wanted = max(1, size.records // RUN_LENGTH) - 1
     keys = _index_keys(database.directory, database.files_of(family), wanted * _INDEX_ENTRIES_PER_PLACE)
     if len(keys) < wanted:  # much of it is in the write-ahead log, or in few, large blocks
@@ -98,12 +98,12 @@ def _index_keys(directory: Path, files: list[LiveFile], wanted: int) -> list[byt
             with SstFile(directory / file.name) as sst:
                 keys |= {sample.key for sample in sst.index_samples(1 + wanted * file.size // total)}
         except (SstFormatError, FileNotFoundError):
-            continue  # read nothing from it here; whoever scans it says what is wrong
+            continue  # a scan of the file reports what is wrong with it
     return sorted(keys - {b""})
 
 
 def _walk(database: Database, family: str, max_bytes: int) -> list[bytes]:
-    """Every so manieth key of all; none where there is more to read than that."""
+    """Every n-th key of the family, where n is RUN_LENGTH; none where it exceeds `max_bytes`."""
     keys: list[bytes] = []
     for batch in database.batches(family):
         max_bytes -= batch.size
@@ -114,7 +114,7 @@ def _walk(database: Database, family: str, max_bytes: int) -> list[bytes]:
 
 
 def _grid(database: Database, family: str, count: int) -> list[bytes]:
-    """Places at equal distances between the first and the last one, as numbers behind what they have in common."""
+    """Keys at equal distances between the first and the last key, as numbers behind their common prefix."""
     first, last = next(iter(database.sample(family, None, 1).keys), None), database.last_key(family)
     if first is None or last is None or first == last:
         return []

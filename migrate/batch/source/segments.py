@@ -1,4 +1,4 @@
-"""Segments: which RocksDB directories a windowed store falls into, and which of another retention's they become."""
+"""Segments: the RocksDB directories of a windowed store, and which ones they become under another retention."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from migrate.model.plan import Input, TimeSlice
 from migrate.model.store_partition import Segment
 
 EXPIRED = "expired"
-"""In place of a segment's name: what is older than the new store's retention."""
+"""The name, in place of a segment's, for records that are older than the new store's retention."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long a windowed store remembers, and the time that one of its segments covers."""
+    """How long a windowed store keeps records, and the time that one of its segments covers."""
 
     retention_ms: int
     segment_ms: int
@@ -22,7 +22,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class NewSegment:
-    """A segment of the new store and what it is made of, the newest first."""
+    """A segment of the new store and its inputs, the newest first."""
 
     name: str
     inputs: tuple[Input, ...]
@@ -31,18 +31,17 @@ class NewSegment:
 
 
 def segment_name(store: str, start_ms: int) -> str:
-    """As Kafka Streams and Streamiz name the directory."""
+    """The directory's name in Kafka Streams and Streamiz."""
     return f"{store}.{start_ms}"
 
 
 def as_they_are(store: str, segments: Sequence[Segment]) -> list[NewSegment]:
-    """Each by its name of today."""
+    """The same segments, under the names that current releases use."""
     return [NewSegment(segment_name(store, each.start_ms), (Input(database=each.name),)) for each in segments]
 
 
 def emptied(store: str, segments: Sequence[Segment], new: Retention) -> NewSegment:
-    """The one in place of segments that hold no record: since 4.3 a store without any forgets its changelog's
-    position."""
+    """The one segment made of segments without records: since 4.3 a store without segments forgets its position."""
     name = segment_name(store, _floor(segments[-1].start_ms, new.segment_ms))
     return NewSegment(name, tuple(Input(database=each.name) for each in reversed(segments)))
 
@@ -50,7 +49,7 @@ def emptied(store: str, segments: Sequence[Segment], new: Retention) -> NewSegme
 def re_segmented(
     store: str, segments: Sequence[Segment], old: Retention, new: Retention, *, reached_ms: int
 ) -> list[NewSegment]:
-    """The segments that hold the same records under another retention; what it would have destroyed is not kept.
+    """The segments that hold the same records under another retention, and one of expired records that is not kept.
 
     `reached_ms`: the time of the newest record.
     """
@@ -77,7 +76,7 @@ def re_segmented(
 
 
 def share(source: Input, times: TimeSlice | None) -> float:
-    """How much of an input's time these times are."""
+    """The fraction of an input's time that lies in `times`."""
     own = source.times
     if own is None or times is None:
         return 1.0

@@ -34,7 +34,7 @@ from migrate.stores.rocksdb.layout import database_files, metadata_digest
 SNAPSHOT_SCHEMA: Final = 1
 _RECORD = "snapshot.json"
 _TAKEN_AGAIN = (
-    'with [run] source = "live", stateferry run SPEC takes it again; else give it up (stateferry abandon SPEC)'
+    'with [run] source = "live", stateferry run SPEC takes it again; else stateferry abandon SPEC gives it up'
 )
 _GIVE_UP = f"{_TAKEN_AGAIN}, or use the newer Stateferry that wrote it"
 _GONE = f"put it back, or, before a cut-over, {_TAKEN_AGAIN}"
@@ -42,52 +42,47 @@ _TAKE_ONE = "stop the application, run `stateferry snapshot SPEC`, start the app
 
 
 class SnapshotRecord(Stored):
-    """What a snapshot is of, beside it."""
+    """The record of what a snapshot was taken of, stored beside it."""
 
     schema_version: Literal[1] = SNAPSHOT_SCHEMA
     is_for_later: bool
-    """Taken by `snapshot`, which made sure that the positions are the stores'; else by a run, for itself alone."""
+    """Whether `snapshot` took it, and checked the positions; else a run took it, only for itself."""
     taken_at_ms: int
     """Milliseconds since the epoch."""
     store_partitions: tuple[StorePartition, ...]
     positions: dict[str, ChangelogOffsets]
-    """Of each store partition, by id: where the owner goes on when this is what it finds."""
+    """Changelog positions by store partition: where the owner continues with these files."""
     warnings: tuple[str, ...]
     copies: dict[str, dict[str, str]] = Field(default_factory=dict)
-    """Of each store partition, by id, and each of its RocksDB directories: the digest of the files that were copied;
-    none: of an earlier release."""
+    """Digests of the copied files, by store partition and RocksDB directory; empty in records of earlier releases."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSource(Source):
-    """The snapshot in place of the application's directory, where the application may write again."""
+    """A snapshot that is read in place of the application's directory, to which the application may write again."""
 
     home: Path
     record: SnapshotRecord
 
     def directories(self, partition: StorePartition) -> dict[str, Path]:
-        """In the work_dir."""
+        """The RocksDB directories in the snapshot, by database."""
         return snapshot_directories(self.home, partition)
 
     def check_stopped(self) -> None:
-        """Nobody but us opens a snapshot."""
+        """Does nothing: no application opens a snapshot."""
 
     def warnings(self) -> list[str]:
-        """As they were when it was taken, and what follows from its age."""
-        return [*self.record.warnings, _age_note(self.record.taken_at_ms)]
-
-
-def _age_note(taken_at_ms: int) -> str:
-    """What the operator must know of a migration that is made from a snapshot, in one sentence."""
-    return (
-        f"the snapshot was taken at {moment(taken_at_ms)}: cut over "
-        "within delete.retention.ms of the changelog topics (a day by default; and retention.ms, where a topic has "
-        "one), or keys that were deleted since may come back"
-    )
+        """The warnings from when it was taken, and one about its age."""
+        age = (
+            f"the snapshot was taken at {moment(self.record.taken_at_ms)}: cut over within delete.retention.ms of the "
+            "changelog topics (a day by default; and retention.ms, where a topic has one), or keys that were deleted "
+            "since may come back"
+        )
+        return [*self.record.warnings, age]
 
 
 def has_snapshot(spec: Spec) -> bool:
-    """Whether one was taken for later: `find_snapshot` says what is wrong with it."""
+    """Whether there is a snapshot; `find_snapshot` checks it."""
     return (spec.home / "snapshot" / _RECORD).exists()
 
 
@@ -96,14 +91,14 @@ def find_snapshot(spec: Spec) -> SnapshotSource:
     record = snapshot_record(spec.home)
     check_copies(spec.home)
     if not record.is_for_later:
-        raise RefusedError(f"the snapshot in {spec.home} was taken by a run, for itself alone", hint=_TAKE_ONE)
+        raise RefusedError(f"the snapshot in {spec.home} was taken by a run, only for itself", hint=_TAKE_ONE)
     return SnapshotSource(
         spec.source_path, spec.source_format, source_system(spec), record.store_partitions, spec.home, record
     )
 
 
 def snapshot_record(home: Path) -> SnapshotRecord:
-    """What the snapshot is of. Raises RefusedError where there is none, or none that can be read."""
+    """The record of the snapshot. Raises RefusedError where it is missing or cannot be read."""
     try:
         return _read_record(home / "snapshot" / _RECORD)
     except FileNotFoundError:
@@ -111,7 +106,7 @@ def snapshot_record(home: Path) -> SnapshotRecord:
 
 
 def _read_record(file: Path) -> SnapshotRecord:
-    """Raises RefusedError for one that is damaged."""
+    """The record in `file`. Raises RefusedError for a damaged one."""
     text, is_whole = read_sealed(file.read_bytes())
     try:
         if is_whole:
@@ -123,7 +118,7 @@ def _read_record(file: Path) -> SnapshotRecord:
 
 
 def check_copies(home: Path) -> None:
-    """Raises RefusedError where a file of the snapshot is not what was copied; SST files bear checksums."""
+    """Raises RefusedError where a copied file has changed; SST files, which are linked, have checksums of their own."""
     file = home / "snapshot" / _RECORD
     record = _read_record(file) if file.exists() else None
     for partition in record.store_partitions if record is not None else ():
@@ -140,31 +135,26 @@ def _copied(directory: Path) -> str | None:
         return None
 
 
-def snapshot_directory(home: Path, partition: StorePartition, database: str) -> Path:
-    """Where the snapshot of a RocksDB directory lies in the work_dir."""
-    return snapshot_directories(home, partition)[database]
-
-
 def snapshot_directories(home: Path, partition: StorePartition) -> dict[str, Path]:
-    """All those of a store partition, by database."""
+    """The snapshots of a store partition's RocksDB directories, by database."""
     return partition.below(home / "snapshot" / partition.id)
 
 
 def present_snapshot(home: Path, partition: StorePartition) -> dict[str, Path]:
-    """All those of a store partition, by database. Raises RefusedError where one has gone."""
+    """The snapshots of a store partition's RocksDB directories. Raises RefusedError where one is missing."""
     directories = snapshot_directories(home, partition)
     for directory in directories.values():
         if not directory.is_dir():
-            raise RefusedError(f"the snapshot {directory} is not there any more", hint=_GONE)
+            raise RefusedError(f"the snapshot {directory} is missing", hint=_GONE)
     return directories
 
 
 def take_snapshot(
     source: Source, home: Path, *, mode: str, run_id: str, is_for_later: bool, check: Callable[[Path], None]
 ) -> None:
-    """Hard-link what never changes, copy what a restarted owner appends to; LOCK neither (I8).
+    """Hard-link files that never change, copy those that a restarted owner appends to, and skip LOCK (I8).
 
-    The whole snapshot appears under its name or not at all; `check` looks at it before and raises where it is not to.
+    The snapshot appears under its name only once it is complete, and if `check` does not raise for it.
     """
     final = home / "snapshot"
     temporary = home / f"snapshot-{run_id}.tmp"
@@ -205,14 +195,15 @@ def _record(source: Source, taken: Path, *, is_for_later: bool) -> SnapshotRecor
 
 
 def is_snapshot_current(source: Source, home: Path, *, mode: str) -> bool:
-    """Whether the snapshot still is what the source holds: a file that was restored from a backup is another one."""
+    """Whether the source still has the files of the snapshot: one that was restored from a backup counts as changed."""
     try:
         check_copies(home)
-    except RefusedError:  # a disk has damaged it: it is taken again
+    except RefusedError:  # damaged: it is taken again
         return False
     for partition in source.partitions:
+        snapshots = snapshot_directories(home, partition)
         for database, directory in source.directories(partition).items():
-            snapshot = snapshot_directory(home, partition, database)
+            snapshot = snapshots[database]
             files = database_files(directory)
             if not all((snapshot / path.name).exists() for path in files.every):
                 return False
@@ -226,7 +217,7 @@ def _is_unchanged(original: Path, taken: Path, *, mode: str) -> bool:
     if mode == "link" or now.st_ino == then.st_ino:
         return original.samefile(taken)
     is_alike = (now.st_size, now.st_mtime_ns) == (then.st_size, then.st_mtime_ns)
-    return is_alike and now.st_ctime_ns <= then.st_ctime_ns  # a backup restores all times but this one
+    return is_alike and now.st_ctime_ns <= then.st_ctime_ns  # the one time that a backup does not restore
 
 
 def _snapshot_database(directory: Path, target: Path, *, mode: str) -> None:
@@ -245,5 +236,5 @@ def _snapshot_database(directory: Path, target: Path, *, mode: str) -> None:
 
 
 def open_source(spec: Spec) -> Source:
-    """What is converted: the application's directory, or the snapshot taken of it. Raises RefusedError."""
+    """The source to convert: the application's directory, or the snapshot of it. Raises RefusedError."""
     return find_snapshot(spec) if spec.run.source == "snapshot" else find_source(spec)

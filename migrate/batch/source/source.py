@@ -1,4 +1,4 @@
-"""The source: its store partitions, checked before anything is written, and its snapshot."""
+"""The source: the store partitions to migrate, and their files and options."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Source:
         return [path for partition in self.partitions for path in self.directories(partition).values()]
 
     def check_files(self) -> None:
-        """Raises RefusedError for files that are missing or cannot be read, and for stores not whole (I4, I7)."""
+        """Raises RefusedError for missing or unreadable files, and for half-converged stores (I4, I7)."""
         for directory in self.every_directory():
             files = database_files(directory)
             check_not_half_converged(directory)
@@ -52,7 +52,7 @@ class Source:
             check_options(directory, read_options(directory), checks)
 
     def warnings(self) -> list[str]:
-        """What an operator should know about the state as its owner left it."""
+        """Warnings about the state in which its owner left it."""
         return self.system.warnings(self.path, self.partitions)
 
 
@@ -61,7 +61,7 @@ def find_source(spec: Spec) -> Source:
     system = source_system(spec)
     partitions = system.find(spec.source_path, spec.source.store_names, is_segmented=spec.source_format.is_segmented)
     for partition in partitions:
-        system.segments(spec.source_path, partition)  # or a foreign name among them is refused
+        system.segments(spec.source_path, partition)  # raises for a foreign name
         for name, directory in partition.directories(spec.source_path).items() if partition.has_segments else ():
             if not directory.is_dir():
                 raise no_segment(spec.source_path, partition, name)
@@ -69,17 +69,17 @@ def find_source(spec: Spec) -> Source:
 
 
 def source_system(spec: Spec) -> System:
-    """The old store's."""
+    """The system that owns the old store."""
     return get_system(spec.source_format.system) if spec.source.store_names else STANDALONE
 
 
 def target_system(spec: Spec) -> System:
-    """The new store's; bytes as they are have none of their own, and stay where they lie."""
+    """The system that will own the new store: for a format of any bytes, the old store's."""
     if spec.target_format.column_families is None or not spec.source.store_names:
         return source_system(spec)
     return get_system(spec.target_format.system)
 
 
 def is_another_system(spec: Spec) -> bool:
-    """Whether the new store is for another stream processor than the old one."""
+    """Whether another stream processor will own the new store."""
     return target_system(spec) is not source_system(spec)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,9 +25,9 @@ from migrate.stores.rocksdb.writing import TableOptions, create_database
 
 
 def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receipt]) -> dict[str, Path]:
-    """The new store partitions by id.
+    """Assemble the new store partitions, and return their directories by id.
 
-    Those that an earlier run assembled are used as they are, unless a verification has refuted them.
+    Those of an earlier run are used as they are, unless a verification has found them wrong.
     """
     standing = Standing(context.home, ledger.rows)
     folders = {each: folder for each, folder in standing.assembled.items() if folder not in standing.refuted}
@@ -48,15 +49,15 @@ def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receip
 
 
 LINKS = ".links"
-"""Beside the new stores of one attempt: the chunks, linked for ingestion, which takes them away."""
+"""The folder, beside one attempt's new stores, of links to the chunks: ingestion moves the files that it is given."""
 
 
 def assemble_partition(
     home: Path, plan: Plan, partition: StorePartition, receipts: list[Receipt], *, attempt: str
 ) -> Path:
-    """Make the new store partition and return its directory, durable, named by attempt.
+    """Make the new store partition durably, and return its directory, which is named by attempt.
 
-    Whatever an earlier attempt left is not looked at. Raises ChunkFailedError where chunks overlap.
+    What an earlier attempt left is not read. Raises ChunkFailedError where chunks overlap.
     """
     folder = home / "new" / attempt / partition.id
     remove_tree(folder)
@@ -66,7 +67,7 @@ def assemble_partition(
         mine = [receipt for receipt in receipts if receipt.database == database]
         directory = folder / database
         make_directories(directory.parent)
-        links = _link_chunks(home, in_order(mine), home / "new" / attempt / LINKS)
+        links = _link_chunks(home, in_key_order(mine), home / "new" / attempt / LINKS)
         _assemble_database(plan.database(partition.id, database), links, snapshots=snapshots, directory=directory)
     make_directories(folder)
     remove_tree(home / "new" / attempt / LINKS)
@@ -74,13 +75,13 @@ def assemble_partition(
     return folder
 
 
-def in_order(receipts: list[Receipt]) -> list[Receipt]:
-    """By key range."""
+def in_key_order(receipts: Sequence[Receipt]) -> list[Receipt]:
+    """Receipts of one database sorted by their chunks' keys."""
     return sorted(receipts, key=lambda receipt: receipt.keys.start or b"")
 
 
 def _link_chunks(home: Path, receipts: list[Receipt], links: Path) -> dict[str, list[Path]]:
-    """The chunks' files by column family."""
+    """Links to the chunks' files, by column family."""
     _check_ascending(receipts)
     remove_tree(links)
     make_directories(links)
@@ -99,7 +100,7 @@ def _link(file: Path, link: Path) -> None:
         link.hardlink_to(file)
     except FileNotFoundError as error:
         raise CorruptionError(
-            f"{file} has gone since it was written",
+            f"{file} was removed after it was written",
             hint="run the command again: it rewrites that chunk, and no other",
             place=file,
         ) from error
@@ -118,8 +119,10 @@ def _assemble_database(
 
 
 def carried_entries(plan: DatabasePlan, snapshots: dict[str, Path]) -> dict[str, list[tuple[bytes, bytes]]]:
-    """The owning system's own families, as they are (I7): a handful of entries; of several directories, what the
-    newest says."""
+    """The few entries of the owning system's own families, unchanged (I7).
+
+    Where several directories hold a key, the newest one's value counts.
+    """
     carried: dict[str, dict[bytes, bytes]] = {family: {} for family in plan.carried_families}
     for carrier in plan.carriers if carried else ():
         with open_read_only(snapshots[carrier]) as database:
@@ -131,7 +134,7 @@ def carried_entries(plan: DatabasePlan, snapshots: dict[str, Path]) -> dict[str,
 
 
 def _check_ascending(receipts: list[Receipt]) -> None:
-    """Chunks that are in order before the conversion must be after it."""
+    """Raises ChunkFailedError unless the converted chunks are still in key order."""
     for family in range(len(receipts[0].written)):
         filled = [(receipt, receipt.written[family]) for receipt in receipts if receipt.written[family].records]
         for (_, before), (receipt, written) in pairwise(filled):

@@ -1,4 +1,4 @@
-"""Damage: what a run finds broken among the files that it made is set aside, and made again."""
+"""Damage: files of the migration that a run finds damaged are set aside, and made again."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from migrate.stores.rocksdb.layout import rocksdb_identities
 from migrate.stores.rocksdb.writing import TableOptions, create_database
 
 MOST_TIMES = 3
-"""From then on it is the disk's fault, or somebody's who removes files."""
+"""After that many times the disk, or a process that removes files, is at fault."""
 
 
 @contextmanager
-def saying_who_repairs(home: Path) -> Iterator[None]:
-    """For a verb that repairs nothing: an error about a file that `run` makes again says so.
+def hinting_at_repair(home: Path) -> Iterator[None]:
+    """Add the hint that `run` repairs a file to errors about it, in commands that repair nothing.
 
     Raises RefusedError where the snapshot is damaged.
     """
@@ -40,12 +40,12 @@ def saying_who_repairs(home: Path) -> Iterator[None]:
         yield
     except MigrationError as error:
         if error.place is not None and error.place.is_relative_to(home / "new"):
-            error.hint = "stateferry run SPEC makes that store again, and rewrites the chunk that is damaged, if one is"
+            error.hint = "stateferry run SPEC makes that store again, and rewrites a chunk that is damaged"
         raise
 
 
 class Repairs:
-    """What one run makes again."""
+    """The repairs of one run."""
 
     def __init__(self, context: Context, plan: Plan) -> None:
         self._context = context
@@ -53,10 +53,10 @@ class Repairs:
         self._plan = plan
         self._assembled_again: set[str] = set()
 
-    def left_after(self, error: MigrationError, rows: Sequence[Row], receipts: list[Receipt]) -> list[Receipt]:
-        """The receipts of chunks that are whole, once the files that `error` is about were looked at.
+    def discard_damaged(self, error: MigrationError, rows: Sequence[Row], receipts: list[Receipt]) -> list[Receipt]:
+        """Set the damaged files that caused `error` aside, and return the receipts of undamaged chunks.
 
-        Raises the error where none of ours is damaged, and ChunkFailedError where one is for the third time.
+        Raises the error where no file of the migration is damaged, and ChunkFailedError the third time that one is.
         """
         partition = None if isinstance(error, VerificationError) else self._partition_of(error)
         if partition is None:
@@ -71,11 +71,15 @@ class Repairs:
         times = {receipt.attempt: self._set_aside(receipt) for receipt in damaged}
         for receipt in damaged:
             if times[receipt.attempt] >= MOST_TIMES:
-                raise self._too_often(receipt, times[receipt.attempt])
+                raise ChunkFailedError(
+                    f"{receipt}: its file was damaged or removed {times[receipt.attempt]} times after it was written",
+                    hint=f"check the disk that holds {self._home} (the system's log, smartctl), and whether a process "
+                    "removes files there; then run the command again, or start over with a work_dir on another disk",
+                )
         return [receipt for receipt in receipts if receipt.attempt not in times]
 
     def _partition_of(self, error: MigrationError) -> StorePartition | None:
-        """The store partition whose chunks or new store cannot be read; None: the error is about something else."""
+        """The store partition whose chunks or new store cannot be read; None: the error has another cause."""
         place = error.place
         roots = [self._home / "chunks", *(self._home / "new").glob("*")]
         folders = {partition.id: [root / partition.id for root in roots] for partition in self._plan.store_partitions}
@@ -85,11 +89,11 @@ class Repairs:
         return None
 
     def _is_intact(self, receipt: Receipt) -> bool:
-        """Whether its files hold what they held when it was written."""
+        """Whether its files have the content that the receipt records."""
         if not has_files(receipt, self._home):
             return False
-        kept, digest = receipt.rejects_file, receipt.rejects_digest
-        if kept is not None and digest not in (None, content_digest(self._home / kept)):
+        rejects, digest = receipt.rejects_file, receipt.rejects_digest
+        if rejects is not None and digest not in (None, content_digest(self._home / rejects)):
             return False
         return all(self._is_whole(written) for written in receipt.written if written.file is not None)
 
@@ -113,7 +117,7 @@ class Repairs:
         return (digest.records, str(digest)) == (written.records, written.digest)
 
     def _drop_assembled(self, partition: StorePartition, rows: Sequence[Row]) -> None:
-        """It holds the very files; never an old store, which is the application's (I8)."""
+        """Remove the new store, which links to the chunks' files; never an old store, the application's (I8)."""
         folder = Standing(self._home, rows).assembled.get(partition.id)
         old = rocksdb_identities(self._home / "snapshot")
         if folder is not None and old.isdisjoint(rocksdb_identities(folder)):
@@ -121,7 +125,7 @@ class Repairs:
             fsync_directory(folder.parent)
 
     def _set_aside(self, receipt: Receipt) -> int:
-        """How often that has happened to records of this chunk, this time included."""
+        """Move its files aside; returns how often files of this chunk were damaged, this time included."""
         aside = self._home / DAMAGED_CHUNKS / receipt.store_partition / receipt.database
         make_directories(aside)
         write_durably(aside / receipt_file(receipt), with_seal(receipt.model_dump_json()).encode())
@@ -133,14 +137,7 @@ class Repairs:
         found = [read_receipt(file) for file in sorted(aside.glob("*.receipt.json"))]
         times = sum(each is not None and subtract(receipt.keys, [each.keys]) != [receipt.keys] for each in found)
         self._context.warn(
-            f"{receipt}: its file was damaged, or removed, since it was written: what is left of it is in {aside}, and "
-            "the chunk is rewritten"
+            f"{receipt}: its file was damaged or removed after it was written; its remains are in {aside}, and the "
+            "chunk is rewritten"
         )
         return times
-
-    def _too_often(self, receipt: Receipt, times: int) -> ChunkFailedError:
-        return ChunkFailedError(
-            f"{receipt}: its file was damaged, or removed, {times} times since it was written",
-            hint=f"check the disk that holds {self._home} (the system's log, smartctl), and whether anybody removes "
-            "files there; then rerun, which rewrites that chunk, or begin anew with a work_dir on another disk",
-        )

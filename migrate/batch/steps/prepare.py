@@ -1,12 +1,9 @@
-"""Prepare: make the checks, take the snapshot, store the plan."""
+"""Prepare: make the checks, take the snapshot and store the plan."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from migrate.batch.context import Context
 from migrate.batch.identity import check_identity, check_snapshot, store_identity
-from migrate.batch.ledger.marker import claim
 from migrate.batch.ledger.stored_plan import store_plan
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.plan.make import make_plan
@@ -18,7 +15,7 @@ from migrate.batch.source.source import find_source
 from migrate.model.plan import Plan
 
 
-def pass_preflight(context: Context, purpose: Purpose) -> Preflight:
+def run_preflight(context: Context, purpose: Purpose) -> Preflight:
     """Make every check of a run or of a snapshot. Raises RefusedError for the first that fails."""
     preflight = Preflight(context, purpose)
     preflight.check()
@@ -27,11 +24,11 @@ def pass_preflight(context: Context, purpose: Purpose) -> Preflight:
 
 
 def prepare(context: Context, preflight: Preflight, ledger: Ledger) -> Plan:
-    """The stored plan of this migration, made now where there is none. Raises RefusedError."""
+    """The stored plan of this migration, which is made where there is none. Raises RefusedError."""
     stored = preflight.stored
     if not preflight.is_snapshot_current:
         ledger.check_not_fenced()
-        _take_snapshot(context, preflight, is_for_later=False)
+        store_snapshot(context, preflight, is_for_later=False)
     if stored is not None and stored.chunk_size == context.spec.run.chunk_size:
         return stored
     plan = make_plan(
@@ -52,23 +49,16 @@ def prepare(context: Context, preflight: Preflight, ledger: Ledger) -> Plan:
     return plan
 
 
-def prepare_snapshot(context: Context) -> Path:
-    """The snapshot that a later run is to convert, taken now. Raises RefusedError."""
-    preflight = pass_preflight(context, "snapshot")
-    claim(context.home, context.spec.source_path)
-    _take_snapshot(context, preflight, is_for_later=True)
-    return context.home / "snapshot"
-
-
 def check_unchanged(context: Context, plan: Plan) -> None:
-    """Raises RefusedError where the application runs again, or has written since: what was converted is its past."""
+    """Raises RefusedError where the application runs again, or has written since the snapshot was taken."""
     source = find_source(context.spec)
     source.check_stopped()
     check_identity(plan, store_identity(source))
     check_not_opened_since(context.spec, context.conversion, source)
 
 
-def _take_snapshot(context: Context, preflight: Preflight, *, is_for_later: bool) -> None:
+def store_snapshot(context: Context, preflight: Preflight, *, is_for_later: bool) -> None:
+    """Take the snapshot; `is_for_later`: for a later run. Raises RefusedError where the source has changed."""
     take_snapshot(
         preflight.source,
         context.home,

@@ -1,4 +1,4 @@
-"""Publish: with `[target] path`, a complete new state directory appears there, all at once."""
+"""Publish: with `[target] path`, a complete new state directory appears there in one step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from migrate.stores.rocksdb.layout import identity_of
 def publish(
     context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Path], concerns: tuple[Concern, ...]
 ) -> Path | None:
-    """The published directory, or None where `cutover` is to take the old store's place.
+    """Publish the new stores, and return the directory; None: `cutover` exchanges stores in place.
 
     Raises VerificationError, RefusedError or RejectedError where a concern is not accepted.
     """
@@ -36,17 +36,16 @@ def publish(
     temporary = _temporary(target, context.run_id)
     if not _was_renamed(plan, Standing(context.home, ledger.rows), target):
         require_acceptance(concerns, "nothing was published, and the new stores are kept")
-        if target.exists():
-            raise _target_exists(target)
+        _check_free(target)
         check_unchanged(context, plan)
         context.notify("publish.started", target=target)
         try:
             _build(context, plan, folders, temporary)
             _intend(context, plan, ledger, temporary, signed_off(concerns))
             ledger.check_not_fenced()
-            _rename(temporary, target)
+            rename_into_place(temporary, target)
         except BaseException:
-            remove_tree(temporary)  # a full disk stays full, otherwise, and each further run would add to it
+            remove_tree(temporary)  # otherwise a full disk would stay full, and each further run would add to it
             raise
         context.notify("publish.renamed", target=target)
     else:
@@ -56,15 +55,16 @@ def publish(
     return target
 
 
-def _target_exists(target: Path) -> RefusedError:
-    return RefusedError(
-        f"[target] path {target} exists already",
-        hint="did another run publish it? then run the command again, which finds that out; else move it away",
-    )
+def _check_free(target: Path) -> None:
+    if target.exists():
+        raise RefusedError(
+            f"[target] path {target} exists already",
+            hint="if another run has published it, run the command again, which recognizes it; otherwise move it away",
+        )
 
 
 def _build(context: Context, plan: Plan, folders: dict[str, Path], temporary: Path) -> None:
-    """The complete directory, under a name of this run's."""
+    """Build the complete directory under a name of this run's."""
     new_stores = {plan.new_partition(partition).path: folders[partition.id] for partition in plan.store_partitions}
     build_directory(context.spec.source_path, new_stores, temporary, is_alone=is_another_system(context.spec))
     write_new_positions(context.spec, plan, temporary)
@@ -73,7 +73,7 @@ def _build(context: Context, plan: Plan, folders: dict[str, Path], temporary: Pa
 
 
 def _intend(context: Context, plan: Plan, ledger: Ledger, temporary: Path, accepted: tuple[Concern, ...]) -> None:
-    """Commit that it is about to be renamed, and what it goes live with."""
+    """Commit that the directory is about to be renamed, and the concerns that were accepted."""
     intent: dict[str, object] = {
         "path": str(context.spec.target_path),
         "stores": _identities(plan, temporary),
@@ -83,19 +83,14 @@ def _intend(context: Context, plan: Plan, ledger: Ledger, temporary: Path, accep
     context.notify("publish.intended", target=context.spec.target_path)
 
 
-def _rename(temporary: Path, target: Path) -> None:
-    if not rename_into_place(temporary, target):
-        raise _target_exists(target)
-
-
 def _was_renamed(plan: Plan, standing: Standing, target: Path) -> bool:
-    """An earlier run died between the rename and its row: what stands there holds the very stores that it made."""
+    """Whether an earlier run died between the rename and its row: `target` has the stores that it made."""
     intents = [(each["path"], each["stores"]) for each in standing.publications]
     return target.is_dir() and (str(target), _identities(plan, target)) in intents
 
 
 def _identities(plan: Plan, application: Path) -> list[str]:
-    """The name that RocksDB gave to each new store when it was made; empty where there is none."""
+    """RocksDB's identity of each new store; empty where it has none."""
     partitions = map(plan.new_partition, plan.store_partitions)
     folders = [folder for partition in partitions for folder in partition.directories(application).values()]
     return [identity_of(folder) for folder in folders]
@@ -104,15 +99,13 @@ def _identities(plan: Plan, application: Path) -> list[str]:
 def build_directory(source: Path, new_stores: dict[Path, Path], temporary: Path, *, is_alone: bool = False) -> None:
     """Make `temporary` a copy of the application's directory `source` with the new stores in place of the old.
 
-    `is_alone`: the new stores and nothing else, where they are for another system.
-
-    `new_stores`: path within the application's directory -> new store partition. SST files are hard-linked where the
-    file system can; everything that is appended to is copied. Durable when it returns.
+    `new_stores`: path within the application's directory -> new store partition. `is_alone`: only the new stores, for
+    another system. SST files are hard-linked where possible, files that are appended to are copied. Durable on return.
     """
     if temporary.exists():
         shutil.rmtree(temporary)
     make_directories(temporary.parent)
-    temporary.mkdir(mode=0o700)  # until all that is in it has its owner and mode
+    temporary.mkdir(mode=0o700)  # until its content has its owner and mode
     if not is_alone:
         _carry_over(source, temporary, leave_out={source / relative for relative in new_stores})
     for relative, new_store in new_stores.items():
@@ -124,10 +117,8 @@ def build_directory(source: Path, new_stores: dict[Path, Path], temporary: Path,
     fsync_tree(temporary)
 
 
-def rename_into_place(temporary: Path, target: Path) -> bool:
-    """The one step that makes it visible; False where something appeared there meanwhile."""
-    if target.exists():  # rename() would replace an empty directory
-        return False
+def rename_into_place(temporary: Path, target: Path) -> None:
+    """Make the directory visible in one step. Raises RefusedError where something else is there."""
+    _check_free(target)  # rename() would replace an empty directory
     temporary.rename(target)
     fsync_directory(target.parent)
-    return True

@@ -1,13 +1,12 @@
-"""Reconcile: files against ledger, both ways, at the start of every run.
+"""Reconcile: files and ledger are compared both ways at the start of every run.
 
-A receipt in the ledger without its file: its chunk is undone (`Standing.receipts`). A receipt beside its files that
-the ledger does not have, because a power cut tore the ledger or a run was killed in between: committed now. Any other
-file that an *older* run left: removed. What a newer run makes is never looked at.
+A receipt in the ledger without its file does not count (`Standing.receipts`). A receipt beside its files that the
+ledger lacks, because of a power cut or a kill, is committed. Any other file of an *older* run is removed. Files of a
+newer run are never touched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from migrate.batch.chunk.rewrite import write_receipt
@@ -26,7 +25,7 @@ from migrate.stores.files import remove_empty, remove_tree
 
 
 def reconcile(context: Context, plan: Plan, ledger: Ledger) -> list[Receipt]:
-    """The receipts in force. Commits those that the ledger lacks, and removes what nothing refers to."""
+    """Commit the receipts that the ledger lacks, remove unreferenced files, and return the receipts in force."""
     standing = Standing(context.home, ledger.rows)
     older = {row.run_id for row in ledger.rows} - {context.run_id}
     found = _uncommitted(standing, plan, older)
@@ -40,7 +39,7 @@ def reconcile(context: Context, plan: Plan, ledger: Ledger) -> list[Receipt]:
 
 
 def _uncommitted(standing: Standing, plan: Plan, older: set[str]) -> list[Receipt]:
-    """Receipts of intervals that nobody has committed; of two attempts at one chunk one."""
+    """Receipts that no row has; of two attempts at one chunk, one."""
     known = {receipt.attempt for receipt in standing.recorded}
     taken = list(standing.receipts)
     found = []
@@ -55,9 +54,9 @@ def _uncommitted(standing: Standing, plan: Plan, older: set[str]) -> list[Receip
 
 
 def _adopt(context: Context, receipt: Receipt) -> Receipt | None:
-    """The same chunk under this run's name; None where its files have gone meanwhile.
+    """The same chunk under this run's name; None where its files were removed meanwhile.
 
-    Its own worker, or a run between that one and this, may still remove the files that it wrote: they are linked.
+    The files are linked, since their worker, or another run after it, may still remove them.
     """
     mine = receipt.renamed(context.run_id, attempt_name(context.run_id, receipt.number))
     try:
@@ -78,7 +77,7 @@ def _is_free(receipt: Receipt, taken: list[Receipt]) -> bool:
 def _remove_orphans(context: Context, plan: Plan, standing: Standing, older: set[str]) -> None:
     home = context.home
     attempts = {receipt.attempt for receipt in standing.receipts}
-    for file in _files_below(home / "chunks"):
+    for file in filter(Path.is_file, (home / "chunks").rglob("*")):
         if run_of(file.name) in older and attempt_of(file.name) not in attempts:
             file.unlink(missing_ok=True)
     remove_unfinished(home)
@@ -87,14 +86,10 @@ def _remove_orphans(context: Context, plan: Plan, standing: Standing, older: set
         remove_tree(temporary)
 
 
-def _files_below(folder: Path) -> Iterator[Path]:
-    return (path for path in folder.rglob("*") if path.is_file())
-
-
 def _remove_unnamed_stores(context: Context, plan: Plan, standing: Standing, older: set[str]) -> None:
-    """New stores that no row names; never an old one, which is the application's (I8)."""
+    """Remove new stores that no row names; never an old one, which is the application's (I8)."""
     home = context.home
-    kept = set(standing.assembled.values())
+    assembled = set(standing.assembled.values())
     retired = RetiredStores(context.spec.source_path, standing)
     for run in (home / NEW).glob("*"):
         if run.name not in older:
@@ -102,7 +97,7 @@ def _remove_unnamed_stores(context: Context, plan: Plan, standing: Standing, old
         remove_tree(run / LINKS)
         for partition in plan.store_partitions:
             folder = run / partition.id
-            if folder not in kept and not retired.may_hold(run.name, partition, plan):
+            if folder not in assembled and not retired.may_hold(run.name, partition, plan):
                 remove_tree(folder)
             remove_empty(folder.parent, below=run)
         remove_empty(run, below=run.parent)

@@ -1,4 +1,4 @@
-"""Rewrite: every chunk that is not finished yet, each committed as it comes in."""
+"""Rewrite: every unfinished chunk is rewritten, and committed when its task ends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from migrate.model.receipt import Receipt
 def rewrite(
     context: Context, executor: Executor, plan: Plan, ledger: Ledger, *, before: list[Receipt]
 ) -> list[Receipt]:
-    """All receipts, those of earlier runs (`before`) included.
+    """Rewrite the pending chunks, and return all receipts, including those of earlier runs (`before`).
 
     Raises ChunkFailedError, RejectedError, or InterruptedMigrationError at the end of the time budget.
     """
@@ -34,7 +34,7 @@ def rewrite(
     started = lambda task: context.notify("chunk.started", task=task)  # noqa: E731 - one line, used once
     name = context.spec.name
     running = run_all(executor, tasks, on_start=started, name=name, deadline=deadline, stop=context.stop)
-    for finished in _telling_failures(context, running):
+    for finished in _reporting_failures(context, running):
         fresh = [result for _, result in finished if isinstance(result, Receipt)]
         context.notify("chunk.finished", receipts=fresh)
         ledger.commit(*(chunk_row(receipt) for receipt in fresh))
@@ -49,7 +49,7 @@ def rewrite(
     return receipts
 
 
-def _telling_failures(context: Context, finished: Iterator[Finished]) -> Iterator[Finished]:
+def _reporting_failures(context: Context, finished: Iterator[Finished]) -> Iterator[Finished]:
     try:
         yield from finished
     except MigrationError as error:
@@ -73,24 +73,20 @@ def _task(context: Context, plan: Plan, chunk: Chunk) -> RewriteTask:
     )
 
 
-def _raise_the_cap(context: Context) -> str:
-    return raise_the_cap(has_function=context.ref.function is not None)
-
-
 def _check_reject_count(context: Context, receipts: list[Receipt]) -> None:
     limit = context.spec.run.max_rejects
     if limit is not None and (count := sum(receipt.rejected for receipt in receipts)) > limit:
-        raise RejectedError(
-            f"records that cannot be converted: {count}, max_rejects allows {limit}", hint=_raise_the_cap(context)
-        )
+        raise _too_many(context, f"records that cannot be converted: {count}, max_rejects allows {limit}")
 
 
 def _check_reject_share(context: Context, receipts: list[Receipt]) -> None:
     limit = context.spec.run.max_reject_share
     totals = totals_of(receipts)
     if limit is not None and totals.rejected > limit * totals.records_in:
-        raise RejectedError(
-            f"{totals.rejected} of {totals.records_in} records cannot be converted "
-            f"({totals.rejected / totals.records_in:.2%}), max_reject_share allows {limit:.2%}",
-            hint=_raise_the_cap(context),
-        )
+        found = f"{totals.rejected} of {totals.records_in} records cannot be converted"
+        share = f"({totals.rejected / totals.records_in:.2%}), max_reject_share allows {limit:.2%}"
+        raise _too_many(context, f"{found} {share}")
+
+
+def _too_many(context: Context, message: str) -> RejectedError:
+    return RejectedError(message, hint=raise_the_cap(has_function=context.ref.function is not None))

@@ -1,14 +1,14 @@
-"""`snapshot`: what a later run converts while the application goes on, taken in seconds while it is stopped."""
+"""`snapshot`: taken in seconds while the application is stopped, for a run while the application works again."""
 
 from __future__ import annotations
 
 from migrate.batch.context import make_context
-from migrate.batch.ledger.marker import finish_abandoned
+from migrate.batch.ledger.marker import claim, finish_abandoned
 from migrate.batch.log import logged
 from migrate.batch.preflight.checklist import Preflight
 from migrate.batch.run_lock import one_run_at_a_time
 from migrate.batch.source.snapshot import find_snapshot
-from migrate.batch.steps.prepare import prepare_snapshot
+from migrate.batch.steps.prepare import run_preflight, store_snapshot
 from migrate.errors import SpecError, system_errors_explained
 from migrate.model.events import Listener, ignore
 from migrate.model.reports import SnapshotReport
@@ -17,24 +17,26 @@ from migrate.spec.spec import Spec
 
 @system_errors_explained()
 def snapshot(spec: Spec, *, on_event: Listener = ignore) -> SnapshotReport:
-    """Take the snapshot that [run] source = "snapshot" converts, in place of one that was taken before.
+    """Take the snapshot that [run] source = "snapshot" converts; it replaces an earlier one.
 
     Raises SpecError where the spec converts the live directory; RefusedError where a snapshot would be unsound.
     """
     if spec.run.source != "snapshot":
         raise SpecError(
             "this migration converts the live directory, of which `run` takes the snapshot itself",
-            hint='to let the application go on during the run: [run] source = "snapshot"',
+            hint='to let the application work during the run: [run] source = "snapshot"',
         )
     context = make_context(spec, logged(spec.name, on_event))
     Preflight(context, "snapshot").check_before_lock()
     with one_run_at_a_time(spec.home):
         finish_abandoned(spec.home)
-        folder = prepare_snapshot(context)
+        preflight = run_preflight(context, "snapshot")
+        claim(spec.home, spec.source_path)
+        store_snapshot(context, preflight, is_for_later=True)
     taken = find_snapshot(spec)
     return SnapshotReport(
         name=spec.name,
-        snapshot=folder,
+        snapshot=spec.home / "snapshot",
         store_partitions=len(taken.partitions),
         taken_at_ms=taken.record.taken_at_ms,
         warnings=tuple(taken.warnings()),

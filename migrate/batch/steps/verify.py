@@ -1,4 +1,4 @@
-"""Verify: the new stores, from disk, against the old ones or the receipts. It gates what follows."""
+"""Verify: compare the new stores, read from disk, with the old ones or with the receipts, before they go live."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from migrate.batch.context import Context
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.steps.assemble import carried_entries
-from migrate.batch.steps.coverage import Coverage
-from migrate.batch.steps.source_count import SourceCount, uncovered
-from migrate.batch.steps.verify_tasks import Subject, expected_databases, range_bytes
+from migrate.batch.steps.verify_digest import DigestVerification, receipt_mismatches
+from migrate.batch.steps.verify_full import FullVerification
+from migrate.batch.steps.verify_subject import Subject, expected_databases, range_bytes
 from migrate.engine.digest import RecordDigest
 from migrate.errors import VerificationError
 from migrate.model.comparison import Mismatch, Verification, differing
@@ -38,7 +38,7 @@ _KEEP = (
 
 @dataclass(frozen=True, slots=True)
 class NewStores:
-    """The stores to look at, and the receipts of the chunks that they were made of."""
+    """New stores, and the receipts of the chunks that they were made of."""
 
     folders: dict[str, Path]
     """By store partition."""
@@ -46,7 +46,7 @@ class NewStores:
 
 
 def verify(context: Context, executor: Executor, ledger: Ledger, plan: Plan, stores: NewStores) -> Verification:
-    """As [run] verify says, and in every run: what stood on disk then need not stand there now.
+    """Verify as `[run] verify` says, also where an earlier run did: files may have changed on disk since.
 
     Raises VerificationError.
     """
@@ -62,7 +62,7 @@ def verify(context: Context, executor: Executor, ledger: Ledger, plan: Plan, sto
 
 
 def record(context: Context, ledger: Ledger, found: Verification) -> None:
-    """Commit what a comparison found: of the stores that were assembled last, wherever they are by now."""
+    """Commit the result for the stores that were assembled last, wherever they are now."""
     folders = Standing(context.home, ledger.rows).newest.values()
     detail: dict[str, object] = {
         "folders": sorted(str(folder.relative_to(context.home)) for folder in folders),
@@ -73,18 +73,21 @@ def record(context: Context, ledger: Ledger, found: Verification) -> None:
 
 
 def compare(context: Context, executor: Executor, plan: Plan, stores: NewStores, mode: Mode) -> Verification:
-    """Compare what there is with what there should be, which the snapshot says, and not the plan.
+    """Compare the new stores with what they should be according to the snapshot, regardless of the plan.
 
-    The records on the executor; RocksDB directories, column families and whether all was read, here.
+    The executor compares records. This process compares RocksDB directories and column families, and checks that all
+    was read.
     """
     started = time.monotonic()
     databases = expected_databases(context, plan)
-    total = _total(mode, _around(context, plan, stores, databases, mode))
+    total = Verification(mode=mode)
+    for mismatch in _outer_mismatches(context, plan, stores, databases, mode):
+        total = _add(total, as_verified(mismatch))
     if not total.ok:  # the families that the records belong to may not be there
         return total
     size = range_bytes(databases, executor.slots, context.spec.run.chunk_size)
     subject = Subject(context, plan, databases, stores.folders, stores.receipts, size)
-    comparison = Coverage(subject) if mode == "full" else SourceCount(subject)
+    comparison = FullVerification(subject) if mode == "full" else DigestVerification(subject)
     name, tasks = context.spec.name, comparison.tasks()
     for finished in run_all(executor, tasks, on_start=lambda _: None, name=name, stop=context.stop):
         for task, result in finished:
@@ -93,22 +96,23 @@ def compare(context: Context, executor: Executor, plan: Plan, stores: NewStores,
             comparison.add(task, result)
             total = _add(total, result)
         context.notify("verify.progressed", records=total.records)
-    context.stop.check()  # or what is missing here would be what nobody has looked at
+    context.stop.check()  # what was not compared must not count as missing
     for result in comparison.end():
         total = _add(total, result)
     return total.model_copy(update={"seconds": round(time.monotonic() - started, 3)})
 
 
-def _around(
+def _outer_mismatches(
     context: Context, plan: Plan, stores: NewStores, databases: tuple[DatabasePlan, ...], mode: Mode
 ) -> Iterator[Mismatch]:
-    yield from left_over(plan, databases, context.home / "snapshot", context.conversion.source)
+    """Mismatches other than of records: directories, families, and receipts that do not add up."""
+    yield from unread_records(plan, databases, context.home / "snapshot", context.conversion.source)
     if mode == "digest":
-        yield from uncovered(databases, stores.receipts)
-    misplaced = [*compare_directories(databases, stores.folders)]
-    yield from misplaced
+        yield from receipt_mismatches(databases, stores.receipts)
+    wrong = [*compare_directories(databases, stores.folders)]
+    yield from wrong
     for database in databases:
-        if database.is_kept and not misplaced:
+        if database.is_kept and not wrong:
             snapshots = context.snapshots_of(plan, database.store_partition)
             target = stores.folders[database.store_partition] / database.database
             if (found := compare_families(database, snapshots, target)) is not None:
@@ -116,20 +120,13 @@ def _around(
 
 
 def mismatch_error(found: Verification, *, hint: str) -> VerificationError:
-    """What is wrong, with the first key of each kind."""
+    """The error that names how many keys are wrong, and the first of each kind."""
     first = "\n".join(f"  - {mismatch}" for mismatch in found.first)
     return VerificationError(
         f"the new store is not what the old one converts to: {found.missing} keys missing, "
         f"{found.differing} differing, {found.extra} extra\n{first}",
         hint=hint,
     )
-
-
-def _total(mode: Mode, found: Iterator[Mismatch]) -> Verification:
-    total = Verification(mode=mode)
-    for mismatch in found:
-        total = _add(total, as_verified(mismatch))
-    return total
 
 
 def _add(total: Verification, result: Verified) -> Verification:
@@ -146,7 +143,7 @@ def _add(total: Verification, result: Verified) -> Verification:
 
 
 def compare_directories(databases: Sequence[DatabasePlan], folders: dict[str, Path]) -> Iterator[Mismatch]:
-    """RocksDB directories that a new store lacks, or has too many."""
+    """Store partitions with missing or extra RocksDB directories."""
     expected: defaultdict[str, set[str]] = defaultdict(set)
     for plan in databases:
         if plan.is_kept:
@@ -156,8 +153,8 @@ def compare_directories(databases: Sequence[DatabasePlan], folders: dict[str, Pa
             yield differing(partition, "RocksDB directories", _names(expected[partition]), _names(actual))
 
 
-def left_over(plan: Plan, databases: Sequence[DatabasePlan], snapshot: Path, source: Format) -> Iterator[Mismatch]:
-    """Old records that no new store is made of: of RocksDB directories or column families that nobody reads."""
+def unread_records(plan: Plan, databases: Sequence[DatabasePlan], snapshot: Path, source: Format) -> Iterator[Mismatch]:
+    """Old records in RocksDB directories or column families from which no new store is made."""
     planned = {str(Path(each.id) / name) for each in plan.store_partitions for name in each.databases}
     if (actual := _databases_in(snapshot)) != planned:
         yield differing("the snapshot", "RocksDB directories", _names(planned), _names(actual))
@@ -170,13 +167,13 @@ def left_over(plan: Plan, databases: Sequence[DatabasePlan], snapshot: Path, sou
             }
     for partition in plan.store_partitions:
         for name, directory in partition.below(snapshot / partition.id).items():
-            left = set(family_names(directory)) - read[partition.id, name] - {*source.metadata_families}
-            if left:
-                yield from _records_in(directory, partition.id, sorted(left))
+            unread = set(family_names(directory)) - read[partition.id, name] - {*source.metadata_families}
+            if unread:
+                yield from _first_records(directory, partition.id, sorted(unread))
 
 
-def _records_in(directory: Path, partition: str, families: Iterable[str]) -> Iterator[Mismatch]:
-    """The first key of each that has any."""
+def _first_records(directory: Path, partition: str, families: Iterable[str]) -> Iterator[Mismatch]:
+    """The first key of each family that has records."""
     with open_read_only(directory) as opened:
         for family in families:
             if keys := opened.sample(family, None, 1).keys:
@@ -189,10 +186,10 @@ def _databases_in(folder: Path) -> set[str]:
 
 
 def compare_families(plan: DatabasePlan, sources: dict[str, Path], target: Path) -> Mismatch | None:
-    """The first column family that is missing, extra, or does not hold what it should; None: all is well.
+    """The first column family that is missing, extra, or has other content than it should; None: there is none.
 
-    One family too many, even empty, and Kafka Streams does not start; `default` exists always, and is empty unless
-    records belong there; the owner's own families are carried as they were (I7). `sources`: by database.
+    Kafka Streams does not start with an extra family, even an empty one. `default` always exists, and is empty unless
+    records belong there. The owner's own families are carried unchanged (I7). `sources`: by database.
     """
     records = {mapping.target for mapping in plan.mappings}
     expected = {DEFAULT_FAMILY, *records, *plan.carried_families}

@@ -1,4 +1,4 @@
-"""`abandon`: a migration is given up. Our files go, the application's never."""
+"""`abandon`: give a migration up. It removes our files, and never the application's."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from migrate.stores.rocksdb.layout import rocksdb_identities
 
 @system_errors_explained()
 def abandon(spec: Spec, *, on_event: Listener = ignore) -> AbandonReport:
-    """Remove what is ours in the migration's folder, so that another one may begin under the same name.
+    """Remove our files from the migration's folder, so that another migration may start under the same name.
 
-    What is not ours stays, and is named. Raises RefusedError once it was switched over: then `rollback` or `finalize`
-    is what ends it; and where a store in the folder may be the only copy of an old one.
+    Other files stay, and are named. Raises RefusedError after a cut-over, which `rollback` or `finalize` ends, and
+    where a store in the folder may be the only copy of an old one.
     """
     check_home(spec)
     is_there = spec.home.is_dir() and any(spec.home.iterdir())
     left = _remove(spec, logged(spec.name, on_event)) if is_there else ()
-    doomed = _doomed_by_an_earlier_release(spec.home)
-    if doomed is not None:
-        left += remove_all(doomed)
-    removed = spec.home if is_there else doomed
+    renamed = _renamed_by_an_earlier_release(spec.home)
+    if renamed is not None:
+        left += remove_all(renamed)
+    removed = spec.home if is_there else renamed
     return AbandonReport(name=spec.name, removed=removed, source=spec.source_path, left_over=left)
 
 
-def _doomed_by_an_earlier_release(home: Path) -> Path | None:
-    """The folder that its `abandon` had renamed, whatever a kill left of it; no migration can have this name."""
-    doomed = home.with_name(f"{home.name}.abandoned")
-    is_folder = doomed.is_dir() and not doomed.is_symlink()
-    return doomed if is_folder and all(map(is_ours, doomed.iterdir())) else None
+def _renamed_by_an_earlier_release(home: Path) -> Path | None:
+    """The folder that an earlier release's `abandon` had renamed before it was killed; no migration has this name."""
+    renamed = home.with_name(f"{home.name}.abandoned")
+    is_folder = renamed.is_dir() and not renamed.is_symlink()
+    return renamed if is_folder and all(map(is_ours, renamed.iterdir())) else None
 
 
 def _remove(spec: Spec, on_event: Listener) -> tuple[Path, ...]:
@@ -60,7 +60,7 @@ def _remove(spec: Spec, on_event: Listener) -> tuple[Path, ...]:
             on_event(Event("abandon.started"))
             left += _remove_unpublished(spec, standing.rows)
             claim(home, spec.source_path)
-            (home / MARKER).rename(home / ABANDONED)  # from here on no other verb takes it for a migration
+            (home / MARKER).rename(home / ABANDONED)  # from here on no other command takes it for a migration
             fsync_directory(home)
             on_event(Event("abandon.renamed"))
         left += remove_all(home)
@@ -72,11 +72,11 @@ def _rows(home: Path) -> list[Row]:
     try:
         return read_ledger(home)
     except DamagedLedgerError:
-        return []  # which is a reason to give up
+        return []  # a damaged ledger does not keep a migration from being abandoned
 
 
 def _remove_unpublished(spec: Spec, rows: Sequence[Row]) -> list[Path]:
-    """What runs were building beside the target when they were killed; returns those that no row is about."""
+    """Remove directories that killed runs left beside the target; returns those of runs that no row names."""
     ours = temporary_directories(spec.target_path, {row.run_id for row in rows})
     for temporary in ours:
         remove_tree(temporary)
@@ -96,17 +96,16 @@ def _check_nothing_was_switched(spec: Spec, standing: Standing) -> None:
     _check_no_old_store(spec, standing)
     if step not in (None, Step.ROLLED_BACK) or standing.published is not None:
         raise RefusedError(
-            f"the migration {spec.name!r} is not one to give up: the new stores are in use",
-            hint="stateferry status SPEC says what to do next",
+            f"the migration {spec.name!r} cannot be abandoned: the new stores are in use",
+            hint="stateferry status SPEC names the next step",
         )
 
 
 def _check_no_old_store(spec: Spec, standing: Standing) -> None:
-    """A switch that the ledger does not tell of any more has left old stores where the new ones stood."""
+    """Raises RefusedError where a switch that the ledger no longer records may have left old stores in our folder."""
     old = frozenset(name for exchange in standing.journal.exchanges for name in exchange.old_names)
     retired = RetiredStores(spec.source_path, standing, old)
-    plan = _plan(standing)
-    partitions = _partitions(spec.home, plan)
+    plan, partitions = _planned(standing)
     for run in filter(lambda folder: is_run_folder(folder.name), sorted((spec.home / NEW).glob("*"))):
         known = frozenset[str]().union(*(rocksdb_identities(run / partition.id) for partition in partitions))
         unknown = rocksdb_identities(run) - known
@@ -114,27 +113,23 @@ def _check_no_old_store(spec: Spec, standing: Standing) -> None:
         if found or (unknown and run.name not in retired.runs):
             raise RefusedError(
                 f"{run} holds old stores, which are the application's, or may hold one: "
-                f"{', '.join(partition.id for partition in found) or 'no plan tells'}",
+                f"{', '.join(partition.id for partition in found) or 'no plan names it'}",
                 hint=_without_ledger(spec) if standing.step is None else "stateferry rollback SPEC puts them back",
             )
 
 
 def _without_ledger(spec: Spec) -> str:
     return (
-        "the ledger tells of no switch, so that no command can undo one: move each old store to its place in "
-        f"{spec.source_path}, or, to go on with the new ones, out of {spec.home}; then run the command again"
+        "the ledger records no switch, so that no command can undo one: move each old store to its place in "
+        f"{spec.source_path}, or, to keep the new ones, out of {spec.home}; then run the command again"
     )
 
 
-def _plan(standing: Standing) -> Plan | None:
+def _planned(standing: Standing) -> tuple[Plan | None, tuple[StorePartition, ...]]:
+    """The plan and its store partitions; without a readable plan, the partitions of the snapshot."""
     with suppress(MigrationError):
-        return standing.plan
-    return None
-
-
-def _partitions(home: Path, plan: Plan | None) -> tuple[StorePartition, ...]:
-    if plan is not None:
-        return plan.store_partitions
+        if standing.plan is not None:
+            return standing.plan, standing.plan.store_partitions
     with suppress(MigrationError):
-        return snapshot_record(home).store_partitions
-    return ()
+        return None, snapshot_record(standing.home).store_partitions
+    return None, ()

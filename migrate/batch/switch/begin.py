@@ -1,4 +1,4 @@
-"""Before a cut-over: everything that must hold, looked at while nobody else may write, and the journal of it."""
+"""The start of a cut-over: everything is checked while no other process can write, and put in the journal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from migrate.batch.identity import (
     store_state,
 )
 from migrate.batch.ledger.gates import Acceptance, concerns_of, require_acceptance, signed_off
-from migrate.batch.plan.target_positions import new_positions, newest_first
+from migrate.batch.plan.target_positions import directories_newest_first, new_positions
 from migrate.batch.preflight.places import check_asked, check_can_be_exchanged, check_not_opened_since
 from migrate.batch.source.snapshot import SnapshotSource, open_source
 from migrate.batch.source.source import Source, find_source
@@ -31,23 +31,23 @@ from migrate.stores.files import fsync_tree, own_like
 from migrate.stores.rocksdb.layout import rocksdb_identities
 
 _RUN = "stateferry run SPEC"
-_ANEW = "the new stores are of another past: begin anew (stateferry abandon SPEC, then stateferry run SPEC)"
+_START_OVER = "the new stores no longer match: start over (stateferry abandon SPEC, then stateferry run SPEC)"
 
 
 @dataclass(frozen=True, slots=True)
-class NewStores:
-    """The verified new store partitions of a migration."""
+class VerifiedStores:
+    """The verified new store partitions of a migration, ready to go live."""
 
     plan: Plan
     context: Context
-    slots: dict[str, Path]
-    """By store partition."""
+    staged: dict[str, Path]
+    """Where each was assembled, by store partition."""
     accepted: tuple[Concern, ...]
-    """What they go live with."""
+    """The concerns that were accepted."""
 
 
-def new_stores(migration: Migration, acceptance: Acceptance) -> NewStores:
-    """The new stores. Raises RefusedError unless all of them exist, and what `require_acceptance` raises."""
+def verified_stores(migration: Migration, acceptance: Acceptance) -> VerifiedStores:
+    """The new stores. Raises RefusedError unless all are assembled, and what `require_acceptance` raises."""
     spec, standing = migration.spec, migration.standing
     plan = standing.plan
     if plan is None:
@@ -55,21 +55,21 @@ def new_stores(migration: Migration, acceptance: Acceptance) -> NewStores:
     context = make_context(spec, migration.listener)
     check_identity(plan, spec_identity(spec, context.ref, plan))
     if not standing.is_assembled:
-        raise RefusedError(f"the new stores of {spec.name!r} are not complete", hint=f"{_RUN} makes them")
+        raise RefusedError(f"the new stores of {spec.name!r} are not complete", hint=f"{_RUN} completes them")
     concerns = concerns_of(spec, standing, standing.totals, acceptance)
     require_acceptance(concerns, "nothing was cut over")
-    return NewStores(plan, context, standing.assembled, signed_off(concerns))
+    return VerifiedStores(plan, context, standing.assembled, signed_off(concerns))
 
 
-def begin(migration: Migration, stores: NewStores) -> Journal:
-    """Raises RefusedError where old or new stores are not what they were."""
+def start_journal(migration: Migration, stores: VerifiedStores) -> Journal:
+    """The journal of the exchanges. Raises RefusedError where old or new stores have changed."""
     live = find_source(migration.spec)
     source = _checked_source(migration, stores, live)
     check_can_be_exchanged(migration.spec, live)
     exchanges = tuple(
         _exchange(migration, stores, source, each)
         for each in live.partitions
-        if each.databases or stores.plan.new_partition(each).databases  # or there is nothing to be exchanged
+        if each.databases or stores.plan.new_partition(each).databases  # otherwise there is nothing to exchange
     )
     if source is live:
         check_not_opened_since(migration.spec, stores.context.conversion, live)
@@ -83,53 +83,53 @@ def begin(migration: Migration, stores: NewStores) -> Journal:
     )
 
 
-def _checked_source(migration: Migration, stores: NewStores, live: Source) -> Source:
+def _checked_source(migration: Migration, stores: VerifiedStores, live: Source) -> Source:
     planned = {partition.id: partition for partition in stores.plan.store_partitions}
     if moved := ", ".join(sorted({partition.id for partition in live.partitions} ^ planned.keys())):
-        raise SourceChangedError(f"the application's tasks have come or gone since: {moved}", hint=_ANEW)
+        raise SourceChangedError(f"tasks were added or removed since: {moved}", hint=_START_OVER)
     source = open_source(migration.spec)
     if isinstance(source, SnapshotSource):
         check_identity(stores.plan, store_identity(source))
         return source
     for partition in live.partitions:
         if moved := ", ".join(sorted({*partition.databases} ^ {*planned[partition.id].databases})):
-            raise SourceChangedError(f"segments of {partition.id} have come or gone since: {moved}", hint=_ANEW)
+            raise SourceChangedError(f"segments of {partition.id} were added or removed: {moved}", hint=_START_OVER)
     return live
 
 
-def _exchange(migration: Migration, stores: NewStores, source: Source, partition: StorePartition) -> Exchange:
-    """`partition`: as it is now."""
-    live, slot = migration.application / partition.path, stores.slots[partition.id]
+def _exchange(migration: Migration, stores: VerifiedStores, source: Source, partition: StorePartition) -> Exchange:
+    """The exchange of one store partition, given as it is now."""
+    live, staged = migration.application / partition.path, stores.staged[partition.id]
     new_partition = stores.plan.new_partition(partition)
     if not new_partition.databases:
         raise SourceChangedError(
-            f"{partition.id} had no segment when its snapshot was taken, and has some now", hint=_ANEW
+            f"{partition.id} had no segment when its snapshot was taken, and has some now", hint=_START_OVER
         )
     old_names = rocksdb_identities(live)
     if not old_names:
         raise RefusedError(
-            f"{live} has no file IDENTITY, by which the old store is told from the new one",
+            f"{live} has no file IDENTITY, which distinguishes the old store from the new one",
             hint="let the application open the store once: RocksDB writes it; or name a [target] path",
         )
-    if own_like(live, slot):
-        fsync_tree(slot)
+    if own_like(live, staged):
+        fsync_tree(staged)
     before = source.system.positions(migration.application, partition)
     return Exchange(
         partition=partition,
         new_partition=new_partition,
-        staged=slot.relative_to(migration.home),
+        staged=staged.relative_to(migration.home),
         old=Path("old", partition.id),
         old_names=tuple(sorted(old_names)),
-        new_names=tuple(sorted(rocksdb_identities(slot))),
+        new_names=tuple(sorted(rocksdb_identities(staged))),
         old_state=_old_state(migration, stores.plan, source, partition),
-        new_state=_new_state(migration, slot, new_partition),
+        new_state=_new_state(migration, staged, new_partition),
         before=before,
         after=_position_of_new(migration.spec, source, _planned(stores.plan, partition), before),
     )
 
 
 def _planned(plan: Plan, partition: StorePartition) -> StorePartition:
-    """As it was: an application that went on since its snapshot has other segments now."""
+    """The store partition in the plan; since its snapshot the application may have made other segments."""
     return next(each for each in plan.store_partitions if each.id == partition.id)
 
 
@@ -138,20 +138,20 @@ def _old_state(migration: Migration, plan: Plan, source: Source, partition: Stor
     then = planned_state(plan, partition, migration.home) if is_same else None
     state = store_state(partition.directories(migration.application), then)
     if then is not None and state.content != then.content and not isinstance(source, SnapshotSource):
-        raise SourceChangedError(f"{partition.id} was written to since it was converted", hint=_ANEW)
+        raise SourceChangedError(f"{partition.id} was written to since it was converted", hint=_START_OVER)
     return state
 
 
-def _new_state(migration: Migration, slot: Path, partition: StorePartition) -> StoreState:
-    then = migration.standing.states[slot]
+def _new_state(migration: Migration, staged: Path, partition: StorePartition) -> StoreState:
+    then = migration.standing.states[staged]
     try:
-        state = store_state(partition.below(slot), then)
+        state = store_state(partition.below(staged), then)
     except RefusedError as error:
-        what = f"the new store {slot} is damaged: {error.message}"
+        what = f"the new store {staged} is damaged: {error.message}"
         raise RefusedError(what, hint=f"{_RUN} makes it again") from error
     if state.content != then.content:
         raise RefusedError(
-            f"the new store {slot} was written to since it was assembled",
+            f"the new store {staged} was written to since it was assembled",
             hint=f"remove that directory; {_RUN} makes it again",
         )
     return state
@@ -160,15 +160,18 @@ def _new_state(migration: Migration, slot: Path, partition: StorePartition) -> S
 def _position_of_new(
     spec: Spec, source: Source, partition: StorePartition, before: ChangelogOffsets
 ) -> ChangelogOffsets:
-    """The snapshot's, where the new store was made from one. Raises RefusedError where the application is behind it."""
-    directories = newest_first(spec, partition, source.directories(partition))
+    """The new store's positions: the snapshot's, if it was made from one.
+
+    Raises SourceChangedError where the application is behind the snapshot.
+    """
+    directories = directories_newest_first(spec, partition, source.directories(partition))
     if not isinstance(source, SnapshotSource):
         return new_positions(spec, before, directories)
     after = source.record.positions[partition.id]
     if before.is_behind(after):
         raise SourceChangedError(
-            f"{partition.id} is at an earlier changelog position than its snapshot: the changelog was made anew, or "
-            "the store was reset",
-            hint=_ANEW,
+            f"{partition.id} is at an earlier changelog position than its snapshot: the changelog was created again, "
+            "or the store was reset",
+            hint=_START_OVER,
         )
     return new_positions(spec, after, directories)

@@ -1,12 +1,11 @@
-"""`cutover`: the new stores take the old ones' places, all of them."""
+"""`cutover`: all new stores take the places of the old ones."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 from migrate.batch.ledger.gates import Acceptance
-from migrate.batch.switch.begin import begin, new_stores
+from migrate.batch.switch.begin import start_journal, verified_stores
 from migrate.batch.switch.migration import Migration, check_in_place, is_as_it_was, open_migration, switch_report
 from migrate.batch.switch.places import Places, sync_names
 from migrate.errors import RefusedError, system_errors_explained
@@ -21,10 +20,10 @@ from migrate.spec.spec import Spec
 def cutover(
     spec: Spec, *, unverified: bool = False, accept_rejects: int | None = None, on_event: Listener = ignore
 ) -> SwitchReport:
-    """Exchange the old stores for the verified new ones; a cut-over that was killed is finished.
+    """Exchange the old stores for the verified new ones, or finish a cut-over that was killed.
 
-    New stores that nothing has verified, or that lack records, need `unverified`, or so many `accept_rejects`, where
-    the spec does not accept that. Raises RefusedError, VerificationError, RejectedError, and SpecError for a migration
+    New stores that are not verified need `unverified`, and stores that lack records need that many `accept_rejects`,
+    unless the spec accepts it. Raises RefusedError, VerificationError, RejectedError, and SpecError for a migration
     that publishes a new directory instead.
     """
     check_in_place(spec, "cutover")
@@ -41,47 +40,42 @@ def cutover(
 
 
 def _start(migration: Migration, acceptance: Acceptance) -> Journal:
-    stores = new_stores(migration, acceptance)
-    with migration.keeping_out(stores.plan.store_partitions, stores.slots.values()) as check_nobody_came:
+    stores = verified_stores(migration, acceptance)
+    with migration.locking(stores.plan.store_partitions, stores.staged.values()) as check_unopened:
         migration.notify("cutover.started")
-        journal = begin(migration, stores)
+        journal = start_journal(migration, stores)
         migration.notify("cutover.checked")
         migration.record(Step.CUTTING_OVER, journal)
         migration.notify("cutover.intended")
-        _carry_out(migration, journal, check_nobody_came)
+        _carry_out(migration, journal, check_unopened)
     return journal
 
 
 def _resume(migration: Migration) -> Journal:
     journal, every = migration.standing.journal, migration.places(migration.standing.journal)
-    partitions = [partition for places in every for partition in places.entry.partitions]
-    with migration.keeping_out(partitions, _stores(every)) as check_nobody_came:
+    with migration.locking_all(every) as check_unopened:
         for places in every:
             if not is_as_it_was(places, places.old_store, places.entry.old_state):
                 raise RefusedError(
                     f"the old store of {places.entry.partition.id} was written to since the cut-over began",
-                    hint="go back to the old stores (stateferry rollback SPEC), then begin anew (stateferry abandon "
+                    hint="go back to the old stores (stateferry rollback SPEC), then start over (stateferry abandon "
                     "SPEC, stateferry run SPEC)",
                 )
-        _carry_out(migration, journal, check_nobody_came)
+        _carry_out(migration, journal, check_unopened)
     return journal
 
 
-def _stores(every: list[Places]) -> list[Path]:
-    return [folder for places in every for folder in (places.slot, places.old)]
-
-
-def _carry_out(migration: Migration, journal: Journal, check_nobody_came: Callable[[], None]) -> None:
-    """From wherever an earlier attempt was killed. Every step finds out for itself whether it is done."""
+def _carry_out(migration: Migration, journal: Journal, check_unopened: Callable[[], None]) -> None:
+    """Carry out the exchanges, also after a kill: each step checks whether it is done already."""
     notify, every = migration.notify, migration.places(journal)
     for places in every:
-        _check_stand(places, {("new", "old"), ("new", "none"), ("old", "new"), ("none", "new")})
-    # never a position ahead of the store that is found there
+        _check_places(places, {("new", "old"), ("new", "none"), ("old", "new"), ("none", "new")})
+    # a position must never be ahead of the store in that place
     migration.write_positions((each, migration.between(each.entry.before, each.entry.after)) for each in every)
     notify("cutover.positioned")
     for places in every:
         migration.ledger.check_not_fenced()
-        places.bring_new()
+        places.make_new_live()
         notify("cutover.exchanged", store_partition=places.entry.partition)
     sync_names(every, migration.home)
     for places in every:
@@ -89,17 +83,17 @@ def _carry_out(migration: Migration, journal: Journal, check_nobody_came: Callab
     sync_names(every, migration.home)
     notify("cutover.shelved")
     migration.write_positions((each, each.entry.after) for each in every)
-    check_nobody_came()
+    check_unopened()
     for places in every:
-        _check_stand(places, {("none", "new")})
+        _check_places(places, {("none", "new")})
     notify("cutover.done")
     migration.record(Step.CUT_OVER, journal)
     notify("cutover.committed")
 
 
-def _check_stand(places: Places, allowed: set[tuple[str, str]]) -> None:
-    if (places.at(places.slot), places.at(places.live)) not in allowed:
+def _check_places(places: Places, allowed: set[tuple[str, str]]) -> None:
+    if (places.at(places.staged), places.at(places.live)) not in allowed:
         raise RefusedError(
-            f"{places.live} and {places.slot} hold other stores than the cut-over is about",
-            hint="was one restored, or made anew, since? stateferry rollback SPEC goes back to the old ones",
+            f"{places.live} and {places.staged} hold other stores than those of the cut-over",
+            hint="was one restored or created again since? stateferry rollback SPEC goes back to the old ones",
         )

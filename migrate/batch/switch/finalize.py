@@ -1,4 +1,4 @@
-"""`finalize`: the way back is given up, and its space freed. The ledger stays (I10)."""
+"""`finalize`: the old stores are removed, so that their space is free. The ledger stays (I10)."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from migrate.stores.files import fsync_directory
 from migrate.stores.rocksdb.layout import rocksdb_identities
 
 FREED = (OLD, NEW, CHUNKS, DAMAGED_CHUNKS, SNAPSHOT)
-"""What lies in the migration's folder and is needed no more."""
+"""The folders in the migration's folder that are no longer needed."""
 
 
 @system_errors_explained()
 def finalize(
     spec: Spec, *, accept_mismatch: bool = False, moved_away: bool = False, on_event: Listener = ignore
 ) -> SwitchReport:
-    """Remove the old stores that were cut over, and all that the migration was made from.
+    """Remove the old stores after a cut-over, and all files that the migration was made from.
 
-    Of a migration that published a new directory the old one is the application's, and stays. `moved_away`: also
-    where some new stores are seen no more, since their tasks run elsewhere now.
+    After a publication the old directory is the application's, and stays. `moved_away`: also where some new stores are
+    no longer there, since their tasks run on other instances.
 
-    Raises RefusedError before the switch is done and where no new store is seen, and VerificationError where a
+    Raises RefusedError before the switch is done and where no new store is found, and VerificationError where a
     verification found the new stores wrong, unless `accept_mismatch`.
     """
     check_home(spec)
@@ -39,7 +39,7 @@ def finalize(
         if step is Step.FINALIZED:
             return switch_report(migration, journal, step)
         if step not in (Step.CUT_OVER, Step.FINALIZING) and migration.standing.published is None:
-            raise RefusedError(f"{spec.name!r} is not cut over yet", hint="stateferry status SPEC says where it stands")
+            raise RefusedError(f"{spec.name!r} is not cut over yet", hint="stateferry status SPEC shows its state")
         unseen = _check_new_is_in_use(migration, moved_away=moved_away)
         if accept_mismatch:
             accepted = signed_off(
@@ -69,43 +69,42 @@ def _free(migration: Migration) -> None:
 
 
 def _check_new_is_in_use(migration: Migration, *, moved_away: bool) -> tuple[str, ...]:
-    """The store partitions that are not seen: Kafka Streams removes the stores of tasks that moved elsewhere."""
+    """The store partitions that are not found: Kafka Streams removes the stores of tasks that moved elsewhere."""
     published = migration.standing.published
     directory = published or migration.application
     if not directory.is_dir():
         raise RefusedError(
             f"{directory} is not there, so that nothing shows that the new stores are in use",
-            hint="is its volume mounted? then run the command again",
+            hint="mount its volume, then run the command again",
         )
     for places in migration.places(migration.standing.journal):
         if places.at(places.live) == "old":
             raise RefusedError(
-                f"{places.live} holds the old store: somebody has put it back",
-                hint="is the cut-over still wanted? stateferry rollback SPEC settles that it is not",
+                f"{places.live} holds the old store: it was put back",
+                hint="stateferry rollback SPEC completes the way back; to keep the new store, move it there again",
             )
-    seen = _published(migration, published) if published is not None else _cut_over(migration)
+    if published is None:
+        seen = {each.entry.partition.id: each.is_in_use for each in migration.places(migration.standing.journal)}
+    else:
+        seen = _published(migration, published)
     unseen = tuple(name for name, is_there in seen.items() if not is_there)
     if unseen and len(unseen) == len(seen):
         raise RefusedError(
             f"no new store is seen in {directory}, so that nothing shows that they are in use",
-            hint="is its volume mounted? then run the command again; if the application has made all of its stores "
-            f"anew, what {migration.home} holds is yours to remove",
+            hint="mount its volume, then run the command again; if the application has created all of its stores "
+            f"again, you may remove {migration.home}",
         )
     if unseen and not moved_away:
         raise RefusedError(
             f"{len(unseen)} of {len(seen)} new stores are not seen in {directory}: {', '.join(unseen)}",
-            hint="is a volume missing? then mount it; if their tasks have moved to other instances, or the application "
-            "has made these stores anew, say so: stateferry finalize SPEC --moved-away",
+            hint="if a volume is missing, mount it; if their tasks have moved to other instances, or the application "
+            "has created these stores again: stateferry finalize SPEC --moved-away",
         )
     return unseen
 
 
-def _cut_over(migration: Migration) -> dict[str, bool]:
-    """Whether each store partition is seen, by id."""
-    return {places.entry.partition.id: places.is_in_use for places in migration.places(migration.standing.journal)}
-
-
 def _published(migration: Migration, published: Path) -> dict[str, bool]:
+    """Whether each store partition is found in the published directory, by id."""
     plan = migration.standing.plan
     names = frozenset(name for intent in migration.standing.publications for name in intent["stores"])
     partitions = () if plan is None else map(plan.new_partition, plan.store_partitions)

@@ -1,7 +1,8 @@
-"""A migration opened for a switch: its ledger, its locks, and what every verb asks of them."""
+"""A migration opened for a switch: its ledger, its locks and its side files."""
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -10,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from migrate.batch.home import remove_unfinished
+from migrate.batch.home import SIDE_FILE, remove_unfinished
 from migrate.batch.identity import stable_json, store_state
 from migrate.batch.ledger.gates import concerns_of, require_acceptance
 from migrate.batch.ledger.marker import check_ours, claim, finish_abandoned
@@ -20,7 +21,6 @@ from migrate.batch.log import logged
 from migrate.batch.run_lock import one_run_at_a_time
 from migrate.batch.source.source import source_system
 from migrate.batch.switch.places import Places
-from migrate.batch.switch.side_files import write_positions
 from migrate.errors import RefusedError, SpecError
 from migrate.model.comparison import Totals
 from migrate.model.events import Event, Listener
@@ -30,25 +30,25 @@ from migrate.model.reports import Concern, SwitchReport
 from migrate.model.store_partition import ChangelogOffsets, StorePartition, StoreState
 from migrate.spec.spec import Spec
 from migrate.stores.exchange import can_exchange
-from migrate.stores.files import fsync_directory
+from migrate.stores.files import fsync_directory, keep_owner, write_synced
 from migrate.stores.lock import holding_locks
 from migrate.systems import System
 
 
 @dataclass(frozen=True)
 class Migration:
-    """What a switch works on."""
+    """A migration that is locked for a switch."""
 
     spec: Spec
     listener: Listener
     standing: Standing
-    """When it was opened."""
+    """Its standing when it was opened."""
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     warnings: tuple[str, ...] = ()
-    """What was repaired when it was opened."""
+    """Repairs that were made when it was opened."""
 
     def notify(self, name: str, **facts: Any) -> None:  # noqa: ANN401 - each event has facts of its own
-        """Tell the listener that this point is reached."""
+        """Send an event to the listener."""
         self.listener(Event(name, facts))
 
     @property
@@ -68,14 +68,14 @@ class Migration:
 
     @property
     def migration_id(self) -> str:
-        """As the ledger has it."""
+        """The id in the ledger."""
         return self.standing.rows[-1].migration_id
 
     @cached_property
     def ledger(self) -> Ledger:
-        """Opened when there is something to say: that fences off whoever else works on this migration.
+        """The ledger, opened for the first row to commit: this fences off any other run of the migration.
 
-        Raises RefusedError where something was said meanwhile.
+        Raises RefusedError where another command has switched the stores meanwhile.
         """
         ledger = Ledger(self.home, self.migration_id, self.run_id)
         if Standing(self.home, ledger.rows).switch != self.standing.switch:
@@ -83,57 +83,75 @@ class Migration:
         return ledger
 
     def places(self, journal: Journal) -> list[Places]:
-        """Of each store partition."""
+        """The places of each store partition."""
         return [Places.of(self.application, self.home, entry) for entry in journal.exchanges]
 
     def check_not_refuted(self, what: str) -> None:
-        """Raises VerificationError where a verification found the new stores wrong, and nothing has settled that."""
+        """Raises VerificationError where a verification found the new stores wrong, unless that was accepted."""
         if self.standing.step not in (Step.FINALIZING, Step.FINALIZED):
             require_acceptance(self.mismatch, what)
 
     @property
     def mismatch(self) -> tuple[Concern, ...]:
-        """Of the new stores, where a verification found one that nothing has settled."""
+        """The concern that a verification found the new stores wrong, if there is one."""
         return tuple(each for each in concerns_of(self.spec, self.standing, Totals()) if each.kind == "mismatch")
 
     def record(self, step: Step, journal: Journal) -> None:
-        """A row in the ledger, durably."""
+        """Commit a row with the journal to the ledger, durably."""
         self.ledger.commit(self.ledger.row(step, detail=journal.model_dump(mode="json")))
 
-    def keeping_out(
+    def locking(
         self, partitions: Iterable[StorePartition], stores: Iterable[Path]
     ) -> AbstractContextManager[Callable[[], None]]:
-        """Nobody opens the application's directory, or one of these stores in our folder, while this lasts.
+        """Hold the locks of these store partitions in the application, and of these stores in our folder.
 
-        Yields a check for somebody who came all the same. Raises StoreLockedError where somebody is there already.
+        Yields a check that no other process has opened one nevertheless. Raises StoreLockedError where one is open.
         """
         locks = self.system.lock_files(self.application, list(partitions))
         ours = (lock for folder in stores for lock in sorted(folder.rglob("LOCK")))
         return holding_locks(dict.fromkeys([*locks, *ours]))
 
+    def locking_all(self, every: Iterable[Places]) -> AbstractContextManager[Callable[[], None]]:
+        """Hold the locks of all stores of a switch that has begun, in each place where they may be."""
+        every = list(every)
+        partitions = [partition for places in every for partition in places.entry.partitions]
+        return self.locking(partitions, [folder for places in every for folder in (places.staged, places.old)])
+
     def write_positions(self, positions: Iterable[tuple[Places, ChangelogOffsets]]) -> None:
-        """In the side files of these store partitions, durably; what they say of others stays as it is."""
-        written = {
-            folder
-            for places, each in positions
-            for folder in write_positions(self.system, self.application, places.entry.partition, each, self.home)
-        }
-        for folder in sorted(written):
+        """Write the positions of these store partitions to their side files, durably; other lines stay."""
+        folders: set[Path] = set()
+        for places, each in positions:
+            texts = self.system.with_positions(self.application, places.entry.partition, each)
+            for file, text in ((self.application / relative, text) for relative, text in texts.items()):
+                _replace(file, text, self.home / SIDE_FILE)
+                folders.add(file.parent)  # also for unchanged files: who wrote them may have been killed before
+        for folder in sorted(folders):
             fsync_directory(folder)
+
+    def between(self, first: ChangelogOffsets, second: ChangelogOffsets) -> ChangelogOffsets:
+        """ChangelogOffsets that hold for both stores of an exchange; none where the exchange takes two renames."""
+        return first.lowest(second) if self._is_atomic else first.model_copy(update={"lines": ()})
 
     @cached_property
     def _is_atomic(self) -> bool:
         return can_exchange(self.home)
 
-    def between(self, first: ChangelogOffsets, second: ChangelogOffsets) -> ChangelogOffsets:
-        """What to say while stores are exchanged: what holds for both; nothing where there may be none in between."""
-        if self._is_atomic:
-            return first.lowest(second)
-        return first.model_copy(update={"lines": ()})
+
+def _replace(file: Path, text: str | None, temporary: Path) -> None:
+    """Write a side file by a rename, so that the application never reads half of one; None: remove it."""
+    current = file.read_text(encoding="utf-8") if file.is_file() else None
+    if text is None:
+        file.unlink(missing_ok=True)
+    elif text != current:
+        write_synced(temporary, text.encode())
+        if current is not None:
+            shutil.copymode(file, temporary)
+        keep_owner(file if current is not None else file.parent, temporary)
+        temporary.replace(file)
 
 
 def is_as_it_was(places: Places, root: Path, then: StoreState) -> bool:
-    """Whether the store that stands at `root`, one of the places, holds what it held then."""
+    """Whether the store at `root`, which is one of the places, has the content that `then` records."""
     entry = places.entry
     partition = entry.partition if then == entry.old_state else entry.new_partition or entry.partition
     try:
@@ -144,7 +162,7 @@ def is_as_it_was(places: Places, root: Path, then: StoreState) -> bool:
 
 @contextmanager
 def open_migration(spec: Spec, on_event: Listener) -> Iterator[Migration]:
-    """The one verb at work on this migration here. Raises RefusedError."""
+    """Lock the migration, and read its ledger. Raises RefusedError where it cannot be switched."""
     check_ours(spec.home)
     on_event = logged(spec.name, on_event)
     with one_run_at_a_time(spec.home):
@@ -156,7 +174,7 @@ def open_migration(spec: Spec, on_event: Listener) -> Iterator[Migration]:
         if standing.journal.exchanges and standing.journal.source != stable_json(spec.source):
             raise RefusedError(
                 f"[source] is not what was cut over: {standing.journal.source}",
-                hint="put it back as it was in the spec",
+                hint="restore [source] in the spec",
             )
         claim(spec.home, spec.source_path)
         remove_unfinished(spec.home)
@@ -171,12 +189,12 @@ def check_in_place(spec: Spec, verb: str) -> None:
         raise SpecError(
             f"{verb}: this migration publishes a new state directory, [target] path {spec.target_path}, and leaves the "
             "old one as it is",
-            hint="point the application at the one or at the other",
+            hint="configure the application to use one of the two directories",
         )
 
 
 def switch_report(migration: Migration, journal: Journal, step: Step) -> SwitchReport:
-    """Of a verb that ended at this step, now or earlier."""
+    """The report of a command that ended at this step, now or earlier."""
     state = STATES[step]
     return SwitchReport(
         name=migration.spec.name,

@@ -1,10 +1,10 @@
-"""Where the old and the new store of a store partition stand, told by RocksDB's own identities, and moving them.
+"""Where the old and the new store of a store partition are, recognized by RocksDB's identities, and moving them.
 
     live    the application's directory      old store before the cut-over, new one after it
-    slot    work_dir/<name>/new/<run>/...    new store before it
+    staged  work_dir/<name>/new/<run>/...    new store before it
     old     work_dir/<name>/old/...          old store after it
 
-The exchange leaves the old store in the slot; a rename then puts it where its name says what it is.
+The exchange leaves the old store in the staged place; a rename then moves it to `old`.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ Which = Literal["old", "new", "other", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """One store partition's places, as absolute paths, and the exchange that the journal names."""
+    """The absolute paths of one store partition's places, and the exchange that the journal names."""
 
     entry: Exchange
     application: Path
     live: Path
-    slot: Path
+    staged: Path
     old: Path
 
     @classmethod
     def of(cls, application: Path, home: Path, entry: Exchange) -> Places:
-        """In this application's directory and this migration's folder."""
+        """The places in this application's directory and this migration's folder."""
         return cls(entry, application, application / entry.partition.path, home / entry.staged, home / entry.old)
 
     def at(self, place: Path) -> Which:
-        """Which store stands there. A store of segments may have lost or got some since."""
+        """Which store is there. A segmented store may have lost or gained segments since."""
         if not place.is_dir():
             return "none"
         names = rocksdb_identities(place)
@@ -50,17 +50,17 @@ class Places:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether the new store, or what became of it, is seen where the application looks."""
+        """Whether the application's directory holds the new store, or what became of it."""
         return is_seen(self.live, self.entry.new_partition or self.entry.partition, frozenset(self.entry.new_names))
 
     @property
     def old_store(self) -> Path:
-        """Where the old store is now. Raises RefusedError where it is nowhere."""
-        for place in (self.old, self.slot, self.live):
+        """Where the old store is now. Raises RefusedError where it is in none of the places."""
+        for place in (self.old, self.staged, self.live):
             if self.at(place) == "old":
                 return place
         raise RefusedError(
-            f"the old store of {self.entry.partition.id} stands neither in {self.live} nor in {self.old}",
+            f"the old store of {self.entry.partition.id} is neither in {self.live} nor in {self.old}",
             hint="put it back where it was moved from, or restore it there from a backup; then run the command again",
         )
 
@@ -74,43 +74,43 @@ class Places:
         """Where the new store is now, or what became of it."""
         if self._aside.exists():
             return self._aside
-        return self.live if self.is_switched and self.at(self.slot) != "new" else self.slot
+        return self.live if self.is_switched and self.at(self.staged) != "new" else self.staged
 
     @property
     def _aside(self) -> Path:
-        """Where a rollback in two renames puts what stood in live."""
+        """Where a rollback in two renames puts what was in the live place."""
         return self.old.with_name(f".{self.old.name}.new")
 
-    def bring_new(self) -> None:
-        """The new store goes where the application looks, the old one into the slot; nothing where that is done."""
-        if self.at(self.slot) == "new":
+    def make_new_live(self) -> None:
+        """Exchange the staged new store with the live old one, unless that is done already."""
+        if self.at(self.staged) == "new":
             self._swap(self.old)
 
-    def bring_old(self) -> None:
-        """The old store goes where the application looks, and what stands there into the slot."""
-        if self.at(self.slot) == "old":
+    def make_old_live(self) -> None:
+        """Move the old store to the live place, and what is there to the staged one."""
+        if self.at(self.staged) == "old":
             self._swap(self._aside)
         elif self.at(self.old) == "old" and not self.live.exists():  # a cut-over died between two renames
             self._make_room()
             self.old.rename(self.live)
-        if self._aside.exists() and not self.slot.exists():
-            self._aside.rename(self.slot)
+        if self._aside.exists() and not self.staged.exists():
+            self._aside.rename(self.staged)
 
     def _swap(self, aside: Path) -> None:
-        """Exchange slot and live; where the file system cannot, in two renames, by way of `aside`."""
+        """Exchange staged and live; where the file system cannot, in two renames, by way of `aside`."""
         if self.live.exists():
             try:
-                exchange(self.slot, self.live)
+                exchange(self.staged, self.live)
             except ExchangeUnsupportedError:
                 aside.parent.mkdir(parents=True, exist_ok=True)
                 self.live.rename(aside)
             else:
                 return
         self._make_room()
-        self.slot.rename(self.live)
+        self.staged.rename(self.live)
 
     def _make_room(self) -> None:
-        """The directories above, where the application has removed them: as its own are."""
+        """Make the directories above that the application has removed, with the owner and mode of its own."""
         missing = [folder for folder in self.live.parents if not folder.exists()]
         for folder in reversed(missing):
             folder.mkdir()
@@ -119,28 +119,28 @@ class Places:
             fsync_directory(folder.parent)
 
     def shelve_old(self) -> None:
-        """From the slot to the place that says what it is."""
-        if self.at(self.slot) == "old":
+        """Move the old store from the staged place to `old`."""
+        if self.at(self.staged) == "old":
             self.old.parent.mkdir(parents=True, exist_ok=True)
-            self.slot.rename(self.old)
+            self.staged.rename(self.old)
 
     def unshelve_old(self) -> None:
-        """Back into the slot, from where it can be exchanged; nothing where the new store never left it."""
-        if self.at(self.old) == "old" and not self.slot.exists():
-            self.slot.parent.mkdir(parents=True, exist_ok=True)
-            self.old.rename(self.slot)
+        """Move the old store back to the staged place, from where it can be exchanged, unless the new one is there."""
+        if self.at(self.old) == "old" and not self.staged.exists():
+            self.staged.parent.mkdir(parents=True, exist_ok=True)
+            self.old.rename(self.staged)
 
     def parents(self, home: Path) -> set[Path]:
-        """The directories that hold the names, up to the migration's folder."""
-        ours = {folder for place in (self.slot, self.old) for folder in place.parents if folder.is_relative_to(home)}
+        """The directories whose entries change, up to the migration's folder."""
+        ours = {folder for place in (self.staged, self.old) for folder in place.parents if folder.is_relative_to(home)}
         return {folder for folder in (self.live.parent, *ours) if folder.is_dir()}
 
 
 def is_seen(live: Path, partition: StorePartition, names: frozenset[str]) -> bool:
-    """Whether a store partition made of databases of these names stands there, or what became of it.
+    """Whether `live` holds a store partition made of databases of these names, or what became of it.
 
-    All of its segments may have expired, if later ones alone are there: a store that was made anew begins with those
-    that have not.
+    If there are only later segments, all of its own may have expired: a store that was created again would begin with
+    those that have not.
     """
     if not names.isdisjoint(rocksdb_identities(live)):
         return True

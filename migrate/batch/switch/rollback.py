@@ -1,4 +1,4 @@
-"""`rollback`: the old stores take their places again, as long as they are kept."""
+"""`rollback`: the old stores take their places again, until `finalize` removes them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from migrate.spec.spec import Spec
 from migrate.stores.files import remove_empty
 
 _WRITTEN = (
-    "if what was written since may go: stateferry rollback SPEC --discard-new-writes (Kafka Streams replays it from "
+    "to discard what was written since: stateferry rollback SPEC --discard-new-writes (Kafka Streams replays it from "
     "the changelog where that still fits the old store)"
 )
 
 
 @system_errors_explained()
 def rollback(spec: Spec, *, discard_new_writes: bool = False, on_event: Listener = ignore) -> SwitchReport:
-    """Exchange the new stores for the old ones again; also of a cut-over that was killed half-way.
+    """Exchange the new stores for the old ones again, also after a cut-over that was killed half-way.
 
-    Raises RefusedError where nothing was cut over, where it was finalized, and where the new stores were written to
-    since, unless `discard_new_writes`; SpecError for a migration that published a new directory.
+    Raises RefusedError where nothing was cut over, after `finalize`, and where the new stores were written to since,
+    unless `discard_new_writes`; SpecError for a migration that published a new directory.
     """
     check_in_place(spec, "rollback")
     with open_migration(spec, on_event) as migration:
@@ -36,18 +36,16 @@ def rollback(spec: Spec, *, discard_new_writes: bool = False, on_event: Listener
         if step is None:
             raise RefusedError(
                 f"nothing of {spec.name!r} was cut over: the old stores are where they were",
-                hint="stateferry status SPEC says where it stands",
+                hint="stateferry status SPEC shows its state",
             )
         if step in (Step.FINALIZING, Step.FINALIZED):
             raise RefusedError("this migration was finalized: the old stores are gone", hint="restore from a backup")
         every = migration.places(journal)
-        stores = [folder for places in every for folder in (places.slot, places.old)]
-        partitions = [partition for each in every for partition in each.entry.partitions]
-        with migration.keeping_out(partitions, stores) as check_nobody_came:
+        with migration.locking_all(every) as check_unopened:
             _check_old_unwritten(every)
             if not discard_new_writes:
                 _check_new_unwritten(every)
-            _carry_out(migration, every, check_nobody_came)
+            _carry_out(migration, every, check_unopened)
         return switch_report(migration, journal, Step.ROLLED_BACK)
 
 
@@ -66,8 +64,8 @@ def _check_new_unwritten(every: list[Places]) -> None:
     if gone:
         raise RefusedError(
             f"{len(gone)} of {len(every)} new stores are not where the cut-over put them: {gone[0].new_store}",
-            hint="is a volume missing? then mount it, and run the command again; if they are gone for good: stateferry "
-            "rollback SPEC --discard-new-writes",
+            hint="if a volume is missing, mount it, and run the command again; if they are lost: stateferry rollback "
+            "SPEC --discard-new-writes",
         )
     written = [places for places in every if places.is_switched and _is_written(places)]
     if written:
@@ -80,17 +78,17 @@ def _check_new_unwritten(every: list[Places]) -> None:
 
 
 def _is_written(places: Places) -> bool:
-    """Whether the new store, wherever it stands, is not as it was at the cut-over."""
+    """Whether the new store, in whichever place, has changed since the cut-over."""
     return not is_as_it_was(places, places.new_store, places.entry.new_state)
 
 
-def _carry_out(migration: Migration, every: list[Places], check_nobody_came: Callable[[], None]) -> None:
-    """Every step finds out for itself whether it is done."""
+def _carry_out(migration: Migration, every: list[Places], check_unopened: Callable[[], None]) -> None:
+    """Carry out the exchanges, also after a kill: each step checks whether it is done already."""
     notify = migration.notify
     notify("rollback.started")
     migration.record(Step.ROLLING_BACK, migration.standing.journal)
     notify("rollback.intended")
-    # never a position ahead of the store that is found there
+    # a position must never be ahead of the store in that place
     switched = [places for places in every if places.is_switched and places.live.is_dir()]
     migration.write_positions((each, _between(migration, each)) for each in switched)
     notify("rollback.positioned")
@@ -99,13 +97,13 @@ def _carry_out(migration: Migration, every: list[Places], check_nobody_came: Cal
     sync_names(every, migration.home)
     for places in every:
         migration.ledger.check_not_fenced()
-        places.bring_old()
+        places.make_old_live()
         notify("rollback.exchanged", store_partition=places.entry.partition)
     sync_names(every, migration.home)
     as_before = [each for each in every if is_as_it_was(each, each.live, each.entry.old_state)]
     migration.write_positions((each, each.entry.before) for each in as_before)
     _drop_discarded(migration, every)
-    check_nobody_came()
+    check_unopened()
     for places in every:
         if places.is_switched:
             raise RefusedError(f"{places.live} does not hold the old store", hint="run the command again")
@@ -120,8 +118,8 @@ def _between(migration: Migration, places: Places) -> ChangelogOffsets:
 
 
 def _drop_discarded(migration: Migration, every: list[Places]) -> None:
-    """A new store that was written to is not the one that was verified: a run assembles it again."""
+    """Remove new stores that were written to, so that a run assembles them again."""
     for places in every:
-        if places.slot.exists() and _is_written(places) and is_store_alone(places.slot):
-            remove_store(places.slot)
+        if places.staged.exists() and _is_written(places) and is_store_alone(places.staged):
+            remove_store(places.staged)
         remove_empty(places.old.parent, below=migration.home)

@@ -115,7 +115,7 @@ def test_a_record_in_a_segment_of_another_time_is_never_left_out(time: int, tmp_
 @pytest.mark.parametrize("others", [{}, {window_key(b"long enough", 1): b"v"}], ids=["alone", "among others"])
 def test_a_key_that_is_too_short_to_tell_its_time_is_no_record(others: Records, tmp_path: Path) -> None:
     folder = make_store(tmp_path / "win.0", {b"11 bytes...": b"v", **others})
-    with pytest.raises(ChunkFailedError, match=r"win.0 has the key .11 bytes.*, which is too short to tell"):
+    with pytest.raises(ChunkFailedError, match=r"win.0 has the key .11 bytes.*, which is too short"):
         _read(_inputs([(str(folder), TimeSlice(start_ms=0, end_ms=100))], TimeSlice(start_ms=0, end_ms=50)))
 
 

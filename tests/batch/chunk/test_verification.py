@@ -53,19 +53,22 @@ class Migrated:
 
     def verify(self, mode: Mode) -> list[Verified]:
         """Chunk by chunk; in full, range by range, and what lies between the ranges at the end."""
-        common = ("db", ".", Inputs((str(self.source),)), str(self.target), MAPPING)
+        common = ("db", ".", Inputs((str(self.source),)), MAPPING)
+        target = str(self.target)
         if mode == "digest":
             parts = zip(self.receipts, target_ranges(self.receipts, 0), strict=True)
-            return [run_verify_task(DigestTask(*common, one.keys, one.written[0], keys, REF)) for one, keys in parts]
+            return [
+                run_verify_task(DigestTask(*common, one.keys, REF, target, one.written[0], keys)) for one, keys in parts
+            ]
         compared = [
-            run_verify_task(CompareTask(*common, KeyRange(start=start, end=end), REF))
+            run_verify_task(CompareTask(*common, KeyRange(start=start, end=end), REF, target))
             for start, end in pairwise(BORDERS)
         ]
-        with open_read_only(self.target) as target:
+        with open_read_only(self.target) as opened:
             ends = [each.ends for each in compared if each.ends is not None]
             return [
                 *compared,
-                *(as_verified(found, count) for count, found in compare_gaps(target, "db", FAMILY, ends)),
+                *(as_verified(found, count) for count, found in compare_gaps(opened, "db", FAMILY, ends)),
             ]
 
     def only_mismatch(self, mode: Mode) -> Mismatch:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from migrate.batch.chunk.reader import Inputs
 from migrate.batch.chunk.side_by_side import compare_gaps
 from migrate.batch.chunk.verify import CompareTask, Verified, as_verified, run_verify_task
-from migrate.batch.steps import verify_tasks
+from migrate.batch.steps import verify_subject
 from migrate.model.key_range import KeyRange
 from migrate.model.plan import DatabasePlan, FamilyMapping
 from migrate.spec.conversion_ref import ConversionRef
@@ -24,9 +24,9 @@ PARTITION, FAMILY = "db", "default"
 
 def test_ranges_are_as_many_as_there_are_slots_and_bytes() -> None:
     database = DatabasePlan(store_partition="db", database=".", mappings=(), carried_families=(), data_bytes=80 << 30)
-    assert verify_tasks.range_bytes([database], 4, 1 << 40) == 5 << 30
-    assert verify_tasks.range_bytes([database], 4, 1 << 30) == 1 << 30
-    assert verify_tasks.range_bytes([database], 1 << 20, 1 << 30) == verify_tasks.LEAST_BYTES
+    assert verify_subject.range_bytes([database], 4, 1 << 40) == 5 << 30
+    assert verify_subject.range_bytes([database], 4, 1 << 30) == 1 << 30
+    assert verify_subject.range_bytes([database], 1 << 20, 1 << 30) == verify_subject.LEAST_BYTES
 
 
 @settings(max_examples=60, deadline=None)
@@ -61,7 +61,7 @@ def _compare(source: Path, target: Path, edges: list[bytes | None]) -> list[Veri
     found = [
         run_verify_task(
             CompareTask(
-                PARTITION, ".", Inputs((str(source),)), str(target), mapping, KeyRange(start=start, end=end), ref
+                PARTITION, ".", Inputs((str(source),)), mapping, KeyRange(start=start, end=end), ref, str(target)
             )
         )
         for start, end in pairwise(edges)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
 from migrate import RefusedError, Spec, cutover, finalize, load_spec, plan, report, rollback, run, status, verify
+from migrate.batch.ledger.stored_plan import load_plan
 from tests.batch.ledger.make_ledger_fixtures import CHUNKS_DONE, FEW_RECORDS, FOLDER, RECORDS, STAGES
 from tests.support import numbered, read_family
 
@@ -51,6 +53,13 @@ def test_a_migration_that_was_cut_over_is_finalized(schema: str, tmp_path: Path)
     assert status(spec).concerns == ()
     assert finalize(spec).state == "finalized"
     assert run(spec).state == "finalized"
+
+
+def test_a_plan_is_stored_under_the_names_of_earlier_releases() -> None:
+    (home,) = (FOLDER / "planned/work").iterdir()
+    plan = load_plan(home)
+    assert plan is not None
+    assert json.loads((home / "plan-0001.json").read_text()).items() >= json.loads(plan.model_dump_json()).items()
 
 
 @pytest.mark.parametrize("stage", STAGES)

@@ -46,7 +46,7 @@ def test_sessions_that_are_emitted_on_close_are_named() -> None:
 
 def test_sessions_are_not_taken_for_windows() -> None:
     keys = [SESSIONS.encode(StateRecord(b"u", b"v", window=Window(time - 7, time)))[0] for time in TIMES]
-    with pytest.raises(RefusedError, match="15 of 15 sampled keys of here are not of the time of their segment"):
+    with pytest.raises(RefusedError, match="15 of 15 sampled keys of here lie outside the time of their segment"):
         check_keys(keys, WINDOWED, SPAN, "here")
 
 

@@ -106,7 +106,7 @@ def test_a_table_format_that_is_too_new_is_refused(tmp_path: Path) -> None:
 # An application that was started again, processed records and was killed leaves the files of an earlier clean stop.
 
 TOPIC = "orders-app-orders-changelog"
-REFUSED = "whether that is the changelog's end, the broker alone knows"
+REFUSED = "only the broker knows whether the changelog ends there"
 
 
 @pytest.fixture
@@ -174,7 +174,7 @@ def test_an_end_that_was_asked_for_too_early_is_refused(app: Path) -> None:
 
     with pytest.raises(RefusedError, match=r"is at \d+ already") as refused:
         run(upper_spec(app), changelog_ends=ends)
-    assert "ask again" in refused.value.hint
+    assert "ask the broker again" in refused.value.hint
 
 
 def test_every_changelog_has_to_be_confirmed_and_no_other(app: Path) -> None:
@@ -183,7 +183,7 @@ def test_every_changelog_has_to_be_confirmed_and_no_other(app: Path) -> None:
 
     with pytest.raises(RefusedError, match=rf"the files name position {left} of {TOPIC}-1; "):
         run(upper_spec(app), changelog_ends=ends)
-    with pytest.raises(RefusedError, match="names order-1, which is no changelog of these stores"):
+    with pytest.raises(RefusedError, match="names order-1, which is not a changelog of these stores"):
         run(upper_spec(app), changelog_ends={**ends, "order-1": 1})
 
 

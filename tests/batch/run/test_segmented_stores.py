@@ -309,7 +309,7 @@ def test_a_malformed_key_is_skipped_where_segments_stay_and_stops_where_they_mov
     report = run(windowed_spec(tmp_path, WINDOW, TIMESTAMPED_WINDOW, **PUBLISHED, **skip))
     assert (report.totals.rejected, report.totals.records_out) == (1, 1)
     sections = retentions(RETENTION, 20 * MINUTE)
-    with pytest.raises(ChunkFailedError, match="too short to tell its time"):
+    with pytest.raises(ChunkFailedError, match="too short to contain a time"):
         run(windowed_spec(tmp_path, WINDOW, TIMESTAMPED_WINDOW, name="moved", **sections, **skip))
 
 

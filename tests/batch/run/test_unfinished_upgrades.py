@@ -109,7 +109,7 @@ def test_plain_records_below_headers_are_read_where_there_is_nothing_between(tmp
 def test_two_unfinished_upgrades_are_refused(tmp_path: Path) -> None:
     """Its owner refuses them too."""
     _make(tmp_path, {PLAIN: OLD, TIMESTAMPED: NEW, WITH_HEADERS: {}})
-    with pytest.raises(RefusedError, match="two upgrades of it are not finished"):
+    with pytest.raises(RefusedError, match="two upgrades of it are unfinished"):
         run(windowed_spec(tmp_path, HEADERS_KEY_VALUE, **PUBLISHED))
 
 

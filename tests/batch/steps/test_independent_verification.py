@@ -18,8 +18,8 @@ from migrate.batch.plan import make
 from migrate.batch.plan.cut import Cuts, cut
 from migrate.batch.plan.target_layout import new_segments
 from migrate.batch.source.segments import NewSegment
-from migrate.batch.steps import verify_tasks
-from migrate.batch.steps.coverage import Coverage
+from migrate.batch.steps import verify_full
+from migrate.batch.steps.verify_subject import Subject
 from migrate.errors import MigrationError, VerificationError
 from migrate.model.key_range import KeyRange
 from migrate.model.plan import DatabasePlan, FamilyMapping, Plan
@@ -253,7 +253,7 @@ def test_records_that_planning_overlooks_are_found_in_the_snapshot(
     mode: Mode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also by what a verification and a plan have in common."""
-    monkeypatch.setattr(make, "unfinished_upgrade", lambda *_: ())
+    monkeypatch.setattr(make, "pre_upgrade_families", lambda *_: ())
     timestamped = {key: bytes(8) + value for key, value in RECORDS.items()}
     make_families(tmp_path / "app/0_0/rocksdb/win", {"default": {b"old": b"v"}, "keyValueWithTimestamp": timestamped})
     (tmp_path / "app/0_0/.checkpoint").write_text(checkpoint("app-win-changelog 0 99"))
@@ -285,15 +285,15 @@ def test_times_that_planning_overlooks_are_found(mode: Mode, tmp_path: Path, mon
 def test_a_verification_that_did_not_read_everything_counts_for_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = verify_tasks.compare_tasks
+    whole = verify_full.compare_tasks
 
-    def all_but_one(subject: verify_tasks.Subject) -> Iterator[CompareTask]:
+    def all_but_one(subject: Subject) -> Iterator[CompareTask]:
         tasks = list(whole(subject))
         assert len(tasks) > 3
         del tasks[2]
         return iter(tasks)
 
-    monkeypatch.setattr(f"{Coverage.__module__}.compare_tasks", all_but_one)
+    monkeypatch.setattr(verify_full, "compare_tasks", all_but_one)
     spec = _spec(tmp_path, "full")
     with pytest.raises(MigrationError, match=r"the verification was not whole: .* leave a gap between") as caught:
         run(spec)

@@ -123,7 +123,7 @@ class Application:
         """At any event: whoever opens a store partition finds one store, and all of it."""
         assert self.standing() <= {"old", "new"}
 
-    def slot(self, partition: str) -> Path:
+    def staged(self, partition: str) -> Path:
         """Where the new store stands before the cut-over."""
         return next(path for path in self.spec.home.glob(f"new/*/{partition}"))
 

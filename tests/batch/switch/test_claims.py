@@ -100,7 +100,7 @@ def test_what_did_not_stand_the_verification_is_not_cut_over(folder: Path) -> No
 def test_every_move_is_synced_before_it_is_said_to_be_done(
     verb: str, app: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    places = {path.parent for partition in PARTITIONS for path in (app.live(partition), app.slot(partition))}
+    places = {path.parent for partition in PARTITIONS for path in (app.live(partition), app.staged(partition))}
     if verb == "rollback":
         cutover(app.spec)
     synced: set[Path] = set()

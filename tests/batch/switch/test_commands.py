@@ -89,8 +89,8 @@ def test_old_stores_that_no_ledger_tells_of_are_moved_by_hand(orders: Migration)
 def test_a_snapshot_that_has_gone_is_named_and_taken_again(orders: Migration) -> None:
     done(orders.run())
     shutil.rmtree(orders.home / "snapshot")
-    refused(orders, "verify", str(orders.home / "snapshot"), "is not there any more", options=("--no-spark",))
-    refused(orders, "cutover", "is not there any more", "stateferry run SPEC takes it again")
+    refused(orders, "verify", str(orders.home / "snapshot"), "is missing", options=("--no-spark",))
+    refused(orders, "cutover", "is missing", "stateferry run SPEC takes it again")
     done(orders.run("--cutover"), "cut over")
 
 
@@ -114,7 +114,7 @@ def test_going_back_asks_for_new_stores_that_are_not_seen(orders: Migration) -> 
     away = orders.source.with_name("not-mounted")
     orders.source.rename(away)
     orders.source.mkdir()
-    refused(orders, "rollback", "3 of 3 new stores are not where the cut-over put them", "is a volume missing?")
+    refused(orders, "rollback", "3 of 3 new stores are not where the cut-over put them", "if a volume is missing")
     orders.source.rmdir()
     away.rename(orders.source)
     done(orders.run(verb="rollback"), "rolled back")

@@ -69,7 +69,7 @@ def test_an_old_store_that_is_in_use_is_never_freed(app: Application) -> None:
     cutover(app.spec)
     new = app.live(FIRST).rename(app.base / "new-one")
     app.shelved(FIRST).rename(app.live(FIRST))
-    with pytest.raises(RefusedError, match="somebody has put it back"):
+    with pytest.raises(RefusedError, match="it was put back"):
         finalize(app.spec)
 
     app.live(FIRST).rename(app.shelved(FIRST))

@@ -81,7 +81,7 @@ def test_a_half_done_cutover_is_taken_back_by_a_rollback(name: str, occurrence: 
     assert app.standing() == {"old"}
     assert {partition: content(app.live(partition)) for partition in PARTITIONS} == old
     assert app.files() == rest
-    assert {app.slot(partition).is_dir() for partition in PARTITIONS} == {True}
+    assert {app.staged(partition).is_dir() for partition in PARTITIONS} == {True}
     if name == "cutover.exchanged":
         cutover(app.spec)
         assert app.standing() == {"new"}
@@ -115,7 +115,7 @@ def test_a_killed_rollback_is_finished_by_the_next(name: str, occurrence: int, a
 
     assert {partition: content(app.live(partition)) for partition in PARTITIONS} == old
     assert app.files() == rest
-    assert {app.slot(partition).is_dir() for partition in PARTITIONS} == {True}
+    assert {app.staged(partition).is_dir() for partition in PARTITIONS} == {True}
 
 
 @pytest.mark.parametrize(("name", "occurrence"), FINALIZE)

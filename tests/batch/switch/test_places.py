@@ -25,26 +25,26 @@ BOTH_WAYS = pytest.mark.parametrize("can", [True, False], ids=["exchange", "two 
 
 @pytest.fixture
 def places(tmp_path: Path) -> Places:
-    """Two segments, the old ones live and the new ones in the slot."""
+    """Two segments, the old ones live and the new ones staged."""
     application, home = tmp_path / "app", tmp_path / "work"
-    slot = Path("new", "run", "0_0", "win")
+    staged = Path("new", "run", "0_0", "win")
     for number, database in enumerate(DATABASES):
         make_store(application / "0_0" / "win" / database, {b"old": b"%d" % number})
-        make_store(home / slot / database, {b"new": b"%d" % number})
+        make_store(home / staged / database, {b"new": b"%d" % number})
     (application / "0_0" / "other").mkdir()
-    return Places.of(application, home, _entry(application, home, slot))
+    return Places.of(application, home, _entry(application, home, staged))
 
 
-def _entry(application: Path, home: Path, slot: Path) -> Exchange:
+def _entry(application: Path, home: Path, staged: Path) -> Exchange:
     live = application / WINDOWED.path
     return Exchange(
         partition=WINDOWED,
-        staged=slot,
+        staged=staged,
         old=Path("old", WINDOWED.id),
         old_names=tuple(sorted(rocksdb_identities(live))),
-        new_names=tuple(sorted(rocksdb_identities(home / slot))),
+        new_names=tuple(sorted(rocksdb_identities(home / staged))),
         old_state=store_state(WINDOWED.below(live)),
-        new_state=store_state(WINDOWED.below(home / slot)),
+        new_state=store_state(WINDOWED.below(home / staged)),
         before=ChangelogOffsets(),
         after=ChangelogOffsets(),
     )
@@ -59,14 +59,14 @@ def _allow(monkeypatch: pytest.MonkeyPatch, *, can: bool) -> None:
 
 
 def stand(places: Places) -> tuple[str, str, str]:
-    """Of live, slot and old."""
-    return places.at(places.live), places.at(places.slot), places.at(places.old)
+    """Of live, staged and old."""
+    return places.at(places.live), places.at(places.staged), places.at(places.old)
 
 
 def test_each_place_is_told_by_all_identities(places: Places) -> None:
     assert len(places.entry.old_names) == len(places.entry.new_names) == 2
     assert stand(places) == ("old", "new", "none")
-    assert (places.old_store, places.new_store, places.is_switched) == (places.live, places.slot, False)
+    assert (places.old_store, places.new_store, places.is_switched) == (places.live, places.staged, False)
 
 
 @BOTH_WAYS
@@ -74,9 +74,9 @@ def test_there_and_back_moves_all_databases_and_nothing_beside(
     can: bool, places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _allow(monkeypatch, can=can)
-    old, new = content(places.live), content(places.slot)
+    old, new = content(places.live), content(places.staged)
 
-    places.bring_new()
+    places.make_new_live()
     assert stand(places) == (("new", "old", "none") if can else ("new", "none", "old"))
     places.shelve_old()
     sync_names([places], places.old.parents[2])
@@ -86,28 +86,28 @@ def test_there_and_back_moves_all_databases_and_nothing_beside(
 
     places.unshelve_old()
     assert stand(places) == ("new", "old", "none")
-    places.bring_old()
+    places.make_old_live()
     sync_names([places], places.old.parents[2])
     assert stand(places) == ("old", "new", "none")
-    assert (content(places.live), content(places.slot)) == (old, new)
+    assert (content(places.live), content(places.staged)) == (old, new)
     assert {path.name for path in places.live.parent.iterdir()} == {"win", "other"}
 
 
 @BOTH_WAYS
 def test_every_move_may_be_repeated(can: bool, places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     _allow(monkeypatch, can=can)
-    for move in (places.bring_new, places.shelve_old):
+    for move in (places.make_new_live, places.shelve_old):
         move()
         move()
     assert stand(places) == ("new", "none", "old")
-    for move in (places.unshelve_old, places.bring_old):
+    for move in (places.unshelve_old, places.make_old_live):
         move()
         move()
     assert stand(places) == ("old", "new", "none")
 
 
 def test_segments_that_expire_or_are_made_do_not_hide_the_new_store(places: Places) -> None:
-    places.bring_new()
+    places.make_new_live()
     places.shelve_old()
     shutil.rmtree(places.live / DATABASES[0])
     assert places.at(places.live) == "new"
@@ -118,8 +118,8 @@ def test_segments_that_expire_or_are_made_do_not_hide_the_new_store(places: Plac
     assert (places.is_switched, places.new_store) == (True, places.live)
 
     places.unshelve_old()
-    places.bring_old()
-    assert (places.at(places.live), places.at(places.slot)) == ("old", "other")
+    places.make_old_live()
+    assert (places.at(places.live), places.at(places.staged)) == ("old", "other")
 
 
 def test_an_old_store_that_lost_or_got_a_segment_is_the_old_one_but_not_as_it_was(places: Places) -> None:
@@ -129,7 +129,7 @@ def test_an_old_store_that_lost_or_got_a_segment_is_the_old_one_but_not_as_it_wa
     assert places.at(places.live) == "old"
     assert not is_as_it_was(places, places.live, places.entry.old_state)
     shutil.rmtree(places.live)
-    with pytest.raises(RefusedError, match="stands neither in"):
+    with pytest.raises(RefusedError, match="is neither in"):
         _ = places.old_store
 
 
@@ -158,20 +158,20 @@ def test_two_renames_that_were_stopped_between_are_finished_either_way(
     places.old.parent.mkdir(parents=True)
     places.live.rename(places.old)  # as a cut-over leaves it
     assert stand(places) == ("none", "new", "old")
-    assert (places.old_store, places.new_store) == (places.old, places.slot)
+    assert (places.old_store, places.new_store) == (places.old, places.staged)
     places.unshelve_old()
     assert stand(places) == ("none", "new", "old")
-    places.bring_old()
+    places.make_old_live()
     assert stand(places) == ("old", "new", "none")
 
     places.live.rename(places.old)
-    places.bring_new()
+    places.make_new_live()
     assert stand(places) == ("new", "none", "old")
     places.unshelve_old()
     aside = places.old.with_name(".win.new")
     places.live.rename(aside)  # as a rollback leaves it
-    assert (places.old_store, places.new_store) == (places.slot, aside)
-    places.bring_old()
+    assert (places.old_store, places.new_store) == (places.staged, aside)
+    places.make_old_live()
     assert stand(places) == ("old", "new", "none")
     assert not aside.exists()
 

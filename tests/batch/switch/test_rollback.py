@@ -106,7 +106,7 @@ def test_an_old_store_that_is_nowhere_is_said_to_be(app: Application, folder: Pa
     app.shelved(FIRST).rename(folder / "elsewhere")
     before = tree_state(app.path)
 
-    with pytest.raises(RefusedError, match="stands neither in"):
+    with pytest.raises(RefusedError, match="is neither in"):
         rollback(app.spec)
     assert tree_state(app.path) == before
 

@@ -192,7 +192,7 @@ def test_a_note_beside_a_new_store_outlives_the_way_back(app: Application) -> No
     (app.live(FIRST) / "note.txt").write_text("mine")
     rollback(app.spec, discard_new_writes=True)
     assert app.standing() == {"old"}
-    assert (app.slot(FIRST) / "note.txt").read_text() == "mine"
+    assert (app.staged(FIRST) / "note.txt").read_text() == "mine"
     with pytest.raises(RefusedError, match="was written to since it was assembled"):
         cutover(app.spec)
 
@@ -202,8 +202,8 @@ def _half_way(app: Application) -> Path:
     with pytest.raises(StoppedError):
         cutover(app.spec, on_event=StopAt("cutover.exchanged"))
     shutil.rmtree(app.spec.home / "ledger")
-    (slot,) = [path for path in app.spec.home.glob(f"new/*/{FIRST}")]
-    return slot
+    (staged,) = [path for path in app.spec.home.glob(f"new/*/{FIRST}")]
+    return staged
 
 
 def _other_identity(store: Path) -> None:
@@ -213,26 +213,26 @@ def _other_identity(store: Path) -> None:
 def test_the_only_copy_of_an_old_store_is_never_abandoned(later: Application) -> None:
     """A backup that was restored, or a restore from the changelog, has another identity than its snapshot."""
     _other_identity(later.live(FIRST))
-    slot = _half_way(later)
-    before = content(slot)
+    staged = _half_way(later)
+    before = content(staged)
 
     with pytest.raises(RefusedError, match=f"may hold one: {FIRST}"):
         abandon(later.spec)
-    assert content(slot) == before
+    assert content(staged) == before
 
     shutil.rmtree(later.live(FIRST))
-    slot.rename(later.live(FIRST))
+    staged.rename(later.live(FIRST))
     assert abandon(later.spec).removed == later.spec.home
     assert content(later.live(FIRST)) == before
 
 
 def test_nor_is_it_removed_by_a_run(later: Application) -> None:
     _other_identity(later.live(FIRST))
-    slot = _half_way(later)
-    before = content(slot)
+    staged = _half_way(later)
+    before = content(staged)
     run(later.spec)
     run(later.spec)
-    assert content(slot) == before
+    assert content(staged) == before
     with pytest.raises(RefusedError, match=f"may hold one: {FIRST}"):
         abandon(later.spec)
 
@@ -241,7 +241,7 @@ def test_nor_where_the_ledger_lost_the_switch_alone(later: Application) -> None:
     _other_identity(later.live(FIRST))
     with pytest.raises(StoppedError):
         cutover(later.spec, on_event=StopAt("cutover.exchanged"))
-    (slot,) = later.spec.home.glob(f"new/*/{FIRST}")
+    (staged,) = later.spec.home.glob(f"new/*/{FIRST}")
     ledger = later.spec.home / "ledger"
     while Standing(later.spec.home, read_ledger(later.spec.home)).step is not None:
         max((ledger / "_delta_log").glob("*.json")).unlink()
@@ -249,7 +249,7 @@ def test_nor_where_the_ledger_lost_the_switch_alone(later: Application) -> None:
             shortcut.unlink()
     with pytest.raises(RefusedError, match=f"may hold one: {FIRST}"):
         abandon(later.spec)
-    assert slot.is_dir()
+    assert staged.is_dir()
 
 
 def test_a_migration_whose_ledger_is_lost_can_be_abandoned_where_the_old_stores_are_seen(app: Application) -> None:

@@ -133,20 +133,20 @@ def test_a_rollback_killed_between_the_two_is_finished_by_the_next(partition: st
     assert cutover(app.spec).state == "cut over"
 
 
-def test_a_rollback_killed_before_the_new_store_is_back_in_its_slot(app: Application) -> None:
+def test_a_rollback_killed_before_the_new_store_is_back_in_its_place(app: Application) -> None:
     old = old_files(app)
     cutover(app.spec)
-    slot = app.spec.home / read_standing(app.spec.home).journal.exchanges[0].staged
+    staged = app.spec.home / read_standing(app.spec.home).journal.exchanges[0].staged
 
     def die(event: Event) -> None:
-        """From here on: the old store goes through the slot on its way."""
+        """From here on: the old store goes through the staged place on its way."""
         if event.name == "rollback.intended":
             rename = Path.rename
             patch.setattr(Path, "rename", lambda self, to: _die_from_aside(rename, self, to))
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(StoppedError):
         rollback(app.spec, on_event=die)
-    assert not slot.exists()
+    assert not staged.exists()
 
     rollback(app.spec)
 

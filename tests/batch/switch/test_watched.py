@@ -86,7 +86,7 @@ def test_a_foreign_name_would_be_seen(tmp_path: Path) -> None:
 
 def test_another_process_finds_one_of_the_two_stores_whole_whenever_it_looks(app: Application) -> None:
     old = _inside(app.live(FIRST))
-    new = _inside(app.slot(FIRST))
+    new = _inside(app.staged(FIRST))
     looker = [sys.executable, "-c", LOOK, str(app.live(FIRST)), old, new]
 
     with subprocess.Popen(looker, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

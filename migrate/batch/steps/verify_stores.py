@@ -1,4 +1,4 @@
-"""`verify`: compare the new stores with the old ones once more, whenever asked."""
+"""`verify`: compare the new stores of a migration with the old ones again, in use or not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.batch.ledger.table import Ledger, read_repaired
 from migrate.batch.log import logged
 from migrate.batch.run_lock import one_run_at_a_time
-from migrate.batch.steps.damage import saying_who_repairs
+from migrate.batch.steps.damage import hinting_at_repair
 from migrate.batch.steps.verify import Mode, NewStores, compare, mismatch_error, record
 from migrate.batch.stop import Stop
 from migrate.errors import RefusedError, system_errors_explained
@@ -22,9 +22,9 @@ from migrate.model.reports import VerifyReport
 from migrate.spec.spec import Spec
 from migrate.stores.lock import check_unlocked
 
-_MOVED_ON = (
-    "has an application written to the new stores since? else do not use them, and report this; stateferry status SPEC "
-    "says the way back"
+_IN_USE = (
+    "has an application written to the new stores since? if not, do not use them, and report this; stateferry status "
+    "SPEC names the way back"
 )
 _RERUN = "stateferry run SPEC assembles the new stores again from their chunks"
 
@@ -38,10 +38,10 @@ def verify(
     on_event: Listener = ignore,
     stop: Stop | None = None,
 ) -> VerifyReport:
-    """Compare the new stores, from disk, and write to the ledger what came of it.
+    """Compare the new stores, read from disk, and write the result to the ledger.
 
-    With `full` against the snapshot, converted again; with `digest` against the receipts, and these with the number of
-    records in the snapshot. Looks where the new stores are in use, once they are.
+    `full` compares them with the snapshot, converted again; `digest` with the receipts, and these with the number of
+    records in the snapshot. Stores that are in use are read where they are.
 
     Raises RefusedError before the stores are assembled and while a run is at work, VerificationError naming the first
     key of each kind.
@@ -59,23 +59,23 @@ def _compare(
     context: Context, plan: Plan, standing: Standing, mode: Mode, open_executor: ExecutorOpener
 ) -> VerifyReport:
     name, stores = context.spec.name, NewStores(standing.new_stores(context.spec.source_path), standing.receipts)
-    with open_executor(context.spec) as executor, saying_who_repairs(context.home):
+    with open_executor(context.spec) as executor, hinting_at_repair(context.home):
         context.notify("verify.started", mode=mode, records=standing.totals.records_out)
         found = compare(context, executor, plan, stores, mode)
     if len(read_standing(context.home).rows) != len(standing.rows):  # or to open it would fence that run off
         raise RefusedError(
-            f"a run of another host has moved the migration {name!r} on meanwhile",
+            f"a run on another host has continued the migration {name!r} meanwhile",
             hint="let it finish, then run the command again",
         )
     record(context, Ledger(context.home, plan.migration_id, context.run_id), found)
     if not found.ok:
-        raise mismatch_error(found, hint=_MOVED_ON if standing.is_in_use else _RERUN)
+        raise mismatch_error(found, hint=_IN_USE if standing.is_in_use else _RERUN)
     folders = tuple(stores.folders.values())
     return VerifyReport(name=name, migration_id=plan.migration_id, verification=found, stores=folders)
 
 
 def _checked_plan(context: Context, standing: Standing) -> Plan:
-    """Raises RefusedError where there are no complete new stores to compare, or somebody uses them."""
+    """The plan of the stores to compare. Raises RefusedError where they are incomplete, or open in another process."""
     spec = context.spec
     plan, published = standing.plan, standing.published
     _check_settled(spec, standing.step)
@@ -97,7 +97,7 @@ def _not_rewritten(spec: Spec) -> RefusedError:
 
 
 def _check_settled(spec: Spec, step: Step | None) -> None:
-    """Raises RefusedError where stores are on the move, or gone."""
+    """Raises RefusedError in the middle of a switch, and once the old stores were removed."""
     if step not in (None, Step.CUT_OVER, Step.ROLLED_BACK):
         state = f"half way: {STATES[step]}" if step in HALF_DONE else STATES[step]
         raise RefusedError(f"the migration {spec.name!r} cannot be verified: it is {state}", hint=NEXT[STATES[step]])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from migrate.batch.chunk.verify import CountTask, DigestTask, Verified, VerifyTask, as_verified
-from migrate.batch.steps.verify_tasks import Subject, count_tasks, digest_tasks, receipts_by_place
+from migrate.batch.chunk.reader import inputs_of
+from migrate.batch.chunk.verify import CountTask, DigestTask, Verified, VerifyTask, as_verified, target_ranges
+from migrate.batch.steps.assemble import in_key_order
+from migrate.batch.steps.verify_subject import Subject, key_ranges
 from migrate.model.comparison import Mismatch, differing
 from migrate.model.key_range import tiling_flaw
 from migrate.model.plan import DatabasePlan
@@ -16,7 +19,7 @@ from migrate.stores.rocksdb.database import open_read_only
 from migrate.stores.rocksdb.record_count import proven_records
 
 
-class SourceCount:
+class DigestVerification:
     """Digests of the new stores, and the number of records of the old ones, by store partition."""
 
     def __init__(self, subject: Subject) -> None:
@@ -24,11 +27,11 @@ class SourceCount:
         self._records: Counter[str] = Counter()
 
     def tasks(self) -> Iterator[DigestTask | CountTask]:
-        """What is still to be read: all new records, and the old ones where no metadata proves how many there are."""
-        yield from digest_tasks(self._subject)
-        yield from self._scans()
+        """Tasks for all new records, and for the old ones whose number no metadata proves."""
+        yield from _digest_tasks(self._subject)
+        yield from self._count_tasks()
 
-    def _scans(self) -> Iterator[CountTask]:
+    def _count_tasks(self) -> Iterator[CountTask]:
         context, plan = self._subject.context, self._subject.plan
         metadata = context.conversion.source.metadata_families
         for partition in plan.store_partitions:
@@ -38,20 +41,20 @@ class SourceCount:
                     proven = {family: proven_records(opened, family) for family in families}
                 for family, records in proven.items():
                     if records is None:
-                        yield from count_tasks(partition.id, name, directory, family, self._subject.range_bytes)
+                        yield from _count(partition.id, name, directory, family, self._subject.range_bytes)
                     else:
                         self._records[partition.id] += records
 
     def add(self, task: VerifyTask, found: Verified) -> None:
-        """What a scan has counted."""
+        """Record what a task has counted."""
         if isinstance(task, CountTask):
             self._records[task.store_partition] += sum(count.seen for count in found.counts)
 
     def end(self) -> Iterator[Verified]:
         """Store partitions of which the chunks read more or fewer records than there are.
 
-        Left out on purpose, and counted: what a newer record of an unfinished upgrade stands for. Records that are
-        expired, dropped or rejected were read.
+        Records that a newer one shadows, in a store in upgrade mode, are not converted, but were read. So were those
+        that are expired, dropped or rejected.
         """
         read: Counter[str] = Counter()
         for receipt in self._subject.receipts:
@@ -62,9 +65,37 @@ class SourceCount:
                 yield as_verified(differing(partition, "records that the chunks read", f"{expected:,}", f"{actual:,}"))
 
 
-def uncovered(databases: Sequence[DatabasePlan], receipts: Sequence[Receipt]) -> Iterator[Mismatch]:
-    """What the committed chunks leave out (I3), whatever the plan says of it."""
-    by_place = receipts_by_place(receipts)
+def _digest_tasks(subject: Subject) -> Iterator[DigestTask]:
+    """All new records, chunk by chunk, since digests cannot be added up."""
+    by_place = _by_place(subject.receipts)
+    for database in subject.databases:
+        mine = by_place[database.store_partition, database.database]
+        for number, mapping in enumerate(database.mappings if database.is_kept else ()):
+            for receipt, keys in zip(mine, target_ranges(mine, number), strict=True):
+                yield DigestTask(
+                    store_partition=database.store_partition,
+                    database=database.database,
+                    source=inputs_of(database, subject.snapshots_of(database)),
+                    target=str(subject.target_of(database)),
+                    mapping=mapping,
+                    keys=receipt.keys,
+                    written=receipt.written[number],
+                    target_keys=keys,
+                    conversion=subject.context.ref,
+                )
+
+
+def _count(partition: str, database: str, directory: Path, family: str, size: int) -> Iterator[CountTask]:
+    """All records of one column family of the source."""
+    for keys in key_ranges([directory], size):
+        yield CountTask(
+            store_partition=partition, database=database, directory=str(directory), family=family, keys=keys
+        )
+
+
+def receipt_mismatches(databases: Sequence[DatabasePlan], receipts: Sequence[Receipt]) -> Iterator[Mismatch]:
+    """Where the committed chunks do not add up to the databases (I3), regardless of the plan."""
+    by_place = _by_place(receipts)
     for plan in databases:
         mine = by_place.pop((plan.store_partition, plan.database), [])
         where = place_name(plan.store_partition, plan.database)
@@ -79,10 +110,18 @@ def uncovered(databases: Sequence[DatabasePlan], receipts: Sequence[Receipt]) ->
 
 
 def _sums(plan: DatabasePlan, receipt: Receipt) -> Iterator[tuple[str, object, object]]:
-    """(what, as it should be, as the receipt has it)."""
+    """(name, expected, actual) of each figure that a receipt must have right."""
     families = tuple((mapping.source, mapping.target) for mapping in plan.mappings)
     done = tuple((old.family, new.family) for old, new in zip(receipt.scanned, receipt.written, strict=True))
     yield "column families", families, done
     yield "records that are expired", 0 if plan.is_kept else receipt.records_in, receipt.expired
     left_out = receipt.dropped + receipt.rejected + receipt.expired
     yield "records written or left out", receipt.records_in, receipt.records_out + left_out
+
+
+def _by_place(receipts: Sequence[Receipt]) -> defaultdict[tuple[str, str], list[Receipt]]:
+    """The receipts of each (store partition, database), in key order."""
+    found: defaultdict[tuple[str, str], list[Receipt]] = defaultdict(list)
+    for receipt in in_key_order(receipts):
+        found[receipt.store_partition, receipt.database].append(receipt)
+    return found

@@ -1,0 +1,71 @@
+"""What a verification compares: the databases that there should be, and the ranges in which the old stores are read.
+
+They are found in the snapshot's files: neither the plan nor the receipts say what has to be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from migrate.batch.context import Context
+from migrate.batch.plan.cut import cut
+from migrate.batch.plan.make import plan_partition
+from migrate.model.key_range import KeyRange
+from migrate.model.plan import DatabasePlan, Plan
+from migrate.model.receipt import Receipt
+from migrate.stores.rocksdb.layout import database_files
+
+LEAST_BYTES = 16 << 20
+"""The smallest range that is worth a task of its own."""
+_RANGES_PER_SLOT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The new stores to verify, with what they were made of."""
+
+    context: Context
+    plan: Plan
+    databases: tuple[DatabasePlan, ...]
+    """Every RocksDB directory that there should be, according to the snapshot."""
+    folders: dict[str, Path]
+    """The new stores, by store partition."""
+    receipts: Sequence[Receipt]
+    range_bytes: int
+    """About how many bytes of the old stores one task reads."""
+
+    def snapshots_of(self, database: DatabasePlan) -> dict[str, Path]:
+        """The snapshots of the RocksDB directories of its store partition, by name."""
+        return self.context.snapshots_of(self.plan, database.store_partition)
+
+    def target_of(self, database: DatabasePlan) -> Path:
+        """The RocksDB directory in the new store."""
+        return self.folders[database.store_partition] / database.database
+
+
+def expected_databases(context: Context, plan: Plan) -> tuple[DatabasePlan, ...]:
+    """The new RocksDB directories according to the snapshot; only the names of store partitions are the plan's."""
+    return tuple(
+        database
+        for partition in plan.store_partitions
+        for database in plan_partition(
+            context.spec, partition, context.snapshots_of(plan, partition.id), context.conversion
+        )
+    )
+
+
+def range_bytes(databases: Sequence[DatabasePlan], slots: int, chunk_size: int) -> int:
+    """How many bytes one task reads, so that each slot gets some tasks of about the same size."""
+    whole = sum(database.data_bytes for database in databases)
+    return min(chunk_size, max(LEAST_BYTES, whole // (_RANGES_PER_SLOT * max(1, slots))))
+
+
+def key_ranges(directories: Sequence[Path], size: int) -> list[KeyRange]:
+    """Ranges from the first to the last possible key, with about `size` bytes of the SST files in each."""
+    files = [file for each in directories for file in database_files(each).immutable if file.suffix == ".sst"]
+    cuts = cut([(file, file.stat().st_size) for file in files], size)
+    points = sorted({keys.start for keys in cuts.ranges if keys.start})  # ranges between points leave no gap
+    return [KeyRange(start=start, end=end) for start, end in pairwise([None, *points, None])]
