@@ -9,16 +9,16 @@ from typing import NoReturn
 from migrate.dual.conversion import LazyConversion
 from migrate.dual.foreign_writes import ON_FOREIGN_WRITES
 from migrate.dual.merge import ConvertedScan, MergedScan
-from migrate.dual.opening import OpenPair
+from migrate.dual.opening import OpenedStores
 from migrate.dual.places import MAX_SKIPS, Places
 from migrate.dual.store_pair import OldChange
 from migrate.dual.sweep import HookError, OnMigrated, Sweep
 from migrate.errors import SpecError, StoreError
-from migrate.stores.cursor_file import Mark, write_mark
+from migrate.stores.cursor_file import AdapterCursor, write_cursor
 from migrate.stores.records import BatchSource
 from migrate.stores.state_store import Change
 
-_MARK_SECONDS = 1.0
+_CURSOR_SECONDS = 1.0
 _RAISE, _QUARANTINE = "raise", "quarantine"
 _LOOK_SECONDS = 10.0
 """Between two looks whether any old record is left; the estimate that there are some may be wrong."""
@@ -67,30 +67,29 @@ class Progress:
 class DualAccess:
     """All methods but `old_value` are called under the store's writer lock."""
 
-    def __init__(self, places: Places, pair: OpenPair, conversion: LazyConversion, policy: Policy) -> None:
-        assert pair.arrangement is not None
+    def __init__(self, places: Places, opened: OpenedStores, conversion: LazyConversion, policy: Policy) -> None:
+        assert opened.pair is not None
         self._places = places
-        self._pair = pair.pair
-        self._token = pair.new_token
+        self._token = opened.new_token
         self._conversion = conversion
         self._policy = policy
         self._keeps_keys = not conversion.changes_keys
         self.migrates_on_read = policy.migrates_on_read
         self._on_migrated = None if policy.on_migrated is None else self._call_hook
-        self.arrangement = pair.arrangement
+        self.pair = opened.pair
         self.sweep = Sweep(
-            pair.arrangement,
+            opened.pair,
             conversion,
-            start=None if pair.mark is None else pair.mark.low_water,
+            start=None if opened.cursor is None else opened.cursor.low_water,
             quarantines=policy.quarantines,
             on_migrated=self._on_migrated,
         )
-        self._left = pair.arrangement.old.estimated_records if pair.mark is None else pair.mark.left
+        self._left = opened.pair.old.estimated_records if opened.cursor is None else opened.cursor.left
         self._by_read = self._by_write = self._by_delete = self._by_converge = 0
         self._next_look = 0.0
         self._is_in_hook = False
-        self._marked_at = monotonic()
-        self.is_empty = pair.arrangement.old.is_blank
+        self._saved_at = monotonic()
+        self.is_empty = opened.pair.old.is_blank
         """The old store is known to hold nothing."""
 
     @property
@@ -110,9 +109,9 @@ class DualAccess:
         old_key = self._conversion.old_key_of(key)
         if old_key is None:
             return None
-        value = self.arrangement.old.get(old_key)
+        value = self.pair.old.get(old_key)
         if value is None:
-            self.arrangement.has_none(old_key)
+            self.pair.note_absent(old_key)
             return None
         record = self._conversion.one(old_key, value)
         return None if record is None or record[0] != key else record[1]
@@ -121,11 +120,11 @@ class DualAccess:
         """Look again, and move the record if it is still old; its value. Raises ConversionError, HookError."""
         if self._is_in_hook:
             return self.old_value(key)
-        current = self.arrangement.new.get(key)
+        current = self.pair.new.get(key)
         if current is not None:
             return current
         old_key = self._conversion.old_key_of(key)
-        value = None if old_key is None else self.arrangement.old.get(old_key)
+        value = None if old_key is None else self.pair.old.get(old_key)
         if old_key is None or value is None:
             return None
         record = self._conversion.one(old_key, value)
@@ -134,7 +133,7 @@ class DualAccess:
         new_value = None if record is None else record[1]
         if self._on_migrated is not None and new_value is not None:
             self._on_migrated(key, value, new_value)
-        self.arrangement.put_moved(key, old_key, new_value)
+        self.pair.put_moved(key, old_key, new_value)
         self._by_read += 1
         self._are_gone([old_key], 1)
         return new_value
@@ -144,7 +143,7 @@ class DualAccess:
         if self._is_in_hook:
             self._refuse()
         old_key = key if self._keeps_keys else self._old_copy(key)
-        if self.arrangement.put(key, old_key, value):
+        if self.pair.put(key, old_key, value):
             self._by_write += 1
             self._left -= 1
             if not self._left:
@@ -158,7 +157,7 @@ class DualAccess:
         if self._is_in_hook:
             self._refuse()
         old_key = self._old_copy(key)
-        if self.arrangement.delete(key, old_key):
+        if self.pair.delete(key, old_key):
             self._by_delete += 1
             self._are_gone([old_key], 1)
 
@@ -171,7 +170,7 @@ class DualAccess:
             rows = [(key, key, value) for key, value in changes]
         else:
             rows = [(key, self._old_copy(key), value) for key, value in changes]
-        if gone := self.arrangement.put_all(rows, self._conversion.one):
+        if gone := self.pair.put_all(rows, self._conversion.one):
             self._by_write += gone
             self._are_gone([old_key for _, old_key, _ in rows], gone)
         return monotonic() > self._next_look
@@ -181,8 +180,8 @@ class DualAccess:
         first, after = (None, None) if self._conversion.changes_keys else (start, end)
         low_water = self.sweep.low_water
         first = max(first or b"", low_water or b"") or None
-        new = self.arrangement.new.scan(start, end, reverse=reverse)
-        old = self.arrangement.old.scan(first, after, reverse=reverse)
+        new = self.pair.new.scan(start, end, reverse=reverse)
+        old = self.pair.old.scan(first, after, reverse=reverse)
         converted = ConvertedScan(old, self._conversion, start, end, reverse=reverse)
         return MergedScan(new, converted, reverse=reverse, fails_at_once=self._conversion.changes_keys)
 
@@ -201,31 +200,31 @@ class DualAccess:
 
     def settle(self) -> None:
         """What may go, goes; now and then the mark is written, which tells an earlier copy of the old directory."""
-        self.arrangement.settle()
-        if monotonic() - self._marked_at > _MARK_SECONDS:
-            self.mark()
+        self.pair.settle()
+        if monotonic() - self._saved_at > _CURSOR_SECONDS:
+            self.save_cursor()
 
-    def mark(self, *, is_at_rest: bool = False) -> None:
+    def save_cursor(self, *, is_at_rest: bool = False) -> None:
         """What the mark vouches for is durable before it. `is_at_rest`: the old store is written to no more."""
-        self.arrangement.flush()
-        database = self.arrangement.old_database
-        mark = Mark(
-            pair=self._pair,
+        self.pair.flush()
+        database = self.pair.old_database
+        cursor = AdapterCursor(
+            pair=self._places.identity(),
             manifest=database.manifest,
             sequence_number=database.sequence_number,
             low_water=self.sweep.low_water,
-            new_sequence_number=self.arrangement.new_database.sequence_number,
+            new_sequence_number=self.pair.new_database.sequence_number,
             left=self.progress.old_keys_left,
             is_at_rest=is_at_rest,
         )
-        self._token = write_mark(self._places.directories, mark, self._token)
-        self._marked_at = monotonic()
+        self._token = write_cursor(self._places.directories, cursor, self._token)
+        self._saved_at = monotonic()
 
     def look_whether_empty(self) -> None:
         """A bounded look for the first old record. Raises TooManyTombstonesError."""
         self._next_look = monotonic() + (_LOOK_SECONDS_AT_THE_END if self._left <= 0 else _LOOK_SECONDS)
         self.settle()
-        scan = self.arrangement.old.scan(self.sweep.low_water, max_skips=MAX_SKIPS)
+        scan = self.pair.old.scan(self.sweep.low_water, max_skips=MAX_SKIPS)
         try:
             first = scan.pull(1)
         finally:
@@ -233,7 +232,7 @@ class DualAccess:
         if not first:
             self.is_empty = True
         elif not self.sweep.rejects:
-            self.sweep.cursor = first[0][0]
+            self.sweep.next_key = first[0][0]
 
     @property
     def is_look_due(self) -> bool:
@@ -245,7 +244,7 @@ class DualAccess:
         if self._keeps_keys:
             return key
         old_key = self._conversion.old_key_of(key)
-        value = None if old_key is None else self.arrangement.old.get(old_key)
+        value = None if old_key is None else self.pair.old.get(old_key)
         if old_key is None or value is None:
             return old_key
         record = self._conversion.one(old_key, value)

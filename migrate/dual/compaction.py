@@ -19,7 +19,7 @@ _MOST_BYTES = 1 << 30
 """Compacted in some seconds."""
 
 
-class Vacating:
+class Compaction:
     """One compaction, in a thread of its own: RocksDB lets Python's other threads run meanwhile."""
 
     def __init__(self, database: LiveDatabase, old: Family, lock: threading.RLock, then: Callable[[], None]) -> None:
@@ -40,7 +40,7 @@ class Vacating:
         return self._thread.is_alive()
 
     @property
-    def has_just_ended(self) -> bool:
+    def ended_recently(self) -> bool:
         """Too short ago to do it again: what it left is kept by an open iterator."""
         return self._ended_at is not None and time.monotonic() - self._ended_at < _BETWEEN
 
@@ -76,24 +76,24 @@ class Vacating:
             atexit.unregister(self.stop)
 
 
-class Vacatings:
+class Compactions:
     """Those of one store, one after the other; given up before its database is closed."""
 
     def __init__(self, lock: threading.RLock, resources: ExitStack) -> None:
         self._lock = lock
         self._resources = resources
-        self._last: Vacating | None = None
+        self._last: Compaction | None = None
 
-    def is_worth_it(self, old: Family) -> bool:
+    def is_worthwhile(self, old: Family) -> bool:
         """To rewrite a large store for its tombstones is not."""
-        return old.file_bytes <= _MOST_BYTES and not (self._last is not None and self._last.has_just_ended)
+        return old.file_bytes <= _MOST_BYTES and not (self._last is not None and self._last.ended_recently)
 
-    def begin(self, database: LiveDatabase, old: Family, then: Callable[[], None]) -> Vacating:
+    def begin(self, database: LiveDatabase, old: Family, then: Callable[[], None]) -> Compaction:
         """A new one."""
-        self._last = Vacating(database, old, self._lock, then)
+        self._last = Compaction(database, old, self._lock, then)
         self._resources.callback(self._last.stop)
         return self._last
 
-    def go_on(self, database: LiveDatabase, old: Family, then: Callable[[], None]) -> Vacating:
+    def ensure_running(self, database: LiveDatabase, old: Family, then: Callable[[], None]) -> Compaction:
         """The one that is at work, or a new one."""
         return self._last if self._last is not None and self._last.is_alive else self.begin(database, old, then)

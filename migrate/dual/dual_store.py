@@ -11,13 +11,13 @@ from typing import NoReturn
 
 from formats import Conversion, Function, get_format
 from migrate.dual.access import DualAccess, Policy, Progress
-from migrate.dual.compaction import Vacating, Vacatings
+from migrate.dual.compaction import Compaction, Compactions
 from migrate.dual.conversion import KeyFunction, LazyConversion
-from migrate.dual.opening import Durability, OpenPair, open_pair
+from migrate.dual.opening import Durability, OpenedStores, open_stores
 from migrate.dual.places import MAX_SKIPS, Places, find_places
 from migrate.dual.sweep import HookError, OnMigrated
 from migrate.errors import StoreClosedError
-from migrate.stores.cursor_file import remove_mark
+from migrate.stores.cursor_file import remove_cursor
 from migrate.stores.lifecycle import Listener
 from migrate.stores.records import BatchSource
 from migrate.stores.rocks_store import RocksStore
@@ -81,9 +81,9 @@ class DualReadStore(RocksStore):
         durability = Durability(sync=sync, wal=wal, has_changelog=bool(changelog))
         resources = ExitStack()
         try:
-            pair = open_pair(places, conversion, durability, resources, on_foreign_writes, create=create)
-            access = None if pair.arrangement is None else DualAccess(places, pair, conversion, policy)
-            store = cls(places, pair, access, resources, on_state_change=on_state_change)
+            opened = open_stores(places, conversion, durability, resources, on_foreign_writes, create=create)
+            access = None if opened.pair is None else DualAccess(places, opened, conversion, policy)
+            store = cls(places, opened, access, resources, on_state_change=on_state_change)
             store.start()
         except BaseException:
             resources.close()
@@ -93,16 +93,16 @@ class DualReadStore(RocksStore):
     def __init__(
         self,
         places: Places,
-        pair: OpenPair,
+        opened: OpenedStores,
         access: DualAccess | None,
         resources: ExitStack,
         *,
         on_state_change: Listener | None,
     ) -> None:
-        super().__init__(places.directory, pair.new, pair.database, resources, on_state_change=on_state_change)
+        super().__init__(places.directory, opened.new, opened.database, resources, on_state_change=on_state_change)
         self._places = places
         self._access = access
-        self._vacatings = Vacatings(self._lock, resources)
+        self._compactions = Compactions(self._lock, resources)
         self._last_progress = Progress(0)
         self._on_converged: list[Callable[[], None]] = []
 
@@ -114,7 +114,7 @@ class DualReadStore(RocksStore):
             else:
                 self._look_whether_empty(self._access)
             if self._access is not None:
-                self._access.mark()
+                self._access.save_cursor()
                 left = self._access.progress.old_keys_left
                 _LOG.info("%s: dual access, about %d records are in the old format", self._where, left)
         super().start()
@@ -237,7 +237,7 @@ class DualReadStore(RocksStore):
                 if self._access is None:
                     super().flush()
                 else:
-                    self._access.arrangement.flush()
+                    self._access.pair.flush()
         except Exception as error:
             self._raise(error)
 
@@ -275,10 +275,10 @@ class DualReadStore(RocksStore):
             with self._lock:
                 if self._access is None:
                     return 0
-                if not self._vacatings.is_worth_it(access.arrangement.old):
+                if not self._compactions.is_worthwhile(access.pair.old):
                     return access.slice(limit, None)
-                vacating = self._vacate(access)
-            vacating.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+                compaction = self._vacate(access)
+            compaction.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
             return 0
         try:
             access.sweep.rest()
@@ -296,14 +296,14 @@ class DualReadStore(RocksStore):
             if not access.is_empty:
                 access.look_whether_empty()
         except TooManyTombstonesError:
-            if self._vacatings.is_worth_it(access.arrangement.old):
+            if self._compactions.is_worthwhile(access.pair.old):
                 self._vacate(access)
         if access.is_empty:
             self._switch_off(access)
 
-    def _vacate(self, access: DualAccess) -> Vacating:
+    def _vacate(self, access: DualAccess) -> Compaction:
         """Tombstones hide whether there is anything left: have them removed, then look again."""
-        return self._vacatings.go_on(access.arrangement.old_database, access.arrangement.old, self._look_again)
+        return self._compactions.ensure_running(access.pair.old_database, access.pair.old, self._look_again)
 
     def _look_again(self) -> None:
         try:
@@ -313,7 +313,7 @@ class DualReadStore(RocksStore):
             self._raise(error)
 
     def _switch_off(self, access: DualAccess) -> None:
-        access.mark()
+        access.save_cursor()
         self._last_progress = access.progress
         self._get_out_of_the_way()
         _LOG.info("%s: the old store is empty, dual access has ended: %s", self._where, self._last_progress)
@@ -328,16 +328,16 @@ class DualReadStore(RocksStore):
         access, self._access = self._access, None
         for name in _FORWARDED:
             setattr(self, name, getattr(super(), name))
-        if access is not None and self._places.is_one_database and self._places.source_family != DEFAULT_FAMILY:
-            access.arrangement.old_database.drop_family(self._places.source_family)
-        elif access is not None and not access.arrangement.old.is_blank:
-            self._vacatings.begin(access.arrangement.old_database, access.arrangement.old, lambda: None)
-        remove_mark(self._places.directories)
+        if access is not None and self._places.is_shared and self._places.source_family != DEFAULT_FAMILY:
+            access.pair.old_database.drop_family(self._places.source_family)
+        elif access is not None and not access.pair.old.is_blank:
+            self._compactions.begin(access.pair.old_database, access.pair.old, lambda: None)
+        remove_cursor(self._places.directories)
 
     def _shut(self) -> None:
         if self._access is not None:
-            self._access.mark(is_at_rest=True)
-            self._access.arrangement.old_database.flush()
+            self._access.save_cursor(is_at_rest=True)
+            self._access.pair.old_database.flush()
         super()._shut()
 
     def _raise(self, error: Exception) -> NoReturn:

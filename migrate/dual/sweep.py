@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from migrate.dual.conversion import Converted, LazyConversion, not_convertible
-from migrate.dual.store_pair import Arrangement, Span
+from migrate.dual.store_pair import Span, StorePair
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.live import Family
 
@@ -36,20 +36,20 @@ class Sweep:
 
     def __init__(
         self,
-        arrangement: Arrangement,
+        pair: StorePair,
         conversion: LazyConversion,
         *,
         start: bytes | None,
         quarantines: bool,
         on_migrated: OnMigrated | None,
     ) -> None:
-        self._arrangement = arrangement
+        self._pair = pair
         self._conversion = conversion
         self._quarantines = quarantines
         self._on_migrated = on_migrated
         self._size = _FIRST_SLICE
         self._slices = 0
-        self.cursor = start
+        self.next_key = start
         """Old records below it were moved, or are in `rejects`."""
         self.rejects: dict[bytes, str] = {}
         """The reason, by old key."""
@@ -59,7 +59,7 @@ class Sweep:
     @property
     def low_water(self) -> bytes | None:
         """There is no old record below it."""
-        return min([*self.rejects, self.cursor]) if self.rejects and self.cursor is not None else self.cursor
+        return min([*self.rejects, self.next_key]) if self.rejects and self.next_key is not None else self.next_key
 
     def slice(self, limit: int | None, max_skips: int | None) -> int:
         """Some 2 ms of work, under the writer lock: how many old records were dealt with.
@@ -70,7 +70,7 @@ class Sweep:
         TooManyTombstonesError.
         """
         began = time.perf_counter()
-        scan = self._arrangement.old.scan(self.cursor, max_skips=max_skips)
+        scan = self._pair.old.scan(self.next_key, max_skips=max_skips)
         try:
             batch = scan.columns(self._size if limit is None else min(limit, self._size))
         finally:
@@ -88,7 +88,7 @@ class Sweep:
         """Between slices, without the writer lock."""
         self._slices += 1
         if self._slices % _FLUSH_EVERY == 0:
-            self._arrangement.old.flush()
+            self._pair.old.flush()
 
     def _move(self, batch: Batch) -> None:
         converted = self._conversion.many(batch)
@@ -106,25 +106,25 @@ class Sweep:
         if hook_failure is not None:
             todo, end, failure = hooked, at, hook_failure
         failed = {key: reason for key, reason in converted.failed.items() if key < end}
-        self._arrangement.move(todo.keys, todo.values, _spans(self.cursor or batch.keys[0], end, list(failed)))
+        self._pair.move(todo.keys, todo.values, _spans(self.next_key or batch.keys[0], end, list(failed)))
         if failed:
             first = not_convertible(*next(iter(failed.items()))).message
             _LOG.warning("%d old records stay behind; the first of them, %s", len(failed), first)
         self.rejects |= failed
-        self.cursor = end
+        self.next_key = end
         self.moved += len(todo.keys)
         if failure is not None:
             raise failure
 
     def _is_settled(self, old_key: bytes) -> bool:
         """The new store has the key: what the old record holds does not matter any more."""
-        return not self._conversion.changes_keys and self._arrangement.new.contains(old_key)
+        return not self._conversion.changes_keys and self._pair.new.contains(old_key)
 
     def _not_yet_new(self, converted: Converted) -> Converted:
         """Without what the new store has already: that one wins."""
         if not converted.keys:
             return converted
-        present = present_keys(self._arrangement.new, converted.keys)
+        present = present_keys(self._pair.new, converted.keys)
         if not present:
             return converted
         return converted.at([at for at, key in enumerate(converted.keys) if key not in present])

@@ -27,13 +27,13 @@ from migrate.stores.rocksdb.database import open_read_only
 from migrate.stores.rocksdb.live import LiveDatabase, manifest_of
 from migrate.stores.state_store import StorageError
 
-MARK_FILE = "stateferry.json"
+CURSOR_FILE = "stateferry.json"
 _NOTHING_MOVED = b"{}"
 NO_TOKEN = ""
 """Of a directory that an adapter has announced itself in, and of the files of the first release."""
 
 
-class Pair(Stored):
+class PairIdentity(Stored):
     """Which two stores one adapter works on, told by what does not change when directories are moved."""
 
     source: str
@@ -45,10 +45,10 @@ class Pair(Stored):
     new_identity: str
 
 
-class Mark(Stored):
+class AdapterCursor(Stored):
     """What the adapter knew when it wrote the file."""
 
-    pair: Pair
+    pair: PairIdentity
     manifest: str
     """Of the old store's directory, in the session that wrote this."""
     sequence_number: int
@@ -73,12 +73,12 @@ class Mark(Stored):
         return self.is_in_force(database) or database.sequence_number == self.sequence_number
 
 
-def read_mark(directory: Path) -> Mark | None:
+def read_cursor(directory: Path) -> AdapterCursor | None:
     """None: there is none, or none that can be read."""
-    file = directory / MARK_FILE
+    file = directory / CURSOR_FILE
     try:
         content = read_regular(file)
-        return None if content == _NOTHING_MOVED else Mark.model_validate_json(content)
+        return None if content == _NOTHING_MOVED else AdapterCursor.model_validate_json(content)
     except FileNotFoundError:
         return None
     except ValidationError:
@@ -93,17 +93,17 @@ def announce(directory: Path) -> None:
 
 def is_announced(directory: Path) -> bool:
     """An adapter has begun here, and has not moved anything."""
-    file = directory / MARK_FILE
+    file = directory / CURSOR_FILE
     return file.exists() and read_regular(file) == _NOTHING_MOVED
 
 
-def write_mark(directories: list[Path], mark: Mark, previous_token: str | None) -> str:
+def write_cursor(directories: list[Path], cursor: AdapterCursor, previous_token: str | None) -> str:
     """Its new token; durable in each directory when it returns. Raises StorageError.
 
     In the old store's first, unless the two did not belong together: then no copy of the old one may any more.
     """
     token = secrets.token_hex(16)
-    content = mark.model_copy(update={"token": token, "previous_token": previous_token})
+    content = cursor.model_copy(update={"token": token, "previous_token": previous_token})
     for directory in directories if previous_token is None else reversed(directories):
         _write(directory, content.model_dump_json(indent=1).encode())
     return token
@@ -114,8 +114,8 @@ def note_sequence_number(directory: Path) -> None:
 
     The opening makes a new manifest. If it is killed too, only the sequence number tells that nobody else has written.
     """
-    mark = read_mark(directory)
-    if mark is None or mark.is_at_rest or mark.manifest != manifest_of(directory):
+    cursor = read_cursor(directory)
+    if cursor is None or cursor.is_at_rest or cursor.manifest != manifest_of(directory):
         return
     try:
         check_unlocked([directory / "LOCK"])
@@ -123,30 +123,30 @@ def note_sequence_number(directory: Path) -> None:
             number = database.sequence_number
     except RefusedError:
         return  # the opening meets it too
-    if number >= mark.sequence_number:
-        mark = mark.model_copy(update={"sequence_number": number, "is_at_rest": True})
-        _write(directory, mark.model_dump_json(indent=1).encode())
+    if number >= cursor.sequence_number:
+        cursor = cursor.model_copy(update={"sequence_number": number, "is_at_rest": True})
+        _write(directory, cursor.model_dump_json(indent=1).encode())
 
 
-def remove_mark(directories: list[Path]) -> None:
+def remove_cursor(directories: list[Path]) -> None:
     """Durable when it returns. Raises StorageError."""
     for directory in directories:
         with _failing_as_storage(directory):
             _remove_torn(directory)
-            if (directory / MARK_FILE).exists():
-                (directory / MARK_FILE).unlink()
+            if (directory / CURSOR_FILE).exists():
+                (directory / CURSOR_FILE).unlink()
                 fsync_directory(directory)
 
 
 def _write(directory: Path, content: bytes) -> None:
     with _failing_as_storage(directory):
         _remove_torn(directory)
-        write_durably(directory / MARK_FILE, content)
+        write_durably(directory / CURSOR_FILE, content)
 
 
 def _remove_torn(directory: Path) -> None:
     """What a process left that was killed while it wrote."""
-    for torn in directory.glob(f".{MARK_FILE}.*.tmp"):
+    for torn in directory.glob(f".{CURSOR_FILE}.*.tmp"):
         torn.unlink(missing_ok=True)
 
 
@@ -155,22 +155,22 @@ def _failing_as_storage(directory: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StorageError(f"{directory / MARK_FILE} cannot be written: {error}") from error
+        raise StorageError(f"{directory / CURSOR_FILE} cannot be written: {error}") from error
 
 
-def has_begun(directory: Path) -> bool:
+def has_started(directory: Path) -> bool:
     """An adapter has been at work here, and may have moved something."""
-    return (directory / MARK_FILE).exists() and not is_announced(directory)
+    return (directory / CURSOR_FILE).exists() and not is_announced(directory)
 
 
 def half_converged(directory: Path) -> str | None:
     """How far an adapter came that has not finished its work here, in words; None: there is none."""
-    if not (directory / MARK_FILE).exists():
+    if not (directory / CURSOR_FILE).exists():
         return None
-    mark = read_mark(directory)
-    if mark is None:
+    cursor = read_cursor(directory)
+    if cursor is None:
         return "half converged"
-    return f"half converged from {mark.pair.source} to {mark.pair.target}, about {mark.left} records are left"
+    return f"half converged from {cursor.pair.source} to {cursor.pair.target}, about {cursor.left} records are left"
 
 
 def check_not_half_converged(directory: Path) -> None:

@@ -73,7 +73,7 @@ def killed_as_it_opens(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Groun
         return "token"
 
     with monkeypatch.context() as patched:
-        patched.setattr(access, "write_mark", kill)
+        patched.setattr(access, "write_cursor", kill)
         ground.open().close()
     return found[0]
 

@@ -123,7 +123,7 @@ def test_a_copy_from_the_middle_of_an_opening(tmp_path: Path, write: int, monkey
 def test_a_copy_from_within_a_session_that_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The session has gone on until it wrote its mark again."""
     monkeypatch.setattr(access, "_LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(access, "_MARK_SECONDS", 0.0)
+    monkeypatch.setattr(access, "_CURSOR_SECONDS", 0.0)
     ground = begun(tmp_path)
     with ground.open() as store:
         store.put(MOVED, NEW)

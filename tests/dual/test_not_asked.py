@@ -87,7 +87,7 @@ def test_files_of_the_release_before_are_taken_up(tmp_path: Path) -> None:
     ground = begun(tmp_path)
     converge_a_part(ground)
     for directory in (ground.old, ground.path):
-        known = cursor_file.read_mark(directory)
+        known = cursor_file.read_cursor(directory)
         assert known is not None
         content = known.model_dump_json(exclude={"token", "previous_token", "is_at_rest"})
         (directory / "stateferry.json").write_text(content)

@@ -78,7 +78,7 @@ def test_a_reader_finds_what_moves_between_its_two_looks(
 ) -> None:
     with opened(tmp_path / "state", two=two) as store:
         assert store._access is not None
-        old = store._access.arrangement.old
+        old = store._access.pair.old
         look = old.get
 
         def late(key: bytes) -> bytes | None:
@@ -158,7 +158,7 @@ def test_without_a_log_what_is_moved_is_logged_all_the_same(tmp_path: Path, two:
         store.converge(5, None)
         store.converge(5, None)
         assert store._access is not None
-        store._access.arrangement.old.flush()  # as RocksDB does by itself, one family before the other
+        store._access.pair.old.flush()  # as RocksDB does by itself, one family before the other
         after = crashed(tmp_path / "state")
     with opened(after, two=two) as store:
         assert dict(store.all()) == CONVERTED
