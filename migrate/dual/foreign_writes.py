@@ -1,6 +1,6 @@
-"""Writes to the old store that are not the adapter's: by the old code, or by putting a copy in the store's place.
+"""Writes to the old store that are not the adapter's: by the old code, or by replacing the store with a copy.
 
-A key may then be in both stores, and nothing tells which record is newer: the caller says which store wins.
+A key may then be in both stores, and it is not known which record is newer: the caller decides which store wins.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BATCH = 1024
 
 @dataclass(frozen=True, slots=True)
 class Cursors:
-    """What the files in the two directories say; in one database both are the same."""
+    """The adapter cursors in the two directories; in one database both are the same."""
 
     old: AdapterCursor | None
     new: AdapterCursor | None
@@ -31,19 +31,19 @@ class Cursors:
 
     @property
     def new_token(self) -> str | None:
-        """The token in the new store's directory; None: no file, or a damaged one."""
+        """The token in the new store's directory; None: there is no cursor, or a damaged one."""
         if self.new_is_announced:
             return NO_TOKEN
         return None if self.new is None else self.new.token
 
     def in_force(self, old_database: LiveDatabase) -> AdapterCursor | None:
-        """The cursor that both directories hold, where nobody has opened the old store since."""
+        """The cursor that both directories hold, unless another process has opened the old store since."""
         is_in_both = self.old is not None and self.old.token == self.new_token != NO_TOKEN
         return self.old if self.old is not None and is_in_both and self.old.is_in_force(old_database) else None
 
     @property
     def belong_together(self) -> bool:
-        """Both are as one adapter left them; a crash may have come between the two."""
+        """Whether one adapter wrote both; a crash may have come between the two writes."""
         if self.old is None or self.new_token is None:
             return False
         is_same = self.new is not None and (self.old.token, self.old.manifest) == (self.new.token, self.new.manifest)
@@ -51,20 +51,20 @@ class Cursors:
 
 
 def read_cursors(places: Places) -> Cursors:
-    """To be read once the old store is locked."""
+    """The cursors of both directories, valid only while the old store is locked."""
     return Cursors(read_cursor(places.old_directory), read_cursor(places.directory), is_announced(places.directory))
 
 
 def settle_foreign_writes(cursors: Cursors, pair: StorePair, conversion: LazyConversion, policy: str) -> bool:
-    """Whether there were any. Raises RefusedError where the caller has to say which store wins."""
+    """Whether there were foreign writes. Raises RefusedError where the caller has to decide which store wins."""
     old, new = pair.old_database.directory, pair.new_database.directory
     what = _foreign_writes(cursors, pair)
     if what is None:
         return False
     if policy == REFUSE:
         raise RefusedError(
-            f"{old} {what}: where it and the new store in {new} both have a key, nothing tells which record is newer",
-            hint=f'say which store wins, for this opening: on_foreign_writes="{OLD_WINS}" or "{NEW_WINS}"; '
+            f"{old} {what}: for a key that is also in the new store {new}, it is not known which record is newer",
+            hint=f'decide which store wins, for this opening: on_foreign_writes="{OLD_WINS}" or "{NEW_WINS}"; '
             "or, where the old store is a copy from before the adapter, name another directory for the new store",
         )
     _LOG.warning("%s %s: %s", old, what, policy)
@@ -74,21 +74,21 @@ def settle_foreign_writes(cursors: Cursors, pair: StorePair, conversion: LazyCon
 
 
 def _foreign_writes(cursors: Cursors, pair: StorePair) -> str | None:
-    """What makes the old store suspect; None: it is as the adapter left it, or nothing can be in both stores."""
+    """Why the old store may have foreign writes; None: the adapter left it so, or no key can be in both."""
     if (cursors.new_is_announced and cursors.old is None) or _has_never_written(pair):
         return None
     if cursors.belong_together:
         assert cursors.old is not None
         if cursors.old.is_untouched(pair.old_database) or _is_empty(pair):
             return None
-        return "was written to by another program since the adapter had it"
+        return "was written to by another program after the adapter closed it"
     if cursors.new is None and _is_empty(pair):
         return None  # it has converged
-    return "is not as an adapter left it (no stateferry.json, a damaged one, or one that is not the new store's)"
+    return "is not as an adapter left it (stateferry.json is missing, damaged, or not the one of the new store)"
 
 
 def _has_never_written(pair: StorePair) -> bool:
-    """Nothing has ever been moved to the new store, or deleted through it."""
+    """Whether nothing has ever been moved to the new store, or deleted through it."""
     if pair.new_database is pair.old_database:
         return pair.new.is_blank
     return pair.new_database.sequence_number == 0
@@ -103,8 +103,8 @@ def _is_empty(pair: StorePair) -> bool:
 
 
 def _let_old_win(pair: StorePair, conversion: LazyConversion) -> None:
-    """What the old store has leaves the new one, durably: from then on its old record is what is seen."""
-    gave_way = 0
+    """Delete every key of the old store from the new one, durably, so that the old record is read from then on."""
+    deleted = 0
     scan = pair.old.scan()
     try:
         while (old := scan.columns(_BATCH)) is not None:
@@ -115,8 +115,8 @@ def _let_old_win(pair: StorePair, conversion: LazyConversion) -> None:
             for key in present:
                 batch.delete(key, pair.new.handle)
             pair.new_database.write_logged(batch)
-            gave_way += len(present)
+            deleted += len(present)
     finally:
         scan.close()
     pair.flush()
-    _LOG.warning("%s: %d records gave way to those of the old store", pair.new.where, gave_way)
+    _LOG.warning("%s: %d records were replaced by those of the old store", pair.new.where, deleted)

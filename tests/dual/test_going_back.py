@@ -121,8 +121,8 @@ def test_a_copy_from_the_middle_of_an_opening(tmp_path: Path, write: int, monkey
 
 
 def test_a_copy_from_within_a_session_that_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The session has gone on until it wrote its mark again."""
-    monkeypatch.setattr(access, "_LOOK_SECONDS", 0.0)
+    """The session has gone on until it wrote its cursor again."""
+    monkeypatch.setattr(access, "_CHECK_SECONDS", 0.0)
     monkeypatch.setattr(access, "_CURSOR_SECONDS", 0.0)
     ground = begun(tmp_path)
     with ground.open() as store:

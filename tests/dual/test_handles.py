@@ -131,14 +131,14 @@ def test_a_closed_store_is_said_to_be_closed(stores: Stores, directory: Path) ->
 
 def test_one_name_for_two_directories_is_refused(stores: Stores, directory: Path, tmp_path: Path) -> None:
     stores.open("orders", directory, **FORMATS)
-    with pytest.raises(RefusedError, match=rf"'orders' stands for {directory} already.*{tmp_path / 'other'}"):
+    with pytest.raises(RefusedError, match=rf"'orders' is already used for {directory}, .*{tmp_path / 'other'}"):
         stores.open("orders", make_store(tmp_path / "other", RECORDS), **FORMATS)
 
 
 def test_two_names_for_one_directory_are_refused(stores: Stores, directory: Path, tmp_path: Path) -> None:
     stores.open("orders", directory, **FORMATS)
     (tmp_path / "alias").symlink_to(directory)
-    with pytest.raises(RefusedError, match=r"is the store 'orders' already, it cannot be 'refunds' too"):
+    with pytest.raises(RefusedError, match=r"is already open as the store 'orders', and cannot be 'refunds' too"):
         stores.open("refunds", tmp_path / "new", old_path=tmp_path / "alias", **FORMATS)
 
 

@@ -128,7 +128,7 @@ LAZY: tuple[Mutant, ...] = (
     Mutant(
         name="cursor-written-by-converge-alone",
         claim="I6",
-        definition="DualAccess.look_whether_empty",
+        definition="DualAccess._find_first",
         old="        self.settle()\n",
         new="        self.pair.settle()\n",
         tests=("test_a_copy_from_within_a_session_that_was_killed",),
