@@ -73,10 +73,10 @@ def test_once_converged_it_is_a_plain_store(tmp_path: Path, two_databases: bool)
         assert dict(plain.all()) == CONVERTED
 
 
-def test_a_mark_that_cannot_be_read_still_says_half_converged(tmp_path: Path) -> None:
+def test_a_cursor_that_cannot_be_read_still_means_half_converged(tmp_path: Path) -> None:
     path = half_converged(tmp_path, two_databases=False)
     (path / "stateferry.json").write_bytes(b"")
-    with pytest.raises(RefusedError, match="half converged: its records lie in two places"):
+    with pytest.raises(RefusedError, match="half converged: its records are in two places"):
         open_store(path, format=TIMESTAMPED)
     with pytest.raises(RefusedError, match="is not as an adapter left it"):
         DualReadStore.open(path, source=KEY_VALUE, target=TIMESTAMPED)
