@@ -245,15 +245,11 @@ class DualAccess:
     def _find_first(self) -> None:
         self._next_check = monotonic() + (_LAST_CHECK_SECONDS if self._left <= 0 else _CHECK_SECONDS)
         self.settle()
-        scan = self.pair.old.scan(self.sweep.low_water, max_skips=MAX_SKIPS)
-        try:
-            first = scan.pull(1)
-        finally:
-            scan.close()
-        if not first:
+        first = self.pair.old.first(self.sweep.low_water, max_skips=MAX_SKIPS)
+        if first is None:
             self.is_empty = True
         elif not self.sweep.rejects:
-            self.sweep.next_key = first[0][0]
+            self.sweep.next_key = first[0]
 
     @property
     def is_check_due(self) -> bool:

@@ -79,10 +79,10 @@ def _foreign_writes(cursors: Cursors, pair: StorePair) -> str | None:
         return None
     if cursors.belong_together:
         assert cursors.old is not None
-        if cursors.old.is_untouched(pair.old_database) or _is_empty(pair):
+        if cursors.old.is_untouched(pair.old_database) or pair.old.first() is None:
             return None
         return "was written to by another program after the adapter closed it"
-    if cursors.new is None and _is_empty(pair):
+    if cursors.new is None and pair.old.first() is None:
         return None  # it has converged
     return "is not as an adapter left it (stateferry.json is missing, damaged, or not the one of the new store)"
 
@@ -92,14 +92,6 @@ def _has_never_written(pair: StorePair) -> bool:
     if pair.new_database is pair.old_database:
         return pair.new.is_blank
     return pair.new_database.sequence_number == 0
-
-
-def _is_empty(pair: StorePair) -> bool:
-    scan = pair.old.scan()
-    try:
-        return not scan.pull(1)
-    finally:
-        scan.close()
 
 
 def _let_old_win(pair: StorePair, conversion: LazyConversion) -> None:

@@ -62,7 +62,7 @@ def test_a_damaged_block_is_the_end_of_the_store_and_every_call_says_why(
         assert failed.value.__cause__ is not None
     caplog.clear()
     store.close()
-    assert "has failed before" in caplog.text
+    assert "has already failed" in caplog.text
     opened(directory).close()  # the LOCK is free
 
 
@@ -99,5 +99,5 @@ def test_the_same_process_is_told_so_by_any_name_of_the_directory(tmp_path: Path
     (tmp_path / "alias").symlink_to(directory)
     with opened(directory):
         for name in (directory, tmp_path / "alias"):
-            with pytest.raises(StoreLockedError, match=r"this process has .* open already"):
+            with pytest.raises(StoreLockedError, match=r"this process already has .* open"):
                 opened(name)

@@ -102,7 +102,7 @@ LAZY: tuple[Mutant, ...] = (
         name="foreign-writes-not-asked-about",
         claim="I6",
         definition="_foreign_writes",
-        old="        if cursors.old.is_untouched(pair.old_database) or _is_empty(pair):\n",
+        old="        if cursors.old.is_untouched(pair.old_database) or pair.old.first() is None:\n",
         new="        if True:\n",
         tests=(
             "test_what_the_old_code_wrote_to_the_store_that_the_adapter_left",

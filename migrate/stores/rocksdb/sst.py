@@ -91,7 +91,20 @@ class SstFile:
     def properties(self) -> TableProperties:
         """The properties of the table. Raises SstFormatError."""
         with self._parsing():
-            return self._properties()
+            raw = self._raw_properties()
+            merge_operator = raw.get("rocksdb.merge.operator", b"").decode()
+            return TableProperties(
+                entries=_number(raw, "rocksdb.num.entries"),
+                deletions=_number(raw, "rocksdb.deleted.keys"),
+                raw_bytes=_number(raw, "rocksdb.raw.key.size") + _number(raw, "rocksdb.raw.value.size"),
+                data_bytes=_number(raw, "rocksdb.data.size"),
+                comparator=raw.get("rocksdb.comparator", b"").decode(),
+                merge_operator=None if merge_operator in ("", "nullptr") else merge_operator,
+                column_family=raw.get("rocksdb.column.family.name", b"").decode("utf-8", "replace"),
+                format_version=self._footer()[0],
+                compression=raw.get("rocksdb.compression", b"").decode("utf-8", "replace"),
+                range_deletions=_number(raw, "rocksdb.num.range-deletions"),
+            )
 
     def index_samples(self, count: int) -> list[IndexSample]:
         """About `count` entries of the index, evenly spread over its length. Raises SstFormatError."""
@@ -105,22 +118,6 @@ class SstFile:
             yield
         except (struct.error, LookupError, ValueError, OSError, ArithmeticError, MemoryError) as error:
             raise SstFormatError(f"{self.path} is damaged: {error!r}") from error
-
-    def _properties(self) -> TableProperties:
-        raw = self._raw_properties()
-        merge_operator = raw.get("rocksdb.merge.operator", b"").decode()
-        return TableProperties(
-            entries=_number(raw, "rocksdb.num.entries"),
-            deletions=_number(raw, "rocksdb.deleted.keys"),
-            raw_bytes=_number(raw, "rocksdb.raw.key.size") + _number(raw, "rocksdb.raw.value.size"),
-            data_bytes=_number(raw, "rocksdb.data.size"),
-            comparator=raw.get("rocksdb.comparator", b"").decode(),
-            merge_operator=None if merge_operator in ("", "nullptr") else merge_operator,
-            column_family=raw.get("rocksdb.column.family.name", b"").decode("utf-8", "replace"),
-            format_version=self._footer()[0],
-            compression=raw.get("rocksdb.compression", b"").decode("utf-8", "replace"),
-            range_deletions=_number(raw, "rocksdb.num.range-deletions"),
-        )
 
     def _index_samples(self, count: int) -> list[IndexSample]:
         raw = self._raw_properties()
