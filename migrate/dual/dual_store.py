@@ -268,18 +268,17 @@ class DualReadStore(RocksStore):
         return self._access.scan(start, end, reverse=reverse)
 
     def _converge_slice(self, access: DualAccess, limit: int | None, deadline: float | None) -> int:
-        try:
-            with self._lock:
-                if self._access is None:
-                    return 0
+        compaction = None
+        with self._lock:
+            if self._access is None:
+                return 0
+            try:
                 processed = access.slice(limit, MAX_SKIPS)
-        except TooManyTombstonesError:
-            with self._lock:
-                if self._access is None:
-                    return 0
+            except TooManyTombstonesError:
                 if not access.compactions.is_worthwhile:
                     return access.slice(limit, None)
                 compaction = access.compactions.ensure_running(self._check_again)
+        if compaction is not None:
             compaction.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
             return 0
         try:

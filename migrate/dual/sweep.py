@@ -100,7 +100,7 @@ class Sweep:
         if converted.failed and not self._quarantines:
             end, reason = next(iter(converted.failed.items()))
             failure = not_convertible(end, reason)
-            converted = _below(converted, end)
+            converted = converted.head(sum(key < end for key in converted.old_keys))
         todo = self._not_yet_new(converted)
         hooked, at, hook_failure = self._call_hook(todo)
         if hook_failure is not None:
@@ -155,10 +155,6 @@ def present_keys(new: Family, keys: list[bytes]) -> set[bytes]:
     finally:
         scan.close()
     return found.intersection(keys)
-
-
-def _below(converted: Converted, end: bytes) -> Converted:
-    return converted.head(sum(key < end for key in converted.old_keys))
 
 
 def _spans(start: bytes, end: bytes, kept: list[bytes]) -> list[Span]:

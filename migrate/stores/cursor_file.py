@@ -129,28 +129,23 @@ def note_sequence_number(directory: Path) -> None:
 def remove_cursor(directories: list[Path]) -> None:
     """Remove the cursor, durably. Raises StorageError."""
     for directory in directories:
-        with _failing_as_storage(directory):
-            _remove_torn(directory)
+        with _changing(directory):
             if (directory / CURSOR_FILE).exists():
                 (directory / CURSOR_FILE).unlink()
                 fsync_directory(directory)
 
 
 def _write(directory: Path, content: bytes) -> None:
-    with _failing_as_storage(directory):
-        _remove_torn(directory)
+    with _changing(directory):
         write_durably(directory / CURSOR_FILE, content)
 
 
-def _remove_torn(directory: Path) -> None:
-    """Remove the temporary files of processes that were killed while they wrote."""
-    for torn in directory.glob(f".{CURSOR_FILE}.*.tmp"):
-        torn.unlink(missing_ok=True)
-
-
 @contextmanager
-def _failing_as_storage(directory: Path) -> Iterator[None]:
+def _changing(directory: Path) -> Iterator[None]:
+    """Remove the temporary files of killed processes first. Raises StorageError in place of OSError."""
     try:
+        for torn in directory.glob(f".{CURSOR_FILE}.*.tmp"):
+            torn.unlink(missing_ok=True)
         yield
     except OSError as error:
         raise StorageError(f"{directory / CURSOR_FILE} cannot be written: {error}") from error

@@ -17,8 +17,6 @@ from pathlib import Path
 from migrate.errors import RefusedError
 from migrate.stores.regular_files import MAX_DEPTH
 
-_CANNOT_LINK = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP)
-
 
 def fsync_file(path: Path) -> None:
     """Make the file's content durable."""
@@ -151,7 +149,7 @@ def link_file(source: Path, target: Path) -> None:
     try:
         os.link(source.resolve() if source.is_symlink() else source, target)
     except OSError as error:
-        if error.errno not in _CANNOT_LINK:
+        if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP):
             raise
         raise cannot_link(source, target, error.strerror) from error
 
@@ -172,10 +170,8 @@ def existing_parent(path: Path) -> Path:
 def link_or_copy(source: Path, target: Path) -> None:
     """Make a hard link where the file system can, a copy elsewhere."""
     try:
-        os.link(source, target)
-    except OSError as error:
-        if error.errno not in _CANNOT_LINK:
-            raise
+        link_file(source, target)
+    except RefusedError:
         copy_file(source, target)
 
 

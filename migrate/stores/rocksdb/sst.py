@@ -109,7 +109,25 @@ class SstFile:
     def index_samples(self, count: int) -> list[IndexSample]:
         """About `count` entries of the index, evenly spread over its length. Raises SstFormatError."""
         with self._parsing():
-            return self._index_samples(count)
+            raw = self._raw_properties()
+            _, _, index = self._footer()
+            if index is None:
+                index = dict(self._metaindex())["rocksdb.index"]
+            block = self._block(*index)
+            is_user_key = _number(raw, "rocksdb.index.key.is.user.key") == 1
+            is_delta = _number(raw, "rocksdb.index.value.is.delta.encoded") == 1
+            partitioned = int.from_bytes(raw.get("rocksdb.block.based.table.index.type", b"")[:4], "little")
+            samples = []
+            for at in _restarts(block, count):
+                key, handle, touched = _index_entry(block, at, is_delta=is_delta)
+                self.bytes_read += touched
+                offset, size = handle
+                if partitioned != _PARTITIONED_INDEX:
+                    offset += size + TRAILER_SIZE
+                samples.append(IndexSample(key if is_user_key else key[:-INTERNAL_KEY_SUFFIX], offset))
+            if partitioned == _PARTITIONED_INDEX:
+                samples = _spread_evenly(samples, _number(raw, "rocksdb.data.size"))
+            return samples
 
     @contextmanager
     def _parsing(self) -> Iterator[None]:
@@ -118,27 +136,6 @@ class SstFile:
             yield
         except (struct.error, LookupError, ValueError, OSError, ArithmeticError, MemoryError) as error:
             raise SstFormatError(f"{self.path} is damaged: {error!r}") from error
-
-    def _index_samples(self, count: int) -> list[IndexSample]:
-        raw = self._raw_properties()
-        _, _, index = self._footer()
-        if index is None:
-            index = dict(self._metaindex())["rocksdb.index"]
-        block = self._block(*index)
-        is_user_key = _number(raw, "rocksdb.index.key.is.user.key") == 1
-        is_delta = _number(raw, "rocksdb.index.value.is.delta.encoded") == 1
-        partitioned = int.from_bytes(raw.get("rocksdb.block.based.table.index.type", b"")[:4], "little")
-        samples = []
-        for at in _restarts(block, count):
-            key, handle, touched = _index_entry(block, at, is_delta=is_delta)
-            self.bytes_read += touched
-            offset, size = handle
-            if partitioned != _PARTITIONED_INDEX:
-                offset += size + TRAILER_SIZE
-            samples.append(IndexSample(key if is_user_key else key[:-INTERNAL_KEY_SUFFIX], offset))
-        if partitioned == _PARTITIONED_INDEX:
-            samples = _spread_evenly(samples, _number(raw, "rocksdb.data.size"))
-        return samples
 
     def _footer(self) -> tuple[int, tuple[int, int], tuple[int, int] | None]:
         """(format version, metaindex handle, index handle or None where the metaindex names it)."""

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from migrate.errors import RefusedError
-from migrate.stores.rocksdb.options_file import NEWEST_FORMAT_VERSION, blob_compression
+from migrate.stores.rocksdb.options_file import blob_compression, check_format_version
 from migrate.stores.rocksdb.sst import SstFile, SstFormatError, TableProperties
 
 _UNREADABLE = {"Zlib": "zlib", "Xpress": "XPRESS", "kZlibCompression": "zlib", "kXpressCompression": "XPRESS"}
@@ -80,11 +80,7 @@ def check_table_readable(path: Path, properties: TableProperties) -> None:
     """Raises RefusedError for a table that the RocksDB here cannot read, even if it is not damaged."""
     if (compression := _UNREADABLE.get(properties.compression)) is not None:
         raise _compressed(str(path), compression)
-    if properties.format_version > NEWEST_FORMAT_VERSION:
-        raise RefusedError(
-            f"{path} has table format version {properties.format_version}",
-            hint=f"up to {NEWEST_FORMAT_VERSION} can be read: have its owner write an older one and compact",
-        )
+    check_format_version(properties.format_version, str(path))
 
 
 def _compressed(what: str, compression: str) -> RefusedError:
