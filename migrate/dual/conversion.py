@@ -130,7 +130,7 @@ class LazyConversion:
             )
 
     def _reference(self, old_key: bytes, old_value: bytes) -> tuple[bytes, bytes] | None:
-        """Raises EntryError."""
+        """Convert one record without compiled code. Raises EntryError."""
         record = self._conversion.convert(old_key, old_value)
         if record is not None and self._way_back(record[0]) != old_key:
             raise EntryError(

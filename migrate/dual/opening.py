@@ -156,7 +156,7 @@ def open_store(
     create: bool = False,
     on_state_change: Listener | None = None,
 ) -> RocksStore:
-    """Open one RocksDB directory; `format` is a format id and says which column family holds the records.
+    """Open one RocksDB directory; `format` is a format id, which determines the column family.
 
     `family`: where the format holds any, and the directory has several. `create`: create an empty store, open for
     writing, where there is none. Opened read-only, it changes nothing and works beside a running owner.

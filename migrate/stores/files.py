@@ -43,7 +43,7 @@ def fsync_tree(root: Path) -> None:
 
 
 def make_directories(path: Path) -> None:
-    """`mkdir -p`, durable."""
+    """Create a directory and its missing parents, durably."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     for folder in reversed(missing):
         folder.mkdir(exist_ok=True)
@@ -204,7 +204,7 @@ def present(paths: Iterable[Path]) -> dict[Path, os.stat_result]:
 
 
 def total_size(paths: Iterable[Path]) -> int:
-    """Bytes in these files."""
+    """The total size of these files in bytes."""
     return sum(path.stat().st_size for path in paths)
 
 

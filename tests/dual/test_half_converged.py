@@ -1,4 +1,4 @@
-"""A store that is half converged has its records in two places: nobody but the adapter may take it for whole."""
+"""A store that is half converged has its records in two places: only the adapter may open it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def half_converged(base: Path, *, two_databases: bool) -> Path:
 
 
 @pytest.mark.parametrize("two_databases", [False, True])
-def test_a_plain_opening_is_refused_and_says_what_to_do(tmp_path: Path, two_databases: bool) -> None:
+def test_a_plain_opening_is_refused_with_a_hint(tmp_path: Path, two_databases: bool) -> None:
     path = half_converged(tmp_path, two_databases=two_databases)
     for directory, format_id in ((path, TIMESTAMPED), (tmp_path / "old", KEY_VALUE)):
         with pytest.raises(RefusedError, match=r"half converged.*about 30 records are left(?s:.*)DualReadStore"):
             open_store(directory, format=format_id)
 
 
-def test_inspect_says_so(tmp_path: Path) -> None:
+def test_inspect_reports_a_half_converged_store(tmp_path: Path) -> None:
     half_converged(tmp_path, two_databases=True)
     how_far = {database.path: database.half_converged for database in inspect(tmp_path).databases}
     expected = f"half converged from {KEY_VALUE} to {TIMESTAMPED}, about 30 records are left"

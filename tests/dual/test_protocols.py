@@ -73,7 +73,7 @@ def test_the_new_record_wins_over_an_old_copy_that_was_left(tmp_path: Path) -> N
 
 
 @both
-def test_a_reader_finds_what_moves_between_its_two_looks(
+def test_a_reader_finds_a_record_that_moves_between_its_two_reads(
     tmp_path: Path, two: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(tmp_path / "state", two=two) as store:
@@ -91,7 +91,7 @@ def test_a_reader_finds_what_moves_between_its_two_looks(
 
 
 @both
-def test_a_read_that_would_move_a_key_looks_again_under_the_lock(
+def test_a_read_that_would_move_a_key_reads_again_under_the_lock(
     tmp_path: Path, two: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(tmp_path / "state", two=two) as store:

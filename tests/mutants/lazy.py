@@ -72,7 +72,7 @@ LAZY: tuple[Mutant, ...] = (
         definition="DualReadStore.get",
         old="return self._family.get(key) if value is None else value",
         new="return value",
-        tests=("test_a_reader_finds_what_moves_between_its_two_looks",),
+        tests=("test_a_reader_finds_a_record_that_moves_between_its_two_reads",),
     ),
     Mutant(
         name="moved-without-another-look",
@@ -80,7 +80,7 @@ LAZY: tuple[Mutant, ...] = (
         definition="DualAccess.move",
         old="        if current is not None:\n            return current\n",
         new="",
-        tests=("test_a_read_that_would_move_a_key_looks_again_under_the_lock",),
+        tests=("test_a_read_that_would_move_a_key_reads_again_under_the_lock",),
     ),
     Mutant(
         name="cursor-not-voided",
@@ -115,7 +115,7 @@ LAZY: tuple[Mutant, ...] = (
         definition="write_cursor",
         old="    for directory in directories if previous_token is None else reversed(directories):\n",
         new="    for directory in directories:\n",
-        tests=("test_nobody_asks_after_a_kill_between_the_two_files",),
+        tests=("test_a_store_is_accepted_after_a_kill_between_the_two_files",),
     ),
     Mutant(
         name="old-directory-has-the-token-of-an-answer-first",
@@ -147,7 +147,7 @@ LAZY: tuple[Mutant, ...] = (
         definition="open_stores",
         old="    note_sequence_number(places.old_directory)\n",
         new="",
-        tests=("test_nobody_asks_after_openings_that_were_killed",),
+        tests=("test_a_store_is_accepted_after_killed_openings",),
     ),
     Mutant(
         name="old-wins-nothing",
@@ -187,6 +187,6 @@ LAZY: tuple[Mutant, ...] = (
         definition="open_store",
         old="    check_not_half_converged(directory)\n",
         new="",
-        tests=("test_a_plain_opening_is_refused_and_says_what_to_do",),
+        tests=("test_a_plain_opening_is_refused_with_a_hint",),
     ),
 )

@@ -80,7 +80,7 @@ class DatabaseFiles:
 
     @property
     def every(self) -> tuple[Path, ...]:
-        """Immutable and mutable files."""
+        """Both the immutable and the mutable files."""
         return self.immutable + self.mutable
 
 
@@ -125,7 +125,7 @@ def metadata_digest(directory: Path) -> str:
 
 
 def log_bytes(directory: Path) -> int:
-    """Bytes in write-ahead logs."""
+    """The total size of the write-ahead logs in bytes."""
     return total_size(path for path in directory.iterdir() if _WAL.fullmatch(path.name))
 
 
