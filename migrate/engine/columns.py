@@ -28,7 +28,7 @@ MIN_ROWS = 16
 
 
 def run_program(program: ByteProgram, batch: Batch) -> Batch:
-    """Convert a batch. Raises UnfitError; nothing is converted then."""
+    """Convert a batch. Raises BailOutError; nothing is converted then."""
     return compile_program(program)(batch)
 
 
@@ -39,7 +39,7 @@ def compile_program(program: ByteProgram) -> CompiledProgram:
 
 
 class CompiledProgram:
-    """Converts batches. Raises UnfitError; nothing is converted then."""
+    """Converts batches. Raises BailOutError; nothing is converted then."""
 
     def __init__(self, program: ByteProgram) -> None:
         self._key = None if program.key == IDENTITY else _CompiledColumn(program.key)
@@ -94,7 +94,7 @@ class _CompiledColumn:
         self.convert = compile_column(operations)
 
     def plan(self, joined: Buffer, count: int, size: int) -> RowPlan | None:
-        """For `count` records of this size; None: they are not alike enough. Raises UnfitError.
+        """For `count` records of this size; None: they are not alike enough. Raises BailOutError.
 
         The last one is looked at first, since most batches of a store are alike.
         """

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from formats import Conversion, EntryError
 from formats.program import ByteProgram
+from migrate.engine.bail_out import BailOutError
 from migrate.engine.columns import CompiledProgram, compile_program
 from migrate.engine.rejects import Rejects
-from migrate.engine.unfit import UnfitError
 from migrate.stores.batch import Batch
 
 NAME = "portable"
@@ -37,7 +37,7 @@ class Converter:
         if self._compiled is not None and not self._holds_metadata(batch):
             try:
                 return self._compiled(batch)
-            except UnfitError:
+            except BailOutError:
                 pass  # the reference path finds the record and its reason
         return self._convert_each(batch)
 

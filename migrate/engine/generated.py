@@ -31,7 +31,7 @@ from formats.program import (
     fixed_size,
 )
 from migrate.engine.avro.code import generate_column
-from migrate.engine.unfit import UnfitError, unfit
+from migrate.engine.bail_out import BailOutError, bail_out
 
 Column = Callable[[list[bytes]], list[bytes]]
 Pairs = Callable[[list[tuple[bytes, bytes]]], list[tuple[bytes, bytes]]]
@@ -40,7 +40,7 @@ _START, _END = "", "len(v)"
 
 @lru_cache(maxsize=256)
 def compile_column(operations: tuple[Operation, ...]) -> Column:
-    """What converts a column. It raises UnfitError, and has converted nothing then."""
+    """What converts a column. It raises BailOutError, and has converted nothing then."""
     written = _Writing(operations).write()
     if written.parts:
         return _in_parts(written)
@@ -81,7 +81,7 @@ class _Written:
 
     def checked(self, expression: str) -> str:
         """Another expression under the same condition."""
-        return f"{expression} if {self.condition} else unfit()" if self.condition else expression
+        return f"{expression} if {self.condition} else bail_out()" if self.condition else expression
 
 
 def _in_parts(written: _Written) -> Column:
@@ -148,7 +148,7 @@ class _Writing:
     """Where what is copied in one piece begins."""
     _terms: list[str | InsertSize] = field(default_factory=list)
     _conditions: list[str] = field(default_factory=list)
-    _names: dict[str, Any] = field(default_factory=lambda: {"unfit": unfit, "size": struct.Struct("<i").pack})
+    _names: dict[str, Any] = field(default_factory=lambda: {"bail_out": bail_out, "size": struct.Struct("<i").pack})
     _parts: list[tuple[str, Column]] = field(default_factory=list)
 
     def write(self) -> _Written:
@@ -242,13 +242,13 @@ class _Writing:
 
 
 def _span_end(data: bytes, at: int) -> int:
-    """Where a span that begins at `at` ends. Raises UnfitError."""
+    """Where a span that begins at `at` ends. Raises BailOutError."""
     try:
         size, begun = read_varint(data, at)
     except EntryError as error:
-        raise UnfitError from error
+        raise BailOutError from error
     if size < 0:
-        raise UnfitError
+        raise BailOutError
     return begun + size
 
 
@@ -260,7 +260,7 @@ def _resolving(program: AvroProgram) -> Column:
         try:
             return resolve(column)
         except EntryError as error:
-            raise UnfitError from error
+            raise BailOutError from error
 
     return convert
 
@@ -280,7 +280,7 @@ def choosing(operation: Choose) -> Column:
         heads = begin(column)
         found = set(heads)
         if not found <= cases.keys():
-            raise UnfitError
+            raise BailOutError
         if len(found) == 1:
             return cases[found.pop()](column)
         converted = {

@@ -29,7 +29,7 @@ from formats.program import (
     Span,
     fixed_size,
 )
-from migrate.engine.unfit import UnfitError
+from migrate.engine.bail_out import BailOutError
 from migrate.stores.batch import Buffer
 
 Bytes = npt.NDArray[np.uint8]
@@ -88,12 +88,12 @@ class RowPlan:
 
 
 def plan_rows(operations: tuple[Operation, ...], joined: Buffer, size: int) -> RowPlan | None:
-    """By the first row; None where rows are no way to do it. Raises UnfitError where that row does not fit."""
+    """By the first row; None where rows are no way to do it. Raises BailOutError where that row does not fit."""
     walk = _Walk(bytes(joined[:size]))
     try:
         walk.run(operations, size)
     except EntryError as error:
-        raise UnfitError from error
+        raise BailOutError from error
     except _NoRowsError:
         return None
     inserts = tuple((to, np.void(data)) for to, data in walk.inserts if data)
@@ -118,7 +118,7 @@ class _Walk:
     def run(self, operations: tuple[Operation, ...], end: int) -> None:
         """What lies before `end` is all theirs."""
         if end - self.at < fixed_size(operations):
-            raise UnfitError
+            raise BailOutError
         sizes: list[int] = []
         for number, operation in enumerate(operations):
             if isinstance(operation, Insert):
@@ -130,7 +130,7 @@ class _Walk:
             else:
                 self._read(operation, end, end - fixed_size(operations[number + 1 :]))
         if self.at != end:
-            raise UnfitError
+            raise BailOutError
         self.inserts += [(at, _pack_size(self.to - at - SIZE_BYTES)) for at in sizes]
 
     def _read(self, operation: Operation, end: int, limit: int) -> None:
@@ -156,14 +156,14 @@ class _Walk:
     def _span_size(self) -> int:
         size, begun = read_varint(self.row, self.at)
         if size < 0:
-            raise UnfitError
+            raise BailOutError
         self._mark(self.row[self.at : begun])
         return begun - self.at + size
 
     def _take(self, size: int, limit: int) -> None:
         self.at += size
         if self.at > limit:
-            raise UnfitError
+            raise BailOutError
 
     def _move(self, size: int, limit: int, *, is_reversed: bool = False) -> None:
         move = Move(self.at, self.to, size, is_reversed)
@@ -177,7 +177,7 @@ class _Walk:
 
     def _mark(self, wanted: bytes) -> None:
         if self.row[self.at : self.at + len(wanted)] != wanted:
-            raise UnfitError
+            raise BailOutError
         self.marks.append((self.at, wanted))
 
     def _choose(self, operation: Choose, limit: int) -> None:
@@ -187,7 +187,7 @@ class _Walk:
                 self.at += len(prefix)
                 self.run(operations, limit)
                 return
-        raise UnfitError
+        raise BailOutError
 
 
 def _is_next(last: Move, move: Move) -> bool:

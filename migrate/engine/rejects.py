@@ -55,7 +55,7 @@ class FailOnReject:
             f"{self._where}, column family {family!r}: the key {show_key(key)} (value of {len(value)} bytes) "
             f"cannot be converted: {reason}",
             hint='set [run] on_reject = "skip" or "dead-letter" and rerun; or '
-            f"{mend(has_function=self._has_function)} and begin anew by another `name`",
+            f"{way_to_fix(has_function=self._has_function)} and begin anew by another `name`",
         )
 
 
@@ -73,7 +73,7 @@ class CountRejects:
         self.count += 1
         if self._limit is not None and self.count > self._limit:
             last = f"{self._where}: the key {show_key(key)}: {reason}"
-            raise too_many(last, self.count, self._limit, has_function=self._has_function)
+            raise too_many_rejects(last, self.count, self._limit, has_function=self._has_function)
 
 
 class KeepRejects:
@@ -122,11 +122,11 @@ class KeepRejects:
         self._size = 0
 
 
-def too_many(last: str, count: int, limit: float, *, has_function: bool) -> RejectedError:
+def too_many_rejects(last: str, count: int, limit: float, *, has_function: bool) -> RejectedError:
     """The error for a cap that was passed."""
     return RejectedError(
         f"records that cannot be converted: {count}, max_rejects allows {limit}; the last one, {last}",
-        hint=raise_the_cap(has_function=has_function),
+        hint=way_past_the_cap(has_function=has_function),
     )
 
 
@@ -178,14 +178,14 @@ class RejectsByReason:
         )
 
 
-def mend(*, has_function: bool) -> str:
+def way_to_fix(*, has_function: bool) -> str:
     """What made records fail."""
     return "mend the function" if has_function else "correct [source] format, or the serdes of [conversion]"
 
 
-def raise_the_cap(*, has_function: bool) -> str:
+def way_past_the_cap(*, has_function: bool) -> str:
     """Where more records failed than [run] allows."""
     return (
         "raise the cap in [run] and rerun: what is finished is kept; or "
-        f"{mend(has_function=has_function)} and begin anew by another `name`"
+        f"{way_to_fix(has_function=has_function)} and begin anew by another `name`"
     )

@@ -47,7 +47,7 @@ PATIENT = Tries()
 
 
 @dataclass(frozen=True, slots=True)
-class NotFoundAnswer:
+class NotFound:
     """The registry does not have it; `code` is its own number for what is missing."""
 
     code: int | None
@@ -63,7 +63,7 @@ class RegistryHttp:
     tries: Tries = PATIENT
 
     def get(self, path: str) -> Any:  # noqa: ANN401 - JSON
-        """The answer's JSON, or NotFoundAnswer for 404. Raises RegistryError."""
+        """The answer's JSON, or NotFound for 404. Raises RegistryError."""
         end = time.monotonic() + self.tries.total_s
         number, pause = 1, self.tries.pause_s
         while True:
@@ -82,7 +82,7 @@ class RegistryHttp:
         )
 
     def _answer(self, path: str) -> Any:  # noqa: ANN401
-        """The answer's JSON, or NotFoundAnswer. Raises OSError or HTTPException where another try may help."""
+        """The answer's JSON, or NotFound. Raises OSError or HTTPException where another try may help."""
         # Confluent Cloud leaves out guid and schemaType unless the client says that it does not mind new keys.
         headers = {"Accept": ACCEPT, "Confluent-Accept-Unknown-Properties": "true"}
         if self.authorization is not None:
@@ -94,7 +94,7 @@ class RegistryHttp:
         except HTTPError as error:
             with error:
                 if error.code == 404:
-                    return NotFoundAnswer(*_message(error))
+                    return NotFound(*_message(error))
                 if error.code in _WORTH_ANOTHER_TRY:
                     raise OSError(f"HTTP {error.code}") from None
                 raise self._refusal(path, error) from None

@@ -22,8 +22,8 @@ from uuid import UUID
 
 from migrate.errors import RegistryError
 from migrate.spec.avro_references import inline_references
-from migrate.spec.registry_answers import KeptAnswers
-from migrate.spec.registry_http import BASE_HINT, PATIENT, NotFoundAnswer, RegistryHttp, Tries, authorization
+from migrate.spec.pinned_responses import PinnedResponses
+from migrate.spec.registry_http import BASE_HINT, PATIENT, NotFound, RegistryHttp, Tries, authorization
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,12 @@ class SchemaRegistry:
     """One registry. It is asked, never written to."""
 
     http: RegistryHttp
-    kept: KeptAnswers = field(default_factory=KeptAnswers)
+    pinned: PinnedResponses = field(default_factory=PinnedResponses)
 
     @classmethod
-    def at(cls, url: str, tries: Tries = PATIENT, kept: KeptAnswers | None = None) -> SchemaRegistry:
+    def at(cls, url: str, tries: Tries = PATIENT, pinned: PinnedResponses | None = None) -> SchemaRegistry:
         """The registry at this URL, with the credentials that the environment holds."""
-        return cls(RegistryHttp(url.rstrip("/"), authorization(), tries), kept or KeptAnswers())
+        return cls(RegistryHttp(url.rstrip("/"), authorization(), tries), pinned or PinnedResponses())
 
     def by_id(self, schema_id: int) -> RegisteredSchema:
         """Raises RegistryError."""
@@ -109,8 +109,8 @@ class SchemaRegistry:
             raise RegistryError(f"{what} in {self.http.url} is no Avro schema: {error!r}", hint=BASE_HINT) from error
 
     def _get(self, path: str, what: str, hint: str, wanted: Callable[..., Any] = dict) -> Any:  # noqa: ANN401
-        answer = self.kept.get(self.http, path)
-        if isinstance(answer, NotFoundAnswer):
+        answer = self.pinned.get(self.http, path)
+        if isinstance(answer, NotFound):
             if answer.code is None:
                 raise RegistryError(f"{self.http.url}{path} is not there (HTTP 404)", hint=BASE_HINT)
             raise RegistryError(f"the Schema Registry {self.http.url} has no {what}: {answer.message}", hint=hint)

@@ -20,7 +20,7 @@ from formats.serdes.numeric import NumberName, NumberSerde
 from formats.serdes.text import StringSerde
 from formats.serdes.uuid_text import UuidSerde
 from migrate.errors import RefusedError, RegistryError, SpecError
-from migrate.spec.registry_answers import KeptAnswers
+from migrate.spec.pinned_responses import PinnedResponses
 from migrate.spec.schema_registry import RegisteredSchema, SchemaRegistry
 from migrate.spec.serde_section import NewSerdeSection, OldSerdeSection, SerdeChangeSection
 
@@ -39,24 +39,24 @@ class PayloadSerdes:
     target: Serde
     identity: str
     """The schemas that the spec names by file or id, as text: part of a migration's identity."""
-    answers: str = "{}"
-    """What the Schema Registry said, by URL, as JSON: kept with the plan."""
+    responses: str = "{}"
+    """The Schema Registry's responses by URL, as JSON, to be pinned with the plan."""
 
 
 def load_serdes(
-    section: SerdeChangeSection, part: Part, resolve: Resolve, kept: KeptAnswers | None = None
+    section: SerdeChangeSection, part: Part, resolve: Resolve, pinned: PinnedResponses | None = None
 ) -> PayloadSerdes:
-    """`kept`: what a registry answered before. Raises SpecError for a file that is no schema, RegistryError."""
+    """The serdes of one part of a record. Raises SpecError for a file that is not a schema, RegistryError."""
     old, new = section.source, section.target
-    answers = KeptAnswers() if kept is None else kept
-    source = _old_avro(old, part, resolve, answers) if old.serde == "avro" else _plain(old.serde, old.endian)
-    target = _new_avro(new, part, resolve, answers) if new.serde == "avro" else _plain(new.serde, new.endian)
+    pinned = PinnedResponses() if pinned is None else pinned
+    source = _old_avro(old, part, resolve, pinned) if old.serde == "avro" else _plain(old.serde, old.endian)
+    target = _new_avro(new, part, resolve, pinned) if new.serde == "avro" else _plain(new.serde, new.endian)
     # Ids are never given to another schema, and a subject may get a version while a migration runs.
     is_growing = old.subject is not None
     texts: dict[str, object] = {"from": {} if is_growing else _texts(source), "to": _texts(target)}
     if (revision := _revision(source, target)) > 1:
         texts["revision"] = revision
-    return PayloadSerdes(source, target, json.dumps(texts), answers.text)
+    return PayloadSerdes(source, target, json.dumps(texts), pinned.text)
 
 
 def _plain(name: str, endian: str | None) -> Serde:
@@ -66,14 +66,14 @@ def _plain(name: str, endian: str | None) -> Serde:
     return next(serde for serde in serdes if serde.name == name)
 
 
-def _old_avro(section: OldSerdeSection, part: Part, resolve: Resolve, kept: KeptAnswers) -> Serde:
+def _old_avro(section: OldSerdeSection, part: Part, resolve: Resolve, pinned: PinnedResponses) -> Serde:
     assert section.frame is not None
     if section.avro_schema is not None:
         return _avro([(None, _of_file(resolve(section.avro_schema)))], section.frame, part)
     if section.registry is None:
         files = ((schema_id, _of_file(resolve(path))) for schema_id, path in section.schemas.items())
         return _avro(files, section.frame, part)
-    registry = SchemaRegistry.at(section.registry, kept=kept)
+    registry = SchemaRegistry.at(section.registry, pinned=pinned)
     if section.subject is not None:
         found = registry.of_subject(section.subject)
         return _avro(_named_by_frame(found, section.frame, section.subject), section.frame, part)
@@ -81,7 +81,7 @@ def _old_avro(section: OldSerdeSection, part: Part, resolve: Resolve, kept: Kept
     return _avro(named, section.frame, part)
 
 
-def _new_avro(section: NewSerdeSection, part: Part, resolve: Resolve, kept: KeptAnswers) -> Serde:
+def _new_avro(section: NewSerdeSection, part: Part, resolve: Resolve, pinned: PinnedResponses) -> Serde:
     assert section.frame is not None
     name: SchemaId = section.id if section.id is not None else section.guid
     if section.avro_schema is not None:
@@ -89,7 +89,7 @@ def _new_avro(section: NewSerdeSection, part: Part, resolve: Resolve, kept: Kept
     else:
         assert section.registry is not None
         assert name is not None
-        schema = _registered(SchemaRegistry.at(section.registry, kept=kept), name)
+        schema = _registered(SchemaRegistry.at(section.registry, pinned=pinned), name)
     return _avro([(None if section.frame == "none" else name, schema)], section.frame, part)
 
 

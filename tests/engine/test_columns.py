@@ -28,10 +28,10 @@ from formats.program import (
 )
 from formats.serdes.avro_serde import AvroSerde
 from formats.serdes.compiling import compile_serdes
+from migrate.engine.bail_out import BailOutError
 from migrate.engine.columns import MIN_ROWS, run_program
 from migrate.engine.digest import RecordDigest
 from migrate.engine.generated import compile_pairs
-from migrate.engine.unfit import UnfitError
 from migrate.stores.batch import Batch
 from tests.formats.serdes.schemas import NEW, OLD
 
@@ -140,7 +140,7 @@ def test_a_batch_converts_as_its_records_do(
     batch = _batch([writer.record(key) for _ in range(count)], [writer.record(value) for _ in range(count)])
     keys, values = _expected(key, batch.keys), _expected(value, batch.values)
     if keys is None or values is None:
-        with pytest.raises(UnfitError):
+        with pytest.raises(BailOutError):
             run_program(ByteProgram(key, value), batch)
         return
 
@@ -165,7 +165,7 @@ def test_pairs_convert_as_their_values_do(program: Operations, count: int, chanc
     pairs = [(b"%d" % number, value) for number, value in enumerate(values)]
     expected = _expected(program, values)
     if expected is None:
-        with pytest.raises(UnfitError):
+        with pytest.raises(BailOutError):
             compile_pairs(program)(pairs)
         return
     assert compile_pairs(program)(pairs) == [(key, value) for (key, _), value in zip(pairs, expected, strict=True)]
@@ -206,9 +206,9 @@ def test_a_record_that_does_not_fit_is_noticed(
     column[bad_ones] = [bytes.fromhex(bad)] * len(column[bad_ones])
 
     for key, value in ((IDENTITY, operations), (operations, IDENTITY)):
-        with pytest.raises(UnfitError):
+        with pytest.raises(BailOutError):
             run_program(ByteProgram(key, value), _batch(column, column))
-    with pytest.raises(UnfitError):
+    with pytest.raises(BailOutError):
         compile_pairs(operations)([(record, record) for record in column])
 
 
@@ -255,7 +255,7 @@ def test_values_of_several_schemas_are_converted_together(values: list[bytes], b
         column.append(bad)
     expected = _expected(program, column)
     if expected is None:
-        with pytest.raises(UnfitError):
+        with pytest.raises(BailOutError):
             run_program(ByteProgram(IDENTITY, program), _batch(column, column))
         return
     assert run_program(ByteProgram(IDENTITY, program), _batch(column, column)).values == expected

@@ -9,7 +9,7 @@ from migrate.batch.chunk.verify import CountTask, Verified, VerifyTask, run_veri
 from migrate.batch.stop import go_on
 from migrate.errors import MigrationError, explain_system_error
 from migrate.model.receipt import Receipt
-from migrate.spec.function.at_work import function_at_work
+from migrate.spec.function.fingerprint import tracking_imports
 
 Task = RewriteTask | VerifyTask
 TaskResult = Receipt | Verified | MigrationError
@@ -33,5 +33,5 @@ def run_task(task: Task, check: Callable[[], None] = go_on) -> TaskResult:
 def _done(task: Task, check: Callable[[], None]) -> Receipt | Verified:
     if isinstance(task, CountTask):
         return run_verify_task(task, check)
-    with function_at_work(task.conversion):
+    with tracking_imports(task.conversion):
         return rewrite_chunk(task, check) if isinstance(task, RewriteTask) else run_verify_task(task, check)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from itertools import pairwise, product
 
 from formats import Conversion, EntryError, Format
-from formats.function import said_by
+from formats.function import describe_error
 from formats.likeness import FormatSample
 from migrate.batch.source.sampling import SampleSize, read_sample
 from migrate.batch.source.source import Source
@@ -89,7 +89,7 @@ def convert_twice(conversion: Conversion, key: bytes, value: bytes) -> tuple[byt
         first, second = conversion.convert(key, value), conversion.convert(key, value)
     except OSError as error:
         raise RefusedError(
-            f"the function cannot reach what it needs: for the key {show_key(key)} it raised {said_by(error)}",
+            f"the function cannot reach what it needs: for the key {show_key(key)} it raised {describe_error(error)}",
             hint="put that where the function looks for it; a file that lies beside the spec it finds by "
             "Path(__file__), and [conversion] files names it",
         ) from error

@@ -12,7 +12,7 @@ from migrate.batch.context import Context
 from migrate.batch.ledger.intervals import pending_chunks, totals_of
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.stop import RERUN
-from migrate.engine.rejects import raise_the_cap
+from migrate.engine.rejects import way_past_the_cap
 from migrate.errors import InterruptedMigrationError, MigrationError, RejectedError
 from migrate.model.ledger_row import chunk_row
 from migrate.model.plan import Chunk, Plan
@@ -74,7 +74,7 @@ def _task(context: Context, plan: Plan, chunk: Chunk) -> RewriteTask:
 
 
 def _raise_the_cap(context: Context) -> str:
-    return raise_the_cap(has_function=context.ref.function is not None)
+    return way_past_the_cap(has_function=context.ref.function is not None)
 
 
 def _check_reject_count(context: Context, receipts: list[Receipt]) -> None:

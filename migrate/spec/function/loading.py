@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from formats import Function
-from formats.function import said_by
+from formats.function import describe_error
 from migrate.errors import SpecError
 from migrate.spec.function.roots import OUR_PACKAGES
 
@@ -27,7 +27,7 @@ def load_function(name: str, search_path: tuple[str, ...]) -> Function:
         raise
     except BaseException as error:  # a module that is a script may end in `sys.exit()`
         raise SpecError(
-            f"the function {name!r} cannot be imported: {said_by(error)}",
+            f"the function {name!r} cannot be imported: {describe_error(error)}",
             hint=hint if isinstance(error, ModuleNotFoundError) else f"mend the module {module_name}",
         ) from error
     function = getattr(module, attribute, None)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from migrate.spec.conversion_ref import ConversionRef
 
 
-def with_code(ref: ConversionRef) -> ConversionRef:
+def with_fingerprint(ref: ConversionRef) -> ConversionRef:
     """The same, and what its function is made of now."""
     if isinstance(ref.function, str):
         modules, code = [ref.function.partition(":")[0]], {}
@@ -48,7 +48,7 @@ def _beside_spec(ref: ConversionRef, name: str) -> Path:
     return Path(ref.search_path[-1], name)
 
 
-def function_at_work(ref: ConversionRef) -> AbstractContextManager[None]:
+def tracking_imports(ref: ConversionRef) -> AbstractContextManager[None]:
     """While its function is loaded or called: what that imports is remembered."""
     return nullcontext() if ref.function is None else watching_imports(_key(ref))
 
