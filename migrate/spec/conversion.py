@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from formats import Conversion, Function, get_format
 from migrate.errors import SpecError
+from migrate.spec.allowed import KEY_CHANGE
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.function.fingerprint import tracking_imports, with_fingerprint
 from migrate.spec.function.loading import load_function
@@ -35,7 +36,7 @@ def conversion_ref(spec: Spec, function: Function | None = None) -> ConversionRe
         default_timestamp_ms=section.default_timestamp_ms,
         function=function or section.function,
         search_path=(*files, str(spec.base_dir)) if section.function else (),
-        keys_may_change="key-change" in section.allow,
+        keys_may_change=KEY_CHANGE in section.allow,
         key=_serdes(spec, "key"),
         value=_serdes(spec, "value"),
         files=tuple(path.as_posix() for path in section.files) if section.function else (),

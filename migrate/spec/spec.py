@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, mo
 from pydantic_core import PydanticCustomError
 
 from formats import Format, UnknownFormatError, get_format
+from migrate.spec.allowed import Allowance
 from migrate.spec.serde_section import SerdeChangeSection
 
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|m|h|d)\s*")
@@ -52,16 +53,6 @@ def _size(text: object) -> object:
     return text
 
 
-Allowance = Literal[
-    "changelog",
-    "key-change",
-    "looks-converted",
-    "loss:headers",
-    "loss:history",
-    "loss:timestamp",
-    "unclean-source",
-    "unverified",
-]
 Milliseconds = Annotated[int, Field(gt=0, lt=1 << 53)]
 
 

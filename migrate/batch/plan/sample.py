@@ -14,6 +14,7 @@ from migrate.errors import RefusedError
 from migrate.model.key_range import show_key
 from migrate.model.plan import DatabasePlan, Lane, TimeSlice
 from migrate.model.store_partition import Segment
+from migrate.spec.allowed import LOOKS_CONVERTED, allowing
 from migrate.stores.rocksdb.database import Database
 
 _SAMPLE = 100
@@ -77,8 +78,6 @@ def check_segments(opened: Sequence[Database], plan: DatabasePlan, source: Sourc
 
 Entry = tuple[bytes, bytes]
 """A key and its value, as they lie in a store."""
-LOOKS_CONVERTED = "looks-converted"
-"""In `allow`: records that could be of the new form are of the old one."""
 
 
 def convert_twice(conversion: Conversion, key: bytes, value: bytes) -> tuple[bytes, bytes] | None:
@@ -115,7 +114,7 @@ def check_not_converted(conversion: Conversion, pairs: Sequence[tuple[Entry, Ent
         raise RefusedError(
             f"each of {sample.sampled} sampled records of {where} could be one of the new form already: was this store "
             "migrated before?",
-            hint=f'if it was not, say so: [conversion] allow = ["{LOOKS_CONVERTED}"]',
+            hint=f"if it was not, say so: {allowing(LOOKS_CONVERTED)}",
         )
 
 
