@@ -62,7 +62,7 @@ def _serdes(spec: Spec, part: Literal["key", "value"]) -> PayloadSerdes | None:
 
 @lru_cache(maxsize=8)
 def load_conversion(ref: ConversionRef) -> Conversion:
-    """Raises SpecError where the function cannot be imported."""
+    """The conversion that a ref describes. Raises SpecError where the function cannot be imported."""
     source, target = get_format(ref.source), get_format(ref.target)
     if ref.key is not None:
         source = replace(source, key_serde=_read(ref.key, ref))

@@ -42,7 +42,7 @@ class PinnedResponses:
 
 
 def load_responses(home: Path) -> PinnedResponses:
-    """What a started migration pinned; empty without a stored plan. Raises RefusedError for a damaged file."""
+    """What a started migration has pinned; empty without a stored plan. Raises RefusedError for a damaged file."""
     file = home / _FILE
     if newest_plan(home) is None or not file.is_file():
         return PinnedResponses()

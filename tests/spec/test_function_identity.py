@@ -128,7 +128,7 @@ def test_an_executor_that_does_not_see_the_spec_looks_at_what_it_was_sent(tmp_pa
     here.rename(tmp_path / "gone")
     assert work() == LOADED
     (sent / "codes.csv").write_text("C")
-    assert work() == "codes.csv, which the function is made of, changed while the run went on"
+    assert work() == "codes.csv, which the function is made of, changed during the run"
 
 
 OBJECTS = """
