@@ -10,9 +10,9 @@ from operator import lt
 from formats import Conversion, EntryError
 from formats.errors import FunctionError
 from formats.program import IDENTITY, Operation, run_operations
+from migrate.engine.bail_out import BailOutError
 from migrate.engine.columns import compile_program
 from migrate.engine.generated import compile_column, compile_pairs
-from migrate.engine.unfit import UnfitError
 from migrate.errors import ConversionError, RefusedError
 from migrate.model.key_range import show_key
 from migrate.stores.batch import Batch
@@ -83,7 +83,7 @@ class LazyConversion:
         if self._value_column is not None:
             try:
                 return old_key, self._value_column([old_value])[0]
-            except UnfitError:
+            except BailOutError:
                 pass  # the reference path knows the reason
         try:
             return self._reference(old_key, old_value)
@@ -94,7 +94,7 @@ class LazyConversion:
         """The converted records; None where `many` is needed: for keys that change, or records that do not fit."""
         try:
             return None if self._pairs is None else self._pairs(records)
-        except UnfitError:
+        except BailOutError:
             return None
 
     def many(self, batch: Batch) -> Converted:
@@ -102,7 +102,7 @@ class LazyConversion:
         if self._program is not None:
             try:
                 out = compile_program(self._program)(batch)
-            except UnfitError:
+            except BailOutError:
                 pass  # the reference path finds the record and its reason
             else:
                 return Converted(batch.keys, batch.values, out.keys, out.values)
