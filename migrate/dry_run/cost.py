@@ -11,7 +11,7 @@ from pathlib import Path
 
 from formats import Conversion
 from migrate.batch.chunk.reader import Records
-from migrate.dry_run.report import ChunkPlanned, Cost, Found
+from migrate.dry_run.report import ChunkPlanned, Cost, Inventory
 from migrate.engine.converter import Converter
 from migrate.engine.pump import pump
 from migrate.engine.rejects import RejectsByReason
@@ -112,13 +112,13 @@ def _piece(batches: Iterator[Batch]) -> Iterator[Batch]:
 
 
 @dataclass(frozen=True, slots=True)
-class Bill:
+class CostInputs:
     """What the costs are estimated from."""
 
     spec: Spec
     chunks: Sequence[Chunk]
     chunks_done: int
-    found: Found
+    found: Inventory
     is_moved: bool
     """The records go to other segments: each chunk reads all of the old ones that it takes some from."""
     measured: Measured
@@ -133,7 +133,7 @@ class Bill:
         return PARTITION_SECONDS * self.found.store_partitions + self.copied_bytes / (100 << 20)
 
 
-def cost_of(bill: Bill) -> Cost:
+def cost_of(bill: CostInputs) -> Cost:
     """All of it an estimate."""
     sizes, measured = [chunk.estimated_bytes for chunk in bill.chunks], bill.measured
     left = _left(bill, sum(sizes))
@@ -167,12 +167,12 @@ def cost_of(bill: Bill) -> Cost:
     )
 
 
-def _left(bill: Bill, size: int) -> int:
+def _left(bill: CostInputs, size: int) -> int:
     """Bytes of records to rewrite; what lies in the write-ahead log alone is in no chunk's size."""
     return size if bill.chunks_done else max(size, bill.measured.bytes_of(bill.found.records))
 
 
-def _work_seconds(bill: Bill, left: int, sizes: list[int]) -> tuple[float, float]:
+def _work_seconds(bill: CostInputs, left: int, sizes: list[int]) -> tuple[float, float]:
     """(rewriting, verifying): chunks are handed out one by one, so the biggest one is the least that it takes."""
     measured = bill.measured
     if not measured.record_bytes or not sizes:
@@ -184,7 +184,7 @@ def _work_seconds(bill: Bill, left: int, sizes: list[int]) -> tuple[float, float
     return pieces * measured.rewrite_seconds, pieces * verifying.get(bill.spec.run.verify, 0.0)
 
 
-def _downtime(bill: Bill, total: float) -> tuple[float, str]:
+def _downtime(bill: CostInputs, total: float) -> tuple[float, str]:
     if bill.spec.run.source == "snapshot":
         seconds = bill.setup_seconds + SWITCH_SECONDS
         return seconds, "the snapshot and, later, the cut-over; the application runs in between"
@@ -193,7 +193,7 @@ def _downtime(bill: Bill, total: float) -> tuple[float, str]:
     return total + SWITCH_SECONDS, "the whole run and the cut-over"
 
 
-def _new_bytes(bill: Bill, left: int) -> int:
+def _new_bytes(bill: CostInputs, left: int) -> int:
     """Counted, or by what a piece of it became; with the work of earlier runs not counted again."""
     if not bill.measured.record_bytes:
         return 0
@@ -202,7 +202,7 @@ def _new_bytes(bill: Bill, left: int) -> int:
     return int(left * bill.measured.file_bytes / bill.measured.record_bytes)
 
 
-def _worker_bytes(bill: Bill, biggest: int) -> int:
+def _worker_bytes(bill: CostInputs, biggest: int) -> int:
     largest = sum(sizes.largest for sizes in (bill.found.key_sizes, bill.found.value_sizes) if sizes is not None)
     records = biggest // max(1, bill.measured.bytes_of(1))
     return WORKER_BYTES + BYTES_PER_RECORD * records + LARGEST_COPIES * largest

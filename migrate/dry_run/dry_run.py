@@ -23,11 +23,11 @@ from migrate.batch.preflight.retry import T, look_again
 from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.source.snapshot import has_snapshot
 from migrate.batch.status.finished import report_of_finished
-from migrate.dry_run.cost import Bill, cost_of
-from migrate.dry_run.reading import Options, Reading
-from migrate.dry_run.report import Cost, DryRunReport, Found, Tried
-from migrate.dry_run.summary import found_of, segmentations, tried_of
-from migrate.dry_run.verdict import checks_of_the_trial, verdict_of
+from migrate.dry_run.cost import CostInputs, cost_of
+from migrate.dry_run.report import Cost, DryRunReport, Inventory, SampleConversion
+from migrate.dry_run.source_reader import Options, SourceReader
+from migrate.dry_run.summary import inventory_of, sample_conversion_of, segmentations
+from migrate.dry_run.verdict import conversion_checks, make_verdict
 from migrate.errors import MigrationError, SpecError, system_errors_explained
 from migrate.model.events import Listener, ignore
 from migrate.model.plan import DatabasePlan
@@ -88,9 +88,9 @@ class _DryRun:
         if reading is not None:
             self._checks += reading.failures
             self._checks += observe(self._checks_of_the_function())
-            found = found_of(reading)
-            tried = tried_of(reading, found, self._context.conversion, self._options.seed)
-            self._checks += checks_of_the_trial(self._spec, tried, found.records, reading.rejects)
+            found = inventory_of(reading)
+            tried = sample_conversion_of(reading, found, self._context.conversion, self._options.seed)
+            self._checks += conversion_checks(self._spec, tried, found.records, reading.rejects)
             cost = self._look_again(lambda: self._cost(reading, found))
         if finished is None:
             self._checks += not_run("needs a JVM: stateferry doctor SPEC")
@@ -105,7 +105,7 @@ class _DryRun:
         return (Check("conversion.code", claim, lambda: ", ".join(checked_code(ref))),)
 
     def _put_together(
-        self, finished: str | None, found: Found | None, tried: Tried | None, cost: Cost | None
+        self, finished: str | None, found: Inventory | None, tried: SampleConversion | None, cost: Cost | None
     ) -> DryRunReport:
         spec = self._spec
         return DryRunReport(
@@ -128,7 +128,7 @@ class _DryRun:
             changelog=self._changelog(),
             warnings=self._warnings(),
             checks=tuple(self._checks),
-            verdict=verdict_of(self._checks, finished=finished, next_step=self._next_step(), tried=tried),
+            verdict=make_verdict(self._checks, finished=finished, next_step=self._next_step(), tried=tried),
         )
 
     def _look_again(self, look: Callable[[], T]) -> T:
@@ -151,13 +151,13 @@ class _DryRun:
             return None
         return None if done is None else done.next_step
 
-    def _read(self) -> Reading | None:
+    def _read(self) -> SourceReader | None:
         outcomes = {check.name: check.outcome for check in self._checks}
         if any(outcomes.get(name) != "ok" for name in _NEEDED_TO_READ):
             return None
         preflight = self._preflight
         self._context.notify("dry-run.started", is_full=self._options.is_full)
-        reading = Reading(
+        reading = SourceReader(
             self._context, preflight.source, self._databases, self._options, is_running=preflight.is_in_use
         )
         return reading.read()
@@ -170,7 +170,7 @@ class _DryRun:
             lambda: plan_databases(spec, source, self._context.conversion)
         )
 
-    def _cost(self, reading: Reading, found: Found) -> Cost:
+    def _cost(self, reading: SourceReader, found: Inventory) -> Cost:
         spec, stored = self._spec, self._preflight.stored
         chunks, done = reading.chunks, 0
         if stored is not None:
@@ -180,7 +180,7 @@ class _DryRun:
             chunks, done = pending_chunks(plan, receipts), len(receipts)
         copied = 0 if self._preflight.is_snapshot_current else bytes_to_copy(spec, self._preflight.source)
         return cost_of(
-            Bill(
+            CostInputs(
                 spec=spec,
                 chunks=chunks,
                 chunks_done=done,

@@ -35,7 +35,7 @@ class ChangelogPosition(Value):
 Role = Literal["records", "older", "metadata", "other"]
 
 
-class FamilyFound(Value):
+class FamilyInventory(Value):
     """One column family of one RocksDB directory."""
 
     name: str
@@ -50,20 +50,20 @@ class FamilyFound(Value):
     entries: tuple[str, ...] = ()
     """What a metadata family holds, in words: nothing here is ever converted."""
 
-    def read(self, records: int, *, is_all: bool) -> FamilyFound:
+    def read(self, records: int, *, is_all: bool) -> FamilyInventory:
         """The same, once so many of its records were read."""
         known = {"at_least": max(records, self.at_least), "records": max(records, self.records)}
         counted = {"records": records, "exact": True, "at_least": records, "at_most": records}
         return self.model_copy(update=counted if is_all else known)
 
 
-class DatabaseFound(Value):
+class DatabaseInventory(Value):
     """One RocksDB directory of a store partition."""
 
     store_partition: str
     database: str
     path: Path
-    families: tuple[FamilyFound, ...]
+    families: tuple[FamilyInventory, ...]
     size: int
     """On disk, all files."""
     record_bytes: int
@@ -83,10 +83,10 @@ class DatabaseFound(Value):
     positions: tuple[ChangelogPosition, ...]
 
 
-class Found(Value):
+class Inventory(Value):
     """All that lies there."""
 
-    databases: tuple[DatabaseFound, ...]
+    databases: tuple[DatabaseInventory, ...]
     store_partitions: int
     records: int
     exact: bool
@@ -105,7 +105,7 @@ class Found(Value):
     value_sizes: Sizes | None
 
 
-class LookAlike(Value):
+class FormatHint(Value):
     """A known format that the sample fits better than, or as well as, the one that the spec names."""
 
     format: str
@@ -140,7 +140,7 @@ class Collision(Value):
     new_key: Shown
 
 
-class Tried(Value):
+class SampleConversion(Value):
     """What became of the records that were read: a sample, or all of them with `--full`."""
 
     records: int
@@ -162,7 +162,7 @@ class Tried(Value):
     """Converted to the very same key and value."""
     rejects: tuple[RejectReason, ...]
     """The most frequent first, at most ten."""
-    look_alikes: tuple[LookAlike, ...]
+    look_alikes: tuple[FormatHint, ...]
     examples: tuple[BeforeAfter, ...]
     """At most three."""
     collisions: tuple[Collision, ...]
@@ -284,8 +284,8 @@ class DryRunReport(Report):
     """The application runs, or may run: what was read is one instant of it."""
     state: str
     """Of a migration that was begun by this spec: see `status`."""
-    found: Found | None
-    tried: Tried | None
+    found: Inventory | None
+    tried: SampleConversion | None
     segments: tuple[Segmentation, ...] = ()
     """Of windowed and session stores."""
     cost: Cost | None

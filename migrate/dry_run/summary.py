@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from formats import Conversion
 from migrate.batch.source.source import Source, target_system
-from migrate.dry_run.reading import Reading
-from migrate.dry_run.report import Found, Segmentation, SegmentPlanned, Tried
+from migrate.dry_run.report import Inventory, SampleConversion, Segmentation, SegmentPlanned
+from migrate.dry_run.source_reader import SourceReader
 from migrate.model.plan import DatabasePlan
 from migrate.spec.spec import Spec
 
 
-def found_of(reading: Reading) -> Found:
+def inventory_of(reading: SourceReader) -> Inventory:
     """Totals over all store partitions."""
     databases = reading.found
     data = [family for database in databases for family in database.families if family.role == "records"]
@@ -20,7 +20,7 @@ def found_of(reading: Reading) -> Found:
     exact = reading.is_whole and all(family.exact for family in (*data, *older))
     shadowed, unfinished = round(reading.shadowed), sum(family.records for family in older)
     sizes = reading.trial.old_sizes if reading.full is None else reading.full.old_sizes
-    return Found(
+    return Inventory(
         databases=databases,
         store_partitions=len({database.store_partition for database in databases}),
         records=sum(family.records for family in data) + unfinished - shadowed,
@@ -37,11 +37,13 @@ def found_of(reading: Reading) -> Found:
     )
 
 
-def tried_of(reading: Reading, found: Found, conversion: Conversion, seed: int) -> Tried:
+def sample_conversion_of(
+    reading: SourceReader, found: Inventory, conversion: Conversion, seed: int
+) -> SampleConversion:
     """Counts over every record where all were converted; the two paths are compared on the sample alone."""
     trial, full = reading.trial, reading.full
     counted = trial if full is None else full
-    return Tried(
+    return SampleConversion(
         records=counted.records,
         is_full=found.exact and counted.records + counted.expired == found.records,
         seed=seed,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from migrate.batch.preflight.check import CheckReport, Outcome, failed
-from migrate.dry_run.report import Tried, Verdict
+from migrate.dry_run.report import SampleConversion, Verdict
 from migrate.engine.rejects import mend
 from migrate.errors import ChunkFailedError, ExitCode, MigrationError
 from migrate.model.preview import UNPRINTABLE, Shown
 from migrate.spec.spec import Spec
 
 
-def checks_of_the_trial(spec: Spec, tried: Tried, records: int, rejects: float) -> tuple[CheckReport, ...]:
+def conversion_checks(spec: Spec, tried: SampleConversion, records: int, rejects: float) -> tuple[CheckReport, ...]:
     """What a run of so many records would find out later: rejects, keys, and whether our own two paths agree.
 
     `rejects`: as many are to be expected of them.
@@ -20,7 +20,9 @@ def checks_of_the_trial(spec: Spec, tried: Tried, records: int, rejects: float) 
     return (_paths(tried), _rejects(spec, tried, records, rejects), _order(tried), _looks(tried))
 
 
-def verdict_of(checks: Sequence[CheckReport], *, finished: str | None, next_step: str, tried: Tried | None) -> Verdict:
+def make_verdict(
+    checks: Sequence[CheckReport], *, finished: str | None, next_step: str, tried: SampleConversion | None
+) -> Verdict:
     """The first failure that matters most: a bug of ours, then a refusal, then rejects. `finished`: nothing is left."""
     if finished is not None:
         return Verdict(exit_code=0, go=True, sentence=f"nothing to do: {finished}", next_step="nothing is left to run")
@@ -35,7 +37,7 @@ def verdict_of(checks: Sequence[CheckReport], *, finished: str | None, next_step
     return Verdict(exit_code=0, go=True, sentence=f"go: nothing stands in the way{as_far}", next_step=next_step)
 
 
-def _as_far(tried: Tried | None) -> str:
+def _as_far(tried: SampleConversion | None) -> str:
     """A sample may miss the one record that a run stumbles over."""
     if tried is None or tried.is_full:
         return ""
@@ -55,7 +57,7 @@ def _no_go(code: ExitCode, failures: list[CheckReport]) -> str:
     return f"{_NO_GO.get(code, _NO_GO[ExitCode.FAILED])}: {failures[0].detail}{more}"
 
 
-def _paths(tried: Tried) -> CheckReport:
+def _paths(tried: SampleConversion) -> CheckReport:
     name, claim = "conversion.paths", "the compiled and the reference path agree on the sample"
     if tried.differences:
         fix = "report this, with the output of --json: do not migrate with this version"
@@ -66,7 +68,7 @@ def _paths(tried: Tried) -> CheckReport:
     return CheckReport(name=name, claim=claim, outcome="ok", detail=f"{tried.both_paths:,} records by both")
 
 
-def _rejects(spec: Spec, tried: Tried, records: int, expected: float) -> CheckReport:
+def _rejects(spec: Spec, tried: SampleConversion, records: int, expected: float) -> CheckReport:
     """`records`: in all; `expected`: rejects among them."""
     name, claim = "conversion.rejects", "no more records are rejected than [run] allows"
     detail = f"{tried.rejected:,} of {tried.records:,} records cannot be converted"
@@ -84,7 +86,7 @@ def _has_cap(spec: Spec) -> bool:
     return spec.run.max_rejects is not None or spec.run.max_reject_share is not None
 
 
-def _fix(spec: Spec, tried: Tried) -> str:
+def _fix(spec: Spec, tried: SampleConversion) -> str:
     """Of what does not keep a run from its end."""
     if not tried.rejected or _has_cap(spec):
         return ""
@@ -105,7 +107,7 @@ def _allowed(spec: Spec, share: float, expected: int) -> str | None:
     return None
 
 
-def _order(tried: Tried) -> CheckReport:
+def _order(tried: SampleConversion) -> CheckReport:
     name, claim = "conversion.keys", "new keys are different from each other, and in the order of the old ones"
     wrong = tried.collisions[0] if tried.collisions else tried.out_of_order
     if wrong is None:
@@ -121,7 +123,7 @@ def _words(key: Shown) -> str:
     return f"0x{key.hex}" if UNPRINTABLE in key.text or not key.text.isascii() else f'"{key.text}"'
 
 
-def _looks(tried: Tried) -> CheckReport:
+def _looks(tried: SampleConversion) -> CheckReport:
     fix = "compare the records below with what the application writes, before you run"
     return CheckReport(
         name="source.looks",

@@ -8,7 +8,7 @@ DRY_RUN: tuple[Mutant, ...] = (
     Mutant(
         name="paths-not-compared",
         claim="I2",
-        definition="Trial._compare_paths",
+        definition="SampleConverter._compare_paths",
         old="if (found.keys, found.values) == (expected.keys, expected.values):",
         new="if True:",
         tests=("test_a_wrong_key_is_a_difference_too",),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from migrate.batch.plan.make import record_bytes
 from migrate.batch.source.source import Source
-from migrate.dry_run.report import ChangelogPosition, DatabaseFound, FamilyFound, Role
+from migrate.dry_run.report import ChangelogPosition, DatabaseInventory, FamilyInventory, Role
 from migrate.model.plan import DatabasePlan
 from migrate.model.store_partition import StorePartition
 from migrate.stores.files import present
@@ -30,15 +30,15 @@ def _tables(directory: Path, files: Iterable[LiveFile]) -> Iterator[_Table]:
             yield file, sst.properties()
 
 
-def find_database(
+def database_inventory(
     source: Source, partition: StorePartition, name: str, database: Database, plan: DatabasePlan
-) -> DatabaseFound:
+) -> DatabaseInventory:
     """Everything that is known of a RocksDB directory without reading its records; `plan`: what becomes of it."""
     directory = database.directory
     tables = {family: [*_tables(directory, database.files_of(family))] for family in database.families}
     properties = [each for of_family in tables.values() for _, each in of_family]
     files = present(database_files(directory).every)
-    return DatabaseFound(
+    return DatabaseInventory(
         store_partition=plan.store_partition,
         database=name,
         path=directory,
@@ -58,12 +58,12 @@ def find_database(
 
 def _find_family(
     source: Source, database: Database, family: str, tables: list[_Table], plan: DatabasePlan
-) -> FamilyFound:
+) -> FamilyInventory:
     at_least, at_most = _bounds(database, family, tables)
     estimate = min(max(database.estimated_records(family), at_least), at_most)
     is_metadata = family in source.format.metadata_families
     entries = _first_entries(database, family) if is_metadata else ()
-    return FamilyFound(
+    return FamilyInventory(
         name=family,
         role=_role(family, plan, is_metadata=is_metadata),
         records=estimate,

@@ -9,14 +9,14 @@ from operator import eq
 from formats import Conversion, EntryError
 from formats.program import IDENTITY
 from migrate.batch.chunk.reader import Records
-from migrate.dry_run.trial import Counts
+from migrate.dry_run.sample_conversion import ConversionCounts
 from migrate.engine.converter import Converter
 from migrate.engine.pump import pump
 from migrate.model.plan import DatabasePlan, Lane
 from migrate.stores.batch import Batch
 
 
-class FullLook(Counts):
+class FullScan(ConversionCounts):
     """What becomes of every record: counted, none of them kept but the examples."""
 
     def __init__(self, conversion: Conversion) -> None:

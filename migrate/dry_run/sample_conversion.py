@@ -11,7 +11,7 @@ from formats.registry import FORMATS
 from migrate.batch.plan.sample import Entry, convert_twice
 from migrate.dry_run.examples import before_after
 from migrate.dry_run.key_order import KeyOrder
-from migrate.dry_run.report import BeforeAfter, LookAlike
+from migrate.dry_run.report import BeforeAfter, FormatHint
 from migrate.dry_run.sizes import RecordSizes
 from migrate.engine.converter import Converter
 from migrate.engine.rejects import CountRejects, RejectsByReason
@@ -25,7 +25,7 @@ _ALL_COMPARED = 1000
 """So many records of a sample are all compared with other formats, then fewer and fewer."""
 
 
-class Counts:
+class ConversionCounts:
     """What became of records."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Counts:
         self.order.begin(store_partition)
 
 
-class Trial(Counts):
+class SampleConverter(ConversionCounts):
     """What became of the sampled records."""
 
     def __init__(self, conversion: Conversion) -> None:
@@ -150,7 +150,7 @@ class Trial(Counts):
             for each in self._formats:
                 each.add(key, value, now_ms=self._now_ms)
 
-    def look_alikes(self) -> tuple[LookAlike, ...]:
+    def look_alikes(self) -> tuple[FormatHint, ...]:
         """Known formats that the sample fits better than the one that was named."""
         named, *others = self._formats
         source = named.known
@@ -164,9 +164,9 @@ class Trial(Counts):
         plain = (known for known in FORMATS if known.system == source.system and not known.carries)
         return tuple(self._look_alike(known, named, 1.0) for known in plain)
 
-    def _look_alike(self, other: Format, counted: FormatSample, share: float) -> LookAlike:
+    def _look_alike(self, other: Format, counted: FormatSample, share: float) -> FormatHint:
         named = self._formats[0]
-        return LookAlike(
+        return FormatHint(
             format=other.id,
             share=share,
             named_share=named.share,

@@ -1,4 +1,4 @@
-"""Reading the old stores: what lies there, a sample of it tried, a piece of it timed, all of it where that is asked."""
+"""Read the old stores: inventory, sample conversion, a timed piece, and every record where `--full` asks for it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from migrate.batch.preflight.retry import explained, look_again
 from migrate.batch.source.sampling import RUN_LENGTH, SampleSize, read_sample
 from migrate.batch.source.source import Source
 from migrate.dry_run.cost import NOT_MEASURED, Measured, measure
-from migrate.dry_run.finding import find_database
-from migrate.dry_run.full import FullLook
-from migrate.dry_run.report import DatabaseFound
-from migrate.dry_run.trial import Trial
+from migrate.dry_run.full_scan import FullScan
+from migrate.dry_run.inventory import database_inventory
+from migrate.dry_run.report import DatabaseInventory
+from migrate.dry_run.sample_conversion import SampleConverter
 from migrate.errors import ChunkFailedError, CorruptionError, MigrationError, RefusedError, system_errors_explained
 from migrate.model.plan import Chunk, DatabasePlan, Lane
 from migrate.stores.rocksdb.database import open_read_only
@@ -44,7 +44,7 @@ class Options:
     slots: int | None
 
 
-class Reading:
+class SourceReader:
     """One pass over what the new RocksDB directories are made of, and what it found.
 
     What is wrong with one does not hide the others. An old directory that several new ones are made of is looked at
@@ -60,8 +60,8 @@ class Reading:
         *,
         is_running: bool,
     ) -> None:
-        self.trial = Trial(context.conversion)
-        self.full = FullLook(context.conversion) if options.is_full else None
+        self.trial = SampleConverter(context.conversion)
+        self.full = FullScan(context.conversion) if options.is_full else None
         self.chunks: list[Chunk] = []
         self.failures: list[CheckReport] = []
         self.shadowed = 0.0
@@ -79,14 +79,14 @@ class Reading:
         self._options = options
         self._sharing = Counter(partition for partition, _, _ in {*_sampled_families(databases)})
         """Column families that share the sample of a store partition."""
-        self._found: dict[_Place, DatabaseFound] = {}
+        self._found: dict[_Place, DatabaseInventory] = {}
         self._counted: Counter[_Family] = Counter()
         self._not_whole: set[_Family] = set()
         """Column families of which a sample was read."""
         self._broken: set[_Place] = set()
         """What could not be read to its end."""
 
-    def read(self) -> Reading:
+    def read(self) -> SourceReader:
         """All of them; a piece of the largest one is timed."""
         kept = [plan for plan in self._databases if plan.is_kept]
         largest = max(kept, key=lambda plan: plan.data_bytes, default=None)
@@ -95,7 +95,7 @@ class Reading:
         return self
 
     @property
-    def found(self) -> tuple[DatabaseFound, ...]:
+    def found(self) -> tuple[DatabaseInventory, ...]:
         """Each RocksDB directory of which anything is known, in the order of the source."""
         in_order = ((partition.id, name) for partition in self._partitions.values() for name in partition.databases)
         return tuple(self._with_counts(place) for place in in_order if place in self._found)
@@ -132,7 +132,7 @@ class Reading:
         opening = partial(open_read_only, all_files=self._is_running)
         records = stack.enter_context(open_inputs(inputs, self._context.conversion.source, opening))
         found = {
-            place: find_database(source, partition, place[1], database, plan)
+            place: database_inventory(source, partition, place[1], database, plan)
             for place, database in zip(_places(plan), records.databases, strict=True)
             if place not in self._found
         }
@@ -180,7 +180,7 @@ class Reading:
         self.expired += (trial.expired - expired) * times
         self.shadowed += (records.shadowed - shadowed) * times
 
-    def _read_all(self, full: FullLook, plan: DatabasePlan, records: Records) -> None:
+    def _read_all(self, full: FullScan, plan: DatabasePlan, records: Records) -> None:
         for lane in plan.lanes:
             full.take(records, plan, lane, lambda read: self._context.notify("dry-run.progressed", records=read))
         self.rejects, self.expired = full.rejects.count, full.expired
@@ -189,7 +189,7 @@ class Reading:
         for (number, family), count in records.read.items():
             self._counted[places[number], family] += count
 
-    def _with_counts(self, place: _Place) -> DatabaseFound:
+    def _with_counts(self, place: _Place) -> DatabaseInventory:
         found = self._found[place]
         families = tuple(
             family.read(self._counted[place, family.name], is_all=self._is_counted(place, family.name))
