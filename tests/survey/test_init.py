@@ -68,7 +68,7 @@ def test_the_comments_tell_what_was_found_and_what_else_could_be(app: Path) -> N
         '# "0_0/orders", "0_1/orders", "0_2/orders"; column families "default".',
         'path = "state/orders-app"',
         'store = "orders"',
-        '# Other stores of this format could go with it, in place of `store`: stores = ["orders", "refunds"]',
+        '# To migrate the other stores of this format with it, replace `store` by: stores = ["orders", "refunds"]',
         '# path = "state/orders-app-migrated"',
         "default_timestamp_ms = -1",
         '# function = "my_conversion:convert"',
@@ -278,7 +278,7 @@ def test_what_a_run_would_refuse_whatever_the_work_dir_is_said(app: Path) -> Non
     (warning,) = report.warnings
     assert warning.startswith("a run would be refused: ")
     assert "notes.txt" in warning
-    assert "# Take care: a run would be refused: " in report.text
+    assert "# Warning: a run would be refused: " in report.text
     load_spec("migration.toml")
 
 

@@ -174,4 +174,4 @@ def test_several_systems_in_one_place_are_all_named(tmp_path: Path) -> None:
     report = inspect(tmp_path)
     assert {place.system for place in report.places} == {"streamiz", "faust", "kafka-streams"}
     assert len(report.databases) == 3
-    assert report.warnings == (f"{tmp_path / 'd'} is a symbolic link to {tmp_path / 'c'}: not looked into",)
+    assert report.warnings == (f"{tmp_path / 'd'} is a symbolic link to {tmp_path / 'c'}: it was not followed",)

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from migrate.spec.loading import parse_spec
-from migrate.survey.init.template import Findings, spec_text, toml_string, toml_strings
+from migrate.survey.init.template import SpecComments, spec_text, toml_string, toml_strings
 from tests.support import KEY_VALUE, TIMESTAMPED
 
 SURROGATES: tuple[Literal["Cs"], ...] = ("Cs",)
 TEXTS = st.text(st.characters(exclude_categories=SURROGATES))
 NAMES = st.text(st.characters(exclude_categories=SURROGATES, exclude_characters="/\0"), min_size=1)
-FOUND = Findings(
+FOUND = SpecComments(
     store_partitions=("0_0/orders",),
     records=12,
     column_families=("default",),
