@@ -16,7 +16,7 @@ DRY_RUN: tuple[Mutant, ...] = (
     Mutant(
         name="estimate-called-exact",
         claim="I9",
-        definition="_find_family",
+        definition="_family_inventory",
         old="        exact=at_most == 0,\n",
         new="        exact=at_least == at_most,\n",
         tests=("test_a_snapshot_that_was_held_while_the_owner_wrote_never_makes_a_count_exact",),
