@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
 
@@ -22,10 +22,10 @@ from migrate.batch.preflight.places import bytes_to_copy, space_needed
 from migrate.batch.preflight.retry import T, look_again
 from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.source.snapshot import has_snapshot
+from migrate.batch.source.source import target_system
 from migrate.batch.status.finished import report_of_finished
 from migrate.dry_run.cost import CostInputs, cost_of
-from migrate.dry_run.inventory import segmentations
-from migrate.dry_run.report import Cost, DryRunReport, Inventory, SampleConversion
+from migrate.dry_run.report import Cost, DryRunReport, Inventory, SampleConversion, Segmentation, SegmentPlanned
 from migrate.dry_run.source_reader import Options, SourceReader
 from migrate.dry_run.verdict import conversion_checks, make_verdict
 from migrate.errors import MigrationError, SpecError, system_errors_explained
@@ -57,9 +57,7 @@ def plan(
     `slots`: chunks at a time, for the estimate of time. Raises SpecError; any other problem is part of the report.
     """
     if sample < 1 or (slots is not None and slots < 1):
-        raise SpecError(
-            "the sample size and the number of slots must be at least 1", hint="leave it out or increase it"
-        )
+        raise SpecError("the sample size and the number of slots must be at least 1", hint="raise it, or leave it out")
     context = make_context(spec, on_event, changelog_ends=changelog_ends)
     return _DryRun(context, Options(sample, seed, full, slots)).report()
 
@@ -122,13 +120,34 @@ class _DryRun:
             state=self._state(),
             found=found,
             tried=tried,
-            segments=() if found is None else tuple(segmentations(spec, self._preflight.source, self._databases)),
+            segments=() if found is None or not spec.has_segments else tuple(self._segmentations()),
             cost=cost,
             changelog=self._changelog(),
             warnings=self._warnings(),
             checks=tuple(self._checks),
             verdict=make_verdict(self._checks, finished=finished, next_step=self._next_step(), tried=tried),
         )
+
+    def _segmentations(self) -> Iterator[Segmentation]:
+        """The old and new segments of each store partition."""
+        source, target = self._preflight.source, target_system(self._spec)
+        for partition in source.partitions:
+            new = [plan for plan in self._databases if plan.store_partition == partition.id]
+            expired = [plan.times for plan in new if not plan.is_kept and plan.times is not None]
+            yield Segmentation(
+                store_partition=partition.id,
+                old=tuple(segment.name for segment in source.system.segments(source.path, partition)),
+                new=tuple(
+                    SegmentPlanned(
+                        name=plan.database,
+                        start_ms=target.segment_start(partition.store, plan.database),
+                        made_of=tuple(each.database for each in plan.sources),
+                    )
+                    for plan in new
+                    if plan.is_kept
+                ),
+                expired_before_ms=expired[0].end_ms if expired else None,
+            )
 
     def _retry(self, read: Callable[[], T]) -> T:
         return look_again(read, is_in_use=self._preflight.is_in_use)

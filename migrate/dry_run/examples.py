@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from formats import EntryError, Format, Headers, History, StateRecord, Window
+from formats import EntryError, Format, Headers, History, StateRecord
 from formats.serde import BytesSerde, Serde
 from migrate.batch.plan.sample import Entry
 from migrate.dry_run.report import BeforeAfter
@@ -55,23 +55,20 @@ def _as_written(serde: Serde) -> Serde:
 
 
 def _carried(record: StateRecord) -> Iterator[tuple[str, str]]:
-    if record.window is not None:
-        yield from _window(record.window)
+    if (window := record.window) is not None:
+        start = timestamp_in_words(window.start_ms)
+        if window.end_ms is None:
+            yield "window", f"from {start}"
+        else:
+            yield "session", f"from {start} to {timestamp_in_words(window.end_ms)}"
+        if window.sequence:
+            yield "sequence number", str(window.sequence)
     if record.timestamp_ms is not None:
         yield "timestamp", timestamp_in_words(record.timestamp_ms)
     if record.headers is not None:
         yield "headers", _headers(record.headers)
     if record.history is not None:
         yield "former values", _history(record.history)
-
-
-def _window(window: Window) -> Iterator[tuple[str, str]]:
-    if window.end_ms is None:
-        yield "window", f"from {timestamp_in_words(window.start_ms)}"
-    else:
-        yield "session", f"from {timestamp_in_words(window.start_ms)} to {timestamp_in_words(window.end_ms)}"
-    if window.sequence:
-        yield "sequence number", str(window.sequence)
 
 
 def _headers(headers: Headers) -> str:

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from migrate.batch.plan.make import record_bytes
-from migrate.batch.source.source import Source, target_system
-from migrate.dry_run.report import (
-    ChangelogPosition,
-    DatabaseInventory,
-    FamilyInventory,
-    Role,
-    Segmentation,
-    SegmentPlanned,
-)
+from migrate.batch.source.source import Source
+from migrate.dry_run.report import ChangelogPosition, DatabaseInventory, FamilyInventory, Role
 from migrate.model.plan import DatabasePlan
 from migrate.model.store_partition import StorePartition
-from migrate.spec.spec import Spec
 from migrate.stores.files import present
 from migrate.stores.rocksdb.database import Database, LiveFile
 from migrate.stores.rocksdb.layout import database_files
@@ -125,26 +117,3 @@ def _positions(source: Source, partition: StorePartition, database: Database) ->
         found += [(line, f"column family {family!r}") for line in lines]
     for (topic, number, offset), where in found:
         yield ChangelogPosition(topic=topic, partition=number, offset=None if offset < 0 else offset, where=where)
-
-
-def segmentations(spec: Spec, source: Source, databases: Sequence[DatabasePlan]) -> Iterator[Segmentation]:
-    """The old and new segments of each store partition; nothing for stores without segments."""
-    if not spec.has_segments:
-        return
-    for partition in source.partitions:
-        mine = [plan for plan in databases if plan.store_partition == partition.id]
-        expired = [plan.times for plan in mine if not plan.is_kept and plan.times is not None]
-        yield Segmentation(
-            store_partition=partition.id,
-            old=tuple(segment.name for segment in source.system.segments(source.path, partition)),
-            new=tuple(
-                SegmentPlanned(
-                    name=plan.database,
-                    start_ms=target_system(spec).segment_start(partition.store, plan.database),
-                    made_of=tuple(each.database for each in plan.sources),
-                )
-                for plan in mine
-                if plan.is_kept
-            ),
-            expired_before_ms=expired[0].end_ms if expired else None,
-        )

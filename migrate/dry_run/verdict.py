@@ -33,11 +33,10 @@ def make_verdict(
     for code in (ExitCode.BUG, ExitCode.USAGE, ExitCode.REFUSED, *ExitCode):
         if code and (mine := [check for check in failures if check.exit_code == code]):
             return Verdict(exit_code=int(code), go=False, sentence=_no_go(code, mine), next_step=mine[0].fix)
-    limits = _limits(tried)
-    if any(check.outcome == "waiting" for check in checks):
-        sentence = f"go, once the application is stopped: nothing else stands in the way{limits}"
-        return Verdict(exit_code=0, go=True, sentence=sentence, next_step=next_step)
-    return Verdict(exit_code=0, go=True, sentence=f"go: nothing stands in the way{limits}", next_step=next_step)
+    is_waiting = any(check.outcome == "waiting" for check in checks)
+    go = "go, once the application is stopped: nothing else" if is_waiting else "go: nothing"
+    sentence = f"{go} stands in the way{_limits(tried)}"
+    return Verdict(exit_code=0, go=True, sentence=sentence, next_step=next_step)
 
 
 def _limits(tried: SampleConversion | None) -> str:
@@ -67,19 +66,22 @@ def _paths(tried: SampleConversion) -> CheckReport:
         return failed(name, claim, MigrationError("; ".join(tried.differences), hint=fix))
     if not tried.both_paths:
         why = "no compiled path: the reference path converts" if tried.program is None else "no record was read"
-        return CheckReport(name=name, claim=claim, outcome="ok", detail=why)
-    return CheckReport(name=name, claim=claim, outcome="ok", detail=f"{tried.both_paths:,} records by both")
+    else:
+        why = f"{tried.both_paths:,} records by both"
+    return CheckReport(name=name, claim=claim, outcome="ok", detail=why)
 
 
 def _rejects(spec: Spec, tried: SampleConversion, records: int, expected: float) -> CheckReport:
     """`records`: of the old store; `expected`: rejects among them."""
     name, claim = "conversion.rejects", "no more records are rejected than [run] allows"
     detail = f"{tried.rejected:,} of {tried.records:,} records cannot be converted"
-    correction = mend(has_function=spec.conversion.function is not None)
     allowed = _allowed(spec, expected / max(records, tried.records, 1), expected=round(expected))
     if allowed is None:
         outcome: Outcome = "warning" if tried.rejected else "ok"
-        return CheckReport(name=name, claim=claim, outcome=outcome, detail=detail, fix=_fix(spec, tried))
+        later = "cutover will ask for [run] max_rejects, or for --accept-rejects with their number"
+        fix = later if tried.rejected and not _has_cap(spec) else ""
+        return CheckReport(name=name, claim=claim, outcome=outcome, detail=detail, fix=fix)
+    correction = mend(has_function=spec.conversion.function is not None)
     fix = f'{correction}; or allow it: [run] on_reject = "skip" or "dead-letter", and max_rejects'
     message = f"{detail}, {allowed}; most frequent reason: {tried.rejects[0].reason}"
     return failed(name, claim, ChunkFailedError(message, hint=fix))
@@ -87,13 +89,6 @@ def _rejects(spec: Spec, tried: SampleConversion, records: int, expected: float)
 
 def _has_cap(spec: Spec) -> bool:
     return spec.run.max_rejects is not None or spec.run.max_reject_share is not None
-
-
-def _fix(spec: Spec, tried: SampleConversion) -> str:
-    """The next step after rejects that do not stop a run."""
-    if not tried.rejected or _has_cap(spec):
-        return ""
-    return "cutover will ask for [run] max_rejects, or for --accept-rejects with their number"
 
 
 def _allowed(spec: Spec, share: float, expected: int) -> str | None:

@@ -7,13 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
 
 from formats import get_format
 from migrate.model.units import plural
 from migrate.stores.regular_files import Folder
 from migrate.survey.likeness import formats_of, hint, likeness_of
-from migrate.survey.report import DatabaseReport, FamilyReport, PlaceReport, StoreReport, UnsupportedStore
+from migrate.survey.report import DatabaseReport, FamilyReport, PlaceReport, StoreKind, StoreReport, UnsupportedStore
 from migrate.systems import SYSTEMS, System, system_of_application
 
 
@@ -166,9 +165,7 @@ def _store(inspected: list[tuple[StoreDatabase, DatabaseReport]]) -> StoreReport
     )
 
 
-def _kind(
-    formats: Iterable[str], *, is_segmented: bool
-) -> Literal["key-value", "window", "session", "windowed or session"]:
+def _kind(formats: Iterable[str], *, is_segmented: bool) -> StoreKind:
     if not is_segmented:
         return "key-value"
     kinds = {get_format(format_id).kind for format_id in formats}

@@ -10,7 +10,7 @@ from typing import Any
 
 from migrate.batch.preflight.retry import look_again
 from migrate.engine.digest import RecordDigest
-from migrate.errors import CorruptionError, MigrationError, explain_system_error
+from migrate.errors import CorruptionError, MigrationError
 from migrate.model.preview import shown
 from migrate.stores.cursor_file import half_converged
 from migrate.stores.files import present
@@ -59,15 +59,9 @@ class Place:
         )
 
 
-def database_report(place: Place, *, digest: bool, strict: bool = False) -> DatabaseReport:
-    """The content of a RocksDB directory. `strict`: damaged records raise CorruptionError instead of being reported.
-
-    Raises RefusedError where it cannot be opened.
-    """
-    report = look_again(lambda: _read(place, digest=digest), is_in_use=place.held_by is not None, looks=_ATTEMPTS)
-    if strict and report.error is not None:
-        raise CorruptionError(report.error, hint=report.hint)
-    return report
+def database_report(place: Place, *, digest: bool = False) -> DatabaseReport:
+    """The content of a directory; `error` reports damaged records. Raises RefusedError if it cannot be opened."""
+    return look_again(lambda: _read(place, digest=digest), is_in_use=place.held_by is not None, looks=_ATTEMPTS)
 
 
 def damaged_database(place: Place, error: MigrationError) -> DatabaseReport:
@@ -77,11 +71,6 @@ def damaged_database(place: Place, error: MigrationError) -> DatabaseReport:
 
 def _size(files: Iterable[Path]) -> int:
     return sum(status.st_size for status in present(files).values())
-
-
-def as_migration_error(error: Exception) -> MigrationError | None:
-    """The error for the report of a directory that cannot be read; None: a bug of Stateferry."""
-    return error if isinstance(error, MigrationError) else explain_system_error(error)
 
 
 def _read(place: Place, *, digest: bool) -> DatabaseReport:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from migrate.errors import RefusedError, system_errors_explained
+from migrate.errors import CorruptionError, MigrationError, RefusedError, system_errors_explained
 from migrate.stores.lock import lock_holders
 from migrate.survey.applications import (
     Application,
@@ -15,9 +15,9 @@ from migrate.survey.applications import (
     databases_of,
     stores_of,
 )
-from migrate.survey.databases import Place, as_migration_error, damaged_database, database_report
+from migrate.survey.databases import Place, damaged_database, database_report
 from migrate.survey.other_systems import recognise_around
-from migrate.survey.own_folders import migration_around, migration_report, migration_sentence, role_in
+from migrate.survey.own_folders import migration_around, migration_place, migration_report, role_in
 from migrate.survey.report import DatabaseReport, InspectReport, MigrationReport, OwnerReport, PlaceReport
 from migrate.survey.walk import WalkResult, walk
 from migrate.systems import STANDALONE
@@ -45,24 +45,20 @@ def inspect(path: str | Path, *, digest: bool = False) -> InspectReport:
     if not (found.databases or applications or migrations or found.others):
         raise RefusedError(f"no RocksDB directory at or below {root}", hint="name a state directory")
     holders = _holders(found, applications)
-    databases = tuple(
-        _database(_place(directory, root, stores, migrations, holders), root, digest=digest)
+    databases = {
+        directory: _database(_place(directory, root, stores, migrations, holders), root, digest=digest)
         for directory in found.databases
-    )
-    by_directory = dict(zip(found.databases, databases, strict=True))
+    }
     return InspectReport(
         path=root,
         places=(
             *application_places(root, applications, stores.values()),
-            *(
-                PlaceReport(path=each.path, system="stateferry", sentence=migration_sentence(each))
-                for each in migrations
-            ),
+            *map(migration_place, migrations),
             *found.others,
             *([] if applications or migrations else _standalone(root, found.databases)),
         ),
-        stores=stores_of(stores, by_directory),
-        databases=databases,
+        stores=stores_of(stores, databases),
+        databases=tuple(databases.values()),
         migrations=migrations,
         owners=_owners_of(holders),
         warnings=(
@@ -97,14 +93,17 @@ def _place(
 
 
 def _database(place: Place, root: Path, *, digest: bool) -> DatabaseReport:
-    directory = place.directory
+    """The report of one directory; damage is raised if it is `root` itself, which was named."""
     try:
-        return database_report(place, digest=digest, strict=digest and directory == root)
-    except Exception as error:
-        known = as_migration_error(error)
-        if known is None or directory == root:
+        with system_errors_explained():
+            report = database_report(place, digest=digest)
+    except MigrationError as error:
+        if place.directory == root:
             raise
-        return damaged_database(place, known)
+        return damaged_database(place, error)
+    if digest and place.directory == root and report.error is not None:
+        raise CorruptionError(report.error, hint=report.hint)
+    return report
 
 
 def _standalone(root: Path, databases: list[Path]) -> list[PlaceReport]:

@@ -100,8 +100,7 @@ def _version_files(folder: Folder) -> list[str]:
 
 
 def _provider(folder: Folder) -> str:
-    files = _all_version_files(folder)
-    endings = {name.rpartition(".")[2] for name in files}
+    endings = {name.rpartition(".")[2] for name in _all_version_files(folder)}
     if endings <= {"zip", "changelog"}:
         return "kept by its RocksDB state store provider"
     if endings <= {"delta", "snapshot"}:

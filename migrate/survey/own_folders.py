@@ -10,7 +10,7 @@ from migrate.batch.home import MARKER
 from migrate.batch.ledger.standing import StandingReader
 from migrate.errors import MigrationError
 from migrate.stores.regular_files import Folder
-from migrate.survey.report import MigrationReport
+from migrate.survey.report import MigrationReport, PlaceReport
 
 _PLAN = re.compile(r"plan-\d{4,}\.json")
 _ROLES = {
@@ -73,8 +73,7 @@ def migration_report(home: Path) -> MigrationReport:
     return found.model_copy(update=facts)
 
 
-def migration_sentence(found: MigrationReport) -> str:
-    """The migration and its state, in one line."""
-    if found.state is None:
-        return f"Stateferry: the folder of the migration {found.name}, whose state cannot be read"
-    return f"Stateferry: the folder of the migration {found.name}, {found.state}"
+def migration_place(found: MigrationReport) -> PlaceReport:
+    """The report of a migration's folder as a place."""
+    sentence = f"Stateferry: the folder of the migration {found.name}, {found.state or 'whose state cannot be read'}"
+    return PlaceReport(path=found.path, system="stateferry", sentence=sentence)

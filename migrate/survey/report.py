@@ -84,6 +84,9 @@ class DatabaseReport(Value):
     """What to do about the error."""
 
 
+StoreKind = Literal["key-value", "window", "session", "windowed or session"]
+
+
 class UnsupportedStore(Value):
     """Why a store cannot be converted."""
 
@@ -102,7 +105,7 @@ class StoreReport(Value):
     name: str
     system: str
     application: Path
-    kind: Literal["key-value", "window", "session", "windowed or session"]
+    kind: StoreKind
     """Derived from the names of directories and column families, which do not always tell windows from sessions."""
     store_partitions: tuple[str, ...]
     """Each as task and store: "0_0/orders"."""

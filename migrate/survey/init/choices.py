@@ -124,7 +124,7 @@ def others_of_format(located: Located, store: str | None, source: Format) -> tup
     for each in databases_of(located.application):
         is_unsupported = (system.unsupported_kind(each.store) or system.likely_unsupported(each.store)) is not None
         if each.store != store and each.is_segment == source.is_segmented and not is_unsupported:
-            report = [database_report(Place(each.directory, str(each.directory)), digest=False)]
+            report = [database_report(Place(each.directory, str(each.directory)))]
             fitting = formats_of(report, system=source.system, is_segmented=each.is_segment)
             fits = possible_formats(fitting, report) == [source.id]
             found[each.store] = found.get(each.store, True) and fits

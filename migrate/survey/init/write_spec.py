@@ -145,7 +145,7 @@ def _databases(located: Located, store: str | None) -> dict[Path, DatabaseReport
         located.path, () if store is None else (store,), is_segmented=is_segmented(located, store)
     )
     directories = [path for partition in partitions for path in partition.directories(located.path).values()]
-    return {path: database_report(Place(path, str(path)), digest=False) for path in directories}
+    return {path: database_report(Place(path, str(path))) for path in directories}
 
 
 def _in_use(source: Source) -> str:
