@@ -55,7 +55,7 @@ def test_beside_a_running_application_it_is_an_estimate_and_waits(tmp_path: Path
     assert report.verdict.next_step == "stop the application, stateferry run SPEC"
 
 
-def test_without_a_snapshot_it_says_what_taking_one_and_running_would_do(tmp_path: Path) -> None:
+def test_without_a_snapshot_it_reports_what_taking_one_and_running_would_do(tmp_path: Path) -> None:
     spec = in_place_spec(tmp_path, make_application(tmp_path), run={"source": "snapshot"})
 
     report = plan(spec)

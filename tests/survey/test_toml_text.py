@@ -40,7 +40,7 @@ def test_what_no_toml_file_can_hold_is_refused() -> None:
 
 
 @given(NAMES, NAMES, NAMES, st.lists(TEXTS))
-def test_a_spec_survives_whatever_its_directories_and_stores_are_called(
+def test_a_spec_survives_any_names_of_directories_and_stores(
     path: str, store: str, family: str, warnings: list[str]
 ) -> None:
     """In its comments too: none of them ends early."""
