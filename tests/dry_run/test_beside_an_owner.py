@@ -1,4 +1,4 @@
-"""Beside an application that writes, flushes, compacts and checkpoints all the time; and beside a run at work."""
+"""Dry runs beside an application that writes, flushes, compacts and checkpoints, and beside a running migration."""
 
 from __future__ import annotations
 

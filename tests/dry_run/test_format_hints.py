@@ -1,4 +1,4 @@
-"""A warning where the records look like another format, and none where chance would make one."""
+"""A warning where the records look like another format, and no false alarm."""
 
 from __future__ import annotations
 

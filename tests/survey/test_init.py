@@ -1,4 +1,4 @@
-"""`init` writes a spec that loads, plans and runs, from whatever directory of an application it is given."""
+"""`init` writes a spec that loads, plans and runs, from any directory of an application."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STREAMIZ = "streamiz.timestamped-key-value"
 
 @pytest.fixture
 def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The fixture's application in `state`, seen from the folder above."""
+    """The fixture's application in `state`; the working directory is the one above."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "state").mkdir()
     return copy_fixture(tmp_path / "state")
@@ -255,7 +255,7 @@ def test_the_name_of_a_started_migration_is_not_chosen_again(app: Path) -> None:
 
 
 def test_the_work_dir_is_put_where_a_run_accepts_it(app: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not in the application's own directory, though that is where the command is typed."""
+    """The work_dir is not in the application's directory, even if that is the working directory."""
     monkeypatch.chdir(app)
     report = init_spec(".", store="orders", to=TIMESTAMPED, output=None)
     assert report.work_dir == app.parents[1] / "stateferry-work"

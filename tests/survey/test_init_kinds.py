@@ -1,4 +1,4 @@
-"""`init` for windows, sessions, histories and headers: what is told, what is asked, what is refused at once."""
+"""`init` for windows, sessions, histories and headers: the spec, errors with options, refusals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WINDOW = "kafka-streams.window"
 
 @pytest.fixture
 def app(tmp_path: Path) -> Path:
-    """Windows in two tasks, and a versioned store."""
+    """An application with windows in two tasks, and a versioned store."""
     app = make_segments(tmp_path / "visits-app", "visits", hours())
     latest = {struct.pack(">q", -1) + key: struct.pack(">q", NOON) + value for key, value in numbered(30).items()}
     make_store(app / "0_0/rocksdb/prices", latest)

@@ -1,4 +1,4 @@
-"""`inspect` tells what lies there, and touches nothing."""
+"""`inspect` reports the content of directories, read-only."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_nothing_is_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def _without_log(store: Path) -> dict[str, tuple[int, int, str]]:
-    """The owner writes its log by itself."""
+    """The application writes to the RocksDB log while it is inspected."""
     return {name: state for name, state in tree_state(store).items() if name != "LOG"}
 
 
@@ -245,7 +245,7 @@ def test_a_half_converged_store_is_reported_in_text_too(tmp_path: Path, commands
 
 @pytest.fixture
 def migrated(tmp_path: Path) -> Path:
-    """A migration that was run, in its work_dir."""
+    """A finished migration in its work_dir."""
     make_store(tmp_path / "state", numbered(300))
     content = {
         "name": "mine",

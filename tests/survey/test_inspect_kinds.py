@@ -1,4 +1,4 @@
-"""Windows, sessions, histories, unfinished upgrades: named where names tell, else what they look like, as a hint."""
+"""Windows, sessions, histories, unfinished upgrades: recognised by names, or described by a hint."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLAIN, VERSIONED = "kafka-streams.key-value", "kafka-streams.versioned"
 
 @pytest.fixture
 def app(tmp_path: Path) -> Path:
-    """An application, as yet without stores."""
+    """An application without stores."""
     (tmp_path / "app/0_0").mkdir(parents=True)
     (tmp_path / "app/0_0/.checkpoint").write_text("0\n0\n")
     return tmp_path / "app"

@@ -1,4 +1,4 @@
-"""Systems that cannot be migrated yet are named all the same, by names alone; what names do not tell is said."""
+"""Systems that cannot be migrated yet are recognised by names, and ambiguous names are reported as such."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support import make_families, make_store, numbered
 
 
 def place_of(path: Path) -> PlaceReport:
-    """The one system that is named."""
+    """The only system in the report."""
     (place,) = inspect(path).places
     return place
 

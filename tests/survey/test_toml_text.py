@@ -1,4 +1,4 @@
-"""What is written as TOML is read as the same text."""
+"""Text that is written as TOML is read as the same text."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_what_no_toml_file_can_hold_is_refused() -> None:
 def test_a_spec_survives_any_names_of_directories_and_stores(
     path: str, store: str, family: str, warnings: list[str]
 ) -> None:
-    """In its comments too: none of them ends early."""
+    """The names survive in comments too: none of them ends early."""
     content = {
         "name": "test",
         "work_dir": f"work/{path}",
