@@ -1,1 +1,1 @@
-"""What lies in a directory: systems by the names of files, stores by column families; never by a guess at bytes."""
+"""Report the content of a directory: systems by names of files, stores by column families, never by guesses at bytes."""

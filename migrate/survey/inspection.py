@@ -113,7 +113,7 @@ def _standalone(root: Path, databases: list[Path]) -> list[PlaceReport]:
     around = recognise_around(root)
     if around is not None:
         return [around]
-    sentence = "a RocksDB directory; no name around it tells whose"
+    sentence = "a RocksDB directory; no name around it identifies its system"
     return [PlaceReport(path=root, system=STANDALONE.name, can_be_migrated=True, sentence=sentence)]
 
 

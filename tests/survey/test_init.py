@@ -118,7 +118,7 @@ def test_several_stores_are_listed_with_counts(app: Path) -> None:
         f"  - customers: about 580 records in 3 store partitions, {TIMESTAMPED}\n"
         f"  - orders: about 6,479 records in 3 store partitions, {KEY_VALUE} or kafka-streams.versioned\n"
         f"  - refunds: about 580 records in 3 store partitions, {KEY_VALUE} or kafka-streams.versioned\n"
-        "  next: say which: --store NAME"
+        "  next: choose one with --store NAME"
     )
 
 
@@ -172,7 +172,7 @@ def test_a_lone_directory_that_fits_two_formats_is_asked_about(tmp_path: Path) -
         init_spec(store, to=TIMESTAMPED, output=None)
     fitting = (KEY_VALUE, "streamiz.key-value", RAW)
     assert f"(default) fit more than one format: {', '.join(fitting)}" in asked.value.message
-    assert asked.value.hint == f"say which it is: {' or '.join(f'--from {each}' for each in fitting)}"
+    assert asked.value.hint == f"choose one: {' or '.join(f'--from {each}' for each in fitting)}"
     report = init_spec(store, to=TIMESTAMPED, source_format=KEY_VALUE, output=tmp_path / "spec.toml")
     assert (report.store, report.records, report.store_partitions) == (None, 7, ("lone",))
     assert plan(load_spec(tmp_path / "spec.toml")).verdict.exit_code == 0

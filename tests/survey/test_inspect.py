@@ -301,7 +301,7 @@ def test_text_names_what_matters(tmp_path: Path, commands: CommandServer) -> Non
     )
     shown = commands.run(["inspect", str(store)]).out
     for fact in (
-        "a RocksDB directory; no name around it tells whose",
+        "a RocksDB directory; no name around it identifies its system",
         "comparator leveldb.BytewiseComparator, merge operator none, compression kLZ4Compression, table format 6",
         "key    <script>  3c7363726970743e  (8 bytes)",
         "value  (empty)",

@@ -66,7 +66,7 @@ def _no_single_store(application: Path, names: set[str], target: Format) -> Spec
         )
     stores = [store for store in inspect(application).stores if store.name in names]
     listed = "\n".join(f"  - {_in_words(store)}" for store in stores)
-    return SpecError(f"{application} holds several stores:\n{listed}", hint="say which: --store NAME")
+    return SpecError(f"{application} holds several stores:\n{listed}", hint="choose one with --store NAME")
 
 
 def is_segmented(located: Located, store: str | None) -> bool:
@@ -103,7 +103,7 @@ def choose_format(
         about_records = hint(likeness_of(found, common))
         raise SpecError(
             f"the column families of {what} ({there}) fit more than one format: {', '.join(common)}",
-            hint=f"say which it is: {' or '.join(f'--from {format_id}' for format_id in common)}"
+            hint=f"choose one: {' or '.join(f'--from {format_id}' for format_id in common)}"
             + (f" ({about_records})" if about_records else ""),
         )
     kinds = (system.unsupported_kind(store, there.split(", ")) for system in SYSTEMS)
