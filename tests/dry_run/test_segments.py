@@ -94,7 +94,7 @@ def test_a_sample_estimates_what_is_left_behind(tmp_path: Path) -> None:
     assert estimated.found.expired > 0
 
 
-def test_the_text_tells_of_new_segments_and_of_what_is_left_behind(tmp_path: Path, commands: CommandServer) -> None:
+def test_the_text_reports_new_segments_and_expired_records(tmp_path: Path, commands: CommandServer) -> None:
     shown = text_of(commands, moved(tmp_path, 40 * MINUTE), "--full")
     assert "5 segments, which become 3: 2025-11-22 16:00:00 UTC to 2025-11-22 16:40:00 UTC" in shown
     assert "nothing from before 2025-11-22 16:00:00 UTC" in shown
@@ -168,7 +168,7 @@ def test_an_example_shows_a_session_and_decoded_values(tmp_path: Path) -> None:
     }
 
 
-def test_sessions_that_are_called_windows_look_like_what_they_are(tmp_path: Path) -> None:
+def test_sessions_named_as_windows_are_recognised(tmp_path: Path) -> None:
     spec = windowed(tmp_path, {NOON: {"default": sessions(NOON)}}, target_format=TIMESTAMPED_WINDOW)
     tried = plan(spec).tried
     assert tried is not None

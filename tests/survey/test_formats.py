@@ -71,7 +71,7 @@ def test_what_must_be_allowed_is_what_a_run_asks_for(pair: tuple[str, str], tmp_
 
 
 @pytest.mark.parametrize("pair", sorted({*PAIRS} - {*POSSIBLE}), ids=" to ".join)
-def test_where_there_is_no_conversion_it_says_what_a_run_says(pair: tuple[str, str], tmp_path: Path) -> None:
+def test_an_impossible_conversion_has_the_reason_that_a_run_gives(pair: tuple[str, str], tmp_path: Path) -> None:
     report = listed(*pair)
     spec = spec_of(*pair, tmp_path, [])
     with pytest.raises(RefusedError) as refused:
@@ -97,7 +97,7 @@ def test_formats_of_one_group_become_each_other_and_no_others() -> None:
     assert together == {*POSSIBLE}
 
 
-def test_text_and_json_tell_the_same(commands: CommandServer) -> None:
+def test_text_and_json_agree(commands: CommandServer) -> None:
     text = commands.run(["formats"], before="import os; os.environ['COLUMNS'] = '80'")
     report = json.loads(commands.run(["formats", "--json"]).out)
     assert (text.code, [known["id"] for known in report["formats"]]) == (0, [known.id for known in FORMATS])

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from migrate.batch.preflight.check import CheckReport, Outcome
-from migrate.dry_run.report import ChunkPlanned, Cost, DryRunReport, Found, Tried, Verdict
+from migrate.dry_run.report import ChunkPlanned, Cost, DryRunReport, Inventory, SampleConversion, Verdict
 from migrate.model.units import duration, moment, plural, size
 from migrate.show.page import tables
 from migrate.show.page.key_map import Band, Piece, band_name, bands, title
@@ -67,7 +67,7 @@ def _outcomes(checks: Iterable[CheckReport]) -> str:
     return ", ".join(f"{counted[outcome]:,} {outcome}" for outcome in _ORDER if counted[outcome])
 
 
-def _in_common(found: Found) -> list[tuple[str, str]]:
+def _in_common(found: Inventory) -> list[tuple[str, str]]:
     """What the RocksDB directories say of themselves, each answer once."""
     databases = found.databases
     newest = [database.newest_file_ms for database in databases if database.newest_file_ms is not None]
@@ -121,7 +121,7 @@ def _bands(chunks: Iterable[ChunkPlanned]) -> list[Band]:
     )
 
 
-def _outcome_parts(tried: Tried) -> list[Part]:
+def _outcome_parts(tried: SampleConversion) -> list[Part]:
     parts = (
         ("are what the spec says", tried.decoded, tried.sampled, "accent"),
         ("converted", tried.converted, tried.records, "accent"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from migrate.dry_run.report import Cost, FamilyFound, Found, Segmentation
+from migrate.dry_run.report import Cost, FamilyInventory, Inventory, Segmentation
 from migrate.model.units import moment, number, size
 from migrate.show.page.key_map import band_name
 
@@ -17,7 +17,7 @@ _ROLES = {
 }
 
 
-def databases(found: Found) -> Rows:
+def databases(found: Inventory) -> Rows:
     """One row for each RocksDB directory."""
     return [
         (
@@ -37,7 +37,7 @@ def databases(found: Found) -> Rows:
     ]
 
 
-def families(found: Found) -> Rows:
+def families(found: Inventory) -> Rows:
     """One row for each column family."""
     return [
         (
@@ -53,7 +53,7 @@ def families(found: Found) -> Rows:
     ]
 
 
-def positions(found: Found) -> Rows:
+def positions(found: Inventory) -> Rows:
     """One row for each changelog position."""
     return [
         (
@@ -95,5 +95,5 @@ def chunks(cost: Cost) -> Rows:
     ]
 
 
-def _bounds(family: FamilyFound) -> str:
+def _bounds(family: FamilyInventory) -> str:
     return "counted" if family.exact else f"{number(family.at_least)} to {number(family.at_most)}"

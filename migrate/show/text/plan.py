@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from migrate.dry_run.report import (
     BeforeAfter,
     Cost,
-    DatabaseFound,
+    DatabaseInventory,
     DryRunReport,
-    Found,
+    Inventory,
+    SampleConversion,
     Segmentation,
     SegmentPlanned,
     Sizes,
-    Tried,
 )
 from migrate.model.events import Event, Listener, ignore
 from migrate.model.preview import RejectReason
@@ -72,7 +72,7 @@ def _spec(report: DryRunReport) -> Rows:
     }
 
 
-def _found(found: Found) -> Rows:
+def _found(found: Inventory) -> Rows:
     owners = sorted({database.owner or _rocksdb(database) for database in found.databases})
     formats = sorted({version for database in found.databases for version in database.table_formats})
     compressions = sorted({name for database in found.databases for name in database.compressions})
@@ -91,7 +91,7 @@ def _found(found: Found) -> Rows:
     }
 
 
-def _unfinished(found: Found) -> str:
+def _unfinished(found: Inventory) -> str:
     if not found.unfinished:
         return ""
     about = "" if found.exact else "about "
@@ -101,11 +101,11 @@ def _unfinished(found: Found) -> str:
     )
 
 
-def _rocksdb(database: DatabaseFound) -> str:
+def _rocksdb(database: DatabaseInventory) -> str:
     return "not known" if database.rocksdb_version is None else f"RocksDB {database.rocksdb_version}"
 
 
-def _records(found: Found) -> str:
+def _records(found: Inventory) -> str:
     if found.exact:
         return f"{found.records:,}"
     return f"about {found.records:,} (between {found.at_least:,} and {found.at_most:,})"
@@ -117,9 +117,9 @@ def _sizes(sizes: Sizes | None) -> str:
     )
 
 
-def _partitions(found: Found, *, is_whole: bool) -> Rows:
+def _partitions(found: Inventory, *, is_whole: bool) -> Rows:
     """Segments together, unless all is asked for."""
-    groups: dict[str, list[DatabaseFound]] = {}
+    groups: dict[str, list[DatabaseInventory]] = {}
     for database in found.databases:
         name = database.database if is_whole and database.database != "." else ""
         groups.setdefault(f"{database.store_partition} {name}".rstrip(), []).append(database)
@@ -131,7 +131,7 @@ def _partitions(found: Found, *, is_whole: bool) -> Rows:
     return shown | ({"...": f"and {left} more: --verbose lists them"} if left else {})
 
 
-def _entries(database: DatabaseFound) -> list[str]:
+def _entries(database: DatabaseInventory) -> list[str]:
     return [f"{family.name}: {entry}" for family in database.families for entry in family.entries]
 
 
@@ -140,7 +140,7 @@ def _cut(program: str | None) -> str | None:
     return program if program is None or len(program) <= _LONGEST else f"{program[:_LONGEST]}... (--json has all of it)"
 
 
-def _content(databases: list[DatabaseFound]) -> str:
+def _content(databases: list[DatabaseInventory]) -> str:
     data = [each for database in databases for each in database.families if each.role in ("records", "older")]
     exact = "" if all(family.exact for family in data) else "~"
     told = [f"{exact}{sum(family.records for family in data):,} records, {size(sum(each.size for each in databases))}"]
@@ -150,7 +150,7 @@ def _content(databases: list[DatabaseFound]) -> str:
     return "; ".join([*told, *(f"{topic}-{number} at {offset}" for (topic, number), offset in positions.items())])
 
 
-def _tried(tried: Tried) -> Rows:
+def _tried(tried: SampleConversion) -> Rows:
     what = "all records" if tried.is_full else f"a sample of {tried.records:,} records"
     counts = [f"{tried.converted:,} converted"]
     counts += [f"{number:,} {word}" for number, word in _leftovers(tried) if number]
@@ -170,7 +170,7 @@ def _tried(tried: Tried) -> Rows:
     }
 
 
-def _leftovers(tried: Tried) -> tuple[tuple[int, str], ...]:
+def _leftovers(tried: SampleConversion) -> tuple[tuple[int, str], ...]:
     return (
         (tried.rejected, "cannot be converted"),
         (tried.dropped, "dropped: by the function, or former values that the new store has no room for"),
@@ -241,7 +241,7 @@ def counting(output: Output) -> Iterator[Listener]:
 _MOST_SEGMENTED = 4
 
 
-def segments(found: Sequence[Segmentation], records: Found, *, is_whole: bool) -> dict[str, str]:
+def segments(found: Sequence[Segmentation], records: Inventory, *, is_whole: bool) -> dict[str, str]:
     """A few words for each store partition; all that is known of each segment where that is asked for."""
     shown = found if is_whole else found[:_MOST_SEGMENTED]
     rows = {each.store_partition: "\n".join(_segmentation(each, is_whole=is_whole)) for each in shown}
