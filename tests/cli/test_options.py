@@ -122,10 +122,10 @@ def test_an_error_is_a_json_document_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
-        (["frob"], "No such command 'frob'.", "stateferry --help says what there is"),
-        (["run"], "Missing argument 'SPEC'.", "stateferry run --help says what there is"),
-        (["run", "x", "--mater", "y"], "No such option '--mater'.", "stateferry run --help says what there is"),
-        (["verify", "x", "--mode", "z"], "Invalid value for '--mode': 'z' is not one of", "stateferry verify --help"),
+        (["frob"], "No such command 'frob'.", "see stateferry --help"),
+        (["run"], "Missing argument 'SPEC'.", "see stateferry run --help"),
+        (["run", "x", "--mater", "y"], "No such option '--mater'.", "see stateferry run --help"),
+        (["verify", "x", "--mode", "z"], "Invalid value for '--mode': 'z' is not one of", "see stateferry verify --help"),
     ],
 )
 def test_a_command_line_that_is_not_understood_is_said_like_any_other_error(

@@ -95,7 +95,7 @@ def test_what_runs_is_finished_and_nothing_new_begins(number: signal.Signals, sp
         before = _chunk_rows(spec)
         run.send_signal(number)
         assert run.stderr is not None
-        assert any("asked to stop" in line for line in run.stderr)
+        assert any("stop requested" in line for line in run.stderr)
         (spec.parent / "hold").unlink()
         _, errors = run.communicate(timeout=60)
     assert run.returncode == 5
@@ -110,7 +110,7 @@ def test_a_second_signal_ends_it_at_once(spec: Path) -> None:
         before = _chunk_rows(spec)
         run.send_signal(signal.SIGTERM)
         assert run.stderr is not None
-        assert any("asked to stop" in line for line in run.stderr)
+        assert any("stop requested" in line for line in run.stderr)
         while run.poll() is None:  # one that comes within half a second counts as the first one's echo
             run.send_signal(signal.SIGTERM)
             time.sleep(0.1)

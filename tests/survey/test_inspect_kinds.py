@@ -74,7 +74,7 @@ def test_records_of_an_unfinished_upgrade_are_counted(app: Path, commands: Comma
     make_families(app / "0_0/rocksdb/half", {"default": numbered(60, prefix=b"old"), FAMILY: numbered(40)})
     store = store_of(app)
     assert (store.formats, store.unfinished, store.records) == (("kafka-streams.timestamped-key-value",), 60, 100)
-    assert "an upgrade is not finished: it has left about 60 records" in commands.run(["inspect", str(app)]).out
+    assert "upgrade mode: about 60 records are still in the pre-upgrade column family" in commands.run(["inspect", str(app)]).out
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The history of a migration as text for a person."""
+"""The history of a migration as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST_STEPS = 12
 
 
 def show_history(history: RunHistory, output: Output) -> list[str]:
-    """What was done, and where it stands."""
+    """What a migration has done, its state, and a table of its runs."""
     facts = {
         "migration": f"{history.name}: {history.source_format} -> {history.target_format}",
         "source": str(history.source),
@@ -50,7 +50,7 @@ def _runs(history: RunHistory, layout: Layout) -> list[str]:
         )
         for run in history.runs
     ]
-    return layout.table(("run", "begun", *numbers), rows, right=numbers)
+    return layout.table(("run", "started", *numbers), rows, right=numbers)
 
 
 def _slowest(history: RunHistory) -> str:
@@ -61,7 +61,7 @@ def _slowest(history: RunHistory) -> str:
 
 
 def _steps(history: RunHistory) -> str:
-    """The last ones; the store partitions of one step are counted."""
+    """The latest steps, with the number of store partitions that took them together."""
     return "\n".join(
         f"{moment(steps[-1].committed_at_ms)} {steps[0].step}"
         + (f" ({plural(len(steps), 'store partition')})" if len(steps) > 1 else "")
