@@ -90,7 +90,7 @@ def test_unusable_javas_are_named_with_the_reason(
     with pytest.raises(JavaNotFoundError) as caught:
         find_java_home()
     message = str(caught.value)
-    reason = "does not tell its version: The operation could not be completed. (exit 1)"
+    reason = "does not report its version: The operation could not be completed. (exit 1)"
     assert f"  - JAVA_HOME: {broken} {reason}" in message
     assert f"  - PATH: {no_java / 'java'} is Java 8\n" in message
 
