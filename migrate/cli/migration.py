@@ -10,7 +10,7 @@ import click
 
 from migrate.cli.errors import verb
 from migrate.cli.job import run_and_show, run_options
-from migrate.cli.options import current_output, html_option, spec_argument
+from migrate.cli.options import current_output, html_option, page_path, spec_argument
 from migrate.cli.switch import switch_and_show
 from migrate.show.output import Output
 from migrate.show.streams import stop_writing, user_output_to_stderr, write_err
@@ -37,16 +37,16 @@ def report(spec: str, *, page: str | None) -> None:
     stateferry report migration.toml --json
     """
     from migrate.batch.status.history import report as read_history
-    from migrate.show.page.writing import page_path, write_page
-    from migrate.show.text.history import show_history
+    from migrate.show.text.reports import show_history
     from migrate.spec.loading import load_spec
 
-    file = None if page is None else page_path(page)
+    file = page_path(page)
     history = read_history(load_spec(spec))
     if file is not None:
         from migrate.show.page.run_page import run_page
+        from migrate.stores.files import write_durably
 
-        write_page(file, run_page(history))
+        write_durably(file, run_page(history).encode())
     current_output().show(history, show_history)
 
 

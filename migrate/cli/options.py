@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import click
 
+from migrate.errors import SpecError
 from migrate.show.output import Output
 
 _META = "stateferry.options"
@@ -13,6 +16,20 @@ _META = "stateferry.options"
 
 spec_argument = click.argument("spec", type=click.Path())
 html_option = click.option("--html", "page", type=click.Path(), help="Also write the report as one HTML file.")
+
+
+def page_path(name: str | None) -> Path | None:
+    """Return the path of --html, before the work whose report goes there. Raises SpecError if it cannot be written."""
+    if name is None:
+        return None
+    path = Path(name).expanduser().absolute()
+    if path.is_dir():
+        raise SpecError(f"--html {path} is a directory", hint="name a file in it, like report.html")
+    if not path.parent.is_dir():
+        raise SpecError(f"--html {path}: there is no directory {path.parent}", hint="create it, or name another one")
+    if not os.access(path.parent, os.W_OK):
+        raise SpecError(f"--html {path}: cannot write to {path.parent}", hint="name a file elsewhere")
+    return path
 
 
 def _record(context: click.Context, parameter: click.Parameter, value: Any) -> None:  # noqa: ANN401 - click's own

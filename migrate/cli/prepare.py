@@ -6,7 +6,7 @@ import click
 
 from migrate.cli.errors import verb
 from migrate.cli.job import changelog_end_option
-from migrate.cli.options import current_output, html_option, spec_argument
+from migrate.cli.options import current_output, html_option, page_path, spec_argument
 from migrate.show.streams import user_output_to_stderr, write_out
 
 
@@ -139,13 +139,12 @@ def plan(
     """
     from migrate.batch.source.changelog_ends import parse_changelog_ends
     from migrate.dry_run.dry_run import plan as dry_run
-    from migrate.show.page.writing import page_path, write_page
     from migrate.show.text.plan import show_plan
     from migrate.show.text.progress import counting
     from migrate.spec.loading import load_spec
 
     output, loaded, known = current_output(), load_spec(spec), parse_changelog_ends(ends)
-    file = None if page is None else page_path(page)
+    file = page_path(page)
     with counting(output) as listener, user_output_to_stderr():
         report = dry_run(
             loaded, full=full, sample=sample, seed=seed, slots=slots, on_event=listener, changelog_ends=known
@@ -153,8 +152,9 @@ def plan(
     output.show(report, show_plan)
     if file is not None:
         from migrate.show.page.dry_run_page import dry_run_page
+        from migrate.stores.files import write_durably
 
-        write_page(file, dry_run_page(report))
+        write_durably(file, dry_run_page(report).encode())
     return report.verdict.exit_code
 
 

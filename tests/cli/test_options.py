@@ -125,7 +125,11 @@ def test_an_error_is_a_json_document_too(tmp_path: Path) -> None:
         (["frob"], "No such command 'frob'.", "see stateferry --help"),
         (["run"], "Missing argument 'SPEC'.", "see stateferry run --help"),
         (["run", "x", "--mater", "y"], "No such option '--mater'.", "see stateferry run --help"),
-        (["verify", "x", "--mode", "z"], "Invalid value for '--mode': 'z' is not one of", "see stateferry verify --help"),
+        (
+            ["verify", "x", "--mode", "z"],
+            "Invalid value for '--mode': 'z' is not one of",
+            "see stateferry verify --help",
+        ),
     ],
 )
 def test_a_command_line_that_is_not_understood_is_said_like_any_other_error(

@@ -1,4 +1,4 @@
-"""The dry run as a page."""
+"""The report of `plan` as an HTML page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FIRST_WORD = re.compile(r"(go|no go|nothing to do)\b\s*[,:.]?\s*", re.IGNORECAS
 
 
 def dry_run_page(report: DryRunReport) -> str:
-    """The whole report as one HTML page, for an engineer who is about to decide."""
+    """The whole report as one HTML page."""
     word, sentence = _verdict(report.verdict)
     return render(
         "dry_run.html.j2",
@@ -31,7 +31,7 @@ def dry_run_page(report: DryRunReport) -> str:
         sentence=sentence,
         checks=sorted(report.checks, key=lambda check: _ORDER.index(check.outcome)),
         outcomes=_outcomes(report.checks),
-        common=_in_common(report.found) if report.found else (),
+        common=_common_facts(report.found) if report.found else (),
         plots=_plots(report),
         bands=_bands(report.cost.chunks) if report.cost else [],
         outcome_parts=_outcome_parts(report.tried) if report.tried else (),
@@ -42,7 +42,7 @@ def dry_run_page(report: DryRunReport) -> str:
 
 
 def _verdict(verdict: Verdict) -> tuple[str, str]:
-    """Its first word and the rest, each with a capital letter."""
+    """The first word and the rest of the verdict, each capitalized."""
     found = _FIRST_WORD.match(verdict.sentence)
     word = found.group(1) if found else "go" if verdict.go else "no go"
     rest = verdict.sentence[found.end() :] if found else verdict.sentence
@@ -67,8 +67,8 @@ def _outcomes(checks: Iterable[CheckReport]) -> str:
     return ", ".join(f"{counted[outcome]:,} {outcome}" for outcome in _ORDER if counted[outcome])
 
 
-def _in_common(found: Found) -> list[tuple[str, str]]:
-    """What the RocksDB directories say of themselves, each answer once."""
+def _common_facts(found: Found) -> list[tuple[str, str]]:
+    """Labels and values of what the RocksDB directories have in common."""
     databases = found.databases
     newest = [database.newest_file_ms for database in databases if database.newest_file_ms is not None]
     facts = [
@@ -83,15 +83,15 @@ def _in_common(found: Found) -> list[tuple[str, str]]:
     return [(name, text) for name, text in facts if text]
 
 
-def _tally(answers: Iterable[str]) -> str:
-    counted = Counter(answers).most_common()
+def _tally(values: Iterable[str]) -> str:
+    counted = Counter(values).most_common()
     if len(counted) == 1:
         return counted[0][0]
-    return ", ".join(f"{answer} ({plural(times, 'directory', 'directories')})" for answer, times in counted)
+    return ", ".join(f"{value} ({plural(times, 'directory', 'directories')})" for value, times in counted)
 
 
 def _plots(report: DryRunReport) -> dict[str, Plot]:
-    """Every plot that there is something for, by name."""
+    """The plots that there are data for, by name."""
     wanted = {}
     for name, part, what in (("old", report.found, "old"), ("new", report.tried, "new")):
         if part and part.key_sizes and part.key_sizes.buckets:
@@ -104,7 +104,7 @@ def _plots(report: DryRunReport) -> dict[str, Plot]:
             [chunk.estimated_bytes for chunk in report.cost.chunks],
             what="sizes",
             show=size,
-            ends=("biggest", "smallest"),
+            ends=("largest", "smallest"),
             mark=(report.cost.chunk_size, "[run] chunk_size"),
         )
     return wanted
@@ -123,9 +123,9 @@ def _bands(chunks: Iterable[ChunkPlanned]) -> list[Band]:
 
 def _outcome_parts(tried: Tried) -> list[Part]:
     parts = (
-        ("are what the spec says", tried.decoded, tried.sampled, "accent"),
+        ("match [source] format", tried.decoded, tried.sampled, "accent"),
         ("converted", tried.converted, tried.records, "accent"),
-        ("not changed by it", tried.unchanged, tried.records, "accent-2"),
+        ("unchanged", tried.unchanged, tried.records, "accent-2"),
         ("dropped", tried.dropped, tried.records, "warn"),
         (_OLDER, tried.expired, tried.records + tried.expired, "warn"),
         ("rejected", tried.rejected, tried.records, "bad"),
@@ -141,8 +141,8 @@ def _time_parts(cost: Cost) -> list[Part]:
     parts = (
         ("rewrite", cost.rewrite_seconds, "accent"),
         ("verify", cost.verify_seconds, "accent"),
-        ("all else", cost.other_seconds, "accent"),
-        ("application stands still", cost.downtime_seconds, "accent-2"),
+        ("the rest", cost.other_seconds, "accent"),
+        ("downtime", cost.downtime_seconds, "accent-2"),
     )
     return parts_of(max(cost.total_seconds, cost.downtime_seconds), parts, duration)
 
@@ -151,10 +151,10 @@ def _disk_parts(cost: Cost) -> list[Part]:
     parts = [
         ("new stores", cost.new_bytes, "accent"),
         ("copied for the snapshot", cost.copied_bytes, "accent"),
-        ("at most at one time", cost.peak_bytes, "accent-2"),
-        ("wanted free at the start", cost.required_bytes, "accent-2"),
+        ("most at one time", cost.peak_bytes, "accent-2"),
+        ("needed to start", cost.required_bytes, "accent-2"),
     ]
-    # A disk with a thousand times the room would leave nothing to see of the rest.
+    # On the scale of a very large disk the other bars would be invisible.
     whole = max(1, 2 * cost.required_bytes, 2 * cost.peak_bytes)
     if cost.free_bytes is not None:
         label = "free now" if cost.free_bytes <= whole else "free now (off the scale)"

@@ -1,4 +1,4 @@
-"""What several pages show in the same way."""
+"""Bars that show parts of a whole."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ N = TypeVar("N", bound=float)
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a whole, as a bar."""
+    """One bar."""
 
     label: str
     text: str
     share: float
     """0 to 1."""
     tone: str = "accent"
-    """A colour of the style sheet, by name."""
+    """The name of a colour in the style sheet."""
 
     @property
     def width(self) -> float:
-        """Of the bar, 0 to 100: what is not nothing can be seen."""
+        """The width of the bar, 0 to 100, at least visible unless the share is 0."""
         return round(max(100 * self.share, 0.4 if self.share else 0.0), 2)
 
 
 def parts_of(whole: float, amounts: Iterable[tuple[str, N, str]], show: Callable[[N], str]) -> list[Part]:
-    """Amounts of one whole, each with its label and its tone."""
+    """Bars for amounts of one whole, given as (label, amount, tone)."""
     whole = max(whole, 1e-9)
     return [Part(label, show(amount), min(1.0, amount / whole), tone) for label, amount, tone in amounts]

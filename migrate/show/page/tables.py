@@ -11,9 +11,9 @@ from migrate.show.page.key_map import band_name
 Rows = list[tuple[str, ...]]
 _ROLES = {
     "records": "records: converted",
-    "older": "records of an unfinished upgrade: converted",
-    "metadata": "the system's own: never converted",
-    "other": "other: left alone",
+    "older": "pre-upgrade records: converted",
+    "metadata": "metadata of the system: not converted",
+    "other": "other: not converted",
 }
 
 
@@ -54,7 +54,7 @@ def families(found: Found) -> Rows:
 
 
 def positions(found: Found) -> Rows:
-    """One row for each changelog position."""
+    """One row for each changelog offset."""
     return [
         (
             band_name(database.store_partition, database.database),

@@ -95,20 +95,20 @@ def test_the_verdict_is_one_line_in_words(go: bool, sentence: str, shown: str) -
     assert any(found.get("class") == f"banner {'good' if go else 'bad'}" for _, found in page.elements)
 
 
-def test_what_could_not_be_looked_at_is_said_not_to_be() -> None:
+def test_sections_that_were_not_examined_are_named() -> None:
     page = Page(dry_run_page(refused_report()))
-    assert page.text.count("Not looked at: a check before it failed.") == 4
+    assert page.text.count("Not examined: an earlier check failed.") == 4
 
 
-def test_estimates_are_called_so_and_counts_too() -> None:
+def test_estimates_and_counts_are_distinguished() -> None:
     estimated = good_report()
     assert estimated.found is not None
     exact = estimated.found.model_copy(update={"exact": True})
     assert "~7,722,422" in Page(dry_run_page(estimated)).text
     page = _with(estimated, found=exact, is_estimate=False)
     assert "~" not in page.text
-    assert "counted one by one" in page.text
-    assert "stands still" in page.text
+    assert "records, counted, in" in page.text
+    assert "stopped" in page.text
 
 
 def test_a_full_dry_run_speaks_of_every_record() -> None:
@@ -146,9 +146,9 @@ def test_too_little_space_is_said_in_words() -> None:
     expensive = good_report().cost
     assert expensive is not None
     page = _with(good_report(), cost=expensive.model_copy(update={"free_bytes": 12 * 2**20}))
-    assert "Too little is free: 6.9 GiB more are wanted" in " ".join(page.text.split())
+    assert "Not enough free space: a run needs 6.9 GiB more to start." in " ".join(page.text.split())
     page = _with(good_report(), cost=expensive.model_copy(update={"free_bytes": None}))
-    assert "How much is free cannot be told." in page.text
+    assert "The free space is unknown." in page.text
 
 
 def test_nothing_measured_and_nothing_read_is_a_page_too() -> None:
@@ -167,7 +167,7 @@ def test_nothing_measured_and_nothing_read_is_a_page_too() -> None:
         ),
         checks=(),
     )
-    for words in ("no record was read", "not measured", "No check was made", "No record was converted"):
+    for words in ("no records were read", "not measured", "No checks were made", "No record was converted"):
         assert words in page.text
 
 

@@ -54,7 +54,7 @@ def test_a_scale_that_is_not_even_says_so() -> None:
 def test_a_histogram_labels_each_bar_where_there_is_room() -> None:
     plot = size_histogram(sizes(0.1, 0.7, 0.2), what="sizes of keys")
     assert [note.text for note in plot.notes] == ["10 %", "70 %", "20 %"]
-    assert plot.says == "sizes of keys: half of them up to 13 B, 99 % up to 29 B, the largest 29 B"
+    assert plot.description == "sizes of keys: half up to 13 B, 99 % up to 29 B, the largest 29 B"
     many = size_histogram(sizes(*[1 / 32] * 30, 2 / 32, first=1), what="sizes")
     assert [tick.text for tick in many.ticks] == ["1", "16", "256", "4K", "64K", "1M", "16M", "256M"]
     assert [note.text for note in many.notes] == ["6.2 %"]
