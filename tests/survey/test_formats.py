@@ -104,12 +104,12 @@ def test_text_and_json_tell_the_same(commands: CommandServer) -> None:
     assert max(map(len, text.out.splitlines())) <= 80
     in_one_line = " ".join(text.out.split())
     for fact in (
-        f"{KEY_VALUE} Kafka Streams key-value store: key -> value column family default; metadata in offsets",
+        f"{KEY_VALUE} Kafka Streams key-value store: key -> value column family default; metadata column family",
         'loses timestamps: [conversion] allow must have "loss:timestamp"',
         'the changelog no longer matches: [conversion] allow must have "changelog"',
         "Kafka Streams window store with headers: key, window -> headers, timestamp, value; since 4.3",
         f"{TIMESTAMPED} Kafka Streams timestamped key-value store: key -> timestamp, value column family",
-        "keyValueWithTimestamp (before its upgrade: default)",
+        "keyValueWithTimestamp (pre-upgrade: default)",
         f"{RAW} any RocksDB directory",
         "column family any",
         "record: key, window, value, timestamp, headers",

@@ -11,8 +11,7 @@ from migrate.dry_run.report import ChunkPlanned, Cost, DryRunReport, Found, Trie
 from migrate.model.units import duration, moment, plural, size
 from migrate.show.page import tables
 from migrate.show.page.key_map import Band, Piece, band_name, bands, title
-from migrate.show.page.parts import Part, parts_of
-from migrate.show.page.plots import Plot, size_histogram, sorted_bars
+from migrate.show.page.plots import Part, Plot, parts_of, size_histogram, sorted_bars
 from migrate.show.page.rendering import render
 
 _ORDER: tuple[Outcome, ...] = ("failed", "warning", "waiting", "not run", "ok")

@@ -1,4 +1,4 @@
-"""Plots as SVG shapes that are stretched to the width of the page, with texts that keep their size."""
+"""Bars and plots: SVG shapes that are stretched to the width of the page, with texts that keep their size."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import floor, log, log10
 from statistics import median
+from typing import TypeVar
 
 from migrate.dry_run.report import Sizes
 from migrate.model.units import duration, number, plural, share, size
 from migrate.show.page.working_time import Throughput
 
+N = TypeVar("N", bound=float)
 _STEEP = 30
 _MOST_LABELS = 8
 _MOST_NOTED_PAUSES = 3
@@ -29,6 +31,29 @@ class Text:
     text: str
     anchor: str = "middle"
     """The part of the text that is at `x`: start, middle or end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One bar."""
+
+    label: str
+    text: str
+    share: float
+    """0 to 1."""
+    tone: str = "accent"
+    """The name of a colour in the style sheet."""
+
+    @property
+    def width(self) -> float:
+        """The width of the bar, 0 to 100, at least visible unless the share is 0."""
+        return round(max(100 * self.share, 0.4 if self.share else 0.0), 2)
+
+
+def parts_of(whole: float, amounts: Iterable[tuple[str, N, str]], show: Callable[[N], str]) -> list[Part]:
+    """Bars for amounts of one whole, given as (label, amount, tone)."""
+    whole = max(whole, 1e-9)
+    return [Part(label, show(amount), min(1.0, amount / whole), tone) for label, amount, tone in amounts]
 
 
 @dataclass(frozen=True, slots=True)

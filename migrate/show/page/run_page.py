@@ -15,8 +15,7 @@ from migrate.model.key_range import show_key
 from migrate.model.reports import Concern, State
 from migrate.model.units import duration, moment, number, plural, size
 from migrate.show.page.key_map import Band, Piece, band_name, bands, title
-from migrate.show.page.parts import Part, parts_of
-from migrate.show.page.plots import Plot, sorted_bars, throughput
+from migrate.show.page.plots import Part, Plot, parts_of, sorted_bars, throughput
 from migrate.show.page.rendering import render
 from migrate.show.page.working_time import Throughput, measure
 

@@ -62,8 +62,8 @@ def _count(group: list[FormatReport]) -> str:
 def _format(known: FormatReport, layout: Layout) -> list[str]:
     families = "any" if known.column_families is None else ", ".join(known.column_families)
     if known.older_families:
-        families += f" (before its upgrade: {', '.join(known.older_families)})"
-    metadata = f"; metadata in {', '.join(known.metadata_families)}" if known.metadata_families else ""
+        families += f" (pre-upgrade: {', '.join(known.older_families)})"
+    metadata = f"; metadata column family {', '.join(known.metadata_families)}" if known.metadata_families else ""
     return [
         f"  {layout.styled(known.id, bold=True)}",
         *layout.wrapped(known.summary + (f"; since {known.since}" if known.since else ""), indent=4),

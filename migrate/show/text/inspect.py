@@ -10,7 +10,9 @@ from migrate.survey.report import DatabaseReport, FamilyReport, InspectReport, M
 
 _WIDTH_OF_TABLES = 100
 _MOST_TEXT = 40
-_MOST_HEX = 64
+_LEAST_HEX, _MOST_HEX = 16, 64
+_BESIDE_HEX = 70
+"""The columns of the longest text and size beside the hex digits."""
 
 
 def show_inspect(report: InspectReport, output: Output) -> list[str]:
@@ -26,7 +28,7 @@ def show_inspect(report: InspectReport, output: Output) -> list[str]:
         lines += [line for store in report.stores for line in _notes(store)]
     if report.databases:
         lines += ["", *_databases(report, output.layout, is_complete=bool(output.verbosity))]
-        lines += ["", *_options(report), *_first_records(report)]
+        lines += ["", *_options(report, output.layout), *_first_records(report, output.layout)]
     return lines
 
 
@@ -107,9 +109,9 @@ def _segments(where: str, segments: list[DatabaseReport]) -> str:
     families = [family for each in segments for family in each.families if not family.entries]
     starts = [each.segment_start_ms for each in segments if each.segment_start_ms is not None]
     names = ", ".join(dict.fromkeys(family.name for family in families))
-    bytes_, records = sum(each.size for each in segments), sum(family.records for family in families)
+    total, records = sum(each.size for each in segments), sum(family.records for family in families)
     return (
-        f"{where}  {plural(len(segments), 'segment')}, {_times(min(starts), max(starts))}, {size(bytes_)}, "
+        f"{where}  {plural(len(segments), 'segment')}, {_times(min(starts), max(starts))}, {size(total)}, "
         f"~{records:,} records in {names or 'no column family'}"
     )
 
@@ -131,9 +133,9 @@ def _table_of(listed: list[DatabaseReport], report: InspectReport, layout: Layou
         if not database.families:
             rows.append([database.path, "damaged", "", first[1]])
         for family in database.families:
-            path, bytes_, formats = first
+            path, total, formats = first
             digest = [family.digest or ""] if is_digested else []
-            rows.append([path, family.name, _records(family), bytes_, *formats, *digest])
+            rows.append([path, family.name, _records(family), total, *formats, *digest])
             first = ("", "", [""] if has_formats else [])
     return layout.table(columns, rows, right=("records", "size"))
 
@@ -152,14 +154,15 @@ def _list_of(listed: list[DatabaseReport], layout: Layout) -> list[str]:
     return lines
 
 
-def _options(report: InspectReport) -> list[str]:
+def _options(report: InspectReport, layout: Layout) -> list[str]:
     """Each set of options once, with the number of column families that have it."""
     counted: dict[str, int] = {}
     for database in report.databases:
         for family in database.families:
             options = _options_of(database, family)
             counted[options] = counted.get(options, 0) + 1
-    return [f"{text} ({plural(count, 'column family', 'column families')})" for text, count in counted.items()]
+    sets = (f"{text} ({plural(count, 'column family', 'column families')})" for text, count in counted.items())
+    return [line for text in sets for line in layout.wrapped(text, hang=2)]
 
 
 def _options_of(database: DatabaseReport, family: FamilyReport) -> str:
@@ -172,7 +175,7 @@ def _options_of(database: DatabaseReport, family: FamilyReport) -> str:
     )
 
 
-def _first_records(report: InspectReport) -> list[str]:
+def _first_records(report: InspectReport, layout: Layout) -> list[str]:
     """A few records of each column family of each store, from the first RocksDB directory that has any."""
     lines: list[str] = []
     seen: set[tuple[str, str]] = set()
@@ -183,24 +186,25 @@ def _first_records(report: InspectReport) -> list[str]:
                 continue
             seen.add((store, family.name))
             lines += ["", f"{store}, column family {family.name}, first records:"]
-            lines += [line for record in family.samples for line in _record(record)]
+            lines += [line for record in family.samples for line in _record(record, layout)]
             lines += [f"  {entry}" for entry in family.entries]
             if family.error is not None:
                 lines.append(f"  {family.error}")
     return lines
 
 
-def _record(record: RecordShown) -> list[str]:
-    return [f"  key    {_shown(record.key)}", f"  value  {_shown(record.value)}"]
+def _record(record: RecordShown, layout: Layout) -> list[str]:
+    digits = max(_LEAST_HEX, min(_MOST_HEX, layout.width - _BESIDE_HEX))
+    return [f"  key    {_shown(record.key, digits)}", f"  value  {_shown(record.value, digits)}"]
 
 
-def _shown(data: Shown) -> str:
+def _shown(data: Shown, digits: int) -> str:
     if data.size == 0:
         return "(empty)"
-    return f"{_cut(data.text, _MOST_TEXT)}  {_cut(data.hex, _MOST_HEX)}  ({data.size:,} bytes)"
+    return f"{_shortened(data.text, _MOST_TEXT)}  {_shortened(data.hex, digits)}  ({data.size:,} bytes)"
 
 
-def _cut(text: str, length: int) -> str:
+def _shortened(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[:length]}..."
 
 

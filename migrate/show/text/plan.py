@@ -154,7 +154,7 @@ def _tried(tried: Tried) -> Rows:
     paths = "THE COMPILED AND THE REFERENCE PATH DIFFER" if tried.differences else "compiled and reference path agree"
     return {
         "sample": f"{records}: {', '.join(counts)}",
-        "decode": f"{tried.decoded:,} of {tried.sampled:,} records match [source] format",
+        "format": f"{tried.decoded:,} of {tried.sampled:,} records match [source] format",
         "conversion": _shortened(tried.program) or "record by record, on the reference path",
         "paths": f"{paths} on {tried.both_paths:,} records" if tried.both_paths else "",
         "lost": "\n".join(tried.losses_in_words) or "nothing",
