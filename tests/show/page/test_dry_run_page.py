@@ -1,4 +1,4 @@
-"""The dry run's page says all that the report does, and nothing that is in a store is taken for more than text."""
+"""The page of `plan` shows everything in the report, and text from a store is never markup."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.show.page.reading import Page, leaves
 from tests.show.page.samples import check, cost, good_report, planned, refused_report
 
 REPOSITORY = Path(__file__).parents[3]
-SAID_IN_OTHER_WORDS = re.compile(r"\.(outcome|role|sentence)$")
+SHOWN_IN_ANOTHER_FORM = re.compile(r"\.(outcome|role|sentence)$")
 
 
 REPORTS = pytest.mark.parametrize(
@@ -33,9 +33,9 @@ def _with(report: DryRunReport, **changes: object) -> Page:
 @REPORTS
 def test_everything_in_the_report_is_on_the_page(report: DryRunReport) -> None:
     page = Page(dry_run_page(report))
-    said = [(where, leaf) for where, leaf in leaves(report) if not SAID_IN_OTHER_WORDS.search(where)]
-    assert len(said) > 30
-    assert [(where, leaf) for where, leaf in said if not page.tells(leaf)] == []
+    values = [(where, leaf) for where, leaf in leaves(report) if not SHOWN_IN_ANOTHER_FORM.search(where)]
+    assert len(values) > 30
+    assert [(where, leaf) for where, leaf in values if not page.has(leaf)] == []
 
 
 @REPORTS
@@ -65,9 +65,9 @@ def test_hostile_text_is_shown_and_nothing_of_it_is_markup() -> None:
     written.encode("utf-8")
 
 
-def test_failed_checks_come_first_and_the_not_run_ones_say_so() -> None:
+def test_failed_checks_come_first_and_others_are_marked_not_run() -> None:
     page = _with(
-        good_report(), checks=(*good_report().checks, check("last.of.all", "it fails", "failed", fix="mend it"))
+        good_report(), checks=(*good_report().checks, check("last.of.all", "it fails", "failed", fix="fix it"))
     )
     names = ["last.of.all", "source.stopped", "java.version", "spec.valid"]
     places = [page.text.index(name) for name in names]
@@ -142,7 +142,7 @@ def test_each_chunk_is_on_the_map_with_its_keys(chunks: int) -> None:
         assert str(chunk.keys) in page.text
 
 
-def test_too_little_space_is_said_in_words() -> None:
+def test_too_little_space_is_reported() -> None:
     expensive = good_report().cost
     assert expensive is not None
     page = _with(good_report(), cost=expensive.model_copy(update={"free_bytes": 12 * 2**20}))

@@ -46,7 +46,7 @@ def test_bars_of_any_numbers_can_be_drawn(values: list[float]) -> None:
     assert all(0 <= height <= 100 for _, height, _ in steps)
 
 
-def test_a_scale_that_is_not_even_says_so() -> None:
+def test_a_logarithmic_scale_is_labelled() -> None:
     assert "on a logarithmic scale" in _bars([1.0] * 50 + [1e9]).below
     assert "on a logarithmic scale" not in _bars([2**20, 2**21]).below
 
@@ -63,7 +63,7 @@ def test_a_histogram_labels_each_bar_where_there_is_room() -> None:
 @pytest.mark.parametrize(
     ("seconds", "word"), [(0.5, "seconds"), (90.0, "seconds"), (3000.0, "minutes"), (1e6, "hours")]
 )
-def test_throughput_is_told_in_round_numbers(seconds: float, word: str) -> None:
+def test_throughput_has_round_numbers(seconds: float, word: str) -> None:
     plot = throughput(Throughput((0.0, seconds / 2, seconds), (1234.0, 617.0), ((seconds / 2, 60.0),)))
     assert plot.below == f"{word} of work"
     assert 3 <= len(plot.ticks) <= 6

@@ -1,4 +1,4 @@
-"""The page after a run says all that was done."""
+"""The page of `report` shows everything that was done."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.show.page.histories import empty_history, good_history, ugly_history
 from tests.show.page.hostile import HOSTILE
 from tests.show.page.reading import Page, leaves
 
-SAID_IN_OTHER_WORDS = re.compile(
+SHOWN_IN_ANOTHER_FORM = re.compile(
     r"\.steps\[\d+\]\.(step|accepted\[\d+\]\.(kind|fix))$|\.totals\.(chunks|task_seconds)$|\.state$"
     r"|\.concerns\[\d+\]\.kind$"
 )
@@ -36,9 +36,9 @@ HISTORIES = pytest.mark.parametrize(
 @HISTORIES
 def test_everything_in_the_history_is_on_the_page(history: RunHistory) -> None:
     page = Page(run_page(history))
-    said = [(where, leaf) for where, leaf in leaves(history) if not SAID_IN_OTHER_WORDS.search(where)]
-    assert len(said) > 15
-    assert [(where, leaf) for where, leaf in said if not page.tells(leaf)] == []
+    values = [(where, leaf) for where, leaf in leaves(history) if not SHOWN_IN_ANOTHER_FORM.search(where)]
+    assert len(values) > 15
+    assert [(where, leaf) for where, leaf in values if not page.has(leaf)] == []
 
 
 @HISTORIES
@@ -105,7 +105,7 @@ def test_store_partitions_are_in_the_order_in_which_one_counts() -> None:
     assert labels == [f"0_{task}/orders" for task in range(64)]
 
 
-def test_a_run_that_has_done_nothing_says_so() -> None:
+def test_a_run_that_has_done_nothing() -> None:
     page = Page(run_page(empty_history()))
     for words in ("Nothing is planned yet", "No chunk has been committed yet", "None yet", "none yet"):
         assert words in page.text
@@ -135,8 +135,8 @@ def test_concerns_are_amber_and_a_mismatch_is_red(state: State, concern: Concern
     assert any(found.get("class") == f"banner {kind}" for _, found in page.elements)
     assert words in page.text
     assert "Warnings (1)" in page.text
-    assert page.tells(concern.sentence)
-    assert page.tells(concern.accepted or concern.fix)
+    assert page.has(concern.sentence)
+    assert page.has(concern.accepted or concern.fix)
 
 
 def test_records_left_out_are_no_part_of_those_that_were_written() -> None:
