@@ -115,15 +115,14 @@ def _log_shown(level: int, name: str = LOGGER) -> Iterator[None]:
 
 
 def _bars(console: Console) -> Progress:
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     return Progress(
         TextColumn("{task.description:<9}"),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f}%  {task.fields[note]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
         TimeRemainingColumn(),
+        TextColumn("left"),
         console=console,
     )
 
