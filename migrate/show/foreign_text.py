@@ -42,7 +42,7 @@ def visible_report(value: T) -> T:
 
 
 def visible_json(document: str) -> str:
-    """The same JSON with control characters as escapes, so that its strings keep their values."""
+    """The JSON document with control characters as escapes, so that its strings keep their values."""
     if document.isprintable():
         return document
     return "".join(character if visible(character) == character else _escaped(character) for character in document)

@@ -35,7 +35,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One bar."""
+    """A bar for one part of a whole."""
 
     label: str
     text: str
