@@ -104,17 +104,17 @@ def test_text_and_json_agree(commands: CommandServer) -> None:
     assert max(map(len, text.out.splitlines())) <= 80
     in_one_line = " ".join(text.out.split())
     for fact in (
-        f"{KEY_VALUE} Kafka Streams key-value store: key -> value column family default; the system's own: offsets",
-        'needs allow = ["loss:timestamp"]: the old store\'s timestamps have no place in the new one',
-        'needs allow = ["changelog"]: the changelog topic would still hold records of the old form',
+        f"{KEY_VALUE} Kafka Streams key-value store: key -> value column family default; metadata column family",
+        'the old store\'s timestamps have no place in the new one: [conversion] allow must have "loss:timestamp"',
+        'rewrite it, or rename the store: [conversion] allow must have "changelog"',
         "Kafka Streams window store with headers: key, window -> headers, timestamp, value; since 4.3",
         f"{TIMESTAMPED} Kafka Streams timestamped key-value store: key -> timestamp, value column family",
-        "keyValueWithTimestamp (of an unfinished upgrade: default)",
+        "keyValueWithTimestamp (pre-upgrade: default)",
         f"{RAW} any RocksDB directory",
         "column family any",
-        "a record has key, window, value, timestamp, headers",
-        "Between these groups: no conversion",
-        "kafka-streams.window can become kafka-streams.timestamped-window",
+        "record: key, window, value, timestamp, headers",
+        "No conversion between these groups",
+        "kafka-streams.window can be converted to kafka-streams.timestamped-window",
         "The list store of an outer or left join",
         *(serde["summary"] for serde in report["serdes"]),
     ):

@@ -74,7 +74,10 @@ def test_records_of_an_unfinished_upgrade_are_counted(app: Path, commands: Comma
     make_families(app / "0_0/rocksdb/half", {"default": numbered(60, prefix=b"old"), FAMILY: numbered(40)})
     store = store_of(app)
     assert (store.formats, store.unfinished, store.records) == (("kafka-streams.timestamped-key-value",), 60, 100)
-    assert "an upgrade is not finished: it has left about 60 records" in commands.run(["inspect", str(app)]).out
+    assert (
+        "upgrade mode: about 60 records are still in the pre-upgrade column family"
+        in commands.run(["inspect", str(app)]).out
+    )
 
 
 @pytest.mark.parametrize(
@@ -95,7 +98,7 @@ def test_stores_of_kafka_streams_own_are_recognised_by_name(
     assert (store.unsupported.name, store.unsupported.is_certain) == (what, is_certain)
     shown = " ".join(commands.run(["inspect", str(app)]).out.split())
     assert (
-        f"{'' if is_certain else 'perhaps '}it is {what}, which cannot be converted: {store.unsupported.reason}"
+        f"{'this is' if is_certain else 'possibly'} {what}, which cannot be converted: {store.unsupported.reason}"
         in shown
     )
     assert ("cannot be converted" in shown.split(name)[1].split(what)[0]) == is_certain

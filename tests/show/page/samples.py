@@ -1,4 +1,4 @@
-"""Reports made by hand: what a report looks like on a good day, and on the worst one."""
+"""Handmade reports: one without problems, and one with all of them."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def check(
 GOOD_CHECKS = (
     check("spec.valid", "the spec can be understood", detail="orders.toml"),
     check("source.exists", "the stores are there", detail="4 store partitions of orders"),
-    check("source.format", "the records are what the spec says", detail="40,000 of 40,000 sampled records decode"),
+    check("source.format", "the records match the spec", detail="40,000 of 40,000 sampled records decode"),
     check(
         "source.stopped",
         "the application is stopped",
@@ -252,7 +252,7 @@ def good_report() -> DryRunReport:
 
 
 def refused_report() -> DryRunReport:
-    """A check failed before anything could be looked at."""
+    """A report in which a check failed before anything was examined."""
     return good_report().model_copy(
         update={
             "found": None,
@@ -271,7 +271,7 @@ def refused_report() -> DryRunReport:
                     fix='set [source] store = "invoices"',
                     exit_code=2,
                 ),
-                check("source.format", "the records are what the spec says", "not run", "needs source.exists"),
+                check("source.format", "the records match the spec", "not run", "needs source.exists"),
             ),
             "verdict": Verdict(
                 exit_code=2,
