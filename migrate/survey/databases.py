@@ -123,7 +123,7 @@ def _family_report(
         if system is None:
             looks = look(database, family, fitting)
         else:
-            entries = tuple(system.metadata_in_words(*record) for record in _first(database, family, _MAX_ENTRIES))
+            entries = tuple(system.describe_metadata(*record) for record in _first(database, family, _MAX_ENTRIES))
         for batch in database.batches(family) if digest else ():
             read.update(batch)
     except CorruptionError as damage:

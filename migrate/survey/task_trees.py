@@ -96,5 +96,5 @@ def application_sentence(application: Application, parts: list[Part]) -> str:
 def part_sentence(application: Application, path: Path) -> str:
     """The same for something of an application."""
     system, home = application.system, application.path
-    what = system.part_in_words(path.relative_to(home))
+    what = system.describe_part(path.relative_to(home))
     return f"{system.title}: {what}, of the application {home.name} in {home.parent}"

@@ -94,7 +94,7 @@ class System(ABC):
         for name in partition.databases if partition.has_segments else ():
             start_ms = self.segment_start(partition.store, name)
             if start_ms is None:
-                raise no_segment(path, partition, name)
+                raise not_a_segment(path, partition, name)
             if start_ms in found:
                 raise RefusedError(
                     f"{path / partition.path} has two segments of one time: {found[start_ms].name} and {name}",
@@ -128,15 +128,15 @@ class System(ABC):
         """What RocksDB directories themselves say of the changelog, the newest first, where side files come before."""
         return Positions()
 
-    def unsure_position(self, path: Path, partition: StorePartition) -> str | None:
+    def position_problem(self, path: Path, partition: StorePartition) -> str | None:
         """Why the changelog offset of the state in `path` is not known, so that nothing can be replayed onto it."""
         return None if self.positions(path, partition).lines else f"{partition.id} has no changelog offset"
 
-    def metadata_in_words(self, key: bytes, value: bytes) -> str:
+    def describe_metadata(self, key: bytes, value: bytes) -> str:
         """An entry of one of the system's own column families, for people."""
         return f"0x{key.hex()}: {len(value)} bytes"
 
-    def inner_positions(self, entries: Iterable[tuple[bytes, bytes]]) -> tuple[Line, ...]:
+    def positions_among(self, entries: Iterable[tuple[bytes, bytes]]) -> tuple[Line, ...]:
         """Changelog offsets among such entries."""
         return ()
 
@@ -183,7 +183,7 @@ class System(ABC):
         """Whether a path below an application's directory is its own."""
         return True
 
-    def part_in_words(self, relative: Path) -> str:
+    def describe_part(self, relative: Path) -> str:
         """What lies at a path below an application's directory."""
         return str(relative)
 
@@ -196,7 +196,7 @@ class System(ABC):
         return iter(())
 
 
-def no_segment(path: Path, partition: StorePartition, name: str) -> RefusedError:
+def not_a_segment(path: Path, partition: StorePartition, name: str) -> RefusedError:
     """An entry among segments that is none."""
     return RefusedError(
         f"{path / partition.path / name} is no segment of the store {partition.store!r}",

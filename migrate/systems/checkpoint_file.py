@@ -2,10 +2,24 @@
 
     0                                      version
     2                                      how many lines follow
-    orders-app-orders-changelog 0 2350     topic, partition, offset; migrate/systems/crossing.py says which one
+    orders-app-orders-changelog 0 2350     topic, partition, offset
 
-`<store>.position` of Kafka Streams looks the same. Line ends are those of the owner's machine, and any are read.
-Source: org.apache.kafka.streams.state.internals.OffsetCheckpoint; Streamiz.Kafka.Net.State.OffsetCheckpointFile.
+The offset for a changelog whose records up to 41 were applied:
+
+| system               | offset                   |
+|----------------------|--------------------------|
+| Kafka Streams        | 41, the last one applied |
+| Streamiz since 1.7   | 42, the next one         |
+| Streamiz before that | 41, the last one applied |
+
+Every version of Streamiz restores from the offset that it finds, so it is taken for the next one: to apply a record
+again does no harm, to leave one out does. In `global` it is the other way round; those lines are never a store's own.
+
+`<store>.position` of Kafka Streams has the same form. Line ends of every kind are read.
+
+Source: org.apache.kafka.streams.state.internals.OffsetCheckpoint, org.apache.kafka.streams.processor.internals
+ProcessorStateManager, GlobalStateManagerImpl; Streamiz.Kafka.Net.State.OffsetCheckpointFile,
+Streamiz.Kafka.Net.Processors.Internal ProcessorStateManager, StoreChangelogReader, GlobalStateManager.
 """
 
 from __future__ import annotations
@@ -16,6 +30,7 @@ from pathlib import Path
 from migrate.errors import RefusedError
 from migrate.model.store_partition import Line, StorePartition
 from migrate.stores.regular_files import read_regular
+from migrate.systems.base import System
 
 CHECKPOINT = ".checkpoint"
 OFFSET_UNKNOWN = -4
@@ -55,7 +70,7 @@ def format_checkpoint(lines: Sequence[Line]) -> str:
     return "\n".join(["0", str(len(lines)), *(f"{topic} {number} {offset}" for topic, number, offset in lines), ""])
 
 
-def owners_of(topics: Sequence[str], *, application: str, stores: Iterable[str]) -> list[str | None]:
+def stores_of_topics(topics: Sequence[str], *, application: str, stores: Iterable[str]) -> list[str | None]:
     """Whose changelog each topic of a task is; None: of no store here (a source topic may serve as a changelog).
 
     `<application.id>-<store>-changelog`. Another prefix may be configured in place of the application's id: a topic
@@ -67,7 +82,9 @@ def owners_of(topics: Sequence[str], *, application: str, stores: Iterable[str])
     return [usual.get(topic) or _by_ending(topic, [name for name in names if name not in named]) for topic in topics]
 
 
-def are_of(path: Path, partition: StorePartition, lines: Sequence[Line], application: str | None = None) -> list[bool]:
+def lines_of_store(
+    path: Path, partition: StorePartition, lines: Sequence[Line], application: str | None = None
+) -> list[bool]:
     """Which lines of a task's `.checkpoint`, in the application's directory `path`, are this store's.
 
     `application`: its name, where the directory has another one for now.
@@ -75,7 +92,7 @@ def are_of(path: Path, partition: StorePartition, lines: Sequence[Line], applica
     task = path / partition.task
     folders = [*task.glob("rocksdb/*"), *(folder for folder in task.glob("*") if folder.name != "rocksdb")]
     stores = {folder.name for folder in folders if folder.is_dir()} | {partition.store}
-    owners = owners_of([topic for topic, _, _ in lines], application=application or path.name, stores=stores)
+    owners = stores_of_topics([topic for topic, _, _ in lines], application=application or path.name, stores=stores)
     return [owner == partition.store for owner in owners]
 
 
@@ -93,3 +110,15 @@ def replace_lines(lines: Sequence[Line], mine: Sequence[Line], is_mine: Iterable
         elif line[:2] in left:
             merged.append((*line[:2], left.pop(line[:2])))
     return merged + [(topic, number, offset) for (topic, number), offset in left.items()]
+
+
+def translate_lines(lines: Iterable[Line], source: System, target: System) -> tuple[Line, ...]:
+    """A store's lines, by which `target` restores from where `source` would have.
+
+    An unknown offset stays one, and one before the first record becomes one: the whole changelog is restored.
+    """
+    shift = target.ahead - source.ahead
+    return tuple(
+        (topic, number, offset + shift if min(offset, offset + shift) >= 0 else OFFSET_UNKNOWN)
+        for topic, number, offset in lines
+    )

@@ -14,7 +14,7 @@ from migrate.model.store_partition import Line, Positions, StorePartition
 from migrate.stores.regular_files import Folder
 from migrate.stores.rocksdb.layout import is_rocksdb, unreadable
 from migrate.systems.base import StoreDirectory, System
-from migrate.systems.checkpoint_file import CHECKPOINT, OFFSET_UNKNOWN, are_of, read_checkpoint, replace_lines
+from migrate.systems.checkpoint_file import CHECKPOINT, OFFSET_UNKNOWN, lines_of_store, read_checkpoint, replace_lines
 from migrate.systems.task_tree import GLOBAL, KAFKA_STREAMS, KEY_VALUE_STORES, TaskTree
 
 _KINDS = {False: "key-value", True: "windowed or session"}
@@ -126,12 +126,12 @@ class TaskTreeSystem(System):
     ) -> list[Line]:
         """The same with `positions` of one store partition, and all others as they are."""
         lines = self.checkpoint_lines(path / partition.task) or []
-        return replace_lines(lines, positions.lines, are_of(path, partition, lines, application))
+        return replace_lines(lines, positions.lines, lines_of_store(path, partition, lines, application))
 
     def positions(self, path: Path, partition: StorePartition) -> Positions:
         """This store's lines in the task's file."""
         lines = self.checkpoint_lines(path / partition.task) or []
-        own = are_of(path, partition, lines)
+        own = lines_of_store(path, partition, lines)
         return Positions(lines=tuple(line for line, mine in zip(lines, own, strict=True) if mine))
 
     def warnings(self, path: Path, partitions: Sequence[StorePartition]) -> list[str]:
@@ -140,7 +140,7 @@ class TaskTreeSystem(System):
         for task in dict.fromkeys(partition.task for partition in partitions):
             lines = self.checkpoint_lines(path / task)
             if lines is None:
-                found.append(self.without_checkpoint(path, [each for each in partitions if each.task == task]))
+                found.append(self.missing_checkpoint(path, [each for each in partitions if each.task == task]))
             found += [
                 f"{Path(task).name}: the changelog position of {topic}-{number} is unknown, {self.title} will replay it"
                 for topic, number, offset in lines or ()
@@ -149,7 +149,7 @@ class TaskTreeSystem(System):
         return [sentence for sentence in found if sentence is not None]
 
     @abstractmethod
-    def without_checkpoint(self, path: Path, partitions: Sequence[StorePartition]) -> str | None:
+    def missing_checkpoint(self, path: Path, partitions: Sequence[StorePartition]) -> str | None:
         """What it means for the store partitions of a task that it has no such file; None: nothing."""
 
     def recognises(self, folder: Folder) -> bool:
@@ -180,7 +180,7 @@ class TaskTreeSystem(System):
         first = next(iter(relative.parts), None)
         return first is None or self.tree.is_task(first) or _TOPOLOGY.fullmatch(first) is not None
 
-    def part_in_words(self, relative: Path) -> str:
+    def describe_part(self, relative: Path) -> str:
         """A task or a named topology, and what is in it."""
         parts = relative.parts
         kind = "the directory of the named topology" if _TOPOLOGY.fullmatch(parts[0]) else "the directory of task"

@@ -84,7 +84,7 @@ class KafkaStreams(TaskTreeSystem):
             if (offsets := read_offsets(directory)) is not None and offsets.is_open
         ]
 
-    def without_checkpoint(self, path: Path, partitions: Sequence[StorePartition]) -> str | None:
+    def missing_checkpoint(self, path: Path, partitions: Sequence[StorePartition]) -> str | None:
         """Since 4.3 the positions lie in a column family of each store."""
         directories = (partition.directories(path).values() for partition in partitions)
         if all(any(OFFSETS_FAMILY in read_options(directory) for directory in each) for each in directories):
@@ -109,7 +109,7 @@ class KafkaStreams(TaskTreeSystem):
         merged = self.merged_lines(path, partition, positions, application)
         return {shared: format_checkpoint(merged) if merged else None, own: positions.own_file}
 
-    def unsure_position(self, path: Path, partition: StorePartition) -> str | None:
+    def position_problem(self, path: Path, partition: StorePartition) -> str | None:
         """Unless the application stopped cleanly: each store then has its position, here or (since 4.3) inside."""
         directories = list(partition.directories(path).values())
         offsets = [found for directory in directories if (found := read_offsets(directory)) is not None]
@@ -158,11 +158,11 @@ class KafkaStreams(TaskTreeSystem):
         known = None if version is None else _VERSIONS.get(version.rpartition(".")[0])
         return None if known is None else f"Kafka Streams {known}: that carries RocksDB {version}"
 
-    def metadata_in_words(self, key: bytes, value: bytes) -> str:
+    def describe_metadata(self, key: bytes, value: bytes) -> str:
         """An entry of the column family `offsets`."""
-        return offsets_family.in_words(key, value)
+        return offsets_family.describe_entry(key, value)
 
-    def inner_positions(self, entries: Iterable[tuple[bytes, bytes]]) -> tuple[Line, ...]:
+    def positions_among(self, entries: Iterable[tuple[bytes, bytes]]) -> tuple[Line, ...]:
         """What the column family `offsets` says."""
         return offsets_family.lines(entries)
 

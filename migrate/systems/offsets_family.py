@@ -60,7 +60,7 @@ def read_offsets(directory: Path) -> Offsets | None:
     )
 
 
-def in_words(key: bytes, value: bytes) -> str:
+def describe_entry(key: bytes, value: bytes) -> str:
     """One entry, for an operator."""
     if key == STATUS_KEY:
         return "status: open (not closed cleanly)" if value == STATUS_OPEN else "status: closed"

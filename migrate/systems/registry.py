@@ -5,10 +5,10 @@ from __future__ import annotations
 from migrate.stores.regular_files import Folder
 from migrate.systems.base import System
 from migrate.systems.kafka_streams import KafkaStreams
-from migrate.systems.lone_rocksdb import LoneRocksDB
+from migrate.systems.standalone import StandaloneRocksDB
 from migrate.systems.streamiz import Streamiz
 
-STANDALONE: System = LoneRocksDB()
+STANDALONE: System = StandaloneRocksDB()
 """Where no stores are named, `path` is one RocksDB directory, whatever its format."""
 SYSTEMS: list[System] = [KafkaStreams(), Streamiz(), STANDALONE]
 

@@ -66,7 +66,7 @@ class Streamiz(TaskTreeSystem):
         others = sorted(database for folder in folders for database in folder.iterdir() if is_rocksdb(database))
         return [folder / "LOCK" for folder in dict.fromkeys((*own, *others))]
 
-    def without_checkpoint(self, path: Path, partitions: Sequence[StorePartition]) -> str | None:
+    def missing_checkpoint(self, path: Path, partitions: Sequence[StorePartition]) -> str | None:
         """Nothing else says where a changelog is to be read on."""
         return f"{partitions[0].task} has no {CHECKPOINT}: Streamiz will replay the changelogs from their beginning"
 
@@ -84,7 +84,7 @@ class Streamiz(TaskTreeSystem):
         is_kept = merged or self.checkpoint_lines(path / partition.task) is not None
         return {shared: format_checkpoint(merged) if is_kept else None, recovery: None}
 
-    def unsure_position(self, path: Path, partition: StorePartition) -> str | None:
+    def position_problem(self, path: Path, partition: StorePartition) -> str | None:
         """Since 1.7, each start and stop without a write in between puts the position one further."""
         versions = [rocksdb_version(directory) for directory in partition.directories(path).values()]
         if any(version is None or in_order(version) >= (9,) for version in versions):

@@ -11,7 +11,7 @@ from migrate.model.plan import Plan
 from migrate.model.store_partition import Positions, StorePartition
 from migrate.spec.spec import Spec
 from migrate.stores.files import write_synced
-from migrate.systems.crossing import translated
+from migrate.systems.checkpoint_file import translate_lines
 from migrate.systems.families import families_to_carry
 
 
@@ -31,7 +31,7 @@ def new_positions(spec: Spec, stated: Positions, directories: Sequence[Path]) ->
         )
     if not is_another_system(spec):
         return positions
-    return Positions(lines=translated(positions.lines, source_system(spec), target_system(spec)))
+    return Positions(lines=translate_lines(positions.lines, source_system(spec), target_system(spec)))
 
 
 def newest_first(spec: Spec, partition: StorePartition, directories: dict[str, Path]) -> list[Path]:

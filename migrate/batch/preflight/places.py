@@ -29,7 +29,7 @@ _UNCLEAN = "unclean-source"
 def check_position(source: Source) -> None:
     """Raises RefusedError where the owner would not know from where to replay its changelog onto a snapshot."""
     for partition in source.partitions:
-        if (reason := source.system.unsure_position(source.path, partition)) is not None:
+        if (reason := source.system.position_problem(source.path, partition)) is not None:
             raise RefusedError(
                 f"{partition.id}: {reason}",
                 hint="start the application and stop it cleanly, then take the snapshot; a killed one, or one that "

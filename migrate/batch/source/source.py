@@ -14,7 +14,7 @@ from migrate.stores.lock import check_unlocked
 from migrate.stores.rocksdb.layout import check_readable, database_files
 from migrate.stores.rocksdb.options_file import OPTIONS_CHECKS, OptionsCheck, check_options, read_options
 from migrate.systems import STANDALONE, System, get_system
-from migrate.systems.base import no_segment
+from migrate.systems.base import not_a_segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def find_source(spec: Spec) -> Source:
         system.segments(spec.source_path, partition)  # or a foreign name among them is refused
         for name, directory in partition.directories(spec.source_path).items() if partition.has_segments else ():
             if not directory.is_dir():
-                raise no_segment(spec.source_path, partition, name)
+                raise not_a_segment(spec.source_path, partition, name)
     return Source(spec.source_path, spec.source_format, system, tuple(partitions))
 
 

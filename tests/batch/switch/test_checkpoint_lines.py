@@ -8,7 +8,7 @@ import pytest
 
 from migrate import RefusedError
 from migrate.model.store_partition import Line, Positions, StorePartition
-from migrate.systems.checkpoint_file import format_checkpoint, owners_of, read_checkpoint, replace_lines
+from migrate.systems.checkpoint_file import format_checkpoint, read_checkpoint, replace_lines, stores_of_topics
 from migrate.systems.kafka_streams import KafkaStreams
 
 APPLICATION = "my-orders-app"
@@ -33,13 +33,13 @@ STORES = ("orders", "x-orders", "KSTREAM-AGGREGATE-STATE-STORE-0000000001", "app
 )
 def test_whose_changelog_a_topic_is(topic: str, store: str | None) -> None:
     for order in (STORES, STORES[::-1]):
-        assert owners_of([topic], application=APPLICATION, stores=order) == [store]
+        assert stores_of_topics([topic], application=APPLICATION, stores=order) == [store]
 
 
 def test_a_topic_that_only_ends_like_a_stores_is_foreign_where_the_store_has_its_own() -> None:
     topics = ["billing-orders-changelog", "my-orders-app-orders-changelog"]
-    assert owners_of(topics, application=APPLICATION, stores=STORES) == [None, "orders"]
-    assert owners_of(topics[:1], application=APPLICATION, stores=STORES) == ["orders"]
+    assert stores_of_topics(topics, application=APPLICATION, stores=STORES) == [None, "orders"]
+    assert stores_of_topics(topics[:1], application=APPLICATION, stores=STORES) == ["orders"]
 
 
 def test_lines_are_replaced_where_they_are() -> None:

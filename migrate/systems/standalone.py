@@ -13,7 +13,7 @@ from migrate.stores.rocksdb.layout import is_rocksdb
 from migrate.systems.base import System
 
 
-class LoneRocksDB(System):
+class StandaloneRocksDB(System):
     """`[source] path` is the RocksDB directory itself."""
 
     name = "rocksdb"
@@ -40,7 +40,7 @@ class LoneRocksDB(System):
         """RocksDB's own."""
         return [path / "LOCK"]
 
-    def unsure_position(self, path: Path, partition: StorePartition) -> str | None:
+    def position_problem(self, path: Path, partition: StorePartition) -> str | None:
         """There is no changelog."""
         return "a RocksDB directory alone has no changelog that would replay what came since"
 
