@@ -66,6 +66,9 @@ class Format:
     """The owning system's own families: carried as they are, never converted (I7)."""
     metadata_keys: tuple[bytes, ...] = ()
     """How keys of the owning system's own begin, where they lie among the records: the same."""
+    position_keys: tuple[bytes, ...] = ()
+    """Keys of the owning system's own, among the records or in its families, that hold changelog offsets: left out of
+    what is carried, since its `System` writes those of the new store."""
     older_families: tuple[OlderFamily, ...] = ()
     """What a store may hold besides, until its owner's upgrade is finished: read where the new family has no entry."""
     has_changelog: bool = False

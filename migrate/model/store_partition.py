@@ -23,7 +23,7 @@ class StorePartition(Stored):
     """One task's part of one store."""
 
     id: str
-    """`<task>/<store>`, or the directory's own name for a standalone RocksDB directory. Also its path in the work_dir."""
+    """`<task>/<store>`, or the name of a standalone RocksDB directory. Also its path in the work_dir."""
     store: str
     task: str
     path: Path

@@ -124,6 +124,13 @@ class System(ABC):
         they are. None: no such file. `application`: its name, where `path` has another one for now."""
         return {}
 
+    def position_entries(self, partition: StorePartition, positions: Positions) -> dict[str, dict[bytes, bytes]]:
+        """The entries, by column family, that state `positions` in each RocksDB directory of a new store partition.
+
+        Their keys are `position_keys` of its format; a format without any has this method not called.
+        """
+        return {}
+
     def positions_within(self, directories: Iterable[Path]) -> Positions:
         """What RocksDB directories themselves say of the changelog, the newest first, where side files come before."""
         return Positions()

@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -28,6 +29,7 @@ from migrate import (
     Spec,
     SpecError,
     StoreLockedError,
+    VerificationError,
     cutover,
     finalize,
     init_spec,
@@ -58,10 +60,13 @@ PLAIN = Format(
     column_families=("default",),
     metadata_families=("index",),
     metadata_keys=(b"__toy__",),
+    position_keys=(OFFSET_KEY,),
     has_changelog=True,
 )
-BARE = replace(PLAIN, id="toy.bare", metadata_families=(), metadata_keys=())
+BARE = replace(PLAIN, id="toy.bare", metadata_families=(), metadata_keys=(), position_keys=())
 STAMPED = replace(PLAIN, id="toy.stamped", value_layout=get_format(TIMESTAMPED).value_layout)
+MOVING = replace(PLAIN, id="moving.plain")
+NEXT = replace(PLAIN, id="next.plain", metadata_families=("position",), position_keys=(b"next",))
 
 
 class Toy(System):
@@ -91,6 +96,10 @@ class Toy(System):
         line = (f"{path.name}-{partition.store}-changelog", int(partition.task), int(offset or -1))
         return Positions(lines=() if offset is None else (line,))
 
+    def position_entries(self, partition: StorePartition, positions: Positions) -> dict[str, dict[bytes, bytes]]:
+        """The same."""
+        return {"default": {OFFSET_KEY: b"%d" % positions.lines[0][2]}} if positions.lines else {}
+
     def recognises(self, folder: Folder) -> bool:
         """By its file."""
         return "toy.properties" in folder.files
@@ -102,24 +111,57 @@ class Toy(System):
                 yield StoreDirectory(match[2], match[1], folder)
 
 
-# That is all. What comes with it:
+# That is all. Two systems between which stores move:
+
+
+class Moving(Toy):
+    """A task for each partition."""
+
+    name = "moving"
+
+    def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
+        """As in every toy."""
+        return Path(f"tables/{store}-{task}.db")
+
+    def task_numbers(self, task: str) -> tuple[int, int]:
+        """There are no subtopologies."""
+        return 0, int(task)
+
+    def task_name(self, numbers: tuple[int, int]) -> str:
+        """The partition."""
+        return str(numbers[1])
+
+
+class Next(Moving):
+    """It keeps the offset of the next record, in a column family of its own."""
+
+    name = "next"
+    ahead = 1
+
+    def position_entries(self, partition: StorePartition, positions: Positions) -> dict[str, dict[bytes, bytes]]:
+        """One key."""
+        return {"position": {b"next": b"%d" % positions.lines[0][2]}} if positions.lines else {}
+
+
+# What comes with them:
 
 RECORDS = numbered(500) | {b"zebra": b"striped", b"ABC": b"def"}
-INDEX = {b"by-size": b"\x01\x02"}
+INDEX = numbered(3000, seed=1) | {b"by-size": b"\x01\x02"}
 ENDS = {"toy-app-counts-changelog-0": 42, "toy-app-counts-changelog-1": 43}
 
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """In the registries of systems and of formats."""
-    toy = Toy()
-    SYSTEMS.append(toy)
-    for known in (PLAIN, STAMPED, BARE):
+    systems = [Toy(), Moving(), Next()]
+    SYSTEMS.extend(systems)
+    for known in (PLAIN, STAMPED, BARE, MOVING, NEXT):
         monkeypatch.setitem(format_registry._BY_ID, known.id, known)
     for module in (format_registry, likeness, known_formats, allowed, trial):
         monkeypatch.setattr(module, "FORMATS", (*FORMATS, PLAIN, STAMPED))
     yield
-    SYSTEMS.remove(toy)
+    for system in systems:
+        SYSTEMS.remove(system)
 
 
 @pytest.fixture
@@ -185,7 +227,7 @@ def test_it_is_cut_over_and_rolled_back(tmp_path: Path, application: Path, verif
     spec = spec_of(tmp_path, application, run={"verify": verification, "chunk_size": "4 KiB"})
     old = {number: read_families(application / f"tables/counts-{number}.db") for number in (0, 1)}
     done = run(spec)
-    assert (done.verification.ok, done.totals.dropped, done.totals.rejected) == (True, 0, 0)
+    assert (done.verification.ok, done.totals.dropped, done.totals.rejected) == (True, 2, 0)
     assert verify(spec).verification.ok
     assert cutover(spec).state == "cut over"
     for number in (0, 1):
@@ -229,6 +271,34 @@ def test_its_own_offset_is_held_against_the_changelogs_end(tmp_path: Path, appli
     cutover(spec)
     new = read_families(application / "tables/counts-0.db")["default"]
     assert (new[b"zebra"], new[OFFSET_KEY]) == (b"\xff" * 8 + b"STRIPED", b"41")
+
+
+@pytest.mark.parametrize("verification", ["full", "digest"])
+def test_offsets_inside_a_store_are_written_as_another_system_states_them(
+    tmp_path: Path, application: Path, verification: str
+) -> None:
+    formats = {"source_format": MOVING.id, "target_format": NEXT.id}
+    sections = {"source": {"store": "counts"}, "target": {"path": "new"}, "run": {"verify": verification}}
+    spec = make_spec(tmp_path, application, **formats, **sections)
+    assert run(spec).verification.ok
+    assert read_families(tmp_path / "new/tables/counts-1.db") == {
+        "default": dict(sorted((RECORDS | {b"__toy__made": b"today"}).items())),
+        "position": {b"next": b"43"},
+    }
+    assert verify(spec).verification.ok
+
+
+@pytest.mark.parametrize("verification", ["full", "digest"])
+@pytest.mark.parametrize("changed", [("default", OFFSET_KEY), ("index", b"by-size")])
+def test_what_is_not_a_record_is_verified(
+    tmp_path: Path, application: Path, verification: Literal["full", "digest"], changed: tuple[str, bytes]
+) -> None:
+    spec = spec_of(tmp_path, application)
+    (new_store, _) = run(spec).new_stores
+    with open_store(new_store) as database:
+        database.get_column_family(changed[0])[changed[1]] = b"1"
+    with pytest.raises(VerificationError, match="changelog offsets" if changed[0] == "default" else "content"):
+        verify(spec, mode=verification)
 
 
 def test_what_the_target_does_not_know_is_left_out(tmp_path: Path, application: Path) -> None:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from migrate.batch.chunk.reader import Inputs, Records, open_inputs
-from migrate.batch.chunk.side_by_side import RecordReader, compare_gaps, side_by_side
+from migrate.batch.chunk.side_by_side import RecordReader, batches_without, compare_gaps, side_by_side
 from migrate.batch.stop import go_on
 from migrate.engine.converter import Converter, convert_all
 from migrate.engine.digest import RecordDigest
@@ -166,7 +166,9 @@ def _in_full(task: CompareTask, check: Callable[[], None]) -> Verified:
         found = _FullComparison(task, source, target, check).run()
         if task.keys == KeyRange():
             ends = [] if found.ends is None else [found.ends]
-            for count, mismatch in compare_gaps(target, task.store_partition, task.lane.target, ends):
+            for count, mismatch in compare_gaps(
+                target, task.store_partition, task.lane.target, ends, _positions_of(task)
+            ):
                 found = _added(found, mismatch, count)
         return found
 
@@ -197,7 +199,14 @@ def _by_digest(task: DigestTask, check: Callable[[], None]) -> Verified:
 
 def _actual(task: DigestTask, target: Database, check: Callable[[], None]) -> Iterator[Batch]:
     keys = task.target_keys
-    return iter(()) if keys is None else _checked(target.batches(task.lane.target, keys), check)
+    if keys is None:
+        return iter(())
+    return _checked(batches_without(_positions_of(task), target, task.lane.target, keys), check)
+
+
+def _positions_of(task: CompareTask | DigestTask) -> tuple[bytes, ...]:
+    """Keys that the driver writes, and compares."""
+    return load_conversion(task.conversion).position_keys
 
 
 def _checked(batches: Iterator[Batch], check: Callable[[], None]) -> Iterator[Batch]:
@@ -244,7 +253,7 @@ class _Comparison:
 
     def actual(self, keys: KeyRange) -> Iterator[Batch]:
         """The new store's."""
-        return self._target.batches(self._where[1].target, keys)
+        return batches_without(self._conversion.position_keys, self._target, self._where[1].target, keys)
 
     def differences(self, actual: Iterator[Batch], *, to_end: bool) -> Verified:
         """Record by record: how many of each kind, and the first of each.

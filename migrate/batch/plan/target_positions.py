@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from migrate.batch.plan.target_layout import segments_of
+from migrate.batch.source.snapshot import snapshot_directories, snapshot_record
 from migrate.batch.source.source import is_another_system, source_system, target_system
 from migrate.model.plan import Plan
 from migrate.model.store_partition import Positions, StorePartition
@@ -39,6 +40,20 @@ def newest_first(spec: Spec, partition: StorePartition, directories: dict[str, P
     if not partition.has_segments:
         return list(directories.values())
     return [directories[segment.name] for segment in reversed(segments_of(spec, partition))]
+
+
+def position_entries(spec: Spec, plan: Plan, partition_id: str) -> dict[str, dict[bytes, bytes]]:
+    """The entries, by column family, that state changelog offsets in each RocksDB directory of a new store partition.
+
+    Its changelog is read on from where the snapshot was.
+    """
+    if not spec.target_format.position_keys:
+        return {}
+    partition = next(each for each in plan.store_partitions if each.id == partition_id)
+    stated = snapshot_record(spec.home).positions[partition_id]
+    directories = newest_first(spec, partition, snapshot_directories(spec.home, partition))
+    positions = new_positions(spec, stated, directories)
+    return target_system(spec).position_entries(plan.new_partition(partition), positions)
 
 
 def write_new_positions(spec: Spec, plan: Plan, application: Path) -> None:

@@ -79,7 +79,8 @@ class Coverage:
                 for lane in plan.lanes:
                     place = (plan.store_partition, plan.database, lane.target)
                     ends = [each.ends for each in self._compared[place] if each.ends is not None]
-                    for count, found in compare_gaps(target, plan.store_partition, lane.target, ends):
+                    left_out = self.subject.context.conversion.position_keys
+                    for count, found in compare_gaps(target, plan.store_partition, lane.target, ends, left_out):
                         yield as_verified(found, count)
 
     def _unused(self) -> Iterator[Mismatch]:
