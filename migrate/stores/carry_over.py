@@ -21,7 +21,7 @@ def _carry_over(source: Path, target: Path, *, leave_out: set[Path]) -> None:
         there.mkdir(exist_ok=True)
         for name in names:
             file = here / name
-            if special_kind(file) is not None:
+            if file in leave_out or special_kind(file) is not None:
                 continue  # a socket of a monitoring agent, say: no state, and nothing that can be copied
             if name == "LOCK":  # empty, and only its holder should ever open it
                 (there / name).touch()

@@ -29,8 +29,7 @@ class System(ABC):
     """The directories of one stream processor, and what it keeps in them beside the records.
 
     What is not abstract answers for a system that has nothing of the kind. Entries of its own that share a RocksDB
-    directory with records are its formats' affair: `Format.metadata_families` and `Format.metadata_keys`. A system that
-    keeps RocksDB directories in archives would unpack them for `Source.directories`, which alone says where to read.
+    directory with records are declared by its formats: `Format.metadata_families` and `Format.metadata_keys`.
     """
 
     name: str
@@ -53,6 +52,19 @@ class System(ABC):
     @abstractmethod
     def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
         """The lock files that a running owner holds."""
+
+    # Stores in archives
+
+    def archive(self, path: Path, partition: StorePartition) -> Path | None:
+        """The file below `path` that a store partition is packed into; None: its RocksDB directories lie there.
+
+        Such a store is read from where `unpack` puts it, and `[target] path` publishes directories in its place.
+        """
+        return None
+
+    def unpack(self, archive: Path, partition: StorePartition, folder: Path) -> None:
+        """Make the RocksDB directories of a store partition in `folder`, which exists. Raises RefusedError."""
+        raise NotImplementedError
 
     # Moving to another system
 

@@ -14,6 +14,8 @@ family of its own.
 from __future__ import annotations
 
 import re
+import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -42,6 +44,7 @@ from migrate import (
     verify,
 )
 from migrate.dry_run import trial
+from migrate.model.events import Event
 from migrate.model.store_partition import Positions, StorePartition
 from migrate.spec import allowed
 from migrate.stores.lock import holding_locks
@@ -67,6 +70,8 @@ BARE = replace(PLAIN, id="toy.bare", metadata_families=(), metadata_keys=(), pos
 STAMPED = replace(PLAIN, id="toy.stamped", value_layout=get_format(TIMESTAMPED).value_layout)
 MOVING = replace(PLAIN, id="moving.plain")
 NEXT = replace(PLAIN, id="next.plain", metadata_families=("position",), position_keys=(b"next",))
+PACKED = replace(BARE, id="packed.plain", metadata_families=("index",), metadata_keys=(b"__toy__",))
+PACKED_STAMPED = replace(PACKED, id="packed.stamped", value_layout=STAMPED.value_layout)
 
 
 class Toy(System):
@@ -110,6 +115,11 @@ class Toy(System):
             if match := _DATABASE.fullmatch(folder.name):
                 yield StoreDirectory(match[2], match[1], folder)
 
+    def foreign_entries(self, path: Path) -> Iterator[str]:
+        """What `inspect` cannot read."""
+        for file in sorted((path / "tables").glob("*.zip")):
+            yield f"{file} is an archive: `stateferry plan` reads it"
+
 
 # That is all. Two systems between which stores move:
 
@@ -130,6 +140,36 @@ class Moving(Toy):
     def task_name(self, numbers: tuple[int, int]) -> str:
         """The partition."""
         return str(numbers[1])
+
+
+class Packed(Toy):
+    """A store is a zip of a RocksDB directory."""
+
+    name = "packed"
+
+    def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool) -> list[StorePartition]:
+        """None is missing."""
+        return [
+            StorePartition(id=file.name[:-4], store=store, task="0", path=Path("tables", file.name[:-4]))
+            for store in stores
+            for file in sorted((path / "tables").glob(f"{store}-?.db.zip"))
+        ]
+
+    def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
+        """Nothing is locked."""
+        return []
+
+    def archive(self, path: Path, partition: StorePartition) -> Path | None:
+        """Beside where the directory would be."""
+        return (path / partition.path).with_suffix(".db.zip")
+
+    def unpack(self, archive: Path, partition: StorePartition, folder: Path) -> None:
+        """All of it."""
+        shutil.unpack_archive(archive, folder)
+
+    def positions(self, path: Path, partition: StorePartition) -> Positions:
+        """They are not known without unpacking."""
+        return Positions()
 
 
 class Next(Moving):
@@ -153,9 +193,9 @@ ENDS = {"toy-app-counts-changelog-0": 42, "toy-app-counts-changelog-1": 43}
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """In the registries of systems and of formats."""
-    systems = [Toy(), Moving(), Next()]
+    systems = [Toy(), Moving(), Next(), Packed()]
     SYSTEMS.extend(systems)
-    for known in (PLAIN, STAMPED, BARE, MOVING, NEXT):
+    for known in (PLAIN, STAMPED, BARE, MOVING, NEXT, PACKED, PACKED_STAMPED):
         monkeypatch.setitem(format_registry._BY_ID, known.id, known)
     for module in (format_registry, likeness, known_formats, allowed, trial):
         monkeypatch.setattr(module, "FORMATS", (*FORMATS, PLAIN, STAMPED))
@@ -277,15 +317,64 @@ def test_its_own_offset_is_held_against_the_changelogs_end(tmp_path: Path, appli
 def test_offsets_inside_a_store_are_written_as_another_system_states_them(
     tmp_path: Path, application: Path, verification: str
 ) -> None:
-    formats = {"source_format": MOVING.id, "target_format": NEXT.id}
-    sections = {"source": {"store": "counts"}, "target": {"path": "new"}, "run": {"verify": verification}}
-    spec = make_spec(tmp_path, application, **formats, **sections)
+    sections: dict[str, object] = {"target": {"path": "new"}, "run": {"verify": verification}}
+    sections["source"] = {"store": "counts"}
+    spec = make_spec(tmp_path, application, source_format=MOVING.id, target_format=NEXT.id, **sections)
     assert run(spec).verification.ok
     assert read_families(tmp_path / "new/tables/counts-1.db") == {
         "default": dict(sorted((RECORDS | {b"__toy__made": b"today"}).items())),
         "position": {b"next": b"43"},
     }
     assert verify(spec).verification.ok
+
+
+@pytest.fixture
+def packed(tmp_path: Path, application: Path) -> Spec:
+    """Its stores are packed, and a new directory is made of them."""
+    for folder in sorted((application / "tables").iterdir()):
+        shutil.make_archive(str(folder), "zip", folder)
+        shutil.rmtree(folder)
+    sections: dict[str, object] = {"source": {"store": "counts"}, "target": {"path": "new"}}
+    return make_spec(tmp_path, application, source_format=PACKED.id, target_format=PACKED_STAMPED.id, **sections)
+
+
+def test_a_packed_store_is_planned_and_published(tmp_path: Path, packed: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    (tmp_path / "temporary").mkdir()
+    before = tree_state(tmp_path)
+    assert plan(packed, full=True).verdict.go
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert tree_state(tmp_path) | {"temporary": ()} == before | {"temporary": ()}
+    run(packed)
+    assert read_families(tmp_path / "new/tables/counts-1.db") == expected(1)
+    assert {path.name for path in (tmp_path / "new/tables").iterdir()} == {
+        "counts-0.db",
+        "counts-1.db",
+        "other-0.db.zip",
+    }
+    assert verify(packed).verification.ok
+    assert run(packed).totals.records_in == 2 * len(RECORDS) + 4
+
+
+def test_a_run_on_a_packed_store_is_resumed_from_its_snapshot(packed: Spec) -> None:
+    def interrupt(event: Event) -> None:
+        if event.name == "assemble.started":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(packed, on_event=interrupt)
+    taken = (packed.home / "snapshot").stat().st_ino
+    assert run(packed).verification.ok
+    assert (packed.home / "snapshot").stat().st_ino == taken
+
+
+def test_a_packed_store_is_not_exchanged(tmp_path: Path, application: Path, packed: Spec) -> None:
+    sections: dict[str, object] = {"source": {"store": "counts"}, "target": {"path": None}}
+    spec = make_spec(tmp_path, application, source_format=PACKED.id, target_format=PACKED_STAMPED.id, **sections)
+    with pytest.raises(RefusedError, match=r"lies in the archive .*counts-0\.db\.zip, which cannot be exchanged"):
+        run(spec)
+    assert any("counts-0.db.zip is an archive" in sentence for sentence in inspect(application).warnings)
 
 
 @pytest.mark.parametrize("verification", ["full", "digest"])

@@ -61,7 +61,7 @@ def write_new_positions(spec: Spec, plan: Plan, application: Path) -> None:
     source, target = source_system(spec), target_system(spec)
     for partition in plan.store_partitions:
         stated = source.positions(spec.source_path, partition)
-        directories = newest_first(spec, partition, partition.directories(spec.source_path))
+        directories = newest_first(spec, partition, snapshot_directories(spec.home, partition))
         positions = new_positions(spec, stated, directories)
         new = plan.new_partition(partition)
         if positions == stated and new.task == partition.task:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Set
 from pathlib import Path
 
 from migrate.batch.context import Context
@@ -11,7 +12,7 @@ from migrate.batch.ledger.gates import hold_back, signed
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.plan.target_positions import write_new_positions
-from migrate.batch.source.source import is_another_system
+from migrate.batch.source.source import is_another_system, source_system
 from migrate.batch.steps.prepare import check_unchanged
 from migrate.errors import RefusedError
 from migrate.model.ledger_row import Step
@@ -66,7 +67,9 @@ def _target_exists(target: Path) -> RefusedError:
 def _build(context: Context, plan: Plan, folders: dict[str, Path], temporary: Path) -> None:
     """The complete directory, under a name of this run's."""
     new_stores = {plan.new_partition(partition).path: folders[partition.id] for partition in plan.store_partitions}
-    build_directory(context.spec.source_path, new_stores, temporary, is_alone=is_another_system(context.spec))
+    source, system = context.spec.source_path, source_system(context.spec)
+    archives = {archive for each in plan.store_partitions if (archive := system.archive(source, each)) is not None}
+    build_directory(source, new_stores, temporary, left_out=archives, is_alone=is_another_system(context.spec))
     write_new_positions(context.spec, plan, temporary)
     check_unchanged(context, plan)
     context.notify("publish.built", temporary=temporary)
@@ -101,10 +104,18 @@ def _identities(plan: Plan, application: Path) -> list[str]:
     return [identity_of(folder) for folder in folders]
 
 
-def build_directory(source: Path, new_stores: dict[Path, Path], temporary: Path, *, is_alone: bool = False) -> None:
+def build_directory(
+    source: Path,
+    new_stores: dict[Path, Path],
+    temporary: Path,
+    *,
+    left_out: Set[Path] = frozenset(),
+    is_alone: bool = False,
+) -> None:
     """Make `temporary` a copy of the application's directory `source` with the new stores in place of the old.
 
-    `is_alone`: the new stores and nothing else, where they are for another system.
+    `left_out`: archives of the old stores. `is_alone`: the new stores and nothing else, where they are for another
+    system.
 
     `new_stores`: path within the application's directory -> new store partition. SST files are hard-linked where the
     file system can; everything that is appended to is copied. Durable when it returns.
@@ -114,12 +125,13 @@ def build_directory(source: Path, new_stores: dict[Path, Path], temporary: Path,
     make_directories(temporary.parent)
     temporary.mkdir(mode=0o700)  # until all that is in it has its owner and mode
     if not is_alone:
-        _carry_over(source, temporary, leave_out={source / relative for relative in new_stores})
+        _carry_over(source, temporary, leave_out={source / relative for relative in new_stores} | left_out)
     for relative, new_store in new_stores.items():
         target = temporary / relative
         make_directories(target.parent)
         _carry_over(new_store, target, leave_out=set())
-        own_like(source if is_alone else source / relative, target)
+        is_replaced = not is_alone and (source / relative).exists()  # or it is in the place of an archive
+        own_like(source / relative if is_replaced else source, target)
     _as_it_was(source, temporary)
     fsync_tree(temporary)
 
