@@ -59,7 +59,8 @@ class Conversion:
         """Whether a changelog written for the source would rebuild another store than the converted one."""
         if not self.target.has_changelog:
             return False
-        return self.function is not None or not self.source.has_changelog or self.changes_payloads
+        is_another_form = self.source.changelog_layout != self.target.changelog_layout
+        return self.function is not None or not self.source.has_changelog or self.changes_payloads or is_another_form
 
     @property
     def changes_payloads(self) -> bool:

@@ -72,7 +72,9 @@ class Format:
     older_families: tuple[OlderFamily, ...] = ()
     """What a store may hold besides, until its owner's upgrade is finished: read where the new family has no entry."""
     has_changelog: bool = False
-    """The owning system can rebuild the store from a changelog, which holds the bare payloads."""
+    """The owning system can rebuild the store from a changelog."""
+    changelog_layout: Layout = PLAIN
+    """How a value stands in the changelog: as the bare payload unless the owning system adds to it."""
     keeps_keys_in_tasks: bool = False
     """A key's hash decides its task: a changed key may belong to another one."""
     since: str | None = None
@@ -144,6 +146,11 @@ class Format:
                 {name: value for name, value in carried.items() if value is not None},
             ),
         )
+
+    def changelog_record(self, key: bytes, value: bytes) -> tuple[bytes, bytes]:
+        """Key and value of the changelog record that stands for an entry of the store. Raises EntryError."""
+        payload, carried = self.value_layout.unpack(value)
+        return key, self.changelog_layout.pack(payload, carried)
 
     def _headers(self, headers: Headers | None) -> Headers | None:
         if HEADERS not in self.carries:

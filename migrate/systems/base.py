@@ -118,6 +118,10 @@ class System(ABC):
 
     # Changelog offsets and the files that hold them
 
+    def changelog_topic(self, application: str, task: str, store: str) -> str:
+        """The topic of a store partition's changelog as the system names it; its records: `Format.changelog_record`."""
+        return f"{application}-{store}-changelog"
+
     def side_files(self, partition: StorePartition) -> tuple[Path, ...]:
         """The files beside the RocksDB directories that belong to a store partition, relative to `path`."""
         return ()

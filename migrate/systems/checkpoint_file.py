@@ -24,7 +24,7 @@ Streamiz.Kafka.Net.Processors.Internal ProcessorStateManager, StoreChangelogRead
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from migrate.errors import RefusedError
@@ -70,20 +70,20 @@ def format_checkpoint(lines: Sequence[Line]) -> str:
     return "\n".join(["0", str(len(lines)), *(f"{topic} {number} {offset}" for topic, number, offset in lines), ""])
 
 
-def stores_of_topics(topics: Sequence[str], *, application: str, stores: Iterable[str]) -> list[str | None]:
-    """Whose changelog each topic of a task is; None: of no store here (a source topic may serve as a changelog).
+def stores_of_topics(topics: Sequence[str], changelogs: Mapping[str, str]) -> list[str | None]:
+    """The store that each topic of a task is the changelog of; None: no store here (a source topic may serve as one).
 
-    `<application.id>-<store>-changelog`. Another prefix may be configured in place of the application's id: a topic
-    that ends like a store's is its own, unless the store has its line under the usual name.
+    `changelogs`: the usual topic of each store. Another prefix may be configured: a topic that ends like a store's is
+    that store's, unless the store has its line under the usual name.
     """
-    names = sorted(stores, key=len, reverse=True)
-    usual = {f"{application}-{name}-changelog": name for name in names}
+    names = sorted(changelogs, key=len, reverse=True)
+    usual = {changelogs[name]: name for name in names}
     named = {usual[topic] for topic in topics if topic in usual}
     return [usual.get(topic) or _by_ending(topic, [name for name in names if name not in named]) for topic in topics]
 
 
 def lines_of_store(
-    path: Path, partition: StorePartition, lines: Sequence[Line], application: str | None = None
+    system: System, path: Path, partition: StorePartition, lines: Sequence[Line], application: str | None = None
 ) -> list[bool]:
     """Which lines of a task's `.checkpoint`, in the application's directory `path`, are this store's.
 
@@ -92,7 +92,9 @@ def lines_of_store(
     task = path / partition.task
     folders = [*task.glob("rocksdb/*"), *(folder for folder in task.glob("*") if folder.name != "rocksdb")]
     stores = {folder.name for folder in folders if folder.is_dir()} | {partition.store}
-    owners = stores_of_topics([topic for topic, _, _ in lines], application=application or path.name, stores=stores)
+    named = application or path.name
+    changelogs = {store: system.changelog_topic(named, partition.task, store) for store in stores}
+    owners = stores_of_topics([topic for topic, _, _ in lines], changelogs)
     return [owner == partition.store for owner in owners]
 
 

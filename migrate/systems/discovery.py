@@ -126,12 +126,12 @@ class TaskTreeSystem(System):
     ) -> list[Line]:
         """The same with `positions` of one store partition, and all others as they are."""
         lines = self.checkpoint_lines(path / partition.task) or []
-        return replace_lines(lines, positions.lines, lines_of_store(path, partition, lines, application))
+        return replace_lines(lines, positions.lines, lines_of_store(self, path, partition, lines, application))
 
     def positions(self, path: Path, partition: StorePartition) -> Positions:
         """This store's lines in the task's file."""
         lines = self.checkpoint_lines(path / partition.task) or []
-        own = lines_of_store(path, partition, lines)
+        own = lines_of_store(self, path, partition, lines)
         return Positions(lines=tuple(line for line, mine in zip(lines, own, strict=True) if mine))
 
     def warnings(self, path: Path, partitions: Sequence[StorePartition]) -> list[str]:

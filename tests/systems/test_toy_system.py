@@ -68,6 +68,7 @@ PLAIN = Format(
 )
 BARE = replace(PLAIN, id="toy.bare", metadata_families=(), metadata_keys=(), position_keys=())
 STAMPED = replace(PLAIN, id="toy.stamped", value_layout=get_format(TIMESTAMPED).value_layout)
+LOGGED = replace(STAMPED, id="toy.logged", changelog_layout=STAMPED.value_layout)
 MOVING = replace(PLAIN, id="moving.plain")
 NEXT = replace(PLAIN, id="next.plain", metadata_families=("position",), position_keys=(b"next",))
 PACKED = replace(BARE, id="packed.plain", metadata_families=("index",), metadata_keys=(b"__toy__",))
@@ -98,8 +99,13 @@ class Toy(System):
         """Under a key of the store."""
         with open_read_only(path / partition.path) as database:
             offset = database.get("default", OFFSET_KEY)
-        line = (f"{path.name}-{partition.store}-changelog", int(partition.task), int(offset or -1))
+        topic = self.changelog_topic(path.name, partition.task, partition.store)
+        line = (topic, int(partition.task), int(offset or -1))
         return Positions(lines=() if offset is None else (line,))
+
+    def changelog_topic(self, application: str, task: str, store: str) -> str:
+        """Named the other way round."""
+        return f"changelog-{application}-{store}"
 
     def position_entries(self, partition: StorePartition, positions: Positions) -> dict[str, dict[bytes, bytes]]:
         """The same."""
@@ -187,7 +193,7 @@ class Next(Moving):
 
 RECORDS = numbered(500) | {b"zebra": b"striped", b"ABC": b"def"}
 INDEX = numbered(3000, seed=1) | {b"by-size": b"\x01\x02"}
-ENDS = {"toy-app-counts-changelog-0": 42, "toy-app-counts-changelog-1": 43}
+ENDS = {"changelog-toy-app-counts-0": 42, "changelog-toy-app-counts-1": 43}
 
 
 @pytest.fixture(autouse=True)
@@ -195,7 +201,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """In the registries of systems and of formats."""
     systems = [Toy(), Moving(), Next(), Packed()]
     SYSTEMS.extend(systems)
-    for known in (PLAIN, STAMPED, BARE, MOVING, NEXT, PACKED, PACKED_STAMPED):
+    for known in (PLAIN, STAMPED, LOGGED, BARE, MOVING, NEXT, PACKED, PACKED_STAMPED):
         monkeypatch.setitem(format_registry._BY_ID, known.id, known)
     for module in (format_registry, likeness, known_formats, allowed, trial):
         monkeypatch.setattr(module, "FORMATS", (*FORMATS, PLAIN, STAMPED))
@@ -256,8 +262,8 @@ def test_a_dry_run_says_what_would_be_done(tmp_path: Path, application: Path) ->
     assert planned.found is not None
     positions = [each for database in planned.found.databases for each in database.positions]
     assert [(each.topic, each.partition, each.offset, each.where) for each in positions] == [
-        ("toy-app-counts-changelog", 0, 41, "the store"),
-        ("toy-app-counts-changelog", 1, 42, "the store"),
+        ("changelog-toy-app-counts", 0, 41, "the store"),
+        ("changelog-toy-app-counts", 1, 42, "the store"),
     ]
     assert tree_state(tmp_path) == before
 
@@ -303,10 +309,10 @@ def test_its_own_offset_is_held_against_the_changelogs_end(tmp_path: Path, appli
         encoding="utf-8",
     )
     spec = spec_of(tmp_path, application, conversion={"function": "shout:shout", "allow": ["changelog"]})
-    with pytest.raises(RefusedError, match="position 42 of toy-app-counts-changelog-0, position 43 of"):
+    with pytest.raises(RefusedError, match="position 42 of changelog-toy-app-counts-0, position 43 of"):
         run(spec)
-    with pytest.raises(RefusedError, match=r"changelog-1 ends at 44, and .* is at 43: what"):
-        run(spec, changelog_ends=ENDS | {"toy-app-counts-changelog-1": 44})
+    with pytest.raises(RefusedError, match=r"counts-1 ends at 44, and .* is at 43: what"):
+        run(spec, changelog_ends=ENDS | {"changelog-toy-app-counts-1": 44})
     run(spec, changelog_ends=ENDS)
     cutover(spec)
     new = read_families(application / "tables/counts-0.db")["default"]
@@ -388,6 +394,14 @@ def test_what_is_not_a_record_is_verified(
         database.get_column_family(changed[0])[changed[1]] = b"1"
     with pytest.raises(VerificationError, match="changelog offsets" if changed[0] == "default" else "content"):
         verify(spec, mode=verification)
+
+
+def test_a_changelog_of_another_form_must_be_allowed(tmp_path: Path, application: Path) -> None:
+    value = STAMPED.encode(StateRecord(b"k", b"v", 5))[1]
+    assert STAMPED.changelog_record(b"k", value) == (b"k", b"v")
+    assert LOGGED.changelog_record(b"k", value) == (b"k", value)
+    with pytest.raises(RefusedError, match="the changelog topic would still hold records of the old form"):
+        run(spec_of(tmp_path, application, target={"format": LOGGED.id}))
 
 
 def test_what_the_target_does_not_know_is_left_out(tmp_path: Path, application: Path) -> None:

@@ -13,6 +13,7 @@ from migrate.systems.kafka_streams import KafkaStreams
 
 APPLICATION = "my-orders-app"
 STORES = ("orders", "x-orders", "KSTREAM-AGGREGATE-STATE-STORE-0000000001", "app-orders")
+CHANGELOGS = {store: KafkaStreams().changelog_topic(APPLICATION, "0_0", store) for store in STORES}
 
 
 @pytest.mark.parametrize(
@@ -33,13 +34,13 @@ STORES = ("orders", "x-orders", "KSTREAM-AGGREGATE-STATE-STORE-0000000001", "app
 )
 def test_whose_changelog_a_topic_is(topic: str, store: str | None) -> None:
     for order in (STORES, STORES[::-1]):
-        assert stores_of_topics([topic], application=APPLICATION, stores=order) == [store]
+        assert stores_of_topics([topic], {store: CHANGELOGS[store] for store in order}) == [store]
 
 
 def test_a_topic_that_only_ends_like_a_stores_is_foreign_where_the_store_has_its_own() -> None:
     topics = ["billing-orders-changelog", "my-orders-app-orders-changelog"]
-    assert stores_of_topics(topics, application=APPLICATION, stores=STORES) == [None, "orders"]
-    assert stores_of_topics(topics[:1], application=APPLICATION, stores=STORES) == ["orders"]
+    assert stores_of_topics(topics, CHANGELOGS) == [None, "orders"]
+    assert stores_of_topics(topics[:1], CHANGELOGS) == ["orders"]
 
 
 def test_lines_are_replaced_where_they_are() -> None:
