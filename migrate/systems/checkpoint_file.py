@@ -37,15 +37,15 @@ OFFSET_UNKNOWN = -4
 
 
 def read_checkpoint(file: Path, *, owner: str = "Kafka Streams") -> list[Line]:
-    """(topic, partition, offset) of each line. Raises RefusedError."""
-    hint = f"the file is damaged: restore it from a backup, or remove it to let {owner} replay the changelog"
+    """(topic, partition, offset) of each line. Raises RefusedError where the file is damaged."""
+    restore = f"restore it from a backup, or remove it to let {owner} replay the changelog"
+    hint = f"the file is damaged: {restore}"
     try:
         version, count, *lines = read_regular(file).decode().splitlines()
         if version.strip().isdecimal() and int(version) > 0:
             raise RefusedError(
-                f"{file} is a checkpoint of version {version.strip()}, and version 0 is all that is known here",
-                hint=f"is it of a newer {owner}? then use a newer Stateferry; else restore it from a backup, or remove "
-                f"it to let {owner} replay the changelog",
+                f"{file} is a checkpoint of version {version.strip()}, and only version 0 is known",
+                hint=f"if a newer {owner} wrote it, use a newer Stateferry; else {restore}",
             )
         if version.strip() != "0" or int(count) != len(lines):
             raise RefusedError(f"{file} is not a checkpoint of version 0 with {count} lines", hint=hint)
@@ -55,18 +55,18 @@ def read_checkpoint(file: Path, *, owner: str = "Kafka Streams") -> list[Line]:
 
 
 def read_position_file(file: Path) -> str:
-    """The text of a `<store>.position`, which is carried as it is. Raises RefusedError."""
+    """The text of a `<store>.position`, which is carried over as it is. Raises RefusedError where it is damaged."""
     try:
         return read_regular(file).decode()
     except UnicodeDecodeError as error:
         raise RefusedError(
             f"{file} is not a position file: {error}",
-            hint="the file is damaged: restore it from a backup, or remove it: interactive queries alone ask for it",
+            hint="the file is damaged: restore it from a backup, or remove it: only interactive queries use it",
         ) from error
 
 
 def format_checkpoint(lines: Sequence[Line]) -> str:
-    """The file's text."""
+    """The text of a file with these lines."""
     return "\n".join(["0", str(len(lines)), *(f"{topic} {number} {offset}" for topic, number, offset in lines), ""])
 
 
@@ -87,7 +87,7 @@ def lines_of_store(
 ) -> list[bool]:
     """Which lines of a task's `.checkpoint`, in the application's directory `path`, are this store's.
 
-    `application`: its name, where the directory has another one for now.
+    `application`: its name, where the directory has a temporary one.
     """
     task = path / partition.task
     folders = [*task.glob("rocksdb/*"), *(folder for folder in task.glob("*") if folder.name != "rocksdb")]
@@ -103,7 +103,7 @@ def _by_ending(topic: str, names: Sequence[str]) -> str | None:
 
 
 def replace_lines(lines: Sequence[Line], mine: Sequence[Line], is_mine: Iterable[bool]) -> list[Line]:
-    """`lines` with one store's replaced: each where it was, new ones at the end, all others as they are."""
+    """`lines` with one store's replaced in place by `mine`, its new ones at the end, all others unchanged."""
     left = {(topic, number): offset for topic, number, offset in mine}
     merged: list[Line] = []
     for line, own in zip(lines, is_mine, strict=True):

@@ -33,7 +33,7 @@ STATUS_OPEN = (1).to_bytes(8, "big")
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """What the family of one RocksDB directory says."""
+    """The content of the family in one RocksDB directory."""
 
     lines: tuple[Line, ...]
     has_offset: bool
@@ -41,11 +41,11 @@ class Offsets:
     is_open: bool
     """The store was not closed cleanly."""
     position: str | None
-    """In the form of the file `<store>.position`."""
+    """The position of queries, in the form of the file `<store>.position`."""
 
 
 def read_offsets(directory: Path) -> Offsets | None:
-    """None: the directory has no such family."""
+    """The family's content; None: the directory has no such family."""
     if OFFSETS not in read_options(directory):
         return None
     with open_read_only(directory) as database:
@@ -61,7 +61,7 @@ def read_offsets(directory: Path) -> Offsets | None:
 
 
 def describe_entry(key: bytes, value: bytes) -> str:
-    """One entry, for an operator."""
+    """One entry, as text for people."""
     if key == STATUS_KEY:
         return "status: open (not closed cleanly)" if value == STATUS_OPEN else "status: closed"
     if key == POSITION_KEY:
@@ -71,12 +71,12 @@ def describe_entry(key: bytes, value: bytes) -> str:
 
 
 def lines(entries: Iterable[tuple[bytes, bytes]]) -> tuple[Line, ...]:
-    """The changelog positions among them."""
+    """The changelog offsets among entries."""
     return tuple(line for key, value in entries if (line := _line(key, value)) is not None)
 
 
 def position_file(value: bytes) -> str | None:
-    """The same in the form of the file `<store>.position` of older versions; None: it says nothing.
+    """The entry `position` in the form of the file `<store>.position` of older versions; None: it cannot be read.
 
     | offset | size | field                                                     |
     |--------|------|-----------------------------------------------------------|
@@ -90,7 +90,7 @@ def position_file(value: bytes) -> str | None:
     """
     try:
         lines = _position(value)
-    except (StructError, UnicodeDecodeError):  # of a version that nobody knows, or damaged: it says nothing then
+    except (StructError, UnicodeDecodeError):  # of an unknown version, or damaged
         return None
     return format_checkpoint(lines) if lines else None
 

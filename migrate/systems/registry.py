@@ -14,10 +14,10 @@ SYSTEMS: list[System] = [KafkaStreams(), Streamiz(), STANDALONE]
 
 
 def get_system(name: str) -> System:
-    """The system of formats with this first part of their ids."""
+    """The system whose formats have this first part in their ids."""
     return next(system for system in SYSTEMS if system.name == name)
 
 
 def system_of_application(folder: Folder) -> System | None:
-    """Whose application's directory it is; None: no name in it says so."""
+    """The system of an application's directory; None: no name in it is known."""
     return next((system for system in SYSTEMS if system.recognises(folder)), None)
