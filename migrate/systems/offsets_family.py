@@ -11,7 +11,7 @@ Source: KIP-1035; org.apache.kafka.streams.state.internals.RocksDBStore.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
@@ -89,28 +89,25 @@ def position_file(value: bytes) -> str | None:
     Source: org.apache.kafka.streams.state.internals.PositionSerde.
     """
     try:
-        lines = _position(value)
+        found = list(_position_lines(value))
     except (StructError, UnicodeDecodeError):  # of an unknown version, or damaged
         return None
-    return format_checkpoint(lines) if lines else None
+    return format_checkpoint(found) if found else None
 
 
-def _position(value: bytes) -> list[Line]:
-    lines: list[Line] = []
+def _position_lines(value: bytes) -> Iterator[Line]:
     _, topics = _POSITION.unpack_from(value)
     at = _POSITION.size
     for _ in range(topics):
         (size,) = _SIZE.unpack_from(value, at)
-        at += _SIZE.size
-        topic = value[at : at + size].decode()
-        at += size
+        topic = value[at + _SIZE.size : at + _SIZE.size + size].decode()
+        at += _SIZE.size + size
         (count,) = _SIZE.unpack_from(value, at)
         at += _SIZE.size
         for _ in range(count):
             number, offset = _PARTITION.unpack_from(value, at)
-            lines.append((topic, number, offset))
+            yield topic, number, offset
             at += _PARTITION.size
-    return lines
 
 
 def _line(key: bytes, value: bytes) -> Line | None:

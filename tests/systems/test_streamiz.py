@@ -87,7 +87,7 @@ def test_what_is_there_instead_is_told(app: Path, store: str, is_segmented: bool
     ("part", "message", "hint"),
     [
         ("..", r"holds no task directory \(like 0-0\); there are: billing", "did you mean '.*/billing'"),
-        ("0-0", "is a task directory, of one task alone", "did you mean '.*/billing'"),
+        ("0-0", "is a task directory, which holds", "did you mean '.*/billing'"),
         ("0-0/rocksdb/totals", "is a RocksDB directory", "leave `store` out"),
         ("../nowhere", "does not exist", "<StateDir>/<ApplicationId>"),
     ],
