@@ -179,16 +179,15 @@ class TaskTreeSystem(System):
 
     def is_part(self, relative: Path) -> bool:
         """Whether a path is the application's directory, a task's directory, or below one."""
-        first = next(iter(relative.parts), None)
-        return first is None or self.tree.is_task(first) or _TOPOLOGY.fullmatch(first) is not None
+        first = next(iter(relative.parts), GLOBAL)
+        return first == GLOBAL or any(pattern.fullmatch(first) for pattern in (self.tree.task, _TOPOLOGY))
 
     def describe_part(self, relative: Path) -> str:
         """The task or named topology of a path, and the path inside it."""
-        parts = relative.parts
-        kind = "the directory of the named topology" if _TOPOLOGY.fullmatch(parts[0]) else "the directory of task"
-        at = 2 if _TOPOLOGY.fullmatch(parts[0]) and len(parts) > 1 else 1
-        what = f"{kind} {parts[0].strip('_')}" if at == 1 else f"the directory of task {parts[0]}/{parts[1]}"
-        inside = parts[at:]
+        first, *inside = relative.parts
+        what = f"the directory of task {first}"
+        if _TOPOLOGY.fullmatch(first):
+            what = f"{what}/{inside.pop(0)}" if inside else f"the directory of the named topology {first.strip('_')}"
         return f"{'/'.join(inside)} in {what}" if inside else what
 
     def application_lock(self, path: Path) -> Path | None:

@@ -23,11 +23,10 @@ def lanes(families: tuple[str, ...], source: Format, target: Format, directory: 
     else:
         names = list(source.column_families)
         older = [family.name for family in source.older_families]
-        unexpected = sorted(set(data) - {*names, *older, DEFAULT_FAMILY})
-        if missing := [name for name in names if name not in data]:
-            raise _other_format(directory, source, f"has no column family {missing[0]!r}", families)
-        if unexpected:
-            raise _other_format(directory, source, f"has a column family {unexpected[0]!r}", families)
+        wrong = [f"has no column family {name!r}" for name in names if name not in data]
+        wrong += [f"has a column family {name!r}" for name in sorted({*data} - {*names, *older, DEFAULT_FAMILY})]
+        if wrong:
+            raise _other_format(directory, source, wrong[0], families)
     if target.column_families is None:
         return tuple(Lane(source=name, target=name) for name in names)
     if len(names) != len(target.column_families):

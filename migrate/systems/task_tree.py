@@ -51,10 +51,6 @@ class TaskTree:
         match = self.task.fullmatch(name)
         return None if match is None else (int(match[1]), int(match[2]))
 
-    def is_task(self, name: str) -> bool:
-        """Whether a directory of this name holds a task's stores, or global ones."""
-        return name == GLOBAL or self.task.fullmatch(name) is not None
-
     def segment_start(self, store: str, name: str) -> int | None:
         """The start of a segment of this store, in ms since the epoch; None: the name is not a segment's."""
         mark, start = name[len(store) : len(store) + 1], name[len(store) + 1 :]

@@ -1,30 +1,13 @@
-"""Adding a system: all of one is in this module, and every verb comes with it.
-
-A system of the product is the same: formats in `formats/<system>/`, a module in `migrate/systems/`, and a line in each
-of the two registries. This one keeps its changelog offset under a key among the records, and an index in a column
-family of its own.
-
-    <application>/
-      toy.properties
-      tables/<store>-<partition>.db/       a RocksDB directory
-        default   __toy__offset -> the changelog offset of the last record applied, in ASCII; other keys are records
-        index     the system's own
-"""
+"""Adding a system: every verb works on the stores of the toy systems, which `toys.py` adds."""
 
 from __future__ import annotations
 
-import re
-import shutil
-import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
-from formats import FORMATS, Format, StateRecord, get_format
-from formats import registry as format_registry
+from formats import StateRecord
 from migrate import (
     DualReadStore,
     RefusedError,
@@ -43,195 +26,29 @@ from migrate import (
     status,
     verify,
 )
-from migrate.dry_run import trial
-from migrate.model.events import Event
-from migrate.model.store_partition import Positions, StorePartition
 from migrate.spec import allowed
 from migrate.stores.lock import holding_locks
-from migrate.stores.regular_files import Folder
-from migrate.stores.rocksdb.database import open_read_only
-from migrate.survey import known_formats, likeness
-from migrate.systems import SYSTEMS, StoreDirectory, System
-from tests.support import TIMESTAMPED, make_families, make_spec, numbered, open_store, read_families, tree_state
-
-OFFSET_KEY = b"__toy__offset"
-_DATABASE = re.compile(r"(.+)-(\d+)\.db")
-
-PLAIN = Format(
-    id="toy.plain",
-    summary="toy: key -> value",
-    column_families=("default",),
-    metadata_families=("index",),
-    metadata_keys=(b"__toy__",),
-    position_keys=(OFFSET_KEY,),
-    has_changelog=True,
+from tests.support import TIMESTAMPED, make_spec, open_store, read_families, tree_state
+from tests.systems.toys import (
+    BARE,
+    ENDS,
+    LOGGED,
+    MOVING,
+    NEXT,
+    OFFSET_KEY,
+    PLAIN,
+    RECORDS,
+    STAMPED,
+    expected,
 )
-BARE = replace(PLAIN, id="toy.bare", metadata_families=(), metadata_keys=(), position_keys=())
-STAMPED = replace(PLAIN, id="toy.stamped", value_layout=get_format(TIMESTAMPED).value_layout)
-LOGGED = replace(STAMPED, id="toy.logged", changelog_layout=STAMPED.value_layout)
-MOVING = replace(PLAIN, id="moving.plain")
-NEXT = replace(PLAIN, id="next.plain", metadata_families=("position",), position_keys=(b"next",))
-PACKED = replace(BARE, id="packed.plain", metadata_families=("index",), metadata_keys=(b"__toy__",))
-PACKED_STAMPED = replace(PACKED, id="packed.stamped", value_layout=STAMPED.value_layout)
 
-
-class Toy(System):
-    """`[source] path` is the application's directory."""
-
-    name = "toy"
-    title = "Toy"
-
-    def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool) -> list[StorePartition]:
-        """Raises RefusedError where one is not there."""
-        found = [each for each in self.store_directories(path) if each.store in stores]
-        if missing := {*stores} - {each.store for each in found}:
-            raise RefusedError(f"no store {min(missing)!r} in {path}", hint="check [source] store")
-        return [
-            StorePartition(id=each.path.name, store=each.store, task=each.task, path=each.path.relative_to(path))
-            for each in sorted(found, key=lambda each: stores.index(each.store))
-        ]
-
-    def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
-        """RocksDB's own."""
-        return [folder / "LOCK" for each in partitions for folder in each.directories(path).values()]
-
-    def positions(self, path: Path, partition: StorePartition) -> Positions:
-        """Under a key of the store."""
-        with open_read_only(path / partition.path) as database:
-            offset = database.get("default", OFFSET_KEY)
-        topic = self.changelog_topic(path.name, partition.task, partition.store)
-        line = (topic, int(partition.task), int(offset or -1))
-        return Positions(lines=() if offset is None else (line,))
-
-    def changelog_topic(self, application: str, task: str, store: str) -> str:
-        """Named the other way round."""
-        return f"changelog-{application}-{store}"
-
-    def position_entries(self, partition: StorePartition, positions: Positions) -> dict[str, dict[bytes, bytes]]:
-        """The same."""
-        return {"default": {OFFSET_KEY: b"%d" % positions.lines[0][2]}} if positions.lines else {}
-
-    def recognises(self, folder: Folder) -> bool:
-        """By its file."""
-        return "toy.properties" in folder.files
-
-    def store_directories(self, path: Path) -> Iterator[StoreDirectory]:
-        """One for each partition of a store."""
-        for folder in sorted((path / "tables").iterdir()):
-            if match := _DATABASE.fullmatch(folder.name):
-                yield StoreDirectory(match[2], match[1], folder)
-
-    def foreign_entries(self, path: Path) -> Iterator[str]:
-        """What `inspect` cannot read."""
-        for file in sorted((path / "tables").glob("*.zip")):
-            yield f"{file} is an archive: `stateferry plan` reads it"
-
-
-# That is all. Two systems between which stores move:
-
-
-class Moving(Toy):
-    """A task for each partition."""
-
-    name = "moving"
-
-    def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
-        """As in every toy."""
-        return Path(f"tables/{store}-{task}.db")
-
-    def task_numbers(self, task: str) -> tuple[int, int]:
-        """There are no subtopologies."""
-        return 0, int(task)
-
-    def task_name(self, numbers: tuple[int, int]) -> str:
-        """The partition."""
-        return str(numbers[1])
-
-
-class Packed(Toy):
-    """A store is a zip of a RocksDB directory."""
-
-    name = "packed"
-
-    def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool) -> list[StorePartition]:
-        """None is missing."""
-        return [
-            StorePartition(id=file.name[:-4], store=store, task="0", path=Path("tables", file.name[:-4]))
-            for store in stores
-            for file in sorted((path / "tables").glob(f"{store}-?.db.zip"))
-        ]
-
-    def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
-        """Nothing is locked."""
-        return []
-
-    def archive(self, path: Path, partition: StorePartition) -> Path | None:
-        """Beside where the directory would be."""
-        return (path / partition.path).with_suffix(".db.zip")
-
-    def unpack(self, archive: Path, partition: StorePartition, folder: Path) -> None:
-        """All of it."""
-        shutil.unpack_archive(archive, folder)
-
-    def positions(self, path: Path, partition: StorePartition) -> Positions:
-        """They are not known without unpacking."""
-        return Positions()
-
-
-class Next(Moving):
-    """It keeps the offset of the next record, in a column family of its own."""
-
-    name = "next"
-    ahead = 1
-
-    def position_entries(self, partition: StorePartition, positions: Positions) -> dict[str, dict[bytes, bytes]]:
-        """One key."""
-        return {"position": {b"next": b"%d" % positions.lines[0][2]}} if positions.lines else {}
-
-
-# What comes with them:
-
-RECORDS = numbered(500) | {b"zebra": b"striped", b"ABC": b"def"}
-INDEX = numbered(3000, seed=1) | {b"by-size": b"\x01\x02"}
-ENDS = {"changelog-toy-app-counts-0": 42, "changelog-toy-app-counts-1": 43}
-
-
-@pytest.fixture(autouse=True)
-def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """In the registries of systems and of formats."""
-    systems = [Toy(), Moving(), Next(), Packed()]
-    SYSTEMS.extend(systems)
-    for known in (PLAIN, STAMPED, LOGGED, BARE, MOVING, NEXT, PACKED, PACKED_STAMPED):
-        monkeypatch.setitem(format_registry._BY_ID, known.id, known)
-    for module in (format_registry, likeness, known_formats, allowed, trial):
-        monkeypatch.setattr(module, "FORMATS", (*FORMATS, PLAIN, STAMPED))
-    yield
-    for system in systems:
-        SYSTEMS.remove(system)
-
-
-@pytest.fixture
-def application(tmp_path: Path) -> Path:
-    """Two stores, one of them in two partitions."""
-    path = tmp_path / "toy-app"
-    for store, partition in (("counts", 0), ("counts", 1), ("other", 0)):
-        records = RECORDS | {OFFSET_KEY: b"%d" % (41 + partition), b"__toy__made": b"today"}
-        make_families(path / f"tables/{store}-{partition}.db", {"default": records, "index": INDEX})
-    (path / "toy.properties").write_text("", encoding="utf-8")
-    return path
+pytestmark = pytest.mark.usefixtures("registered")
 
 
 def spec_of(tmp_path: Path, application: Path, /, **sections: object) -> Spec:
     """Its store becomes a stamped one, in place."""
     sections = {"source": {"store": "counts"}, "target": {"path": None}, **sections}
     return make_spec(tmp_path, application, source_format=PLAIN.id, target_format=STAMPED.id, **sections)
-
-
-def expected(partition: int) -> dict[str, dict[bytes, bytes]]:
-    """A new store: records are converted, what is the system's own is as it was."""
-    new = {key: STAMPED.encode(StateRecord(key, value, -1))[1] for key, value in RECORDS.items()}
-    own = {OFFSET_KEY: b"%d" % (41 + partition), b"__toy__made": b"today"}
-    return {"default": dict(sorted((new | own).items())), "index": INDEX}
 
 
 def test_it_is_inspected(application: Path) -> None:
@@ -332,55 +149,6 @@ def test_offsets_inside_a_store_are_written_as_another_system_states_them(
         "position": {b"next": b"43"},
     }
     assert verify(spec).verification.ok
-
-
-@pytest.fixture
-def packed(tmp_path: Path, application: Path) -> Spec:
-    """Its stores are packed, and a new directory is made of them."""
-    for folder in sorted((application / "tables").iterdir()):
-        shutil.make_archive(str(folder), "zip", folder)
-        shutil.rmtree(folder)
-    sections: dict[str, object] = {"source": {"store": "counts"}, "target": {"path": "new"}}
-    return make_spec(tmp_path, application, source_format=PACKED.id, target_format=PACKED_STAMPED.id, **sections)
-
-
-def test_a_packed_store_is_planned_and_published(tmp_path: Path, packed: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
-    monkeypatch.setattr(tempfile, "tempdir", None)
-    (tmp_path / "temporary").mkdir()
-    before = tree_state(tmp_path)
-    assert plan(packed, full=True).verdict.go
-    assert list((tmp_path / "temporary").iterdir()) == []
-    assert tree_state(tmp_path) | {"temporary": ()} == before | {"temporary": ()}
-    run(packed)
-    assert read_families(tmp_path / "new/tables/counts-1.db") == expected(1)
-    assert {path.name for path in (tmp_path / "new/tables").iterdir()} == {
-        "counts-0.db",
-        "counts-1.db",
-        "other-0.db.zip",
-    }
-    assert verify(packed).verification.ok
-    assert run(packed).totals.records_in == 2 * len(RECORDS) + 4
-
-
-def test_a_run_on_a_packed_store_is_resumed_from_its_snapshot(packed: Spec) -> None:
-    def interrupt(event: Event) -> None:
-        if event.name == "assemble.started":
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(packed, on_event=interrupt)
-    taken = (packed.home / "snapshot").stat().st_ino
-    assert run(packed).verification.ok
-    assert (packed.home / "snapshot").stat().st_ino == taken
-
-
-def test_a_packed_store_is_not_exchanged(tmp_path: Path, application: Path, packed: Spec) -> None:
-    sections: dict[str, object] = {"source": {"store": "counts"}, "target": {"path": None}}
-    spec = make_spec(tmp_path, application, source_format=PACKED.id, target_format=PACKED_STAMPED.id, **sections)
-    with pytest.raises(RefusedError, match=r"lies in the archive .*counts-0\.db\.zip, which cannot be exchanged"):
-        run(spec)
-    assert any("counts-0.db.zip is an archive" in sentence for sentence in inspect(application).warnings)
 
 
 @pytest.mark.parametrize("verification", ["full", "digest"])

@@ -156,8 +156,9 @@ def as_verified(found: Mismatch, count: int = 1) -> Verified:
 
 
 def _in_full(task: CompareTask, check: Callable[[], None]) -> Verified:
+    conversion = load_conversion(task.conversion)
     with ExitStack() as stack:
-        source = stack.enter_context(open_inputs(task.source, load_conversion(task.conversion).source))
+        source = stack.enter_context(open_inputs(task.source, conversion.source))
         if task.target is None:
             for _ in source.batches(task.lane, task.keys):
                 check()
@@ -166,9 +167,8 @@ def _in_full(task: CompareTask, check: Callable[[], None]) -> Verified:
         found = _FullComparison(task, source, target, check).run()
         if task.keys == KeyRange():
             ends = [] if found.ends is None else [found.ends]
-            for count, mismatch in compare_gaps(
-                target, task.store_partition, task.lane.target, ends, _positions_of(task)
-            ):
+            where = (task.store_partition, task.lane.target)
+            for count, mismatch in compare_gaps(target, *where, ends, conversion.position_keys):
                 found = _added(found, mismatch, count)
         return found
 
@@ -201,12 +201,8 @@ def _actual(task: DigestTask, target: Database, check: Callable[[], None]) -> It
     keys = task.target_keys
     if keys is None:
         return iter(())
-    return _checked(batches_without(_positions_of(task), target, task.lane.target, keys), check)
-
-
-def _positions_of(task: CompareTask | DigestTask) -> tuple[bytes, ...]:
-    """Keys that the driver writes, and compares."""
-    return load_conversion(task.conversion).position_keys
+    left_out = load_conversion(task.conversion).position_keys  # the driver compares them
+    return _checked(batches_without(left_out, target, task.lane.target, keys), check)
 
 
 def _checked(batches: Iterator[Batch], check: Callable[[], None]) -> Iterator[Batch]:
