@@ -26,12 +26,15 @@ from migrate import (
     status,
     verify,
 )
+from migrate.batch.steps.assemble import carried_records
+from migrate.model.plan import DatabasePlan
 from migrate.spec import allowed
 from migrate.stores.lock import holding_locks
 from tests.support import TIMESTAMPED, make_spec, open_store, read_families, tree_state
 from tests.systems.toys import (
     BARE,
     ENDS,
+    INDEX,
     LOGGED,
     MOVING,
     NEXT,
@@ -162,6 +165,13 @@ def test_what_is_not_a_record_is_verified(
         database.get_column_family(changed[0])[changed[1]] = b"1"
     with pytest.raises(VerificationError, match="changelog offsets" if changed[0] == "default" else "content"):
         verify(spec, mode=verification)
+
+
+def test_a_large_family_beside_the_records_is_carried_in_batches(application: Path) -> None:
+    mapped = DatabasePlan(store_partition="0", database=".", lanes=(), carried_families=("index",), data_bytes=0)
+    batches = list(carried_records(mapped, {".": application / "tables/counts-0.db"}, "index", [b"by-size"]))
+    assert len(batches) > 2
+    assert [key for batch in batches for key in batch.keys] == sorted(INDEX.keys() - {b"by-size"})
 
 
 def test_a_changelog_of_another_form_must_be_allowed(tmp_path: Path, application: Path) -> None:
