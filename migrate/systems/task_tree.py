@@ -88,8 +88,4 @@ KAFKA_STREAMS = TaskTree(
     has_topologies=True,
     lists_files=True,
 )
-STREAMIZ = TaskTree(
-    separator="-",
-    segment_marks=".",
-    process_file="streamiz-process-metadata",
-)
+STREAMIZ = TaskTree(separator="-", segment_marks=".", process_file="streamiz-process-metadata")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from migrate.batch.plan.target_layout import segments_of
@@ -16,16 +15,16 @@ from migrate.systems.checkpoint_file import translate_lines
 from migrate.systems.families import families_to_carry
 
 
-def new_positions(spec: Spec, stated: Positions, directories: Sequence[Path]) -> Positions:
-    """What the new store's side files are to say, where the old one's say `stated`.
+def new_positions(spec: Spec, partition: StorePartition, stated: Positions) -> Positions:
+    """The positions of a new store partition, where side files or a key of the old one state `stated`.
 
-    `directories`: the old store's RocksDB directories, or their snapshots, the newest first.
+    `partition`: the old one, as the plan has it.
     """
     source, target = spec.source_format, spec.target_format
     carried = families_to_carry(target, spec.target.version, source.metadata_families)
     positions = stated
     if set(carried) != set(source.metadata_families):
-        within = source_system(spec).positions_within(directories)
+        within = source_system(spec).positions_within(_newest_first(spec, partition))
         positions = Positions(
             lines=stated.lines or within.lines,
             own_file=within.own_file if stated.own_file is None else stated.own_file,
@@ -35,8 +34,9 @@ def new_positions(spec: Spec, stated: Positions, directories: Sequence[Path]) ->
     return Positions(lines=translate_lines(positions.lines, source_system(spec), target_system(spec)))
 
 
-def newest_first(spec: Spec, partition: StorePartition, directories: dict[str, Path]) -> list[Path]:
-    """The RocksDB directories of a store partition of the source."""
+def _newest_first(spec: Spec, partition: StorePartition) -> list[Path]:
+    """The snapshots of an old store partition's RocksDB directories."""
+    directories = snapshot_directories(spec.home, partition)
     if not partition.has_segments:
         return list(directories.values())
     return [directories[segment.name] for segment in reversed(segments_of(spec, partition))]
@@ -50,19 +50,16 @@ def position_entries(spec: Spec, plan: Plan, partition_id: str) -> dict[str, dic
     if not spec.target_format.position_keys:
         return {}
     partition = next(each for each in plan.store_partitions if each.id == partition_id)
-    stated = snapshot_record(spec.home).positions[partition_id]
-    directories = newest_first(spec, partition, snapshot_directories(spec.home, partition))
-    positions = new_positions(spec, stated, directories)
+    positions = new_positions(spec, partition, snapshot_record(spec.home).positions[partition_id])
     return target_system(spec).position_entries(plan.new_partition(partition), positions)
 
 
 def write_new_positions(spec: Spec, plan: Plan, application: Path) -> None:
-    """Into the side files of a new state directory that nobody uses yet; the caller syncs it."""
+    """Write the side files of a new state directory that no process uses yet; the caller syncs it."""
     source, target = source_system(spec), target_system(spec)
     for partition in plan.store_partitions:
         stated = source.positions(spec.source_path, partition)
-        directories = newest_first(spec, partition, snapshot_directories(spec.home, partition))
-        positions = new_positions(spec, stated, directories)
+        positions = new_positions(spec, partition, stated)
         new = plan.new_partition(partition)
         if positions == stated and new.task == partition.task:
             continue  # carried over with everything else

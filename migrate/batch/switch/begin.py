@@ -8,7 +8,7 @@ from pathlib import Path
 from migrate.batch.context import Context, make_context
 from migrate.batch.identity import as_begun, check_identity, planned_state, spec_identity, store_identity, store_state
 from migrate.batch.ledger.gates import Acceptance, concerns_of, hold_back, signed
-from migrate.batch.plan.target_positions import new_positions, newest_first
+from migrate.batch.plan.target_positions import new_positions
 from migrate.batch.preflight.places import check_asked, check_can_be_exchanged, check_not_opened_since
 from migrate.batch.source.snapshot import SnapshotSource, open_source
 from migrate.batch.source.source import Source, find_source
@@ -152,9 +152,8 @@ def _new_state(migration: Migration, slot: Path, partition: StorePartition) -> S
 
 def _position_of_new(spec: Spec, source: Source, partition: StorePartition, before: Positions) -> Positions:
     """The snapshot's, where the new store was made from one. Raises RefusedError where the application is behind it."""
-    directories = newest_first(spec, partition, source.directories(partition))
     if not isinstance(source, SnapshotSource):
-        return new_positions(spec, before, directories)
+        return new_positions(spec, partition, before)
     after = source.record.positions[partition.id]
     if before.is_behind(after):
         raise SourceChangedError(
@@ -162,4 +161,4 @@ def _position_of_new(spec: Spec, source: Source, partition: StorePartition, befo
             "the store was reset",
             hint=_ANEW,
         )
-    return new_positions(spec, after, directories)
+    return new_positions(spec, partition, after)
