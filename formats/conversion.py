@@ -45,6 +45,11 @@ class Conversion:
         return _compiled(self.source, self.target, self.default_timestamp_ms)
 
     @property
+    def position_keys(self) -> tuple[bytes, ...]:
+        """Keys that hold changelog offsets in the old store or in the new one: no conversion carries them over."""
+        return tuple(sorted({*self.source.position_keys, *self.target.position_keys}))
+
+    @property
     def losses(self) -> tuple[str, ...]:
         """What the source carries and the target cannot, as names for the spec's `allow`."""
         return tuple(f"loss:{name}" for name in sorted(self.source.carries - self.target.carries))
@@ -54,7 +59,8 @@ class Conversion:
         """Whether a changelog written for the source would rebuild another store than the converted one."""
         if not self.target.has_changelog:
             return False
-        return self.function is not None or not self.source.has_changelog or self.changes_payloads
+        is_another_form = self.source.changelog_layout != self.target.changelog_layout
+        return self.function is not None or not self.source.has_changelog or self.changes_payloads or is_another_form
 
     @property
     def changes_payloads(self) -> bool:
@@ -66,7 +72,8 @@ class Conversion:
     def convert(self, key: bytes, value: bytes) -> tuple[bytes, bytes] | None:
         """The target's (key, value), or None where the function drops the record. Raises EntryError: a reject."""
         if key.startswith(self.source.metadata_keys):
-            return (key, value) if key.startswith(self.target.metadata_keys) else None
+            is_carried = key.startswith(self.target.metadata_keys) and key not in self.position_keys
+            return (key, value) if is_carried else None
         found = self.source.decode(key, value)
         if found.history is not None and HISTORY not in self.target.carries:
             return None

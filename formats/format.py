@@ -66,10 +66,15 @@ class Format:
     """The owning system's own families: carried as they are, never converted (I7)."""
     metadata_keys: tuple[bytes, ...] = ()
     """How keys of the owning system's own begin, where they lie among the records: the same."""
+    position_keys: tuple[bytes, ...] = ()
+    """Keys of the owning system's own, among the records or in its families, that hold changelog offsets: left out of
+    what is carried, since its `System` writes those of the new store."""
     older_families: tuple[OlderFamily, ...] = ()
     """What a store may hold besides, until its owner's upgrade is finished: read where the new family has no entry."""
     has_changelog: bool = False
-    """The owning system can rebuild the store from a changelog, which holds the bare payloads."""
+    """The owning system can rebuild the store from a changelog."""
+    changelog_layout: Layout = PLAIN
+    """How a value stands in the changelog: as the bare payload unless the owning system adds to it."""
     keeps_keys_in_tasks: bool = False
     """A key's hash decides its task: a changed key may belong to another one."""
     since: str | None = None
@@ -141,6 +146,11 @@ class Format:
                 {name: value for name, value in carried.items() if value is not None},
             ),
         )
+
+    def changelog_record(self, key: bytes, value: bytes) -> tuple[bytes, bytes]:
+        """Key and value of the changelog record that stands for an entry of the store. Raises EntryError."""
+        payload, carried = self.value_layout.unpack(value)
+        return key, self.changelog_layout.pack(payload, carried)
 
     def _headers(self, headers: Headers | None) -> Headers | None:
         if HEADERS not in self.carries:

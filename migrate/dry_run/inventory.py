@@ -70,7 +70,7 @@ def _family_inventory(
         exact=at_most == 0,
         at_least=at_least,
         at_most=at_most,
-        entries=tuple(source.system.metadata_in_words(*entry) for entry in entries),
+        entries=tuple(source.system.describe_metadata(*entry) for entry in entries),
     )
 
 
@@ -113,7 +113,7 @@ def _positions(source: Source, partition: StorePartition, database: Database) ->
     where = next(map(str, source.system.side_files(partition)), "the store")
     found = [(line, where) for line in source.system.positions(source.path, partition).lines]
     for family in [name for name in source.format.metadata_families if name in database.families]:
-        lines = source.system.inner_positions(_first_entries(database, family))
+        lines = source.system.positions_among(_first_entries(database, family))
         found += [(line, f"column family {family!r}") for line in lines]
     for (topic, number, offset), where in found:
         yield ChangelogPosition(topic=topic, partition=number, offset=None if offset < 0 else offset, where=where)

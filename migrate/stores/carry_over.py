@@ -26,7 +26,7 @@ def carry_over(source: Path, target: Path, *, leave_out: Collection[Path] = ()) 
         there.mkdir(exist_ok=True)
         for name in names:
             file = here / name
-            if special_kind(file) is not None:
+            if file in leave_out or special_kind(file) is not None:
                 continue
             if name == "LOCK":  # empty, and opening it would drop a lock that this process holds
                 (there / name).touch()

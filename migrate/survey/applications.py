@@ -104,7 +104,7 @@ def application_places(
     for application in applications:
         home, system = application.path, application.system
         if root != home and root.is_relative_to(home):
-            what = system.part_in_words(root.relative_to(home))
+            what = system.describe_part(root.relative_to(home))
             yield _place(system, root, f"{system.title}: {what}, of the application {home.name} in {home.parent}")
         else:
             yield _place(system, home, _sentence(application, by_application.get(application, [])))

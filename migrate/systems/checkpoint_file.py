@@ -2,35 +2,50 @@
 
     0                                      version
     2                                      how many lines follow
-    orders-app-orders-changelog 0 2350     topic, partition, offset; migrate/systems/crossing.py says which one
+    orders-app-orders-changelog 0 2350     topic, partition, offset
 
-`<store>.position` of Kafka Streams looks the same. Line ends are those of the owner's machine, and any are read.
-Source: org.apache.kafka.streams.state.internals.OffsetCheckpoint; Streamiz.Kafka.Net.State.OffsetCheckpointFile.
+The offset for a changelog whose records up to 41 were applied:
+
+| system               | offset                   |
+|----------------------|--------------------------|
+| Kafka Streams        | 41, the last one applied |
+| Streamiz since 1.7   | 42, the next one         |
+| Streamiz before that | 41, the last one applied |
+
+Every version of Streamiz restores from the offset that it finds, so it is taken for the next one: to apply a record
+again does no harm, to leave one out does. In `global` it is the other way round; those lines are never a store's own.
+
+`<store>.position` of Kafka Streams has the same form. Line ends of every kind are read.
+
+Source: org.apache.kafka.streams.state.internals.OffsetCheckpoint, org.apache.kafka.streams.processor.internals
+ProcessorStateManager, GlobalStateManagerImpl; Streamiz.Kafka.Net.State.OffsetCheckpointFile,
+Streamiz.Kafka.Net.Processors.Internal ProcessorStateManager, StoreChangelogReader, GlobalStateManager.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from migrate.errors import RefusedError
 from migrate.model.store_partition import Line, StorePartition
 from migrate.stores.regular_files import read_regular
+from migrate.systems.base import System
 
 CHECKPOINT = ".checkpoint"
 OFFSET_UNKNOWN = -4
 
 
 def read_checkpoint(file: Path, *, owner: str = "Kafka Streams") -> list[Line]:
-    """(topic, partition, offset) of each line. Raises RefusedError."""
-    hint = f"the file is damaged: restore it from a backup, or remove it to let {owner} replay the changelog"
+    """(topic, partition, offset) of each line. Raises RefusedError where the file is damaged."""
+    restore = f"restore it from a backup, or remove it to let {owner} replay the changelog"
+    hint = f"the file is damaged: {restore}"
     try:
         version, count, *lines = read_regular(file).decode().splitlines()
         if version.strip().isdecimal() and int(version) > 0:
             raise RefusedError(
-                f"{file} is a checkpoint of version {version.strip()}, and version 0 is all that is known here",
-                hint=f"is it of a newer {owner}? then use a newer Stateferry; else restore it from a backup, or remove "
-                f"it to let {owner} replay the changelog",
+                f"{file} is a checkpoint of version {version.strip()}, and only version 0 is known",
+                hint=f"if a newer {owner} wrote it, use a newer Stateferry; else {restore}",
             )
         if version.strip() != "0" or int(count) != len(lines):
             raise RefusedError(f"{file} is not a checkpoint of version 0 with {count} lines", hint=hint)
@@ -40,42 +55,46 @@ def read_checkpoint(file: Path, *, owner: str = "Kafka Streams") -> list[Line]:
 
 
 def read_position_file(file: Path) -> str:
-    """The text of a `<store>.position`, which is carried as it is. Raises RefusedError."""
+    """The text of a `<store>.position`, which is carried over as it is. Raises RefusedError where it is damaged."""
     try:
         return read_regular(file).decode()
     except UnicodeDecodeError as error:
         raise RefusedError(
             f"{file} is not a position file: {error}",
-            hint="the file is damaged: restore it from a backup, or remove it: interactive queries alone ask for it",
+            hint="the file is damaged: restore it from a backup, or remove it: only interactive queries use it",
         ) from error
 
 
 def format_checkpoint(lines: Sequence[Line]) -> str:
-    """The file's text."""
+    """The text of a file with these lines."""
     return "\n".join(["0", str(len(lines)), *(f"{topic} {number} {offset}" for topic, number, offset in lines), ""])
 
 
-def owners_of(topics: Sequence[str], *, application: str, stores: Iterable[str]) -> list[str | None]:
-    """Whose changelog each topic of a task is; None: of no store here (a source topic may serve as a changelog).
+def stores_of_topics(topics: Sequence[str], changelogs: Mapping[str, str]) -> list[str | None]:
+    """The store that each topic of a task is the changelog of; None: no store here (a source topic may serve as one).
 
-    `<application.id>-<store>-changelog`. Another prefix may be configured in place of the application's id: a topic
-    that ends like a store's is its own, unless the store has its line under the usual name.
+    `changelogs`: the usual topic of each store. Another prefix may be configured: a topic that ends like a store's is
+    that store's, unless the store has its line under the usual name.
     """
-    names = sorted(stores, key=len, reverse=True)
-    usual = {f"{application}-{name}-changelog": name for name in names}
+    names = sorted(changelogs, key=len, reverse=True)
+    usual = {changelogs[name]: name for name in names}
     named = {usual[topic] for topic in topics if topic in usual}
     return [usual.get(topic) or _by_ending(topic, [name for name in names if name not in named]) for topic in topics]
 
 
-def are_of(path: Path, partition: StorePartition, lines: Sequence[Line], application: str | None = None) -> list[bool]:
+def lines_of_store(
+    system: System, path: Path, partition: StorePartition, lines: Sequence[Line], application: str | None = None
+) -> list[bool]:
     """Which lines of a task's `.checkpoint`, in the application's directory `path`, are this store's.
 
-    `application`: its name, where the directory has another one for now.
+    `application`: its name, where the directory has a temporary one.
     """
     task = path / partition.task
     folders = [*task.glob("rocksdb/*"), *(folder for folder in task.glob("*") if folder.name != "rocksdb")]
     stores = {folder.name for folder in folders if folder.is_dir()} | {partition.store}
-    owners = owners_of([topic for topic, _, _ in lines], application=application or path.name, stores=stores)
+    named = application or path.name
+    changelogs = {store: system.changelog_topic(named, partition.task, store) for store in stores}
+    owners = stores_of_topics([topic for topic, _, _ in lines], changelogs)
     return [owner == partition.store for owner in owners]
 
 
@@ -84,7 +103,7 @@ def _by_ending(topic: str, names: Sequence[str]) -> str | None:
 
 
 def replace_lines(lines: Sequence[Line], mine: Sequence[Line], is_mine: Iterable[bool]) -> list[Line]:
-    """`lines` with one store's replaced: each where it was, new ones at the end, all others as they are."""
+    """`lines` with one store's replaced in place by `mine`, its new ones at the end, all others unchanged."""
     left = {(topic, number): offset for topic, number, offset in mine}
     merged: list[Line] = []
     for line, own in zip(lines, is_mine, strict=True):
@@ -93,3 +112,15 @@ def replace_lines(lines: Sequence[Line], mine: Sequence[Line], is_mine: Iterable
         elif line[:2] in left:
             merged.append((*line[:2], left.pop(line[:2])))
     return merged + [(topic, number, offset) for (topic, number), offset in left.items()]
+
+
+def translate_lines(lines: Iterable[Line], source: System, target: System) -> tuple[Line, ...]:
+    """A store's lines, by which `target` restores from where `source` would have.
+
+    An unknown offset stays one, and one before the first record becomes one: the whole changelog is restored.
+    """
+    shift = target.ahead - source.ahead
+    return tuple(
+        (topic, number, offset + shift if min(offset, offset + shift) >= 0 else OFFSET_UNKNOWN)
+        for topic, number, offset in lines
+    )

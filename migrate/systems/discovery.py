@@ -1,4 +1,4 @@
-"""`TaskTreeSystem`: what the systems that lay out a task tree have in common, and what is there instead of a store."""
+"""`TaskTreeSystem`: a system that keeps its stores in a tree of tasks, as Kafka Streams and Streamiz do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
 from migrate.stores.regular_files import Folder
 from migrate.stores.rocksdb.layout import is_rocksdb, unreadable
 from migrate.systems.base import StoreDirectory, System
-from migrate.systems.checkpoint_file import CHECKPOINT, OFFSET_UNKNOWN, are_of, read_checkpoint, replace_lines
+from migrate.systems.checkpoint_file import CHECKPOINT, OFFSET_UNKNOWN, lines_of_store, read_checkpoint, replace_lines
 from migrate.systems.task_tree import GLOBAL, KAFKA_STREAMS, KEY_VALUE_STORES, TaskTree
 
 _KINDS = {False: "key-value", True: "windowed or session"}
@@ -26,15 +26,17 @@ class TaskTreeSystem(System):
 
     tree: TaskTree
     path_hint: str
-    """What [source] path should name."""
+    """A hint that states what [source] path should name."""
     no_numbers: str
-    """Which tasks have no numbers, and stay with the system that they are of."""
+    """The tasks without numbers, whose stores cannot move to another system, as text."""
     checkpoints: tuple[str, ...] = (CHECKPOINT,)
-    """Files of a task with its changelog offsets; the first that is there counts."""
+    """The files of a task with its changelog offsets; the first that exists counts."""
 
     def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool = False) -> list[StorePartition]:
-        """The store partitions of these stores; a windowed one's RocksDB directories are its segments, and what else
-        its owner would take for one."""
+        """The store partitions of these stores, ordered by store and task.
+
+        RocksDB directories of a windowed store are its segments, and whatever its application would take for one.
+        """
         if not path.is_dir():
             what = "is not a directory" if path.exists() else "does not exist"
             raise RefusedError(f"{path} {what}", hint=self.path_hint)
@@ -45,7 +47,7 @@ class TaskTreeSystem(System):
                 for store in stores
                 for task in tasks
                 if (path / self.place(task, store, is_segmented=is_segmented)).is_dir()
-            ]  # whatever is in it: a directory that lost its files is no less a loss
+            ]  # whatever it contains: a directory that lost its files must be noticed
             missing = [store for store in stores if store not in {partition.store for partition in found}]
             if missing:
                 raise self._not_there(path, missing[0], is_segmented=is_segmented) if tasks else self._no_tasks(path)
@@ -69,7 +71,7 @@ class TaskTreeSystem(System):
                 f"{path} is a RocksDB directory", hint=f"leave `store` out to migrate it alone, or {hint}"
             )
         if self.tree.task.fullmatch(path.name):
-            return RefusedError(f"{path} is a task directory, of one task alone", hint=hint)
+            return RefusedError(f"{path} is a task directory, which holds the stores of one task only", hint=hint)
         names = ", ".join(sorted(entry.name for entry in path.iterdir())[:8])
         there = f"there are: {names}" if names else "it is empty"
         return RefusedError(f"{path} holds no task directory (like {self.task_name((0, 0))}); {there}", hint=hint)
@@ -96,51 +98,51 @@ class TaskTreeSystem(System):
 
     def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
         """`<task>/rocksdb/<store>`, or `<task>/<store>` where it has segments."""
-        return self.tree.place(task, store, is_segmented=is_segmented)
+        return Path(task, store) if is_segmented else Path(task, KEY_VALUE_STORES, store)
 
     def task_numbers(self, task: str) -> tuple[int, int]:
         """(subtopology, partition) of a task by its name. Raises RefusedError where it has none."""
         numbers = self.tree.numbers(task)
         if numbers is None:
             raise RefusedError(
-                f"task {task} has no name of two numbers, which is all that the other system knows",
-                hint=f"{self.no_numbers} stay with the system that they are of",
+                f"task {task} has no name of two numbers, as every task of the other system has",
+                hint=f"{self.no_numbers} cannot move to another system",
             )
         return numbers
 
     def task_name(self, numbers: tuple[int, int]) -> str:
-        """The directory of a task."""
-        return self.tree.task_name(numbers)
+        """The name of a task's directory."""
+        return self.tree.separator.join(map(str, numbers))
 
     def segment_start(self, store: str, name: str) -> int | None:
-        """By today's name or a former one."""
+        """The start of a segment, by its current name or a former one, in ms since the epoch."""
         return self.tree.segment_start(store, name)
 
     def checkpoint_lines(self, task: Path) -> list[Line] | None:
-        """The changelog offsets of a task's stores; None: there is no such file."""
+        """The lines of a task's checkpoint file; None: there is no such file."""
         file = next((task / name for name in self.checkpoints if (task / name).exists()), None)
         return None if file is None else read_checkpoint(file, owner=self.title)
 
     def merged_lines(
         self, path: Path, partition: StorePartition, positions: ChangelogOffsets, application: str | None
     ) -> list[Line]:
-        """The same with `positions` of one store partition, and all others as they are."""
+        """The lines of a task's checkpoint file with new `positions` of one store partition."""
         lines = self.checkpoint_lines(path / partition.task) or []
-        return replace_lines(lines, positions.lines, are_of(path, partition, lines, application))
+        return replace_lines(lines, positions.lines, lines_of_store(self, path, partition, lines, application))
 
     def positions(self, path: Path, partition: StorePartition) -> ChangelogOffsets:
-        """This store's lines in the task's file."""
+        """This store's lines in the task's checkpoint file."""
         lines = self.checkpoint_lines(path / partition.task) or []
-        own = are_of(path, partition, lines)
+        own = lines_of_store(self, path, partition, lines)
         return ChangelogOffsets(lines=tuple(line for line, mine in zip(lines, own, strict=True) if mine))
 
     def warnings(self, path: Path, partitions: Sequence[StorePartition]) -> list[str]:
-        """Changelog positions that say that the local state may not be the state."""
+        """Checkpoints that are missing, and changelog offsets that are unknown."""
         found = []
         for task in dict.fromkeys(partition.task for partition in partitions):
             lines = self.checkpoint_lines(path / task)
             if lines is None:
-                found.append(self.without_checkpoint(path, [each for each in partitions if each.task == task]))
+                found.append(self.missing_checkpoint(path, [each for each in partitions if each.task == task]))
             found += [
                 f"{Path(task).name}: the changelog position of {topic}-{number} is unknown, {self.title} will replay it"
                 for topic, number, offset in lines or ()
@@ -149,11 +151,11 @@ class TaskTreeSystem(System):
         return [sentence for sentence in found if sentence is not None]
 
     @abstractmethod
-    def without_checkpoint(self, path: Path, partitions: Sequence[StorePartition]) -> str | None:
-        """What it means for the store partitions of a task that it has no such file; None: nothing."""
+    def missing_checkpoint(self, path: Path, partitions: Sequence[StorePartition]) -> str | None:
+        """A warning that the task of these store partitions has no checkpoint file; None: that is usual."""
 
     def recognises(self, folder: Folder) -> bool:
-        """It holds tasks that hold stores or changelog offsets."""
+        """Whether a folder holds tasks with stores or changelog offsets."""
         if not self.tree.has_topologies:
             return has_tasks(self.tree, folder)
         if _TOPOLOGY.fullmatch(folder.path.name):
@@ -176,25 +178,24 @@ class TaskTreeSystem(System):
                     yield from (StoreDirectory(name, folder, each, is_segment=True) for each in segments)
 
     def is_part(self, relative: Path) -> bool:
-        """Whether it is the application's directory, a task's, or in one."""
-        first = next(iter(relative.parts), None)
-        return first is None or self.tree.is_task(first) or _TOPOLOGY.fullmatch(first) is not None
+        """Whether a path is the application's directory, a task's directory, or below one."""
+        first = next(iter(relative.parts), GLOBAL)
+        return first == GLOBAL or any(pattern.fullmatch(first) for pattern in (self.tree.task, _TOPOLOGY))
 
-    def part_in_words(self, relative: Path) -> str:
-        """A task or a named topology, and what is in it."""
-        parts = relative.parts
-        kind = "the directory of the named topology" if _TOPOLOGY.fullmatch(parts[0]) else "the directory of task"
-        at = 2 if _TOPOLOGY.fullmatch(parts[0]) and len(parts) > 1 else 1
-        what = f"{kind} {parts[0].strip('_')}" if at == 1 else f"the directory of task {parts[0]}/{parts[1]}"
-        inside = parts[at:]
+    def describe_part(self, relative: Path) -> str:
+        """The task or named topology of a path, and the path inside it."""
+        first, *inside = relative.parts
+        what = f"the directory of task {first}"
+        if _TOPOLOGY.fullmatch(first):
+            what = f"{what}/{inside.pop(0)}" if inside else f"the directory of the named topology {first.strip('_')}"
         return f"{'/'.join(inside)} in {what}" if inside else what
 
     def application_lock(self, path: Path) -> Path | None:
-        """The file in the application's directory, where the system has one."""
+        """The lock file in the application's directory, if the system has one."""
         return None if self.tree.lock is None else path / self.tree.lock
 
     def foreign_entries(self, path: Path) -> Iterator[str]:
-        """What lies among segments, and directories without a RocksDB."""
+        """A sentence for each foreign entry among segments, and for each directory without RocksDB files."""
         for task in self.tree.task_directories(path):
             for name in Folder(task).folders:
                 if name != KEY_VALUE_STORES and (found := self.tree.segments(task / name)):
@@ -211,12 +212,12 @@ class TaskTreeSystem(System):
 
 
 def has_tasks(tree: TaskTree, folder: Folder) -> bool:
-    """Whether tasks with stores lie in a directory; `global` has the same name in all systems, and does not count."""
+    """Whether a folder holds tasks with stores; `global`, named the same in all systems, does not count."""
     return any(_is_task(folder.inside(name)) for name in folder.folders if tree.task.fullmatch(name))
 
 
 def has_global(folder: Folder) -> bool:
-    """Whether there are stores that every instance has a copy of."""
+    """Whether a folder holds global stores."""
     return GLOBAL in folder.folders and _is_task(folder.inside(GLOBAL))
 
 

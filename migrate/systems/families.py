@@ -18,18 +18,17 @@ from migrate.systems import get_system
 def family_mappings(
     families: tuple[str, ...], source: Format, target: Format, directory: Path
 ) -> tuple[FamilyMapping, ...]:
-    """Which family goes where. Raises RefusedError where the families are not those of the source's format (I10)."""
+    """The mapping of column families of records. Raises RefusedError unless they are the source format's (I10)."""
     data = [family for family in families if family not in source.metadata_families]
     if source.column_families is None:
         names = data
     else:
         names = list(source.column_families)
         older = [family.name for family in source.older_families]
-        unexpected = sorted(set(data) - {*names, *older, DEFAULT_FAMILY})
-        if missing := [name for name in names if name not in data]:
-            raise _other_format(directory, source, f"has no column family {missing[0]!r}", families)
-        if unexpected:
-            raise _other_format(directory, source, f"has a column family {unexpected[0]!r}", families)
+        wrong = [f"has no column family {name!r}" for name in names if name not in data]
+        wrong += [f"has a column family {name!r}" for name in sorted({*data} - {*names, *older, DEFAULT_FAMILY})]
+        if wrong:
+            raise _other_format(directory, source, wrong[0], families)
     if target.column_families is None:
         return tuple(FamilyMapping(source=name, target=name) for name in names)
     if len(names) != len(target.column_families):
@@ -47,7 +46,7 @@ def _other_format(directory: Path, source: Format, what: str, families: tuple[st
     kind = get_system(source.system).unsupported_kind(families=families)
     if kind is not None:
         return RefusedError(
-            f"{directory} is of {kind.name}, which cannot be converted: {kind.reason}", hint=kind.instead
+            f"{directory} belongs to {kind.name}, which cannot be converted: {kind.reason}", hint=kind.instead
         )
     return RefusedError(
         f"{directory} is not {source.id}: it {what} (it has: {', '.join(families)})",
@@ -56,10 +55,10 @@ def _other_format(directory: Path, source: Format, what: str, families: tuple[st
 
 
 def check_default_is_empty(default: Family, family: str, directory: Path, *, max_skips: int | None = None) -> None:
-    """A store whose records lie in another family keeps an empty `default`. Raises RefusedError where it is not.
+    """Raises RefusedError where `default` holds records although the store's records lie in another family.
 
-    A half-upgraded store has records in both; converting one family alone would lose the other's. `max_skips`: deleted
-    records after which it is taken for empty.
+    A store in the middle of an upgrade has records in both; to convert one family would lose the other's records.
+    `max_skips`: the number of deleted records after which `default` is taken for empty.
     """
     scan = default.scan(max_skips=max_skips)
     try:
@@ -71,12 +70,12 @@ def check_default_is_empty(default: Family, family: str, directory: Path, *, max
     if has_records:
         raise RefusedError(
             f"{directory} has records in {DEFAULT_FAMILY!r} and in {family!r}: its upgrade is not finished",
-            hint="let the application read every key once, or finish the upgrade with the version that began it",
+            hint="let the application read every key once, or finish the upgrade with the version that started it",
         )
 
 
 def families_to_carry(target: Format, version: str | None, there: Iterable[str]) -> tuple[str, ...]:
-    """Which of the old store's own families of its system the new store is to have; `version` is to open it."""
+    """The system's own families that the new store takes over; `version`: the one that will open it."""
     since = {} if version is None else dict(target.checked_version(version).families)
     return tuple(
         family

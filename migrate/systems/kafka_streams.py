@@ -38,7 +38,7 @@ from migrate.systems.task_tree import KAFKA_STREAMS, STREAMIZ
 
 _LEAST_SEGMENT_MS = 60_000
 _VERSIONS = {"7.9": "3.9 or older", "9.7": "4.0 or 4.1", "10.1": "4.2 or newer"}
-"""Of Kafka Streams, by the RocksDB that it carries."""
+"""Versions of Kafka Streams, by the RocksDB that they contain."""
 
 
 class KafkaStreams(TaskTreeSystem):
@@ -52,17 +52,17 @@ class KafkaStreams(TaskTreeSystem):
     no_numbers = "global stores, and those of named topologies,"
 
     def recognises(self, folder: Folder) -> bool:
-        """Its tasks, or `global` alone where nothing says that it is Streamiz's."""
+        """Whether a folder holds its tasks, or only `global` and no sign of Streamiz."""
         in_state_dir = folder.path.parent / STREAMIZ.process_file
         is_alone = has_global(folder) and not (in_state_dir.is_file() or has_tasks(STREAMIZ, folder))
         return super().recognises(folder) or is_alone
 
     def segment_size(self, retention_ms: int, segment_ms: int | None) -> int:
-        """Half the retention, a minute at least: org.apache.kafka.streams.state.Stores."""
+        """The configured time, or half the retention, at least a minute: org.apache.kafka.streams.state.Stores."""
         return segment_ms or max(retention_ms // 2, _LEAST_SEGMENT_MS)
 
     def positions_within(self, directories: Iterable[Path]) -> ChangelogOffsets:
-        """What the column family `offsets` says: of each topic partition, the newest directory that knows it."""
+        """The changelog offsets in column families `offsets`: of each topic partition, the newest directory's."""
         found = [offsets for directory in directories if (offsets := read_offsets(directory)) is not None]
         lines: dict[tuple[str, int], Line] = {}
         for topic, number, offset in (line for offsets in found for line in offsets.lines):
@@ -76,7 +76,7 @@ class KafkaStreams(TaskTreeSystem):
         return [path / ".lock", *databases]
 
     def warnings(self, path: Path, partitions: Sequence[StorePartition]) -> list[str]:
-        """Changelog positions that say that the local state may not be the state, and stores that were not closed."""
+        """Missing checkpoints, unknown changelog offsets, and stores that were not closed cleanly."""
         return super().warnings(path, partitions) + [
             f"{partition.id} was not closed cleanly: its `status` says open"
             for partition in partitions
@@ -84,15 +84,15 @@ class KafkaStreams(TaskTreeSystem):
             if (offsets := read_offsets(directory)) is not None and offsets.is_open
         ]
 
-    def without_checkpoint(self, path: Path, partitions: Sequence[StorePartition]) -> str | None:
-        """Since 4.3 the positions lie in a column family of each store."""
+    def missing_checkpoint(self, path: Path, partitions: Sequence[StorePartition]) -> str | None:
+        """A warning, unless the offsets lie in a column family of each store, as they do since 4.3."""
         directories = (partition.directories(path).values() for partition in partitions)
         if all(any(OFFSETS_FAMILY in read_options(directory) for directory in each) for each in directories):
             return None
         return f"{Path(partitions[0].task).name} has no {CHECKPOINT}: its application did not stop cleanly"
 
     def side_files(self, partition: StorePartition) -> tuple[Path, ...]:
-        """The task's `.checkpoint`, which its stores share, and the store's own `.position`."""
+        """The task's `.checkpoint`, which its stores share, and the `.position` of this store."""
         return Path(partition.task, CHECKPOINT), Path(partition.task, f"{partition.store}.position")
 
     def positions(self, path: Path, partition: StorePartition) -> ChangelogOffsets:
@@ -104,13 +104,13 @@ class KafkaStreams(TaskTreeSystem):
     def with_positions(
         self, path: Path, partition: StorePartition, positions: ChangelogOffsets, *, application: str | None = None
     ) -> dict[Path, str | None]:
-        """Lines of other stores stay as they are, and where they are. No lines: no file, as Kafka Streams leaves it."""
+        """The files with this store's new lines; a `.checkpoint` without lines is removed, as Kafka Streams does."""
         shared, own = self.side_files(partition)
         merged = self.merged_lines(path, partition, positions, application)
         return {shared: format_checkpoint(merged) if merged else None, own: positions.own_file}
 
-    def unsure_position(self, path: Path, partition: StorePartition) -> str | None:
-        """Unless the application stopped cleanly: each store then has its position, here or (since 4.3) inside."""
+    def position_problem(self, path: Path, partition: StorePartition) -> str | None:
+        """A reason, unless each store has its offset in `.checkpoint` or (since 4.3) inside, as after a clean stop."""
         directories = list(partition.directories(path).values())
         offsets = [found for directory in directories if (found := read_offsets(directory)) is not None]
         if any(each.is_open for each in offsets):
@@ -127,9 +127,9 @@ class KafkaStreams(TaskTreeSystem):
     def likely_unsupported(
         self, store: str, families: Iterable[str] = (), *, keys_begin_with_time: bool = False
     ) -> UnsupportedKind | None:
-        """By a name, or a store of segments that emits when windows or sessions close.
+        """The kind of a store that probably cannot be converted: by its name, or by keys that begin with a time.
 
-        Windows and sessions that emit on close are told apart by nothing but what their application does.
+        Such keys are of windows or sessions that emit on close; the files do not show which of the two.
         """
         kind = super().likely_unsupported(store)
         if kind is None and keys_begin_with_time:
@@ -137,7 +137,7 @@ class KafkaStreams(TaskTreeSystem):
         return kind
 
     def format_warnings(self, source: Format, target: Format) -> list[str]:
-        """What versioned stores need."""
+        """Warnings about what versioned stores need."""
         if target.kind != "versioned":
             return []
         reads = (
@@ -151,19 +151,19 @@ class KafkaStreams(TaskTreeSystem):
         return [reads] if source.kind == "versioned" else [reads, topic]
 
     def owner_version(self, directory: Path) -> str | None:
-        """By the column family that 4.3 brought, or else by the RocksDB that each version carries."""
+        """The version, by the column family that 4.3 added or by the RocksDB that each version contains."""
         if OFFSETS_FAMILY in read_options(directory):
             return f"Kafka Streams 4.3 or newer: it has the column family {OFFSETS_FAMILY!r}"
         version = rocksdb_version(directory)
         known = None if version is None else _VERSIONS.get(version.rpartition(".")[0])
         return None if known is None else f"Kafka Streams {known}: that carries RocksDB {version}"
 
-    def metadata_in_words(self, key: bytes, value: bytes) -> str:
-        """An entry of the column family `offsets`."""
-        return offsets_family.in_words(key, value)
+    def describe_metadata(self, key: bytes, value: bytes) -> str:
+        """An entry of the column family `offsets`, as text for people."""
+        return offsets_family.describe_entry(key, value)
 
-    def inner_positions(self, entries: Iterable[tuple[bytes, bytes]]) -> tuple[Line, ...]:
-        """What the column family `offsets` says."""
+    def positions_among(self, entries: Iterable[tuple[bytes, bytes]]) -> tuple[Line, ...]:
+        """The changelog offsets among entries of the column family `offsets`."""
         return offsets_family.lines(entries)
 
 

@@ -11,7 +11,7 @@ Source: KIP-1035; org.apache.kafka.streams.state.internals.RocksDBStore.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
@@ -33,7 +33,7 @@ STATUS_OPEN = (1).to_bytes(8, "big")
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """What the family of one RocksDB directory says."""
+    """The content of the family in one RocksDB directory."""
 
     lines: tuple[Line, ...]
     has_offset: bool
@@ -41,11 +41,11 @@ class Offsets:
     is_open: bool
     """The store was not closed cleanly."""
     position: str | None
-    """In the form of the file `<store>.position`."""
+    """The position of queries, in the form of the file `<store>.position`."""
 
 
 def read_offsets(directory: Path) -> Offsets | None:
-    """None: the directory has no such family."""
+    """The family's content; None: the directory has no such family."""
     if OFFSETS not in read_options(directory):
         return None
     with open_read_only(directory) as database:
@@ -60,8 +60,8 @@ def read_offsets(directory: Path) -> Offsets | None:
     )
 
 
-def in_words(key: bytes, value: bytes) -> str:
-    """One entry, for an operator."""
+def describe_entry(key: bytes, value: bytes) -> str:
+    """One entry, as text for people."""
     if key == STATUS_KEY:
         return "status: open (not closed cleanly)" if value == STATUS_OPEN else "status: closed"
     if key == POSITION_KEY:
@@ -71,12 +71,12 @@ def in_words(key: bytes, value: bytes) -> str:
 
 
 def lines(entries: Iterable[tuple[bytes, bytes]]) -> tuple[Line, ...]:
-    """The changelog positions among them."""
+    """The changelog offsets among entries."""
     return tuple(line for key, value in entries if (line := _line(key, value)) is not None)
 
 
 def position_file(value: bytes) -> str | None:
-    """The same in the form of the file `<store>.position` of older versions; None: it says nothing.
+    """The entry `position` in the form of the file `<store>.position` of older versions; None: it cannot be read.
 
     | offset | size | field                                                     |
     |--------|------|-----------------------------------------------------------|
@@ -89,28 +89,25 @@ def position_file(value: bytes) -> str | None:
     Source: org.apache.kafka.streams.state.internals.PositionSerde.
     """
     try:
-        lines = _position(value)
-    except (StructError, UnicodeDecodeError):  # of a version that nobody knows, or damaged: it says nothing then
+        found = list(_position_lines(value))
+    except (StructError, UnicodeDecodeError):  # of an unknown version, or damaged
         return None
-    return format_checkpoint(lines) if lines else None
+    return format_checkpoint(found) if found else None
 
 
-def _position(value: bytes) -> list[Line]:
-    lines: list[Line] = []
+def _position_lines(value: bytes) -> Iterator[Line]:
     _, topics = _POSITION.unpack_from(value)
     at = _POSITION.size
     for _ in range(topics):
         (size,) = _SIZE.unpack_from(value, at)
-        at += _SIZE.size
-        topic = value[at : at + size].decode()
-        at += size
+        topic = value[at + _SIZE.size : at + _SIZE.size + size].decode()
+        at += _SIZE.size + size
         (count,) = _SIZE.unpack_from(value, at)
         at += _SIZE.size
         for _ in range(count):
             number, offset = _PARTITION.unpack_from(value, at)
-            lines.append((topic, number, offset))
+            yield topic, number, offset
             at += _PARTITION.size
-    return lines
 
 
 def _line(key: bytes, value: bytes) -> Line | None:

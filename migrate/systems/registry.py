@@ -5,19 +5,19 @@ from __future__ import annotations
 from migrate.stores.regular_files import Folder
 from migrate.systems.base import System
 from migrate.systems.kafka_streams import KafkaStreams
-from migrate.systems.lone_rocksdb import LoneRocksDB
+from migrate.systems.standalone import StandaloneRocksDB
 from migrate.systems.streamiz import Streamiz
 
-STANDALONE: System = LoneRocksDB()
+STANDALONE: System = StandaloneRocksDB()
 """Where no stores are named, `path` is one RocksDB directory, whatever its format."""
 SYSTEMS: list[System] = [KafkaStreams(), Streamiz(), STANDALONE]
 
 
 def get_system(name: str) -> System:
-    """The system of formats with this first part of their ids."""
+    """The system whose formats have this first part in their ids."""
     return next(system for system in SYSTEMS if system.name == name)
 
 
 def system_of_application(folder: Folder) -> System | None:
-    """Whose application's directory it is; None: no name in it says so."""
+    """The system of an application's directory; None: no name in it is known."""
     return next((system for system in SYSTEMS if system.recognises(folder)), None)

@@ -31,7 +31,7 @@ from migrate.systems.task_tree import STREAMIZ
 RECOVERY = ".checkpoint.rec"
 DEFAULT_SEGMENT_MS = 3_600_000
 _VERSIONS = {"6.26": "1.2", "7.2": "1.3", "7.7": "1.4, 1.5 or 1.6", "9.4": "1.7", "10.4": "1.8"}
-"""Of Streamiz, by the RocksDB that it carries."""
+"""Versions of Streamiz, by the RocksDB that they contain."""
 
 
 class Streamiz(TaskTreeSystem):
@@ -46,46 +46,45 @@ class Streamiz(TaskTreeSystem):
     checkpoints = (CHECKPOINT, RECOVERY)
 
     def recognises(self, folder: Folder) -> bool:
-        """Its tasks, or `global` alone in a StateDir."""
+        """Whether a folder holds its tasks, or only `global` in a StateDir."""
         is_alone = has_global(folder) and (folder.path.parent / STREAMIZ.process_file).is_file()
         return super().recognises(folder) or is_alone
 
     def holds_applications(self, folder: Folder) -> bool:
-        """A StateDir has a file of its own beside the applications."""
+        """Whether a folder is a StateDir, which has a file beside the applications."""
         return STREAMIZ.process_file in folder.files
 
     def segment_size(self, retention_ms: int, segment_ms: int | None) -> int:
-        """What the application says, or an hour: it does not follow from the retention."""
+        """The configured time, or an hour; it does not depend on the retention."""
         return DEFAULT_SEGMENT_MS if segment_ms is None else segment_ms
 
     def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
-        """LOCK in each RocksDB directory of the application: a running one holds those of its tasks at least."""
+        """LOCK in each RocksDB directory of the application, which locks at least those of its tasks."""
         own = [folder for partition in partitions for folder in partition.directories(path).values()]
         tasks = STREAMIZ.task_directories(path) if path.is_dir() else ()
         folders = [folder for task in tasks for folder in task.iterdir() if folder.is_dir()]
         others = sorted(database for folder in folders for database in folder.iterdir() if is_rocksdb(database))
         return [folder / "LOCK" for folder in dict.fromkeys((*own, *others))]
 
-    def without_checkpoint(self, path: Path, partitions: Sequence[StorePartition]) -> str | None:
-        """Nothing else says where a changelog is to be read on."""
+    def missing_checkpoint(self, path: Path, partitions: Sequence[StorePartition]) -> str | None:
+        """A warning: nothing else states where to continue reading a changelog."""
         return f"{partitions[0].task} has no {CHECKPOINT}: Streamiz will replay the changelogs from their beginning"
 
     def side_files(self, partition: StorePartition) -> tuple[Path, ...]:
-        """The task's `.checkpoint` and its recovery copy, which its stores share."""
+        """The task's `.checkpoint` and its recovery copy, which the task's stores share."""
         return Path(partition.task, CHECKPOINT), Path(partition.task, RECOVERY)
 
     def with_positions(
         self, path: Path, partition: StorePartition, positions: ChangelogOffsets, *, application: str | None = None
     ) -> dict[Path, str | None]:
-        """Lines of other stores stay as they are, and where they are. The recovery copy would tell of the old store,
-        and goes."""
+        """The files with this store's new lines; the recovery copy has the old store's, and is removed."""
         shared, recovery = self.side_files(partition)
         merged = self.merged_lines(path, partition, positions, application)
         is_kept = merged or self.checkpoint_lines(path / partition.task) is not None
         return {shared: format_checkpoint(merged) if is_kept else None, recovery: None}
 
-    def unsure_position(self, path: Path, partition: StorePartition) -> str | None:
-        """Since 1.7, each start and stop without a write in between puts the position one further."""
+    def position_problem(self, path: Path, partition: StorePartition) -> str | None:
+        """A reason where 1.7 or newer may have written it, which moves the offset on at each stop without a write."""
         versions = [rocksdb_version(directory) for directory in partition.directories(path).values()]
         if any(version is None or in_order(version) >= (9,) for version in versions):
             return (
@@ -100,7 +99,7 @@ class Streamiz(TaskTreeSystem):
         return None
 
     def owner_version(self, directory: Path) -> str | None:
-        """By the RocksDB that each version carries."""
+        """The version, by the RocksDB that each version contains."""
         version = rocksdb_version(directory)
         known = None if version is None else _VERSIONS.get(version.rpartition(".")[0])
         return None if known is None else f"Streamiz {known}: that carries RocksDB {version}"

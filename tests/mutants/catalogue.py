@@ -250,9 +250,9 @@ _RUN: tuple[Mutant, ...] = (
     Mutant(
         name="metadata-left-behind",
         claim="I7",
-        definition="_assemble_database",
-        old="    create_database(directory, families, files, carried_entries(plan, snapshots))\n",
-        new="    create_database(directory, families, files, {})\n",
+        definition="assemble_partition",
+        old="files[family] = _write_carried(records, ",
+        new="files[family] = _write_carried(iter(()), ",
         tests=("test_the_systems_own_family_is_carried_as_it_is",),
     ),
     Mutant(

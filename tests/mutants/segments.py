@@ -104,9 +104,9 @@ SEGMENTS: tuple[Mutant, ...] = (
     Mutant(
         name="oldest-offset-carried",
         claim="I7",
-        definition="carried_entries",
-        old="carried[family] = entries | carried[family]",
-        new="carried[family] = carried[family] | entries",
+        definition="carried_records",
+        old="entries = dict(zip(batch.keys, batch.values, strict=True)) | entries",
+        new="entries |= dict(zip(batch.keys, batch.values, strict=True))",
         tests=("test_every_new_segment_knows_what_the_newest_old_ones_knew[20-published]",),
     ),
     Mutant(

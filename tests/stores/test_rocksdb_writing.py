@@ -91,7 +91,7 @@ def test_entries_are_put_beside_files(tmp_path: Path) -> None:
         tmp_path / "db",
         {"default": TableOptions(), "offsets": TableOptions()},
         {"default": [_write(tmp_path / "a.sst", records)]},
-        {"offsets": [(b"status", bytes(8)), (b"topic-0", b"\x00" * 7 + b"\x05")]},
+        {"offsets": {b"status": bytes(8), b"topic-0": b"\x00" * 7 + b"\x05"}},
     )
     assert read_families(tmp_path / "db") == {
         "default": records,
@@ -106,7 +106,7 @@ def test_a_new_directory_holds_rocksdb_files_only(tmp_path: Path) -> None:
 
 
 def test_nothing_is_left_to_the_write_ahead_log(tmp_path: Path) -> None:
-    create_database(tmp_path / "db", {"offsets": TableOptions()}, {}, {"offsets": [(b"status", bytes(8))]})
+    create_database(tmp_path / "db", {"offsets": TableOptions()}, {}, {"offsets": {b"status": bytes(8)}})
     for log in (tmp_path / "db").glob("*.log"):
         log.write_bytes(b"")
     assert read_families(tmp_path / "db")["offsets"] == {b"status": bytes(8)}

@@ -9,7 +9,7 @@ import pytest
 from migrate import RefusedError
 from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
 from migrate.stores.lock import lock_holders
-from migrate.systems.crossing import translated
+from migrate.systems.checkpoint_file import translate_lines
 from migrate.systems.kafka_streams import KafkaStreams
 from migrate.systems.streamiz import Streamiz
 from tests.support import make_store, numbered, open_store
@@ -87,7 +87,7 @@ def test_what_is_there_instead_is_told(app: Path, store: str, is_segmented: bool
     ("part", "message", "hint"),
     [
         ("..", r"holds no task directory \(like 0-0\); there are: billing", "did you mean '.*/billing'"),
-        ("0-0", "is a task directory, of one task alone", "did you mean '.*/billing'"),
+        ("0-0", "is a task directory, which holds", "did you mean '.*/billing'"),
         ("0-0/rocksdb/totals", "is a RocksDB directory", "leave `store` out"),
         ("../nowhere", "does not exist", "<StateDir>/<ApplicationId>"),
     ],
@@ -194,9 +194,9 @@ def test_the_version_is_known_by_its_rocksdb(app: Path, rocksdb: str, streamiz: 
 
 def test_a_position_of_1_7_may_be_past_the_last_record(app: Path) -> None:
     write_version(app / totals(app).path, "9.4.0")
-    assert "may write a position" in (SYSTEM.unsure_position(app, totals(app)) or "")
+    assert "may write a position" in (SYSTEM.position_problem(app, totals(app)) or "")
     write_version(app / totals(app).path, "7.7.3")
-    assert SYSTEM.unsure_position(app, totals(app)) is None
+    assert SYSTEM.position_problem(app, totals(app)) is None
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_a_position_of_1_7_may_be_past_the_last_record(app: Path) -> None:
 def test_a_position_that_is_not_written_is_not_known(app: Path, lines: list[Line], reason: str) -> None:
     write_version(app / totals(app).path, "7.7.3")
     (app / "0-0/.checkpoint").write_bytes(as_streamiz_writes(lines))
-    assert reason in (SYSTEM.unsure_position(app, totals(app)) or "")
+    assert reason in (SYSTEM.position_problem(app, totals(app)) or "")
 
 
 @pytest.mark.parametrize(
@@ -214,10 +214,10 @@ def test_a_position_that_is_not_written_is_not_known(app: Path, lines: list[Line
     [(42, 41, 42), (1, 0, 1), (0, -4, -4), (-4, -4, -4)],
 )
 def test_kafka_streams_writes_the_last_record_and_streamiz_the_next(streamiz: int, kafka: int, back: int) -> None:
-    there = translated([("t", 3, streamiz)], SYSTEM, KafkaStreams())
+    there = translate_lines([("t", 3, streamiz)], SYSTEM, KafkaStreams())
     assert there == (("t", 3, kafka),)
-    assert translated(there, KafkaStreams(), SYSTEM) == (("t", 3, back),)
-    assert translated([("t", 3, streamiz)], SYSTEM, SYSTEM) == (("t", 3, streamiz),)
+    assert translate_lines(there, KafkaStreams(), SYSTEM) == (("t", 3, back),)
+    assert translate_lines([("t", 3, streamiz)], SYSTEM, SYSTEM) == (("t", 3, streamiz),)
 
 
 # Locks

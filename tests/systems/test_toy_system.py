@@ -1,33 +1,20 @@
-"""Adding a system: all of one is in this module, and every verb comes with it.
-
-A system of the product is the same: formats in `formats/<system>/`, a module in `migrate/systems/`, and a line in each
-of the two registries. This one keeps its changelog offset under a key among the records, and an index in a column
-family of its own.
-
-    <application>/
-      toy.properties
-      tables/<store>-<partition>.db/       a RocksDB directory
-        default   __toy__offset -> the changelog offset of the last record applied, in ASCII; other keys are records
-        index     the system's own
-"""
+"""Adding a system: every verb works on the stores of the toy systems, which `toys.py` adds."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from formats import FORMATS, Format, StateRecord, get_format
-from formats import registry as format_registry
+from formats import StateRecord
 from migrate import (
     DualReadStore,
     RefusedError,
     Spec,
     SpecError,
     StoreLockedError,
+    VerificationError,
     cutover,
     finalize,
     init_spec,
@@ -39,111 +26,32 @@ from migrate import (
     status,
     verify,
 )
-from migrate.dry_run import sample_conversion
-from migrate.model.store_partition import ChangelogOffsets, StorePartition
+from migrate.batch.steps.assemble import carried_records
+from migrate.model.plan import DatabasePlan
 from migrate.spec import allowed
 from migrate.stores.lock import holding_locks
-from migrate.stores.regular_files import Folder
-from migrate.stores.rocksdb.database import open_read_only
-from migrate.survey import known_formats, likeness
-from migrate.systems import SYSTEMS, StoreDirectory, System
-from tests.support import TIMESTAMPED, make_families, make_spec, numbered, open_store, read_families, tree_state
-
-OFFSET_KEY = b"__toy__offset"
-_DATABASE = re.compile(r"(.+)-(\d+)\.db")
-
-PLAIN = Format(
-    id="toy.plain",
-    summary="toy: key -> value",
-    column_families=("default",),
-    metadata_families=("index",),
-    metadata_keys=(b"__toy__",),
-    has_changelog=True,
+from tests.support import TIMESTAMPED, make_spec, open_store, read_families, tree_state
+from tests.systems.toys import (
+    BARE,
+    ENDS,
+    INDEX,
+    LOGGED,
+    MOVING,
+    NEXT,
+    OFFSET_KEY,
+    PLAIN,
+    RECORDS,
+    STAMPED,
+    expected,
 )
-BARE = replace(PLAIN, id="toy.bare", metadata_families=(), metadata_keys=())
-STAMPED = replace(PLAIN, id="toy.stamped", value_layout=get_format(TIMESTAMPED).value_layout)
 
-
-class Toy(System):
-    """`[source] path` is the application's directory."""
-
-    name = "toy"
-    title = "Toy"
-
-    def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool) -> list[StorePartition]:
-        """Raises RefusedError where one is not there."""
-        found = [each for each in self.store_directories(path) if each.store in stores]
-        if missing := {*stores} - {each.store for each in found}:
-            raise RefusedError(f"no store {min(missing)!r} in {path}", hint="check [source] store")
-        return [
-            StorePartition(id=each.path.name, store=each.store, task=each.task, path=each.path.relative_to(path))
-            for each in sorted(found, key=lambda each: stores.index(each.store))
-        ]
-
-    def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
-        """RocksDB's own."""
-        return [folder / "LOCK" for each in partitions for folder in each.directories(path).values()]
-
-    def positions(self, path: Path, partition: StorePartition) -> ChangelogOffsets:
-        """Under a key of the store."""
-        with open_read_only(path / partition.path) as database:
-            offset = database.get("default", OFFSET_KEY)
-        line = (f"{path.name}-{partition.store}-changelog", int(partition.task), int(offset or -1))
-        return ChangelogOffsets(lines=() if offset is None else (line,))
-
-    def recognises(self, folder: Folder) -> bool:
-        """By its file."""
-        return "toy.properties" in folder.files
-
-    def store_directories(self, path: Path) -> Iterator[StoreDirectory]:
-        """One for each partition of a store."""
-        for folder in sorted((path / "tables").iterdir()):
-            if match := _DATABASE.fullmatch(folder.name):
-                yield StoreDirectory(match[2], match[1], folder)
-
-
-# That is all. What comes with it:
-
-RECORDS = numbered(500) | {b"zebra": b"striped", b"ABC": b"def"}
-INDEX = {b"by-size": b"\x01\x02"}
-ENDS = {"toy-app-counts-changelog-0": 42, "toy-app-counts-changelog-1": 43}
-
-
-@pytest.fixture(autouse=True)
-def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """In the registries of systems and of formats."""
-    toy = Toy()
-    SYSTEMS.append(toy)
-    for known in (PLAIN, STAMPED, BARE):
-        monkeypatch.setitem(format_registry._BY_ID, known.id, known)
-    for module in (format_registry, likeness, known_formats, allowed, sample_conversion):
-        monkeypatch.setattr(module, "FORMATS", (*FORMATS, PLAIN, STAMPED))
-    yield
-    SYSTEMS.remove(toy)
-
-
-@pytest.fixture
-def application(tmp_path: Path) -> Path:
-    """Two stores, one of them in two partitions."""
-    path = tmp_path / "toy-app"
-    for store, partition in (("counts", 0), ("counts", 1), ("other", 0)):
-        records = RECORDS | {OFFSET_KEY: b"%d" % (41 + partition), b"__toy__made": b"today"}
-        make_families(path / f"tables/{store}-{partition}.db", {"default": records, "index": INDEX})
-    (path / "toy.properties").write_text("", encoding="utf-8")
-    return path
+pytestmark = pytest.mark.usefixtures("registered")
 
 
 def spec_of(tmp_path: Path, application: Path, /, **sections: object) -> Spec:
     """Its store becomes a stamped one, in place."""
     sections = {"source": {"store": "counts"}, "target": {"path": None}, **sections}
     return make_spec(tmp_path, application, source_format=PLAIN.id, target_format=STAMPED.id, **sections)
-
-
-def expected(partition: int) -> dict[str, dict[bytes, bytes]]:
-    """A new store: records are converted, what is the system's own is as it was."""
-    new = {key: STAMPED.encode(StateRecord(key, value, -1))[1] for key, value in RECORDS.items()}
-    own = {OFFSET_KEY: b"%d" % (41 + partition), b"__toy__made": b"today"}
-    return {"default": dict(sorted((new | own).items())), "index": INDEX}
 
 
 def test_it_is_inspected(application: Path) -> None:
@@ -174,8 +82,8 @@ def test_a_dry_run_says_what_would_be_done(tmp_path: Path, application: Path) ->
     assert planned.found is not None
     positions = [each for database in planned.found.databases for each in database.positions]
     assert [(each.topic, each.partition, each.offset, each.where) for each in positions] == [
-        ("toy-app-counts-changelog", 0, 41, "the store"),
-        ("toy-app-counts-changelog", 1, 42, "the store"),
+        ("changelog-toy-app-counts", 0, 41, "the store"),
+        ("changelog-toy-app-counts", 1, 42, "the store"),
     ]
     assert tree_state(tmp_path) == before
 
@@ -185,7 +93,7 @@ def test_it_is_cut_over_and_rolled_back(tmp_path: Path, application: Path, verif
     spec = spec_of(tmp_path, application, run={"verify": verification, "chunk_size": "4 KiB"})
     old = {number: read_families(application / f"tables/counts-{number}.db") for number in (0, 1)}
     done = run(spec)
-    assert (done.verification.ok, done.totals.dropped, done.totals.rejected) == (True, 0, 0)
+    assert (done.verification.ok, done.totals.dropped, done.totals.rejected) == (True, 2, 0)
     assert verify(spec).verification.ok
     assert cutover(spec).state == "cut over"
     for number in (0, 1):
@@ -221,14 +129,57 @@ def test_its_own_offset_is_held_against_the_changelogs_end(tmp_path: Path, appli
         encoding="utf-8",
     )
     spec = spec_of(tmp_path, application, conversion={"function": "shout:shout", "allow": ["changelog"]})
-    with pytest.raises(RefusedError, match="position 42 of toy-app-counts-changelog-0, position 43 of"):
+    with pytest.raises(RefusedError, match="position 42 of changelog-toy-app-counts-0, position 43 of"):
         run(spec)
-    with pytest.raises(RefusedError, match=r"changelog-1 ends at 44, and .* is at 43: what"):
-        run(spec, changelog_ends=ENDS | {"toy-app-counts-changelog-1": 44})
+    with pytest.raises(RefusedError, match=r"counts-1 ends at 44, and .* is at 43: what"):
+        run(spec, changelog_ends=ENDS | {"changelog-toy-app-counts-1": 44})
     run(spec, changelog_ends=ENDS)
     cutover(spec)
     new = read_families(application / "tables/counts-0.db")["default"]
     assert (new[b"zebra"], new[OFFSET_KEY]) == (b"\xff" * 8 + b"STRIPED", b"41")
+
+
+@pytest.mark.parametrize("verification", ["full", "digest"])
+def test_offsets_inside_a_store_are_written_as_another_system_states_them(
+    tmp_path: Path, application: Path, verification: str
+) -> None:
+    sections: dict[str, object] = {"target": {"path": "new"}, "run": {"verify": verification}}
+    sections["source"] = {"store": "counts"}
+    spec = make_spec(tmp_path, application, source_format=MOVING.id, target_format=NEXT.id, **sections)
+    assert run(spec).verification.ok
+    assert read_families(tmp_path / "new/tables/counts-1.db") == {
+        "default": dict(sorted((RECORDS | {b"__toy__made": b"today"}).items())),
+        "position": {b"next": b"43"},
+    }
+    assert verify(spec).verification.ok
+
+
+@pytest.mark.parametrize("verification", ["full", "digest"])
+@pytest.mark.parametrize("changed", [("default", OFFSET_KEY), ("index", b"by-size")])
+def test_what_is_not_a_record_is_verified(
+    tmp_path: Path, application: Path, verification: Literal["full", "digest"], changed: tuple[str, bytes]
+) -> None:
+    spec = spec_of(tmp_path, application)
+    (new_store, _) = run(spec).new_stores
+    with open_store(new_store) as database:
+        database.get_column_family(changed[0])[changed[1]] = b"1"
+    with pytest.raises(VerificationError, match="changelog offsets" if changed[0] == "default" else "content"):
+        verify(spec, mode=verification)
+
+
+def test_a_large_family_beside_the_records_is_carried_in_batches(application: Path) -> None:
+    mapped = DatabasePlan(store_partition="0", database=".", mappings=(), carried_families=("index",), data_bytes=0)
+    batches = list(carried_records(mapped, {".": application / "tables/counts-0.db"}, "index", [b"by-size"]))
+    assert len(batches) > 2
+    assert [key for batch in batches for key in batch.keys] == sorted(INDEX.keys() - {b"by-size"})
+
+
+def test_a_changelog_of_another_form_must_be_allowed(tmp_path: Path, application: Path) -> None:
+    value = STAMPED.encode(StateRecord(b"k", b"v", 5))[1]
+    assert STAMPED.changelog_record(b"k", value) == (b"k", b"v")
+    assert LOGGED.changelog_record(b"k", value) == (b"k", value)
+    with pytest.raises(RefusedError, match="the changelog topic would still hold records of the old form"):
+        run(spec_of(tmp_path, application, target={"format": LOGGED.id}))
 
 
 def test_what_the_target_does_not_know_is_left_out(tmp_path: Path, application: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from migrate.model.comparison import Mismatch, differing
-from migrate.model.key_range import KeyRange, show_key
+from migrate.model.key_range import KeyRange, show_key, subtract
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.database import Database
 
@@ -63,23 +63,35 @@ def _each(batches: Iterator[Batch]) -> Iterator[tuple[bytes, bytes]]:
         yield from zip(batch.keys, batch.values, strict=True)
 
 
+def batches_without(
+    left_out: Sequence[bytes], database: Database, family: str, keys: KeyRange | None = None
+) -> Iterator[Batch]:
+    """The records of a column family in the range, but for these keys."""
+    for part in subtract(keys or KeyRange(), [KeyRange(start=key, end=key + b"\0") for key in left_out]):
+        yield from database.batches(family, part)
+
+
 def compare_gaps(
-    target: Database, partition: str, family: str, ends: Sequence[tuple[bytes, bytes]]
+    target: Database, partition: str, family: str, ends: Sequence[tuple[bytes, bytes]], left_out: Sequence[bytes] = ()
 ) -> Iterator[tuple[int, Mismatch]]:
-    """(number of keys, the first one) of each gap that has extra keys; `ends`: each range's first and last new key."""
+    """(how many keys, the first of them) that are not within a range.
+
+    `ends`: each range's first and last new key; `left_out`: keys that are not compared.
+    """
     begin = [None, *(last + b"\0" for _, last in ends)]
     found = differing(partition, "key", "", "", family=family)
     for start, end in zip(begin, [*(first for first, _ in ends), None], strict=True):
         if start is not None and end is not None and end < start:
             order = {"key": end, "field": "order of keys", "expected": f"after {show_key(start[:-1])}"}
             yield 1, found.model_copy(update={**order, "actual": "not"})
-        elif extra := _extra_keys(target, family, KeyRange(start=start, end=end)):
+        elif extra := _extra_keys(target, family, KeyRange(start=start, end=end), left_out):
             count, first = extra
             yield count, found.model_copy(update={"kind": "extra", "key": first})
 
 
-def _extra_keys(target: Database, family: str, keys: KeyRange) -> tuple[int, bytes] | None:
+def _extra_keys(target: Database, family: str, keys: KeyRange, left_out: Sequence[bytes]) -> tuple[int, bytes] | None:
     next_one = target.sample(family, keys.start, 1).keys  # mostly the next range's first
     if not next_one or next_one[0] not in keys:
         return None
-    return sum(len(batch) for batch in target.batches(family, keys)), next_one[0]
+    counts = [(len(batch), batch.keys[0]) for batch in batches_without(left_out, target, family, keys)]
+    return (sum(count for count, _ in counts), counts[0][1]) if counts else None

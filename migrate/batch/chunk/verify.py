@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from migrate.batch.chunk.reader import Inputs, Records, open_inputs
-from migrate.batch.chunk.side_by_side import RecordReader, compare_gaps, side_by_side
+from migrate.batch.chunk.side_by_side import RecordReader, batches_without, compare_gaps, side_by_side
 from migrate.batch.stop import never_stop
 from migrate.engine.converter import Converter, convert_all
 from migrate.engine.digest import RecordDigest
@@ -157,8 +157,9 @@ def as_verified(found: Mismatch, count: int = 1) -> Verified:
 
 
 def _in_full(task: CompareTask, check: Callable[[], None]) -> Verified:
+    conversion = load_conversion(task.conversion)
     with ExitStack() as stack:
-        source = stack.enter_context(open_inputs(task.source, load_conversion(task.conversion).source))
+        source = stack.enter_context(open_inputs(task.source, conversion.source))
         if task.target is None:
             for _ in source.batches(task.mapping, task.keys):
                 check()
@@ -167,7 +168,8 @@ def _in_full(task: CompareTask, check: Callable[[], None]) -> Verified:
         found = _FullComparison(task, source, target, check).run()
         if task.keys == KeyRange():
             ends = [] if found.ends is None else [found.ends]
-            for count, mismatch in compare_gaps(target, task.store_partition, task.mapping.target, ends):
+            where = (task.store_partition, task.mapping.target)
+            for count, mismatch in compare_gaps(target, *where, ends, conversion.position_keys):
                 found = _added(found, mismatch, count)
         return found
 
@@ -198,7 +200,10 @@ def _by_digest(task: DigestTask, check: Callable[[], None]) -> Verified:
 
 def _actual(task: DigestTask, target: Database, check: Callable[[], None]) -> Iterator[Batch]:
     keys = task.target_keys
-    return iter(()) if keys is None else _checked(target.batches(task.mapping.target, keys), check)
+    if keys is None:
+        return iter(())
+    left_out = load_conversion(task.conversion).position_keys  # the driver compares them
+    return _checked(batches_without(left_out, target, task.mapping.target, keys), check)
 
 
 def _checked(batches: Iterator[Batch], check: Callable[[], None]) -> Iterator[Batch]:
@@ -244,7 +249,8 @@ class _Comparison:
 
     def actual(self, keys: KeyRange) -> Iterator[Batch]:
         """The new store's records of a range."""
-        return self._target.batches(self._task.mapping.target, keys)
+        left_out = self._conversion.position_keys
+        return batches_without(left_out, self._target, self._task.mapping.target, keys)
 
     def differences(self, actual: Iterator[Batch], *, to_end: bool) -> Verified:
         """Compare record by record: the number of mismatches of each kind, and the first of each.

@@ -29,7 +29,7 @@ SPACE_MARGIN = 1.2
 def check_position(source: Source) -> None:
     """Raises RefusedError where the position from which the owner would replay onto a snapshot is unknown."""
     for partition in source.partitions:
-        if (reason := source.system.unsure_position(source.path, partition)) is not None:
+        if (reason := source.system.position_problem(source.path, partition)) is not None:
             raise RefusedError(
                 f"{partition.id}: {reason}",
                 hint="start the application and stop it cleanly, then take the snapshot; a killed one, or one that "
@@ -155,12 +155,12 @@ def check_writable(spec: Spec) -> None:
 
 def check_linkable(spec: Spec, source: Source) -> None:
     """Raises RefusedError where a snapshot could not hard-link the old store's files."""
-    if spec.run.snapshot == "copy":
-        return
     disk = existing_parent(spec.home).stat().st_dev
-    for directory in source.every_directory():
-        if directory.stat().st_dev != disk:
-            raise cannot_link(directory, spec.home)
+    for partition in source.partitions:
+        is_linked = source.snapshot_mode(partition, spec.run.snapshot) == "link"
+        for directory in source.directories(partition).values() if is_linked else ():
+            if directory.stat().st_dev != disk:
+                raise cannot_link(directory, spec.home)
 
 
 def check_can_be_exchanged(spec: Spec, source: Source) -> None:
@@ -168,6 +168,11 @@ def check_can_be_exchanged(spec: Spec, source: Source) -> None:
     parent = existing_parent(spec.home)
     for partition in source.partitions:
         live = source.path / partition.path
+        if (archive := source.archive(partition)) is not None:
+            raise RefusedError(
+                f"{partition.id} lies in the archive {archive}, which cannot be exchanged with the new store",
+                hint="name a [target] path",
+            )
         if not live.exists():
             continue
         if live.is_symlink() or live.is_mount():
@@ -207,10 +212,13 @@ def space_needed(databases: tuple[DatabasePlan, ...], *, copied_bytes: int) -> i
 
 
 def bytes_to_copy(spec: Spec, source: Source) -> int:
-    """The bytes that a snapshot copies; none where it links."""
-    if spec.run.snapshot == "link":
-        return 0
-    return sum(total_size(database_files(folder).immutable) for folder in source.every_directory())
+    """What a snapshot copies where it does not link."""
+    return sum(
+        total_size(database_files(folder).immutable)
+        for partition in source.partitions
+        if source.snapshot_mode(partition, spec.run.snapshot) != "link"
+        for folder in source.directories(partition).values()
+    )
 
 
 def check_space(spec: Spec, databases: tuple[DatabasePlan, ...], copied_bytes: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -159,8 +160,9 @@ def take_snapshot(
     final = home / "snapshot"
     temporary = home / f"snapshot-{run_id}.tmp"
     for partition in source.partitions:
+        taken_as = source.snapshot_mode(partition, mode)
         for database, directory in source.directories(partition).items():
-            _snapshot_database(directory, temporary / partition.id / database, mode=mode)
+            _snapshot_database(directory, temporary / partition.id / database, mode=taken_as)
     make_directories(temporary)  # a windowed store may have no segment yet
     record = _record(source, temporary, is_for_later=is_for_later)
     write_durably(temporary / _RECORD, with_seal(record.model_dump_json(indent=1)).encode())
@@ -202,17 +204,20 @@ def is_snapshot_current(source: Source, home: Path, *, mode: str) -> bool:
         return False
     for partition in source.partitions:
         snapshots = snapshot_directories(home, partition)
+        taken_as = source.snapshot_mode(partition, mode)
         for database, directory in source.directories(partition).items():
             snapshot = snapshots[database]
             files = database_files(directory)
             if not all((snapshot / path.name).exists() for path in files.every):
                 return False
-            if not all(_is_unchanged(path, snapshot / path.name, mode=mode) for path in files.immutable):
+            if not all(_is_unchanged(path, snapshot / path.name, mode=taken_as) for path in files.immutable):
                 return False
     return True
 
 
 def _is_unchanged(original: Path, taken: Path, *, mode: str) -> bool:
+    if mode == "unpacked":  # again, just now
+        return filecmp.cmp(original, taken, shallow=False)
     now, then = original.stat(), taken.stat()
     if mode == "link" or now.st_ino == then.st_ino:
         return original.samefile(taken)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import weakref
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from formats import Format
@@ -14,7 +17,18 @@ from migrate.stores.lock import check_unlocked
 from migrate.stores.rocksdb.layout import check_readable, database_files
 from migrate.stores.rocksdb.options_file import OPTIONS_CHECKS, OptionsCheck, check_options, read_options
 from migrate.systems import STANDALONE, System, get_system
-from migrate.systems.base import no_segment
+from migrate.systems.base import not_a_segment
+
+
+class _Unpacked:
+    """The RocksDB directories of archived store partitions, in a temporary folder that is removed with this object."""
+
+    def __init__(self, archives: dict[Path, StorePartition], system: System) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="stateferry-"))
+        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        for archive, partition in archives.items():
+            (self.folder / partition.id).mkdir(parents=True)
+            system.unpack(archive, partition, self.folder / partition.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +39,21 @@ class Source:
     format: Format
     system: System
     partitions: tuple[StorePartition, ...]
+    unpacked: _Unpacked | None = field(default=None, kw_only=True)
+
+    def archive(self, partition: StorePartition) -> Path | None:
+        """The file that a store partition is packed into, if it is."""
+        return self.system.archive(self.path, partition)
 
     def directories(self, partition: StorePartition) -> dict[str, Path]:
         """The RocksDB directories to read, by database."""
-        return partition.directories(self.path)
+        if self.unpacked is None or self.archive(partition) is None:
+            return partition.directories(self.path)
+        return partition.below(self.unpacked.folder / partition.id)
+
+    def snapshot_mode(self, partition: StorePartition, mode: str) -> str:
+        """How a snapshot takes its files: as [run] snapshot says, unless they were unpacked."""
+        return mode if self.archive(partition) is None else "unpacked"
 
     def check_stopped(self) -> None:
         """Raises StoreLockedError while the owner runs."""
@@ -64,8 +89,10 @@ def find_source(spec: Spec) -> Source:
         system.segments(spec.source_path, partition)  # raises for a foreign name
         for name, directory in partition.directories(spec.source_path).items() if partition.has_segments else ():
             if not directory.is_dir():
-                raise no_segment(spec.source_path, partition, name)
-    return Source(spec.source_path, spec.source_format, system, tuple(partitions))
+                raise not_a_segment(spec.source_path, partition, name)
+    archives = {archive: each for each in partitions if (archive := system.archive(spec.source_path, each)) is not None}
+    unpacked = _Unpacked(archives, system) if archives else None
+    return Source(spec.source_path, spec.source_format, system, tuple(partitions), unpacked=unpacked)
 
 
 def source_system(spec: Spec) -> System:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from migrate.batch.chunk.side_by_side import batches_without
 from migrate.batch.context import Context
 from migrate.batch.identity import store_state
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
+from migrate.batch.plan.target_positions import position_entries
 from migrate.batch.source.snapshot import snapshot_directories
 from migrate.errors import ChunkFailedError, CorruptionError
 from migrate.model.key_range import show_key
@@ -18,10 +20,11 @@ from migrate.model.ledger_row import Step
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.receipt import Receipt
 from migrate.model.store_partition import StorePartition
+from migrate.stores.batch import Batch
 from migrate.stores.files import fsync_tree, make_directories, remove_tree
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, open_read_only
 from migrate.stores.rocksdb.layout import database_files
-from migrate.stores.rocksdb.writing import TableOptions, create_database
+from migrate.stores.rocksdb.writing import SstWriter, TableOptions, create_database
 
 
 def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receipt]) -> dict[str, Path]:
@@ -37,7 +40,8 @@ def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receip
         context.stop.check()
         context.notify("assemble.started", store_partition=partition)
         mine = [receipt for receipt in receipts if receipt.store_partition == partition.id]
-        folder = assemble_partition(context.home, plan, partition, mine, attempt=context.run_id)
+        entries = position_entries(context.spec, plan, partition.id)
+        folder = assemble_partition(context, plan, partition, mine, entries)
         context.notify("assemble.ingested", store_partition=partition, folder=folder)
         state = store_state(plan.new_partition(partition).below(folder))
         relative = str(folder.relative_to(context.home))
@@ -48,17 +52,20 @@ def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receip
     return folders
 
 
+Entries = dict[str, dict[bytes, bytes]]
+"""Values by column family and key."""
 LINKS = ".links"
 """The folder, beside one attempt's new stores, of links to the chunks: ingestion moves the files that it is given."""
 
 
 def assemble_partition(
-    home: Path, plan: Plan, partition: StorePartition, receipts: list[Receipt], *, attempt: str
+    context: Context, plan: Plan, partition: StorePartition, receipts: list[Receipt], entries: Entries
 ) -> Path:
-    """Make the new store partition durably, and return its directory, which is named by attempt.
+    """Make the new store partition and return its directory, durable, named by the run.
 
-    What an earlier attempt left is not read. Raises ChunkFailedError where chunks overlap.
+    `entries`: put into each of its RocksDB directories. Raises ChunkFailedError where chunks overlap.
     """
+    home, attempt = context.home, context.run_id
     folder = home / "new" / attempt / partition.id
     remove_tree(folder)
     make_directories(folder.parent)
@@ -67,8 +74,13 @@ def assemble_partition(
         mine = [receipt for receipt in receipts if receipt.database == database]
         directory = folder / database
         make_directories(directory.parent)
-        links = _link_chunks(home, in_key_order(mine), home / "new" / attempt / LINKS)
-        _assemble_database(plan.database(partition.id, database), links, snapshots=snapshots, directory=directory)
+        links = home / "new" / attempt / LINKS
+        files = _link_chunks(home, in_key_order(mine), links)
+        mapped = plan.database(partition.id, database)
+        for number, family in enumerate(mapped.carried_families):
+            records = carried_records(mapped, snapshots, family, context.conversion.position_keys)
+            files[family] = _write_carried(records, links / f"carried-{number}.sst")
+        _assemble_database(mapped, files, entries, snapshots=snapshots, directory=directory)
     make_directories(folder)
     remove_tree(home / "new" / attempt / LINKS)
     fsync_tree(folder)
@@ -106,31 +118,45 @@ def _link(file: Path, link: Path) -> None:
         ) from error
 
 
+def _write_carried(records: Iterator[Batch], file: Path) -> list[Path]:
+    writer: SstWriter | None = None
+    for batch in records:
+        writer = writer or SstWriter(file, TableOptions())
+        writer.write(batch)
+    if writer is None:
+        return []
+    writer.finish()
+    return [file]
+
+
 def _assemble_database(
-    plan: DatabasePlan, files: dict[str, list[Path]], *, snapshots: dict[str, Path], directory: Path
+    plan: DatabasePlan, files: dict[str, list[Path]], entries: Entries, *, snapshots: dict[str, Path], directory: Path
 ) -> None:
     families = {mapping.target: TableOptions(compression=mapping.compression) for mapping in plan.mappings}
-    families |= dict.fromkeys(plan.carried_families, TableOptions())
-    families.setdefault(DEFAULT_FAMILY, TableOptions())
-    create_database(directory, families, files, carried_entries(plan, snapshots))
+    families = dict.fromkeys((*plan.carried_families, *entries, DEFAULT_FAMILY), TableOptions()) | families
+    create_database(directory, families, files, entries)
     for file in database_files(snapshots[plan.sources[0].database]).mutable:
         if file.name == "rocksdict-config.json":  # the owner's own, where it uses rocksdict
             (directory / file.name).write_bytes(file.read_bytes())
 
 
-def carried_entries(plan: DatabasePlan, snapshots: dict[str, Path]) -> dict[str, list[tuple[bytes, bytes]]]:
-    """The few entries of the owning system's own families, unchanged (I7).
+def carried_records(
+    plan: DatabasePlan, snapshots: dict[str, Path], family: str, left_out: Sequence[bytes]
+) -> Iterator[Batch]:
+    """One of the owning system's own families as it is (I7), but for keys that are written for the new store.
 
-    Where several directories hold a key, the newest one's value counts.
+    Of several directories, which are segments with a handful of entries each, the newest one's entry counts.
     """
-    carried: dict[str, dict[bytes, bytes]] = {family: {} for family in plan.carried_families}
-    for carrier in plan.carriers if carried else ():
+    entries: dict[bytes, bytes] = {}
+    for carrier in plan.carriers:
         with open_read_only(snapshots[carrier]) as database:
-            for family in carried.keys() & set(database.families):
-                for batch in database.batches(family):
-                    entries = dict(zip(batch.keys, batch.values, strict=True))
-                    carried[family] = entries | carried[family]
-    return {family: sorted(entries.items()) for family, entries in carried.items()}
+            for batch in batches_without(left_out, database, family) if family in database.families else ():
+                if len(plan.carriers) == 1:
+                    yield batch
+                else:
+                    entries = dict(zip(batch.keys, batch.values, strict=True)) | entries
+    if entries:
+        yield Batch(sorted(entries), [entries[key] for key in sorted(entries)])
 
 
 def _check_ascending(receipts: list[Receipt]) -> None:

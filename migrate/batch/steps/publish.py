@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Set
 from pathlib import Path
 
 from migrate.batch.context import Context
@@ -11,7 +12,7 @@ from migrate.batch.ledger.gates import require_acceptance, signed_off
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.plan.target_positions import write_new_positions
-from migrate.batch.source.source import is_another_system
+from migrate.batch.source.source import is_another_system, source_system
 from migrate.batch.steps.prepare import check_unchanged
 from migrate.errors import RefusedError
 from migrate.model.ledger_row import Step
@@ -66,7 +67,9 @@ def _check_free(target: Path) -> None:
 def _build(context: Context, plan: Plan, folders: dict[str, Path], temporary: Path) -> None:
     """Build the complete directory under a name of this run's."""
     new_stores = {plan.new_partition(partition).path: folders[partition.id] for partition in plan.store_partitions}
-    build_directory(context.spec.source_path, new_stores, temporary, is_alone=is_another_system(context.spec))
+    source, system = context.spec.source_path, source_system(context.spec)
+    archives = {archive for each in plan.store_partitions if (archive := system.archive(source, each)) is not None}
+    build_directory(source, new_stores, temporary, left_out=archives, is_alone=is_another_system(context.spec))
     write_new_positions(context.spec, plan, temporary)
     check_unchanged(context, plan)
     context.notify("publish.built", temporary=temporary)
@@ -96,23 +99,32 @@ def _identities(plan: Plan, application: Path) -> list[str]:
     return [identity_of(folder) for folder in folders]
 
 
-def build_directory(source: Path, new_stores: dict[Path, Path], temporary: Path, *, is_alone: bool = False) -> None:
+def build_directory(
+    source: Path,
+    new_stores: dict[Path, Path],
+    temporary: Path,
+    *,
+    left_out: Set[Path] = frozenset(),
+    is_alone: bool = False,
+) -> None:
     """Make `temporary` a copy of the application's directory `source` with the new stores in place of the old.
 
-    `new_stores`: path within the application's directory -> new store partition. `is_alone`: only the new stores, for
-    another system. SST files are hard-linked where possible, files that are appended to are copied. Durable on return.
+    `new_stores`: path within the application's directory -> new store partition. `left_out`: archives of old
+    stores. `is_alone`: only the new stores, for another system. SST files are hard-linked where possible, files that
+    are appended to are copied. Durable on return.
     """
     if temporary.exists():
         shutil.rmtree(temporary)
     make_directories(temporary.parent)
     temporary.mkdir(mode=0o700)  # until its content has its owner and mode
     if not is_alone:
-        carry_over(source, temporary, leave_out={source / relative for relative in new_stores})
+        carry_over(source, temporary, leave_out={source / relative for relative in new_stores} | left_out)
     for relative, new_store in new_stores.items():
         target = temporary / relative
         make_directories(target.parent)
         carry_over(new_store, target)
-        own_like(source if is_alone else source / relative, target)
+        is_replaced = not is_alone and (source / relative).exists()  # or it is in the place of an archive
+        own_like(source / relative if is_replaced else source, target)
     copy_attributes(source, temporary)
     fsync_tree(temporary)
 

@@ -12,11 +12,13 @@ from typing import Literal
 from formats import Format
 from migrate.batch.chunk.executor import Executor, run_all
 from migrate.batch.chunk.rewrite import RewriteTask
+from migrate.batch.chunk.side_by_side import batches_without
 from migrate.batch.chunk.verify import Verified, as_verified
 from migrate.batch.context import Context
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
-from migrate.batch.steps.assemble import carried_entries
+from migrate.batch.plan.target_positions import position_entries
+from migrate.batch.steps.assemble import Entries, carried_records
 from migrate.batch.steps.verify_digest import DigestVerification, receipt_mismatches
 from migrate.batch.steps.verify_full import FullVerification
 from migrate.batch.steps.verify_subject import Subject, expected_databases, range_bytes
@@ -27,7 +29,7 @@ from migrate.model.ledger_row import Step
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.receipt import Receipt
 from migrate.stores.batch import Batch
-from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database, family_names, open_read_only
+from migrate.stores.rocksdb.database import DEFAULT_FAMILY, family_names, open_read_only
 
 Mode = Literal["full", "digest"]
 _KEEP = (
@@ -115,7 +117,9 @@ def _outer_mismatches(
         if database.is_kept and not wrong:
             snapshots = context.snapshots_of(plan, database.store_partition)
             target = stores.folders[database.store_partition] / database.database
-            if (found := compare_families(database, snapshots, target)) is not None:
+            entries = position_entries(context.spec, plan, database.store_partition)
+            left_out = context.conversion.position_keys
+            if (found := compare_families(database, snapshots, target, entries, left_out)) is not None:
                 yield found
 
 
@@ -185,36 +189,36 @@ def _databases_in(folder: Path) -> set[str]:
     return {str(file.parent.relative_to(folder)) for file in folder.rglob("CURRENT")}
 
 
-def compare_families(plan: DatabasePlan, sources: dict[str, Path], target: Path) -> Mismatch | None:
-    """The first column family that is missing, extra, or has other content than it should; None: there is none.
+def compare_families(
+    plan: DatabasePlan, sources: dict[str, Path], target: Path, entries: Entries, left_out: Sequence[bytes]
+) -> Mismatch | None:
+    """The first column family that is missing, extra, or does not hold what it should; None: all is well.
 
-    Kafka Streams does not start with an extra family, even an empty one. `default` always exists, and is empty unless
-    records belong there. The owner's own families are carried unchanged (I7). `sources`: by database.
+    One family too many, even empty, and Kafka Streams does not start; `default` exists always, and is empty unless
+    records belong there; the owner's own families are carried as they were (I7). `sources`: by database; `entries`:
+    changelog offsets, which lie under keys of `left_out`.
     """
     records = {mapping.target for mapping in plan.mappings}
-    expected = {DEFAULT_FAMILY, *records, *plan.carried_families}
-    carried = carried_entries(plan, sources)
+    expected = {DEFAULT_FAMILY, *records, *plan.carried_families, *entries}
     with open_read_only(target) as new:
         if (actual := set(new.families)) != expected:
             return differing(plan.store_partition, "column families", _names(expected), _names(actual))
         for family in sorted(expected - records):
-            wanted = _digest_of(carried.get(family, []))
-            if (found := _digest(new, family)) != wanted:
+            carried = carried_records(plan, sources, family, left_out) if family in plan.carried_families else ()
+            wanted, found = _digest(carried), _digest(batches_without(left_out, new, family))
+            if found != wanted:
                 return differing(plan.store_partition, "content", wanted, found, family=family)
+        for family in sorted(expected):
+            stated = {key: value for key in left_out if (value := new.get(family, key)) is not None}
+            if stated != (offsets := entries.get(family, {})):
+                return differing(plan.store_partition, "changelog offsets", str(offsets), str(stated), family=family)
     return None
 
 
-def _digest(database: Database, family: str) -> str:
+def _digest(batches: Iterable[Batch]) -> str:
     digest = RecordDigest()
-    for batch in database.batches(family):
+    for batch in batches:
         digest.update(batch)
-    return str(digest)
-
-
-def _digest_of(entries: list[tuple[bytes, bytes]]) -> str:
-    digest = RecordDigest()
-    if entries:
-        digest.update(Batch([key for key, _ in entries], [value for _, value in entries]))
     return str(digest)
 
 

@@ -80,7 +80,8 @@ class FullVerification:
             with open_read_only(self.subject.target_of(plan)) as target:
                 for place in _places(plan):
                     ends = [each.ends for each in self._compared[place] if each.ends is not None]
-                    for count, found in compare_gaps(target, plan.store_partition, place[2], ends):
+                    left_out = self.subject.context.conversion.position_keys
+                    for count, found in compare_gaps(target, plan.store_partition, place[2], ends, left_out):
                         yield as_verified(found, count)
 
     def _unused(self) -> Iterator[Mismatch]:

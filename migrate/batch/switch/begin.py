@@ -15,7 +15,7 @@ from migrate.batch.identity import (
     store_state,
 )
 from migrate.batch.ledger.gates import Acceptance, concerns_of, require_acceptance, signed_off
-from migrate.batch.plan.target_positions import directories_newest_first, new_positions
+from migrate.batch.plan.target_positions import new_positions
 from migrate.batch.preflight.places import check_asked, check_can_be_exchanged, check_not_opened_since
 from migrate.batch.source.snapshot import SnapshotSource, open_source
 from migrate.batch.source.source import Source, find_source
@@ -164,9 +164,8 @@ def _position_of_new(
 
     Raises SourceChangedError where the application is behind the snapshot.
     """
-    directories = directories_newest_first(spec, partition, source.directories(partition))
     if not isinstance(source, SnapshotSource):
-        return new_positions(spec, before, directories)
+        return new_positions(spec, partition, before)
     after = source.record.positions[partition.id]
     if before.is_behind(after):
         raise SourceChangedError(
@@ -174,4 +173,4 @@ def _position_of_new(
             "or the store was reset",
             hint=_START_OVER,
         )
-    return new_positions(spec, after, directories)
+    return new_positions(spec, partition, after)

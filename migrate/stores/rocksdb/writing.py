@@ -130,7 +130,7 @@ def create_database(
     path: Path,
     families: dict[str, TableOptions],
     files: dict[str, list[Path]],
-    entries: dict[str, list[tuple[bytes, bytes]]],
+    entries: dict[str, dict[bytes, bytes]],
 ) -> None:
     """Create a RocksDB directory: ingest each family's SST files in one step, and put the few `entries`.
 
@@ -146,7 +146,7 @@ def create_database(
             column = database.get_column_family(family)
             if files.get(family):
                 _ingest(column, files[family], move, path)
-            for key, value in entries.get(family, []):
+            for key, value in entries.get(family, {}).items():
                 column[key] = value
             column.flush(True)
             del column

@@ -25,7 +25,7 @@ STATE = Path(__file__).resolve().parents[2] / "fixtures/kafka-streams-4.0.1/orde
 Damage = Callable[[Path], None]
 
 
-def without_checkpoint(app: Path) -> None:
+def missing_checkpoint(app: Path) -> None:
     (app / "0_1/.checkpoint").unlink()
 
 
@@ -55,7 +55,7 @@ def spec_in(folder: Path, **conversion: object) -> Spec:
     return parse_spec(content, base_dir=folder)
 
 
-CASES = [(without_checkpoint, "did not stop cleanly"), (with_unknown_offset, "unknown"), (with_status_open, "status")]
+CASES = [(missing_checkpoint, "did not stop cleanly"), (with_unknown_offset, "unknown"), (with_status_open, "status")]
 
 
 @pytest.mark.parametrize(("damage", "said"), CASES)

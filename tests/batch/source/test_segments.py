@@ -10,7 +10,7 @@ from migrate.batch.source.segments import EXPIRED, NewSegment, Retention, as_the
 from migrate.model.plan import Input, TimeSlice
 from migrate.model.store_partition import Segment
 from migrate.systems.kafka_streams import KafkaStreams
-from migrate.systems.task_tree import segment_start
+from migrate.systems.task_tree import KAFKA_STREAMS
 
 RETENTION = st.integers(1, 500).map(lambda size: Retention(size, max(size // 2, 60)))
 ODD_RETENTION = st.builds(Retention, st.integers(1, 500), st.integers(1, 500))
@@ -142,7 +142,7 @@ def test_segments_as_they_are_bear_the_name_of_today() -> None:
     ],
 )
 def test_a_segment_tells_its_start_by_its_name(name: str, start: int | None) -> None:
-    assert segment_start("win", name) == start
+    assert KAFKA_STREAMS.segment_start("win", name) == start
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,12 @@ import pytest
 
 from migrate import RefusedError
 from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
-from migrate.systems.checkpoint_file import format_checkpoint, owners_of, read_checkpoint, replace_lines
+from migrate.systems.checkpoint_file import format_checkpoint, read_checkpoint, replace_lines, stores_of_topics
 from migrate.systems.kafka_streams import KafkaStreams
 
 APPLICATION = "my-orders-app"
 STORES = ("orders", "x-orders", "KSTREAM-AGGREGATE-STATE-STORE-0000000001", "app-orders")
+CHANGELOGS = {store: KafkaStreams().changelog_topic(APPLICATION, "0_0", store) for store in STORES}
 
 
 @pytest.mark.parametrize(
@@ -33,13 +34,13 @@ STORES = ("orders", "x-orders", "KSTREAM-AGGREGATE-STATE-STORE-0000000001", "app
 )
 def test_whose_changelog_a_topic_is(topic: str, store: str | None) -> None:
     for order in (STORES, STORES[::-1]):
-        assert owners_of([topic], application=APPLICATION, stores=order) == [store]
+        assert stores_of_topics([topic], {store: CHANGELOGS[store] for store in order}) == [store]
 
 
 def test_a_topic_that_only_ends_like_a_stores_is_foreign_where_the_store_has_its_own() -> None:
     topics = ["billing-orders-changelog", "my-orders-app-orders-changelog"]
-    assert owners_of(topics, application=APPLICATION, stores=STORES) == [None, "orders"]
-    assert owners_of(topics[:1], application=APPLICATION, stores=STORES) == ["orders"]
+    assert stores_of_topics(topics, CHANGELOGS) == [None, "orders"]
+    assert stores_of_topics(topics[:1], CHANGELOGS) == ["orders"]
 
 
 def test_lines_are_replaced_where_they_are() -> None:

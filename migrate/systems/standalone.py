@@ -13,14 +13,14 @@ from migrate.stores.rocksdb.layout import is_rocksdb
 from migrate.systems.base import System
 
 
-class LoneRocksDB(System):
+class StandaloneRocksDB(System):
     """`[source] path` is the RocksDB directory itself."""
 
     name = "rocksdb"
     title = "RocksDB"
 
     def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool = False) -> list[StorePartition]:
-        """The one store partition."""
+        """The one store partition that the directory is."""
         if stores:
             raise SpecError(
                 f"this format has no stores by name, but [source] names {', '.join(stores)}",
@@ -37,17 +37,17 @@ class LoneRocksDB(System):
         return [StorePartition(id=path.name, store=path.name, task="", path=Path())]
 
     def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
-        """RocksDB's own."""
+        """RocksDB's own lock file."""
         return [path / "LOCK"]
 
-    def unsure_position(self, path: Path, partition: StorePartition) -> str | None:
-        """There is no changelog."""
+    def position_problem(self, path: Path, partition: StorePartition) -> str | None:
+        """A directory without an application has no changelog."""
         return "a RocksDB directory alone has no changelog that would replay what came since"
 
 
 def _where_it_may_be(path: Path) -> str:
     inside: list[str] = []
-    with suppress(OSError, RefusedError):  # what was found so far helps as well
+    with suppress(OSError, RefusedError):  # the directories found so far help as well
         for folder, _, _ in walk(path):
             if is_rocksdb(folder):
                 inside.append(str(folder.relative_to(path)))
