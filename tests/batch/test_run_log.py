@@ -66,22 +66,24 @@ def test_each_phase_and_each_tenth_is_a_line_with_the_migrations_name(
     report = run(spec)
     logged = lines(caplog)
     assert all(line.startswith("orders: ") for line in logged)
-    said = [line.removeprefix("orders: ") for line in logged]
-    begun = next(number for number, line in enumerate(said) if line.startswith(f"{report.chunks_planned} chunks to"))
-    assert [line.partition(":")[0] for line in said[:begun]] == [
+    sentences = [line.removeprefix("orders: ") for line in logged]
+    started = next(
+        number for number, line in enumerate(sentences) if line.startswith(f"{report.chunks_planned} chunks to")
+    )
+    assert [line.partition(":")[0] for line in sentences[:started]] == [
         f"checked {spec.source_path}",
         "snapshot taken",
         "plan stored",
     ]
-    tenths = [line for line in said if line.startswith("rewrite")]
+    tenths = [line for line in sentences if line.startswith("rewrite")]
     names = [line.partition(":")[0] for line in tenths]
     assert 5 < len(names) == len({*names}) <= 10
     assert {*names} <= {f"rewrite {tenth}0%" for tenth in range(1, 11)}
     assert re.fullmatch(r"rewrite 100%: (\d+)/\1 chunks, 5,000 records, [\d,]+/s, 0 s left", tenths[-1])
-    after = [line.partition(":")[0] for line in said[begun + 1 + len(tenths) :]]
+    after = [line.partition(":")[0] for line in sentences[started + 1 + len(tenths) :]]
     assert [name for name in after if "0%" not in name] == ["verifying (full)", "verified", f"{report.state}; next"]
     assert {"assemble 100%", "verify 100%"} <= set(after)
-    assert "verified: 5,000 records equal" in said
+    assert "verified: 5,000 records equal" in sentences
 
 
 def test_a_retry_is_a_warning(spec: Spec, caplog: pytest.LogCaptureFixture) -> None:
@@ -106,9 +108,9 @@ def test_every_step_after_a_run_is_a_line(spec: Spec, caplog: pytest.LogCaptureF
     caplog.set_level(logging.INFO, LOGGER)
     verify(spec, mode="digest")
     assert lines(caplog)[0] == "orders: verifying (digest): 5,000 records"
-    for command, said in ((cutover, "cut over"), (rollback, "rolled back"), (abandon, "abandoned")):
+    for command, sentence in ((cutover, "cut over"), (rollback, "rolled back"), (abandon, "abandoned")):
         command(spec)
-        assert lines(caplog) == [f"orders: {said}"]
+        assert lines(caplog) == [f"orders: {sentence}"]
 
 
 def test_a_name_in_a_sentence_cannot_pose_as_a_line(caplog: pytest.LogCaptureFixture) -> None:

@@ -88,7 +88,7 @@ def plan(*chunks: Chunk, revision: int = 1) -> Plan:
 
 
 def rewrite_task(home: Path, store: Path, keys: Chunk, ref: ConversionRef | None = None) -> RewriteTask:
-    """A task over a store as it lies there."""
+    """A task over an existing store."""
     return RewriteTask(
         home=str(home),
         source=Inputs((str(store),)),

@@ -67,7 +67,7 @@ def _run_until(spec: Spec, name: str, times: int = 1) -> None:
 
 
 def main(folder: Path) -> None:
-    """All of them, anew."""
+    """Write every fixture again."""
     spec = make_migration(folder / "half-rewritten")
     _run_until(spec, "chunk.committed", CHUNKS_DONE)
     shutil.rmtree(spec.home / "snapshot")
@@ -83,7 +83,7 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    made = Path(tempfile.gettempdir()) / "stateferry-fixtures"  # the same path whoever makes them
+    made = Path(tempfile.gettempdir()) / "stateferry-fixtures"  # the same path for every user
     with patch("socket.gethostname", return_value="example"):
         main(made)
     shutil.rmtree(FOLDER, ignore_errors=True)

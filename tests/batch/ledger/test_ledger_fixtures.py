@@ -94,7 +94,7 @@ def test_a_verified_migration_is_cut_over_as_it_was_left(tmp_path: Path) -> None
 
 
 def test_a_published_migration_is_not_started_again(tmp_path: Path) -> None:
-    """Its directory is where the ledger says, or the operator is asked."""
+    """Its directory is where the ledger has it, or the command refuses."""
     spec = _left(tmp_path, FOLDER.name, "published")
     for verb in (run, verify, finalize):
         with pytest.raises(RefusedError, match="stateferry-fixtures/published/new"):

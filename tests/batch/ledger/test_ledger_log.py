@@ -1,4 +1,4 @@
-"""The ledger's log holds the same rows as its table, or says that the table has to be read."""
+"""The ledger's log holds the same rows as its table, or an error states that the table has to be read."""
 
 from __future__ import annotations
 

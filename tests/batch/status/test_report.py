@@ -24,16 +24,16 @@ from tests.support import copy_fixture, kafka_spec, make_store, numbered, raw_sp
 def _json(spec: Path, *options: str | Path) -> dict[str, Any]:
     done = stateferry("report", spec, "--json", *options)
     assert (done.returncode, done.stderr) == (0, "")
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    reported: dict[str, Any] = json.loads(done.stdout)
+    return reported
 
 
 def test_a_migration_that_was_not_started_is_reported_as_such(tmp_path: Path) -> None:
     spec = make_migration(tmp_path)
     before = tree_state(tmp_path)
-    told = _json(spec)
-    assert (told["state"], told["migration_id"], told["chunks"]) == ("not started", None, [])
-    assert told["next_step"] == "stateferry run SPEC"
+    reported = _json(spec)
+    assert (reported["state"], reported["migration_id"], reported["chunks"]) == ("not started", None, [])
+    assert reported["next_step"] == "stateferry run SPEC"
     assert "not started" in stateferry("report", spec).stdout
     assert tree_state(tmp_path) == before
 
@@ -49,36 +49,36 @@ def test_a_killed_run_and_the_one_that_resumed_it_are_reported_apart(tmp_path: P
     (tmp_path / "hold").unlink()
     assert stateferry("run", spec, "--no-spark").returncode == 0
 
-    told = _json(spec)
-    assert (told["state"], told["chunks_left"], len(told["runs"])) == ("published", 0, 2)
-    assert len(told["chunks"]) == told["chunks_planned"] == sum(each["chunks"] for each in told["runs"])
-    assert sum(each["records_in"] for each in told["chunks"]) == told["totals"]["records_in"] == len(RECORDS)
-    assert [step["step"] for step in told["steps"]] == ["assembled", "verified", "publishing", "published"]
-    assert told["verification"]["records"] == len(RECORDS)
-    assert told["new_stores"] == [str(tmp_path / "new")]
-    for chunk in told["chunks"]:
-        assert chunk["started_at_ms"] <= chunk["committed_at_ms"] <= told["made_at_ms"]
+    reported = _json(spec)
+    assert (reported["state"], reported["chunks_left"], len(reported["runs"])) == ("published", 0, 2)
+    assert len(reported["chunks"]) == reported["chunks_planned"] == sum(each["chunks"] for each in reported["runs"])
+    assert sum(each["records_in"] for each in reported["chunks"]) == reported["totals"]["records_in"] == len(RECORDS)
+    assert [step["step"] for step in reported["steps"]] == ["assembled", "verified", "publishing", "published"]
+    assert reported["verification"]["records"] == len(RECORDS)
+    assert reported["new_stores"] == [str(tmp_path / "new")]
+    for chunk in reported["chunks"]:
+        assert chunk["started_at_ms"] <= chunk["committed_at_ms"] <= reported["made_at_ms"]
         assert (chunk["host"], chunk["engine"]) == (socket.gethostname(), "portable")
-    assert [each["committed_at_ms"] for each in told["chunks"]] == sorted(
-        each["committed_at_ms"] for each in told["chunks"]
+    assert [each["committed_at_ms"] for each in reported["chunks"]] == sorted(
+        each["committed_at_ms"] for each in reported["chunks"]
     )
 
 
 def test_text_names_what_matters(tmp_path: Path) -> None:
     spec = make_migration(tmp_path)
     run(load_spec(spec))
-    told = stateferry("report", spec)
-    assert told.returncode == 0
+    reported = stateferry("report", spec)
+    assert reported.returncode == 0
     for fact in ("published", "1,500 read, 1,500 written", "full: 1,500 records equal", "assembled", "started", "next"):
-        assert fact in told.stdout
+        assert fact in reported.stdout
 
 
 def _stages(spec: Spec) -> list[tuple[str, list[str]]]:
-    told = report(spec)
-    assert (told.chunks_left, told.totals.records_in) == (0, len(RECORDS))
-    assert len(told.chunks) == told.chunks_planned
-    assert len(told.runs) == 1, "a switch is no run"
-    return [(told.state, [step.step for step in told.steps][2:])]
+    reported = report(spec)
+    assert (reported.chunks_left, reported.totals.records_in) == (0, len(RECORDS))
+    assert len(reported.chunks) == reported.chunks_planned
+    assert len(reported.runs) == 1, "a switch is no run"
+    return [(reported.state, [step.step for step in reported.steps][2:])]
 
 
 def test_it_is_reported_after_every_switch_whatever_files_are_gone(tmp_path: Path) -> None:
@@ -115,20 +115,20 @@ def test_the_function_need_not_be_there_any_more(tmp_path: Path) -> None:
 def test_every_store_partition_is_named(tmp_path: Path) -> None:
     spec = kafka_spec(tmp_path, copy_fixture(tmp_path), run={"chunk_size": "64 KiB"})
     run(spec)
-    told = report(spec)
+    reported = report(spec)
     partitions = {f"{task}/{store}" for task in ("0_0", "0_1", "0_2") for store in ("orders", "refunds")}
-    assert {chunk.store_partition for chunk in told.chunks} == partitions
-    assert {step.store_partition for step in told.steps} == {*partitions, None}
-    assert set(told.new_stores) == {tmp_path / "new" / name.replace("/", "/rocksdb/") for name in partitions}
-    assert "changelog" in told.changelog
+    assert {chunk.store_partition for chunk in reported.chunks} == partitions
+    assert {step.store_partition for step in reported.steps} == {*partitions, None}
+    assert set(reported.new_stores) == {tmp_path / "new" / name.replace("/", "/rocksdb/") for name in partitions}
+    assert "changelog" in reported.changelog
 
 
 @pytest.mark.parametrize(("name", "state"), [("half-rewritten", "rewriting"), ("cut-over", "cut over")])
 def test_a_ledger_of_an_earlier_release_is_reported(name: str, state: str, tmp_path: Path) -> None:
     shutil.copytree(FOLDER / name, tmp_path / "kept")
-    told = _json(tmp_path / "kept/migration.toml")
-    assert told["state"] == state
-    assert len(told["chunks"]) == told["chunks_planned"] - told["chunks_left"] >= 3
+    reported = _json(tmp_path / "kept/migration.toml")
+    assert reported["state"] == state
+    assert len(reported["chunks"]) == reported["chunks_planned"] - reported["chunks_left"] >= 3
 
 
 @pytest.fixture
@@ -180,16 +180,16 @@ def test_a_damaged_file_of_rejects_is_left_out(rejected: Spec) -> None:
 def test_rejects_that_were_skipped_have_no_reasons(rejected: Spec) -> None:
     spec = rejected.model_copy(update={"run": rejected.run.model_copy(update={"on_reject": "skip"})})
     run(spec)
-    told = report(spec)
-    assert (told.totals.rejected, told.rejects) == (32, ())
+    reported = report(spec)
+    assert (reported.totals.rejected, reported.rejects) == (32, ())
 
 
 def test_a_failed_run_is_reported(rejected: Spec) -> None:
     spec = rejected.model_copy(update={"run": rejected.run.model_copy(update={"on_reject": "fail"})})
     with pytest.raises(RejectedError):
         run(spec)
-    told = report(spec)
-    assert (told.state, told.next_step) == ("rewriting", "stateferry run SPEC (resumes)")
+    reported = report(spec)
+    assert (reported.state, reported.next_step) == ("rewriting", "stateferry run SPEC (resumes)")
 
 
 def test_the_page_is_written_at_once_and_alone(tmp_path: Path) -> None:
@@ -198,9 +198,9 @@ def test_the_page_is_written_at_once_and_alone(tmp_path: Path) -> None:
     pages = tmp_path / "pages"
     pages.mkdir()
     (pages / "report.html").write_text("of before")
-    told = stateferry("report", spec, "--html", pages / "report.html")
-    assert told.returncode == 0
-    assert "published" in told.stdout
+    reported = stateferry("report", spec, "--html", pages / "report.html")
+    assert reported.returncode == 0
+    assert "published" in reported.stdout
     assert [file.name for file in pages.iterdir()] == ["report.html"]
     assert "<html" in (pages / "report.html").read_text(encoding="utf-8")
 
@@ -209,8 +209,8 @@ def test_the_page_is_written_at_once_and_alone(tmp_path: Path) -> None:
 def test_a_page_that_can_be_nowhere_is_a_mistake_in_the_command(place: str, tmp_path: Path) -> None:
     spec = make_migration(tmp_path)
     before = tree_state(tmp_path)
-    told = stateferry("report", spec, "--html", tmp_path / place)
-    assert (told.returncode, told.stdout) == (2, "")
-    assert "--html" in told.stderr
-    assert "next:" in told.stderr
+    reported = stateferry("report", spec, "--html", tmp_path / place)
+    assert (reported.returncode, reported.stdout) == (2, "")
+    assert "--html" in reported.stderr
+    assert "next:" in reported.stderr
     assert tree_state(tmp_path) == before

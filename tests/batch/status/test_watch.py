@@ -94,12 +94,12 @@ def test_a_log_gets_a_line_where_something_has_changed(spec: Path) -> None:
     assert run(load_spec(spec)).state == "published"
     done = stateferry("status", spec, "--watch")
     assert done.returncode == 0
-    told = done.stdout.splitlines()
-    assert len(told) == 2
-    assert "published 100 %" in told[0]
-    assert "1,500 records" in told[0]
-    assert "0 rejected" in told[0]
-    assert told[1].endswith("when sure, stateferry finalize SPEC")
+    printed = done.stdout.splitlines()
+    assert len(printed) == 2
+    assert "published 100 %" in printed[0]
+    assert "1,500 records" in printed[0]
+    assert "0 rejected" in printed[0]
+    assert printed[1].endswith("when sure, stateferry finalize SPEC")
 
 
 def test_a_terminal_gets_a_table(spec: Path) -> None:
