@@ -29,14 +29,14 @@ from struct import error as StructError
 from formats.encoding.headers import Headers
 from formats.encoding.varint import pack_varint, read_varint
 from formats.errors import InvalidEntryError, TruncatedEntryError
-from formats.layout import HEADERS, TIMESTAMP, Carried, Field, Framing, payload_field
+from formats.layout import HEADERS, PAYLOAD_FIELD, TIMESTAMP, Carried, Field, Framing
 
 _INT64 = Struct(">q")
 NO_TIMESTAMP = -1
 
 
 def pack_timestamp(timestamp_ms: int) -> bytes:
-    """Eight bytes. Raises InvalidEntryError for what is no signed 64-bit number."""
+    """The timestamp's eight bytes. Raises InvalidEntryError for what is not a signed 64-bit number."""
     try:
         return _INT64.pack(timestamp_ms)
     except StructError as error:
@@ -44,7 +44,7 @@ def pack_timestamp(timestamp_ms: int) -> bytes:
 
 
 def pack_headers(headers: Headers) -> bytes:
-    """The headers behind their size."""
+    """The encoded headers, preceded by their size."""
     return pack_varint(len(headers.encoded)) + headers.encoded
 
 
@@ -72,7 +72,7 @@ _HEADERS_FIELD = Field(HEADERS, None, pack_headers, Framing.SPAN)
 class TimestampedValue:
     """timestamp | payload"""
 
-    fields: tuple[Field, ...] = (_TIMESTAMP_FIELD, payload_field())
+    fields: tuple[Field, ...] = (_TIMESTAMP_FIELD, PAYLOAD_FIELD)
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:
         """Raises TruncatedEntryError."""
@@ -88,7 +88,7 @@ class TimestampedValue:
 class HeadersValue:
     """headers | timestamp | payload"""
 
-    fields: tuple[Field, ...] = (_HEADERS_FIELD, _TIMESTAMP_FIELD, payload_field())
+    fields: tuple[Field, ...] = (_HEADERS_FIELD, _TIMESTAMP_FIELD, PAYLOAD_FIELD)
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:
         """Raises EntryError."""
@@ -106,7 +106,7 @@ class HeadersValue:
 class SessionHeadersValue:
     """headers | payload"""
 
-    fields: tuple[Field, ...] = (_HEADERS_FIELD, payload_field())
+    fields: tuple[Field, ...] = (_HEADERS_FIELD, PAYLOAD_FIELD)
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:
         """Raises EntryError."""
@@ -114,7 +114,7 @@ class SessionHeadersValue:
         return payload, {HEADERS: headers}
 
     def pack(self, payload: bytes, carried: Carried) -> bytes:
-        """The payload behind its headers."""
+        """The payload, preceded by its headers."""
         return pack_headers(carried.get(HEADERS, Headers())) + payload
 
 

@@ -49,11 +49,11 @@ _DELETED = -1
 
 @dataclass(frozen=True)
 class VersionedFormat(Format):
-    """A store whose entries are not one record each."""
+    """The format of versioned stores, whose entries may hold several former values."""
 
     @property
     def carries(self) -> frozenset[str]:
-        """Besides the latest value's own."""
+        """What the latest value carries, and the history."""
         return super().carries | {HISTORY}
 
     def decode(self, key: bytes, value: bytes) -> StateRecord:

@@ -56,7 +56,7 @@ class NumberSerde:
         return number
 
     def encode(self, payload: Any) -> bytes:  # noqa: ANN401
-        """Raises InvalidEntryError for what is no such number; an integer is a double where that holds it exactly."""
+        """The number's bytes; a double may be given as an exact integer. Raises InvalidEntryError for anything else."""
         number = _double(payload) if self.name == "double" else _integer(payload, self.size)
         return _STRUCTS[self.name, self.endian].pack(number)
 

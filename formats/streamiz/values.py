@@ -18,7 +18,7 @@ from struct import Struct
 from struct import error as StructError
 
 from formats.errors import InvalidEntryError, TruncatedEntryError
-from formats.layout import TIMESTAMP, VALUE_SIZE, Carried, Field, Framing, payload_field
+from formats.layout import PAYLOAD_FIELD, TIMESTAMP, VALUE_SIZE, Carried, Field, Framing
 
 _TIMESTAMP = Struct("<q")
 _SIZE = Struct("<i")
@@ -27,7 +27,7 @@ NO_TIMESTAMP = -1
 
 
 def pack_timestamp(timestamp_ms: int) -> bytes:
-    """Eight bytes. Raises InvalidEntryError for what is no signed 64-bit number."""
+    """The timestamp's eight bytes. Raises InvalidEntryError for what is not a signed 64-bit number."""
     try:
         return _TIMESTAMP.pack(timestamp_ms)
     except StructError as error:
@@ -41,7 +41,7 @@ class SizedTimestampedValue:
     fields: tuple[Field, ...] = (
         Field(TIMESTAMP, _TIMESTAMP.size, pack_timestamp, is_little_endian=True),
         Field(VALUE_SIZE, _SIZE.size, framing=Framing.SIZE),
-        payload_field(),
+        PAYLOAD_FIELD,
     )
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:

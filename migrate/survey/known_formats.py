@@ -100,7 +100,7 @@ def known_formats() -> FormatsReport:
             for known in SERDES
         ),
         unsupported=tuple(
-            UnsupportedReport(name=kind.name, told_by=kind.told_by, reason=kind.reason, instead=kind.instead)
+            UnsupportedReport(name=kind.name, told_by=kind.recognized_by, reason=kind.reason, instead=kind.instead)
             for system in SYSTEMS
             for kind in system.unsupported
         ),

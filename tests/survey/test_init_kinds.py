@@ -102,7 +102,7 @@ def test_where_a_choice_would_be_a_guess_it_asks_and_tells_what_the_records_look
 @pytest.mark.parametrize(
     ("store", "families", "to", "said"),
     [
-        ("visits", {}, "kafka-streams.key-value", "nothing says how one would become the other"),
+        ("visits", {}, "kafka-streams.key-value", "there is no rule to turn one into the other"),
         ("closed", {"windowKeyValueWithHeaders": {}}, "kafka-streams.headers-window", "emits when a window closes"),
     ],
 )
