@@ -132,7 +132,7 @@ class Format:
         )
 
     def encode(self, record: StateRecord) -> tuple[bytes, bytes]:
-        """(key, value) as they lie in the store. Raises EntryError where the record cannot be written."""
+        """(key, value) as the store holds them. Raises EntryError where the record cannot be written."""
         carried = {TIMESTAMP: record.timestamp_ms, HEADERS: self._headers(record.headers)}
         return (
             self.key_schema.pack(self.key_serde.encode(record.key), self._place(record)),

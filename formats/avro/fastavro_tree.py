@@ -51,18 +51,16 @@ def primitive_tree(kind: str, value: object) -> Tree:
             return PACK[kind].pack(value)
         except OverflowError as error:
             raise ValueError(value) from error
-    if not _is_primitive(kind, value):
-        raise ValueError(value)
-    return value
-
-
-def _is_primitive(kind: str, value: object) -> bool:
     if kind in ("int", "long"):
         bits = 31 if kind == "int" else 63
-        return isinstance(value, int) and not isinstance(value, bool) and -(1 << bits) <= value < 1 << bits
-    if kind == "string":  # Python and JSON can hold half a surrogate pair, UTF-8 cannot
-        return isinstance(value, str) and (value.isascii() or not any("\ud800" <= one <= "\udfff" for one in value))
-    return isinstance(value, {"null": type(None), "boolean": bool, "bytes": bytes}.get(kind, ()))
+        fits = isinstance(value, int) and not isinstance(value, bool) and -(1 << bits) <= value < 1 << bits
+    elif kind == "string":  # Python and JSON can hold half a surrogate pair, UTF-8 cannot
+        fits = isinstance(value, str) and (value.isascii() or not any("\ud800" <= one <= "\udfff" for one in value))
+    else:
+        fits = isinstance(value, {"null": type(None), "boolean": bool, "bytes": bytes}.get(kind, ()))
+    if not fits:
+        raise ValueError(value)
+    return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from formats.errors import InvalidEntryError, UnresolvableSchemasError
 
 
 def check_resolvable(writer: AvroSchema, reader: AvroSchema) -> None:
-    """Raises UnresolvableSchemasError, which names the field, where no value could be read.
+    """Check that values can be read. Raises UnresolvableSchemasError, which names the field, where none can.
 
     A branch or a symbol that the reader lacks only rejects the values that have it: see `find_risks`.
     """
@@ -61,7 +61,7 @@ def write(obj: object, schema: AvroSchema) -> bytes:
 
 
 def resolve(data: bytes, writer: AvroSchema, reader: AvroSchema) -> bytes:
-    """The same value, written with the reader's schema. Raises EntryError; UnresolvableSchemasError."""
+    """The value, written with the reader's schema. Raises EntryError; UnresolvableSchemasError."""
     return _codec(reader).encode(_read_tree(data, writer, reader))
 
 

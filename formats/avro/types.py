@@ -31,7 +31,7 @@ class Primitive:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """Items of one type."""
+    """An array: items of one type."""
 
     items: Type
 
@@ -41,7 +41,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """Values of one type by string keys."""
+    """A map: values of one type by string keys."""
 
     values: Type
 
@@ -51,7 +51,7 @@ class Map:
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """One of several types."""
+    """A union: a value of one of several types."""
 
     number: int
     """The union's number in its schema, from 0."""

@@ -75,12 +75,12 @@ class TimestampedValue:
     fields: tuple[Field, ...] = (_TIMESTAMP_FIELD, PAYLOAD_FIELD)
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:
-        """Raises TruncatedEntryError."""
+        """(payload, timestamp). Raises TruncatedEntryError."""
         timestamp_ms, payload = _unpack_timestamp(data, "timestamped value")
         return payload, {TIMESTAMP: timestamp_ms}
 
     def pack(self, payload: bytes, carried: Carried) -> bytes:
-        """Raises InvalidEntryError for a timestamp of more than 64 bits."""
+        """The bytes of a value. Raises InvalidEntryError for a timestamp of more than 64 bits."""
         return pack_timestamp(carried.get(TIMESTAMP, NO_TIMESTAMP)) + payload
 
 
@@ -91,13 +91,13 @@ class HeadersValue:
     fields: tuple[Field, ...] = (_HEADERS_FIELD, _TIMESTAMP_FIELD, PAYLOAD_FIELD)
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:
-        """Raises EntryError."""
+        """(payload, carried fields). Raises EntryError."""
         headers, rest = _unpack_headers(data)
         timestamp_ms, payload = _unpack_timestamp(rest, "value behind its headers")
         return payload, {HEADERS: headers, TIMESTAMP: timestamp_ms}
 
     def pack(self, payload: bytes, carried: Carried) -> bytes:
-        """Raises InvalidEntryError for a timestamp of more than 64 bits."""
+        """The bytes of a value. Raises InvalidEntryError for a timestamp of more than 64 bits."""
         headers = pack_headers(carried.get(HEADERS, Headers()))
         return headers + pack_timestamp(carried.get(TIMESTAMP, NO_TIMESTAMP)) + payload
 
@@ -109,7 +109,7 @@ class SessionHeadersValue:
     fields: tuple[Field, ...] = (_HEADERS_FIELD, PAYLOAD_FIELD)
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:
-        """Raises EntryError."""
+        """(payload, carried fields). Raises EntryError."""
         headers, payload = _unpack_headers(data)
         return payload, {HEADERS: headers}
 

@@ -1,8 +1,8 @@
 """`avro`: Avro binary, with or without a frame that names the schema (formats/serdes/avro_frame.py).
 
 Objects are dicts, lists, text, bytes and numbers; a logical type is what lies beneath it (a date is a number of days).
-One store may hold payloads of several schemas, told apart by their ids. What is read and written again may have other
-bytes with the same meaning: arrays and maps come in one block each.
+One store may hold payloads of several schemas, distinguished by their ids. A payload that is read and written again may
+have other bytes with the same meaning: arrays and maps are written in one block each.
 """
 
 from __future__ import annotations

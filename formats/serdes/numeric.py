@@ -42,11 +42,11 @@ class NumberSerde:
 
     @property
     def size(self) -> int:
-        """Bytes of every payload."""
+        """The size of every payload in bytes."""
         return SIZES[self.name]
 
     def decode(self, payload: bytes) -> int | float:
-        """Raises EntryError for any other number of bytes."""
+        """The number of a payload. Raises EntryError for any other size."""
         if len(payload) < self.size:
             raise TruncatedEntryError(self.name, len(payload), self.size)
         if len(payload) > self.size:
