@@ -104,7 +104,6 @@ def _encode(schema: Any, value: object) -> bytes:  # noqa: ANN401 - what fastavr
 def by_the_program(new: Schema) -> Callable[[list[bytes]], list[bytes]]:
     """As the portable engine does it."""
     program = compile_schemas(AvroSchema(json.dumps(OLD)), AvroSchema(json.dumps(new)))
-    assert program is not None
     return generate_column(program)
 
 

@@ -16,7 +16,7 @@ from formats.serde import HeaderSerde
 from formats.serdes.compiling import compile_serdes
 
 CONVERSION_REVISION = 1
-"""Raised when the same two formats would convert to other bytes than before; part of a migration's identity."""
+"""Increased when the same two formats would convert to other bytes than before; part of a migration's identity."""
 
 _HOLDS = {
     "key-value": "one value for each key",
@@ -51,7 +51,7 @@ class Conversion:
 
     @property
     def losses(self) -> tuple[str, ...]:
-        """What the source carries and the target cannot, as names for the spec's `allow`."""
+        """What the source carries and the target cannot hold, as names for the spec's `allow`."""
         return tuple(f"loss:{name}" for name in sorted(self.source.carries - self.target.carries))
 
     @property
@@ -64,10 +64,10 @@ class Conversion:
 
     @property
     def changes_payloads(self) -> bool:
-        """Whether keys or values are written by another serde than they were."""
+        """Whether keys or values are written by another serde than before."""
         old = self.source.key_serde, self.source.value_serde
-        is_written_anew = any(serde.name == "json" for serde in old)  # in its shortest form
-        return is_written_anew or old != (self.target.key_serde, self.target.value_serde)
+        is_rewritten = any(serde.name == "json" for serde in old)  # in its shortest form
+        return is_rewritten or old != (self.target.key_serde, self.target.value_serde)
 
     def convert(self, key: bytes, value: bytes) -> tuple[bytes, bytes] | None:
         """The target's (key, value), or None where the function drops the record. Raises EntryError: a reject."""
@@ -93,7 +93,7 @@ class Conversion:
         return converted
 
     def _keeps_key(self, old: StateRecord, new: StateRecord) -> bool:
-        """Or may change it. What a format or a serde makes of a key is not the function's doing."""
+        """Whether the function keeps the key, or may change it. What a format or serde makes of it does not count."""
         if self.keys_may_change or not self.target.keeps_keys_in_tasks:
             return True
         if new.key is old.key:
@@ -105,18 +105,18 @@ class Conversion:
 
 
 def conversion_problem(source: Format, target: Format) -> str | None:
-    """Why a store of `source` cannot become one of `target`, and what it can become instead; None: it can."""
+    """Why a store of `source` cannot become one of `target`; None: it can."""
     if source.kind == target.kind or {source.kind, target.kind} == {"key-value", "versioned"}:
         return None
     return (
-        f"{source.id} holds {_HOLDS[source.kind]}, {target.id} holds {_HOLDS[target.kind]}: nothing says how one would "
-        "become the other"
+        f"{source.id} holds {_HOLDS[source.kind]}, {target.id} holds {_HOLDS[target.kind]}: there is no rule to turn "
+        "one into the other"
     )
 
 
 def compile_conversion(source: Format, target: Format, *, default_timestamp_ms: int = -1) -> ByteProgram | None:
     """The byte program that does what the reference path does, or None where there is none."""
-    if source.kind != target.kind or source.kind == "versioned" or _looks_into_headers(source, target):
+    if source.kind != target.kind or source.kind == "versioned" or _changes_headers(source, target):
         return None
     key_payload = compile_serdes(source.key_serde, target.key_serde)
     value_payload = compile_serdes(source.value_serde, target.value_serde)
@@ -130,21 +130,21 @@ def compile_conversion(source: Format, target: Format, *, default_timestamp_ms: 
 
 @lru_cache(maxsize=16)
 def _compiled(source: Format, target: Format, default_timestamp_ms: int) -> ByteProgram | None:
-    """Each chunk asks for it, and schemas of hundreds of fields take seconds."""
+    """The program, cached: every chunk needs it, and schemas of hundreds of fields take seconds to compile."""
     return compile_conversion(source, target, default_timestamp_ms=default_timestamp_ms)
 
 
-def _looks_into_headers(source: Format, target: Format) -> bool:
-    """Whether a serde adds, replaces or removes a header: programs copy headers as they are."""
+def _changes_headers(source: Format, target: Format) -> bool:
+    """Whether a serde changes headers, which programs copy as they are."""
     serdes = (source.key_serde, source.value_serde, target.key_serde, target.value_serde)
     carries = HEADERS in source.carries and HEADERS in target.carries
     return carries and any(isinstance(serde, HeaderSerde) for serde in serdes)
 
 
 def upgrade_program(older: Layout, source: Format) -> tuple[Operation, ...]:
-    """What makes a value of an older family one of `source`, as its owner reads it: what it lacks is unknown.
+    """The operations that turn a value of a pre-upgrade family into one of `source`, as its owner does.
 
-    It takes any bytes, as the owner does: a malformed value stays one, for the conversion to reject.
+    They take any bytes: a malformed value stays malformed, and the conversion rejects it.
     """
     unknown: Carried = {TIMESTAMP: -1, HEADERS: Headers()}
     program = compile_layout(older, source.value_layout, unknown)
@@ -157,7 +157,7 @@ def upgrade_program(older: Layout, source: Format) -> tuple[Operation, ...]:
 def compile_layout(
     source: Layout, target: Layout, defaults: Carried, payload: tuple[Operation, ...] = IDENTITY
 ) -> tuple[Operation, ...] | None:
-    """One pass over the source's fields in the order of its bytes, so the target's must come in the same order."""
+    """The operations for one pass over the source's fields; None where the target orders its fields differently."""
     program: list[Operation] = []
     left = list(source.fields)
     names = {field.name for field in source.fields}
@@ -167,12 +167,12 @@ def compile_layout(
             continue
         if wanted.name not in {field.name for field in left}:
             if wanted.name in names or wanted.pack is None or wanted.name not in defaults:
-                return None  # already behind: the two order their fields differently; or nobody knows its value
+                return None  # already passed: another order; or without a default
             program.append(Insert(wanted.pack(defaults[wanted.name])))
             continue
         while (field := left.pop(0)).name != wanted.name:
             if field.name == PAYLOAD:
-                return None  # the target has it further behind
+                return None  # the target has the field behind the payload
             program.append(_skip(field))
         if (field.framing, field.size) != (wanted.framing, wanted.size):
             return None

@@ -27,7 +27,7 @@ Kind = Literal["key-value", "window", "session", "versioned"]
 
 @dataclass(frozen=True, slots=True)
 class OlderFamily:
-    """A column family that an owner leaves records in until its own upgrade has moved them."""
+    """A pre-upgrade family: it holds records until the owner's upgrade has moved them."""
 
     name: str
     value_layout: Layout
@@ -35,16 +35,16 @@ class OlderFamily:
 
 @dataclass(frozen=True, slots=True)
 class OwnerVersions:
-    """The versions of an owning system that are known, and what of its own keeps older ones from opening a store."""
+    """The known versions of an owning system, and which of its column families need a newer one."""
 
     name: str
     oldest: str
     newest: str
-    """The real system opened new stores of ours in these two, and in versions between them."""
+    """The newest known version. The real system opened migrated stores in both, and in versions between them."""
     example: str
-    """As a spec could name one."""
+    """A version as a spec could name it."""
     families: tuple[tuple[str, str], ...] = ()
-    """(column family of its own, first version that can open a store that has it)."""
+    """(the system's column family, the first version that can open a store with it)."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Format:
     column_families: tuple[str, ...] | None
     """The families that hold records; None: any family the store has."""
     kind: Kind = "key-value"
-    """What a key stands for: only stores of one kind hold the same things."""
+    """The kind of store: a key stands for the same thing in all formats of a kind."""
     key_schema: Layout = PLAIN
     value_layout: Layout = PLAIN
     key_serde: Serde = BYTES
@@ -65,22 +65,22 @@ class Format:
     metadata_families: tuple[str, ...] = ()
     """The owning system's own families: carried as they are, never converted (I7)."""
     metadata_keys: tuple[bytes, ...] = ()
-    """How keys of the owning system's own begin, where they lie among the records: the same."""
+    """Prefixes of the owning system's own keys among the records: carried as they are, too."""
     position_keys: tuple[bytes, ...] = ()
-    """Keys of the owning system's own, among the records or in its families, that hold changelog offsets: left out of
-    what is carried, since its `System` writes those of the new store."""
+    """The owning system's keys that hold changelog offsets, among the records or in its families: not carried over,
+    since its `System` writes those of the new store."""
     older_families: tuple[OlderFamily, ...] = ()
-    """What a store may hold besides, until its owner's upgrade is finished: read where the new family has no entry."""
+    """Pre-upgrade families of a store in upgrade mode: read where the new family has no entry."""
     has_changelog: bool = False
-    """The owning system can rebuild the store from a changelog."""
+    """Whether the owning system can rebuild the store from a changelog."""
     changelog_layout: Layout = PLAIN
-    """How a value stands in the changelog: as the bare payload unless the owning system adds to it."""
+    """The layout of a value in the changelog: the bare payload unless the owning system adds to it."""
     keeps_keys_in_tasks: bool = False
-    """A key's hash decides its task: a changed key may belong to another one."""
+    """Whether a key's hash determines its task, so that a changed key may belong to another one."""
     since: str | None = None
-    """The first version of the owning system that has it; None: any that is in use."""
+    """The first version of the owning system that has this format; None: all versions in use."""
     versions: OwnerVersions | None = None
-    """Of the owning system; None: they do not matter."""
+    """The known versions of the owning system; None: versions do not matter."""
 
     @property
     def system(self) -> str:
@@ -94,23 +94,23 @@ class Format:
 
     @property
     def segment_time(self) -> slice:
-        """Where in a key the 8 bytes are whose time tells the segment: counted from the end, keys vary in size."""
+        """The 8 bytes of a key whose time determines its segment, counted from the end, since keys vary in size."""
         behind = 0
         for field in reversed(self.key_schema.fields):
             behind += field.size or 0
             if field.name == (WINDOW_END if self.kind == "session" else WINDOW_START):
                 assert field.size is not None
                 return slice(-behind, field.size - behind or None)
-        raise AssertionError(f"the keys of {self.id} tell no time")
+        raise AssertionError(f"the keys of {self.id} hold no time")
 
     @property
     def carries(self) -> frozenset[str]:
-        """What a record holds besides its payloads; a target that lacks one of them loses it."""
+        """The names of what a record holds besides its payloads; a target without one of them loses it."""
         fields = (*self.key_schema.fields, *self.value_layout.fields)
         return frozenset(field.name for field in fields) - {PAYLOAD, VALUE_SIZE}
 
     def checked_version(self, version: str) -> OwnerVersions:
-        """What is known where `[target] version` names this one. Raises ValueError where nothing is."""
+        """The known versions, if `[target] version` may name this one. Raises ValueError if not."""
         known = self.versions
         if known is None:
             raise ValueError(
@@ -124,7 +124,7 @@ class Format:
         return known
 
     def decode(self, key: bytes, value: bytes) -> StateRecord:
-        """Raises EntryError where the bytes are not this format's."""
+        """The record of an entry. Raises EntryError where the bytes are not of this format."""
         key_payload, place = self.key_schema.unpack(key)
         payload, carried = self.value_layout.unpack(value)
         headers = carried.get(HEADERS)
@@ -137,7 +137,7 @@ class Format:
         )
 
     def encode(self, record: StateRecord) -> tuple[bytes, bytes]:
-        """(key, value) as they lie in the store. Raises EntryError where the record cannot be written."""
+        """(key, value) as the store holds them. Raises EntryError where the record cannot be written."""
         carried = {TIMESTAMP: record.timestamp_ms, HEADERS: self._headers(record.headers)}
         return (
             self.key_schema.pack(self.key_serde.encode(record.key), self._place(record)),
@@ -170,7 +170,7 @@ class Format:
 
 
 def in_order(version: str) -> tuple[int, ...]:
-    """The numbers of a version, which compare as versions do."""
+    """The numbers of a version, to compare versions by."""
     return tuple(int(part) for part in version.split("."))
 
 

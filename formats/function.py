@@ -1,4 +1,4 @@
-"""The user's function, applied to one record: what it leaves out stays as it was."""
+"""The user's function, applied to one record: fields that it leaves out stay as they were."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Function = Callable[[StateRecord], StateRecord | None]
 
 
 def apply_function(function: Function, record: StateRecord) -> StateRecord | None:
-    """What the function makes of a record; None: it drops it. Raises FunctionError.
+    """The converted record; None: the function drops it. Raises FunctionError.
 
-    The former values of a key are given to it one by one, each as the record that it was.
+    The function gets the former values of a key one by one, each as the record that it was.
     """
     return _converted(function, record) if record.history is None else _with_history(function, record, record.history)
 
@@ -38,7 +38,7 @@ def _with_history(function: Function, record: StateRecord, history: History) -> 
     for version in history.versions:
         former = StateRecord(record.key, version.value, timestamp_ms=version.valid_from_ms)
         converted = None if version.value is None else _converted(function, former)
-        if converted is None:  # there was nothing then, which is said as of a deleted key
+        if converted is None:  # no value then, which is stored like a deleted key
             versions.append(Version(version.valid_from_ms, None))
             continue
         if converted.timestamp_ms != version.valid_from_ms:
@@ -56,7 +56,7 @@ def _call(function: Function, record: StateRecord) -> StateRecord | None:
     try:
         converted = function(record)
     except (KeyboardInterrupt, OSError):
-        raise  # an operator's wish, and the machine's trouble: not the record's
+        raise  # an interrupt or a fault of the machine: not the record's
     except BaseException as error:
         raise FunctionError(f"the function raised {describe_error(error)}") from error
     if converted is not None and not isinstance(converted, StateRecord):
@@ -67,7 +67,7 @@ def _call(function: Function, record: StateRecord) -> StateRecord | None:
 
 
 def describe_error(error: BaseException) -> str:
-    """The type and what it says, as text that every file and terminal can hold; the type where it cannot say it."""
+    """An error's type and message, in text that every file and terminal can hold; only the type if `__str__` fails."""
     name = type(error).__name__
     try:
         text = f"{name}: {error}".removesuffix(": ")

@@ -15,10 +15,10 @@ WINDOW_END = "window-end"
 SEQUENCE = "sequence"
 HISTORY = "history"
 VALUE_SIZE = "value-size"
-"""Not a field of the record: what the payload's own bytes say."""
+"""The size of the payload: not a field of the record, for the payload's bytes determine it."""
 
 Carried = dict[str, Any]
-"""What a layout carries besides the payload, by the field's name."""
+"""The fields that a layout carries besides the payload, by name."""
 
 
 class Framing(Enum):
@@ -26,11 +26,11 @@ class Framing(Enum):
 
     FIXED = "fixed"
     REST = "rest"
-    """Everything that the fields behind it leave."""
+    """All bytes that the fields behind it leave."""
     SPAN = "span"
-    """A zigzag varint tells its size."""
+    """A zigzag varint holds its size."""
     SIZE = "size"
-    """A little-endian number: the bytes that follow."""
+    """A little-endian number of the bytes that follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +42,13 @@ class Field:
     size: int | None
     """Bytes; None: it varies."""
     pack: Callable[[Any], bytes] | None = None
-    """Encodes a value that the other side does not carry; None: there is no such value."""
+    """Encodes a default where the other side carries no value; None: there is no default."""
     framing: Framing = Framing.FIXED
     is_little_endian: bool = False
 
 
-def payload_field() -> Field:
-    """The user's bytes: what the other fields leave."""
-    return Field(PAYLOAD, None, framing=Framing.REST)
+PAYLOAD_FIELD = Field(PAYLOAD, None, framing=Framing.REST)
+"""The user's bytes: what the other fields leave."""
 
 
 class Layout(Protocol):
@@ -69,7 +68,7 @@ class Layout(Protocol):
         ...
 
     def pack(self, payload: bytes, carried: Carried) -> bytes:
-        """The inverse of `unpack`; what `carried` lacks is written as the owner's "unknown"."""
+        """The inverse of `unpack`; what `carried` lacks is written as the owner writes an unknown value."""
         ...
 
 
@@ -81,10 +80,10 @@ class PlainLayout:
     | 0      | rest | payload |
     """
 
-    fields: tuple[Field, ...] = (payload_field(),)
+    fields: tuple[Field, ...] = (PAYLOAD_FIELD,)
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:
-        """All of it is payload."""
+        """The data as the payload, and nothing carried."""
         return data, {}
 
     def pack(self, payload: bytes, carried: Carried) -> bytes:

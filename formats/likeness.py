@@ -1,4 +1,4 @@
-"""Whether bytes look like a format: a hint for a person, never a reason to choose one."""
+"""Whether records look like a format: a hint for the operator, never a reason to choose the format."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ _OLDEST_MS = 1_000_000_000_000
 _AHEAD_MS = 366 * 86_400_000
 _LONGEST_SESSION_MS = 366 * 86_400_000
 SURE = 0.95
-"""Share of a sample from which on it looks like a format; up to the rest of it, it does not."""
+"""The share of a sample from which on it looks like a format; up to 1 - SURE, it does not."""
 _TIME = slice(1, 9)
 _TIMES_AT_THE_END = (-12, -16)
-"""Of a window and its sequence number, of a session's end and start."""
+"""Offsets of the time: in front of a window's sequence number, and of a session's end and start."""
 
 
 def leaves_marks(known: Format) -> bool:
-    """Whether its records have anything to be known by; without it, any bytes look like it."""
+    """Whether a format's records are recognizable: without a time, any bytes look like it."""
     return not known.carries.isdisjoint((TIMESTAMP, WINDOW_START))
 
 
 @dataclass(slots=True)
 class FormatSample:
-    """How many of some records decode as a format, and look like it."""
+    """Counts how many records of a sample decode as a format, and look like it."""
 
     known: Format
     is_possible: bool = True
-    """The user or the column families name it: a value that is nothing but a time is then more than a number."""
+    """Whether the spec or the column families name the format: a value that is only a time then counts."""
     sampled: int = 0
     decoded: int = 0
     alike: int = 0
-    """These make sense besides: times that are unknown, or not long ago or far ahead."""
+    """Decoded records whose times are plausible too: unknown, or neither long ago nor far ahead."""
 
     def add(self, key: bytes, value: bytes, *, now_ms: int) -> None:
         """Count one record."""
@@ -50,7 +50,7 @@ class FormatSample:
 
     @property
     def share(self) -> float:
-        """Of the records, those that look like the format."""
+        """The share of the records that look like the format."""
         return self.alike / max(1, self.sampled)
 
 

@@ -87,7 +87,7 @@ class InsertSize:
 
 @dataclass(frozen=True, slots=True)
 class Choose:
-    """By the bytes that the rest begins with, what to do with what follows them; no case has another's for a prefix."""
+    """Choose the operations for the rest by its prefix, which they do not see; no prefix begins with another."""
 
     cases: tuple[tuple[bytes, tuple[Operation, ...]], ...]
 
@@ -112,7 +112,7 @@ IDENTITY: tuple[Operation, ...] = (Copy(),)
 
 @dataclass(frozen=True, slots=True)
 class ByteProgram:
-    """What to do with the bytes of each key and each value."""
+    """The operations for the bytes of each key and each value."""
 
     key: tuple[Operation, ...]
     value: tuple[Operation, ...]
@@ -122,12 +122,12 @@ class ByteProgram:
 
     @property
     def fingerprint(self) -> str:
-        """Equal for programs that do the same; the plan says which one was run."""
+        """A digest, equal for programs that do the same; the plan stores it."""
         return hashlib.sha256(str(self).encode()).hexdigest()[:16]
 
 
 def fixed_size(operations: tuple[Operation, ...]) -> int:
-    """The bytes that an input must have at least."""
+    """The smallest size of an input in bytes."""
     return sum(map(_least, operations))
 
 
@@ -145,7 +145,7 @@ def _least(operation: Operation) -> int:
 
 
 def run_operations(operations: tuple[Operation, ...], data: bytes) -> bytes:
-    """Raises TruncatedEntryError where `data` is too short, InvalidEntryError where it does not fit otherwise."""
+    """The converted data. Raises TruncatedEntryError where it is too short, InvalidEntryError where it does not fit."""
     if len(data) < fixed_size(operations):
         raise TruncatedEntryError("entry", len(data), fixed_size(operations))
     run = _Run(data)
@@ -160,7 +160,7 @@ class _Run:
         self._at = 0
         self._out: list[bytes] = []
         self._sizes: list[int] = []
-        """Where in `_out` a size belongs that is known at the end."""
+        """Indexes in `_out` of sizes, which are known at the end."""
 
     def step(self, operation: Operation, *, behind: int) -> None:
         """`behind`: the bytes that the operations after it need."""
@@ -203,9 +203,9 @@ class _Run:
         return taken
 
     def _check_size(self, size: bytes) -> None:
-        told, left = int.from_bytes(size, "little", signed=True), len(self._data) - self._at
-        if told != left:
-            raise InvalidEntryError(f"the value says that it has {told} bytes, and {left} follow")
+        stored, left = int.from_bytes(size, "little", signed=True), len(self._data) - self._at
+        if stored != left:
+            raise InvalidEntryError(f"the value says that it has {stored} bytes, and {left} follow")
 
     def finish(self) -> bytes:
         if self._at != len(self._data):

@@ -14,9 +14,9 @@ class Window:
 
     start_ms: int
     end_ms: int | None = None
-    """Of a session, its last record's time; None: a window, whose size its owner knows."""
+    """The time of a session's last record; None: a window, whose size only its owner knows."""
     sequence: int = 0
-    """Tells duplicates apart, where the store keeps them."""
+    """Distinguishes duplicates, where the store keeps them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,13 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The former values of a key, of one segment of a versioned store."""
+    """The former values of a key in one segment of a versioned store."""
 
     segment: int
     valid_to_ms: int
     """When the newest of them ended."""
     versions: tuple[Version, ...]
-    """The newest first."""
+    """The former values, the newest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class StateRecord:
     timestamp_ms: int | None = None
     """Milliseconds since the epoch, as stored (Kafka Streams writes -1 for unknown); None: the format carries none."""
     headers: Headers | None = None
-    """None: the format carries none."""
+    """The record's headers; None: the format carries none."""
     window: Window | None = None
-    """Of windowed and session stores."""
+    """The window of a record in a windowed or session store."""
     history: History | None = None
-    """Of a versioned store's entry that holds former values; it has no value of its own."""
+    """The former values in an entry of a versioned store; such a record has no value of its own."""

@@ -14,33 +14,33 @@ class Serde(Protocol):
 
     @property
     def name(self) -> str:
-        """What a spec calls it."""
+        """The serde's name in a spec."""
         ...
 
     def decode(self, payload: bytes) -> Any:  # noqa: ANN401 - the type is the serde's own
-        """Raises EntryError for bytes that are not a payload of this serde."""
+        """The object of a payload. Raises EntryError for bytes that are not a payload of this serde."""
         ...
 
     def encode(self, payload: Any) -> bytes:  # noqa: ANN401
-        """Raises EntryError for an object that this serde cannot write."""
+        """The payload of an object. Raises EntryError for an object that this serde cannot write."""
         ...
 
 
 @runtime_checkable
 class HeaderSerde(Serde, Protocol):
-    """One whose payloads are told by the record's headers."""
+    """A serde whose payloads depend on the record's headers."""
 
     def decode_with(self, payload: bytes, headers: Headers | None) -> Any:  # noqa: ANN401
-        """As `decode`; `headers`: None where the format carries none."""
+        """The object of a payload; `headers`: None where the format carries none."""
         ...
 
     def with_headers(self, headers: Headers | None) -> Headers | None:
-        """Those that a record must have whose payload this serde wrote."""
+        """The headers of a record whose payload this serde wrote."""
         ...
 
 
 def uses_headers(serde: Serde) -> TypeGuard[HeaderSerde]:
-    """Asked for each record: a protocol that is checked at run time takes as long as the rest of a conversion."""
+    """Whether a serde reads headers; quick, for an `isinstance` of a protocol costs as much as a conversion."""
     return hasattr(serde, "decode_with")
 
 
@@ -51,11 +51,11 @@ class BytesSerde:
     name: str = "bytes"
 
     def decode(self, payload: bytes) -> bytes:
-        """As it is."""
+        """The payload itself."""
         return payload
 
     def encode(self, payload: Any) -> bytes:  # noqa: ANN401
-        """As it is. Raises InvalidEntryError for anything but bytes."""
+        """The bytes themselves. Raises InvalidEntryError for anything else."""
         if not isinstance(payload, bytes):
             raise InvalidEntryError(f"expected bytes, got {type(payload).__name__}")
         return payload

@@ -1,20 +1,23 @@
-"""Avro's numbers, and the parts of a value that are read one after the other.
+"""Avro's binary encoding: numbers, and a cursor that reads and checks a value part by part.
 
-An int or a long is a zigzag varint: the lowest seven bits first, the highest bit of a byte says that another one
-follows. Every writer uses as few bytes as it can, so that more of them mean a damaged value.
+An int or a long is a zigzag varint: the lowest seven bits first, and the highest bit of a byte set if another one
+follows. Every writer uses as few bytes as possible, so that more of them mean a damaged value.
 """
 
 from __future__ import annotations
 
+import struct
+
 from formats.avro.operations import MAX_EMPTY, Keep
 from formats.errors import InvalidEntryError, TruncatedEntryError
 
+PACK = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 BITS = {"int": 32, "long": 64}
 WHAT = "the Avro value"
 
 
 def encode_long(value: int) -> bytes:
-    """A zigzag varint."""
+    """The number as a zigzag varint."""
     left = value << 1 if value >= 0 else ~(value << 1)
     out = bytearray()
     while left > 127:
@@ -33,14 +36,14 @@ class Cursor:
         self.data = data
         self.at = 0
         self.empty = 0
-        """Items so far that take no bytes."""
+        """The number of items without bytes so far."""
 
     def invalid(self, reason: str) -> InvalidEntryError:
-        """The error that says where."""
+        """The error for the current position."""
         return InvalidEntryError(f"{WHAT} is damaged at byte {self.at}: {reason}")
 
     def skip(self, size: int) -> int:
-        """Goes on by `size` bytes; where they begin."""
+        """Skip `size` bytes, and return where they begin. Raises TruncatedEntryError."""
         begin = self.at
         if begin + size > len(self.data):
             raise TruncatedEntryError(WHAT, len(self.data), begin + size)
@@ -48,7 +51,7 @@ class Cursor:
         return begin
 
     def number(self, kind: str = "long") -> int:
-        """An int or a long."""
+        """Read an int or a long."""
         value = shift = 0
         for byte in self.data[self.at : self.at + 10]:
             value |= (byte & 127) << shift
@@ -65,7 +68,7 @@ class Cursor:
         raise TruncatedEntryError(WHAT, len(self.data), len(self.data) + 1)
 
     def index(self, limit: int) -> int:
-        """The number of a branch or of a symbol."""
+        """Read the number of a branch or a symbol."""
         begin = self.at
         index = self.number()
         if not 0 <= index < limit:
@@ -74,7 +77,7 @@ class Cursor:
         return index
 
     def text(self, *, utf8: bool) -> None:
-        """A string or bytes."""
+        """Skip a string or bytes, and check a string's UTF-8."""
         begin = self.at
         size = self.number()
         if size < 0:
@@ -89,7 +92,7 @@ class Cursor:
                 raise self.invalid("a string that is not UTF-8") from None
 
     def keep(self, operation: Keep) -> None:
-        """The value of a primitive type or a fixed."""
+        """Skip and check the value of a primitive type or a fixed."""
         kind = operation.kind
         if kind in BITS:
             self.number(kind)
@@ -103,7 +106,7 @@ class Cursor:
             self.skip(operation.size)
 
     def block(self, least: int) -> tuple[int, int | None]:
-        """(items, where it ends if it says so) of the next block of an array or a map; no items: there is none."""
+        """(items, where it ends if it has a size) of the next block of an array or a map; no items: the last one."""
         begin = self.at
         count = self.number()
         end = None

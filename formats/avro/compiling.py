@@ -28,14 +28,11 @@ from formats.avro.types import Array, Enum, Field, Fixed, Map, Named, Primitive,
 from formats.errors import UnresolvableSchemasError
 
 SHARED = 24
-"""A record of more operations than this is written down once, however often it occurs."""
+"""A record of more operations than this is compiled once and called, if it occurs several times."""
 
 
-def compile_schemas(writer: AvroSchema, reader: AvroSchema) -> AvroProgram | None:
-    """The program; None would mean that only the reference path serves, and there is no such pair today.
-
-    Raises UnresolvableSchemasError.
-    """
+def compile_schemas(writer: AvroSchema, reader: AvroSchema) -> AvroProgram:
+    """The program for values of two schemas. Raises UnresolvableSchemasError."""
     pairing = pair(types_of(writer), types_of(reader))
     if problems := compare(pairing).problems:
         raise UnresolvableSchemasError(tuple(problems))
@@ -43,10 +40,10 @@ def compile_schemas(writer: AvroSchema, reader: AvroSchema) -> AvroProgram | Non
 
 
 def compile_pairing(pairing: Pairing) -> AvroProgram:
-    """The same for schemas known to be resolvable."""
+    """The program for schemas that are known to be resolvable."""
     compiler = _Compiler(pairing, pairing.writer.recursive())
     main = compiler.types(pairing.writer.root, pairing.reader.root)
-    return AvroProgram(_tidied(main), tuple(sorted(compiler.named.items())))
+    return AvroProgram(_merged(main), tuple(sorted(compiler.named.items())))
 
 
 @dataclass(slots=True)
@@ -54,23 +51,23 @@ class _Compiler:
     pairing: Pairing
     recursive: frozenset[str]
     named: dict[str, Operations] = field(default_factory=dict)
-    """Also those of `dropping`; a recursive one that is being compiled is empty."""
+    """The named parts of the program, also those of `dropping`; one that is being compiled is empty."""
     inlined: dict[str, Operations] = field(default_factory=dict)
-    """Records that were met once."""
+    """Records that occurred once so far."""
     dropping: _Compiler | None = None
 
     def types(self, old: Type, new: Type) -> Operations:
         if isinstance(old, Union):
-            return (Choice(tuple(_tidied(self._branch(branch, new)) for branch in old.branches)),)
+            return (Choice(tuple(_merged(self._branch(branch, new)) for branch in old.branches)),)
         if isinstance(new, Union):
             return self._branch(old, new)
         if isinstance(old, Primitive) and isinstance(new, Primitive):
             return _primitive(old.kind, new.kind)
         if isinstance(old, Array) and isinstance(new, Array):
-            return (Repeat(_tidied(self.types(old.items, new.items)), _least(self.pairing.writer, old.items)),)
+            return (Repeat(_merged(self.types(old.items, new.items)), _least(self.pairing.writer, old.items)),)
         if isinstance(old, Map) and isinstance(new, Map):
             body = (Keep("string"), *self.types(old.values, new.values))
-            return (Repeat(_tidied(body), 1 + _least(self.pairing.writer, old.values)),)
+            return (Repeat(_merged(body), 1 + _least(self.pairing.writer, old.values)),)
         assert isinstance(old, Named) and isinstance(new, Named)  # the pair was found to be resolvable
         return self._named(old, new)
 
@@ -94,7 +91,7 @@ class _Compiler:
         if old.name in self.recursive:
             if label not in self.named:
                 self.named[label] = ()
-                self.named[label] = _tidied(self._record(before, after))
+                self.named[label] = _merged(self._record(before, after))
             return (Call(label, 1),)
         return self._shared(label, before, after)
 
@@ -102,7 +99,7 @@ class _Compiler:
         if label in self.named:
             return (Call(label, 0),)
         if label not in self.inlined:
-            self.inlined[label] = _tidied(self._record(old, new))
+            self.inlined[label] = _merged(self._record(old, new))
         elif _size(self.inlined[label]) > SHARED:
             self.named[label] = self.inlined[label]
             return (Call(label, 0),)
@@ -137,7 +134,7 @@ class _Compiler:
         return tuple(out)
 
     def _rearranged(self, old: Record, new: Record, sources: tuple[int | None, ...]) -> Operations:
-        """The parts are the old fields, and then the new ones that none of them fills."""
+        """An `Arrange`: its parts are the old fields, then the new fields that take their defaults."""
         wanted = {source: new.fields[number] for number, source in enumerate(sources) if source is not None}
         parts = [
             self.types(before.type, wanted[number].type) if number in wanted else self._dropped(before.type)
@@ -148,14 +145,14 @@ class _Compiler:
             order.append(len(parts) if source is None else source)
             if source is None:
                 parts.append((self._default(new.fields[number]),))
-        return (Arrange(tuple(map(_tidied, parts)), tuple(order)),)
+        return (Arrange(tuple(map(_merged, parts)), tuple(order)),)
 
     def _dropped(self, old: Type) -> Operations:
-        """Read and checked all the same."""
+        """Operations that read and check a value that is not written."""
         if self.dropping is None:
             same = Pairing(self.pairing.writer, self.pairing.writer)
             self.dropping = _Compiler(same, self.recursive, self.named)
-        return _tidied(self.dropping.types(old, old))
+        return _merged(self.dropping.types(old, old))
 
     def _default(self, wanted: Field) -> Emit:
         tree = default_tree(self.pairing.reader, wanted)
@@ -173,7 +170,7 @@ def _primitive(old: str, new: str) -> Operations:
 
 
 def _least(types: Types, of: Type, within: frozenset[str] = frozenset()) -> int:
-    """The bytes that a value takes at least; in a recursive type a lower bound of it."""
+    """The smallest size of a value in bytes; for a recursive type, a lower bound."""
     known = types.definition(of)
     if isinstance(known, Primitive):
         return 0 if known.kind == "null" else SIZES.get(known.kind, 1)
@@ -188,8 +185,8 @@ def _least(types: Types, of: Type, within: frozenset[str] = frozenset()) -> int:
     return sum(_least(types, each.type, within | {known.name}) for each in known.fields)
 
 
-def _tidied(operations: Operations) -> Operations:
-    """What is written without reading in between, in one piece."""
+def _merged(operations: Operations) -> Operations:
+    """The operations, with adjacent `Emit`s merged and empty ones removed."""
     out: list[Operation] = []
     for operation in operations:
         if isinstance(operation, Drop) and not operation.body:
@@ -204,7 +201,7 @@ def _tidied(operations: Operations) -> Operations:
 
 
 def _size(operations: Operations) -> int:
-    """How many operations these are, with those within."""
+    """The number of operations, nested ones included."""
     return sum(1 + _size_within(operation) for operation in operations)
 
 

@@ -1,19 +1,17 @@
-"""A field's default: from the JSON in the schema to a tree."""
+"""A field's default, from the schema's JSON to a tree."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
-from formats.avro.fastavro_tree import KEY, VALUE, Tree, slot, tagged
+from formats.avro.fastavro_tree import KEY, VALUE, Tree, primitive_tree, slot, tagged
 from formats.avro.parsing import Json
-from formats.avro.program import PACK
 from formats.avro.types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Types, Union
 from formats.errors import SchemaError
 
 
 def default_tree(types: Types, field: Field) -> Tree:
-    """Raises SchemaError where the default is not of the field's type."""
+    """The tree of a field's default. Raises SchemaError where it is not of the field's type, or missing."""
     if field.default is None:
         raise SchemaError("there is no default")
     return _tree(types, field.type, json.loads(field.default))
@@ -34,35 +32,11 @@ def _tree(types: Types, of: Type, found: Json) -> Tree:
 
 
 def _primitive(kind: str, found: Json) -> Tree:
-    if kind in PACK and isinstance(found, int | float) and not isinstance(found, bool):
-        return _pack(kind, found)
-    if kind in ("int", "long") and isinstance(found, int) and not isinstance(found, bool):
-        bits = 31 if kind == "int" else 63
-        if -(1 << bits) <= found < 1 << bits:
-            return found
-    elif kind == "bytes" and isinstance(found, str):
+    if kind == "bytes" and isinstance(found, str):
         return _octets(kind, found)
-    elif kind in PLAIN and PLAIN[kind](found):
-        return found
-    raise _wrong(kind, found)
-
-
-def _is_text(found: str) -> bool:
-    """Whether UTF-8 can hold it: JSON can name half a surrogate pair."""
-    return not any("\ud800" <= character <= "\udfff" for character in found)
-
-
-PLAIN: dict[str, Callable[[Json], bool]] = {
-    "null": lambda found: found is None,
-    "boolean": lambda found: isinstance(found, bool),
-    "string": lambda found: isinstance(found, str) and _is_text(found),
-}
-
-
-def _pack(kind: str, found: float) -> bytes:
     try:
-        return PACK[kind].pack(found)
-    except OverflowError:
+        return primitive_tree(kind, found)
+    except ValueError:
         raise _wrong(kind, found) from None
 
 
@@ -78,7 +52,7 @@ def _named(types: Types, of: Named, found: Json) -> Tree:
 
 
 def _of_field(types: Types, field: Field, record: dict[str, Json]) -> Tree:
-    """A default record may leave out fields that have a default themselves."""
+    """The tree of a field in a default record, which may leave out fields with defaults of their own."""
     if field.name in record:
         return _tree(types, field.type, record[field.name])
     if field.default is None:
@@ -87,7 +61,7 @@ def _of_field(types: Types, field: Field, record: dict[str, Json]) -> Tree:
 
 
 def _union(types: Types, of: Union, found: Json) -> Tree:
-    """The first branch that it fits; up to Avro 1.11 that had to be the first branch."""
+    """The tree in the first branch that fits; up to Avro 1.11 only the first branch could."""
     for number, branch in enumerate(of.branches):
         try:
             return tagged(of, number, _tree(types, branch, found))

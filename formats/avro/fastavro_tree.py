@@ -1,9 +1,9 @@
-"""Values as fastavro reads and writes them, with nothing left for it to guess.
+"""Trees: values as fastavro reads and writes them, with nothing left for it to guess.
 
-fastavro picks a union's branch by looking at the value, turns floats into doubles and maps into dicts. So it gets
-another schema with the same encoding: each branch of a union is a record of one field, which fastavro names when it
+fastavro chooses a union's branch by the value, and turns floats into doubles and maps into dicts. It therefore gets a
+marked schema with the same encoding: each branch of a union is a record of one field, which fastavro names when it
 reads and lets us name when it writes; a float is a fixed of 4 bytes, a double one of 8; a map is an array of entries;
-an enum is the number of its symbol. What it reads by such a schema, and writes, is called a tree.
+an enum is the number of its symbol. What it reads and writes by a marked schema is called a tree.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import fastavro
 
+from formats.avro.binary import PACK
 from formats.avro.types import Array, Definition, Enum, Fixed, Map, Named, Primitive, Type, Types, Union
 
 Tree = Any
@@ -23,7 +24,7 @@ SIZES = {"float": 4, "double": 8}
 
 
 def tag(union: Union, branch: int) -> str:
-    """What the marked schema calls this branch."""
+    """The name of a branch in the marked schema."""
     return f"union{union.number}_{branch}"
 
 
@@ -34,13 +35,32 @@ def branch_of(tree: Tree) -> tuple[int, Tree]:
 
 
 def tagged(union: Union, branch: int, content: Tree) -> Tree:
-    """The inverse of `branch_of`."""
+    """The tree of a union: the inverse of `branch_of`."""
     return tag(union, branch), {VALUE: content}
 
 
 def slot(number: int) -> str:
-    """What the marked schema calls this field of a record."""
+    """The name of a record's field in the marked schema."""
     return f"field{number}"
+
+
+def primitive_tree(kind: str, value: object) -> Tree:
+    """The tree of a primitive value. Raises ValueError where the value is not of that kind."""
+    if kind in PACK and isinstance(value, float | int) and not isinstance(value, bool):
+        try:
+            return PACK[kind].pack(value)
+        except OverflowError as error:
+            raise ValueError(value) from error
+    if kind in ("int", "long"):
+        bits = 31 if kind == "int" else 63
+        fits = isinstance(value, int) and not isinstance(value, bool) and -(1 << bits) <= value < 1 << bits
+    elif kind == "string":  # Python and JSON can hold half a surrogate pair, UTF-8 cannot
+        fits = isinstance(value, str) and (value.isascii() or not any("\ud800" <= one <= "\udfff" for one in value))
+    else:
+        fits = isinstance(value, {"null": type(None), "boolean": bool, "bytes": bytes}.get(kind, ()))
+    if not fits:
+        raise ValueError(value)
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +76,14 @@ class Codec:
         return tree, source.tell()
 
     def encode(self, tree: Tree) -> bytes:
-        """The bytes of a tree that the caller has checked."""
+        """The bytes of a valid tree."""
         out = io.BytesIO()
         fastavro.schemaless_writer(out, self.marked, tree)
         return out.getvalue()
 
 
 def codec(types: Types, root: Type) -> Codec:
-    """For values of the type `root`."""
+    """The codec for values of the type `root`."""
     return Codec(fastavro.parse_schema(_Marking(types).mark(root)))
 
 

@@ -1,4 +1,4 @@
-"""Which type of the reader's schema each type of the writer's is read as: by name, by alias, by branch."""
+"""Which type of the reader's schema reads each type of the writer's: by alias, by name, by branch."""
 
 from __future__ import annotations
 
@@ -23,27 +23,29 @@ from formats.avro.types import (
 )
 from formats.errors import UnresolvableSchemasError
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class Renaming:
-    """What the new schema calls the parts of the old one."""
+    """The new names of the old schema's types and fields."""
 
     types: Mapping[str, str] = field(default_factory=dict)
-    """New full names by old ones, of the types that have one."""
+    """New full names by old ones, of the renamed types."""
     fields: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """New names of fields by old ones, by the old name of their record."""
 
     def type(self, name: str) -> str:
-        """The full name of a type."""
+        """The new full name of a type."""
         return self.types.get(name, name)
 
     def field(self, record: str, name: str) -> str:
-        """The name of a field of a record."""
+        """The new name of a record's field."""
         return self.fields.get(record, {}).get(name, name)
 
 
 def find_renaming(writer: Types, reader: Types) -> Renaming:
-    """What the aliases of `reader` rename. Raises UnresolvableSchemasError where it is not clear what they mean."""
+    """What the aliases of `reader` rename. Raises UnresolvableSchemasError where they are ambiguous."""
     aliases = _Aliases(reader)
     aliases.collect(reader.root)
     if not (aliases.names or aliases.fields) or _without_aliases(writer) == _without_aliases(reader):
@@ -139,31 +141,28 @@ def _branches_with_one_name(writer: Types, renaming: Renaming) -> Iterator[str]:
             yield f"two branches of the old {union} both become {twice[0]}, by an alias"
 
 
-T = TypeVar("T")
 PROMOTIONS = {
-    ("int", "long"),
-    ("int", "float"),
-    ("int", "double"),
-    ("long", "float"),
-    ("long", "double"),
-    ("float", "double"),
-    ("string", "bytes"),
-    ("bytes", "string"),
+    "int": {"long", "float", "double"},
+    "long": {"float", "double"},
+    "float": {"double"},
+    "string": {"bytes"},
+    "bytes": {"string"},
 }
+"""The primitive types that may read another one, by the writer's type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """The schema that wrote the values, and the one that is to read them."""
+    """The writer's and the reader's schema, and how the types of one match those of the other."""
 
     writer: Types
     reader: Types
     renaming: Renaming = field(default_factory=Renaming)
     _made: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """What was worked out once, for the reference path asks for it with every value."""
+    """Results by key, for the reference path needs them for every value."""
 
     def matches(self, old: Type, new: Type) -> bool:
-        """Whether the rules pair these two at all; what is inside of records is not looked at."""
+        """Whether the new type can read the old one, regardless of what records hold."""
         if isinstance(old, Union) or isinstance(new, Union):
             return True
         if isinstance(old, Array) and isinstance(new, Array):
@@ -171,11 +170,11 @@ class Pairing:
         if isinstance(old, Map) and isinstance(new, Map):
             return self.matches(old.values, new.values)
         if isinstance(old, Primitive) and isinstance(new, Primitive):
-            return old.kind == new.kind or (old.kind, new.kind) in PROMOTIONS
+            return old.kind == new.kind or new.kind in PROMOTIONS.get(old.kind, ())
         return isinstance(old, Named) and isinstance(new, Named) and self._names_match(old, new)
 
     def _names_match(self, old: Named, new: Named) -> bool:
-        """Short names are compared, as the specification says: that which an alias gives, and its own."""
+        """Whether short names match, as the specification says: the old type's own, or the one by an alias."""
         before, after = self.writer.named[old.name], self.reader.named[new.name]
         if type(before) is not type(after):
             return False
@@ -186,8 +185,8 @@ class Pairing:
     def branch(self, old: Type, new: Union) -> int | None:
         """The branch that reads the old type: the same type if there is one, else the first that matches.
 
-        The specification says the first; but then an int, written with [long, int] and read with the same, would turn
-        into a long. Java's Avro takes the same type first too.
+        The specification says the first; but then an int, written and read with [long, int], would become a long.
+        Java's Avro prefers the same type too.
         """
         return self.recall((old, new.number), lambda: self._branch(old, new))
 
@@ -199,7 +198,7 @@ class Pairing:
         return next(same, found[0] if found else None)
 
     def _named_branch(self, old: Named, new: Union, found: list[int]) -> int | None:
-        """The branch of the full name that aliases give, else, as Java has it, the last one of the short name."""
+        """The branch with the full name that aliases give, else, as in Java, the last one with the short name."""
         name = self.renaming.type(old.name)
         names = {number: branch_name(new.branches[number]) for number in found}
         full = [number for number in found if names[number] == name]
@@ -207,7 +206,7 @@ class Pairing:
         return next(reversed(full or alike or (found if len(found) == 1 else [])), None)
 
     def fields(self, old: Record, new: Record) -> tuple[int | None, ...]:
-        """For each new field the number of the old one that it reads."""
+        """For each new field the number of the old field that it reads, or None."""
         return self.recall((old.name, new.name), lambda: self._fields(old, new))
 
     def _fields(self, old: Record, new: Record) -> tuple[int | None, ...]:
@@ -219,7 +218,7 @@ class Pairing:
         return self.recall((old.name, new.name), lambda: _symbols(old, new))
 
     def recall(self, key: object, make: Callable[[], T]) -> T:
-        """What was made under this key before, or is now."""
+        """The result under this key, made on first use."""
         try:
             found: T = self._made[key]
         except KeyError:
@@ -228,7 +227,7 @@ class Pairing:
 
 
 def pair(writer: Types, reader: Types) -> Pairing:
-    """The two, with the aliases of the new schema. Raises UnresolvableSchemasError."""
+    """The pairing of two schemas by the reader's aliases. Raises UnresolvableSchemasError."""
     return Pairing(writer, reader, find_renaming(writer, reader))
 
 
@@ -239,7 +238,7 @@ def _symbols(old: Enum, new: Enum) -> tuple[int | None, ...]:
 
 
 def short(name: str) -> str:
-    """Without its namespace."""
+    """A full name without its namespace."""
     return name.rpartition(".")[2]
 
 

@@ -6,9 +6,9 @@ A union's value stands for itself wherever `write` would find its branch by it, 
 
 from __future__ import annotations
 
-from formats.avro.fastavro_tree import KEY, VALUE, Tree, branch_of, slot, tagged
+from formats.avro.binary import PACK
+from formats.avro.fastavro_tree import KEY, VALUE, Tree, branch_of, primitive_tree, slot, tagged
 from formats.avro.parsing import branch_name
-from formats.avro.program import PACK
 from formats.avro.types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Types, Union
 from formats.errors import InvalidEntryError
 
@@ -25,17 +25,17 @@ CLASSES = {
 
 
 def to_object(types: Types, of: Type, tree: Tree) -> object:
-    """Raises InvalidEntryError for a map that holds a key twice, which no dict can."""
+    """The object of a tree. Raises InvalidEntryError for a map that holds a key twice, which a dict cannot."""
     return _Objects(types).of(of, tree)
 
 
 def to_tree(types: Types, of: Type, found: object) -> Tree:
-    """Raises InvalidEntryError, which names the path, for an object that is not of this type."""
+    """The tree of an object. Raises InvalidEntryError, with the path, for an object that is not of this type."""
     return _Trees(types).of(of, found, "")
 
 
 class _Objects:
-    """Makes one object of its tree."""
+    """Turns a tree into an object."""
 
     __slots__ = ("_trees", "types")
 
@@ -44,7 +44,7 @@ class _Objects:
         self._trees = _Trees(types)
 
     def of(self, of: Type, tree: Tree) -> object:
-        """Raises InvalidEntryError."""
+        """The object of a tree. Raises InvalidEntryError."""
         if isinstance(of, Primitive):
             return PACK[of.kind].unpack(tree)[0] if of.kind in PACK else tree
         if isinstance(of, Array):
@@ -78,17 +78,17 @@ class _Objects:
 
 
 class _Trees:
-    """Makes the tree of one object."""
+    """Turns an object into a tree."""
 
     __slots__ = ("_chosen", "types")
 
     def __init__(self, types: Types) -> None:
         self.types = types
         self._chosen: dict[tuple[int, int], tuple[object, Tree | InvalidEntryError]] = {}
-        """What a union's value was found to be, by both: to try again at each level would take exponential time."""
+        """Trees or errors by union and value: trying again at each level would take exponential time."""
 
     def of(self, of: Type, found: object, path: str) -> Tree:
-        """Raises InvalidEntryError, which begins with the path."""
+        """The tree of an object. Raises InvalidEntryError, which begins with the path."""
         if isinstance(of, Primitive):
             return _primitive(of.kind, found, path)
         if isinstance(of, Union):
@@ -150,7 +150,7 @@ class _Trees:
         return known[1]
 
     def _first_branch(self, of: Union, found: object, path: str) -> Tree:
-        """The first branch that it fits exactly, else the first that it fits: an int may become a double."""
+        """The tree in the first branch that fits exactly, else in the first that fits: an int may become a double."""
         for exactly in (True, False):
             for number, branch in enumerate(of.branches):
                 if exactly and _rounds(branch, found):
@@ -174,27 +174,14 @@ def _class(types: Types, branch: Type) -> str:
 
 
 def _primitive(kind: str, found: object, path: str) -> Tree:
-    if kind in PACK and isinstance(found, float | int) and not isinstance(found, bool):
-        try:
-            return PACK[kind].pack(found)
-        except OverflowError:
-            raise _wrong(path, found, kind) from None
-    if not _is(kind, found):
-        raise _wrong(path, found, kind)
-    return found
-
-
-def _is(kind: str, found: object) -> bool:
-    if kind in ("int", "long"):
-        bits = 31 if kind == "int" else 63
-        return isinstance(found, int) and not isinstance(found, bool) and -(1 << bits) <= found < 1 << bits
-    if kind == "string":
-        return isinstance(found, str) and (found.isascii() or not any("\ud800" <= one <= "\udfff" for one in found))
-    return isinstance(found, {"null": type(None), "boolean": bool, "bytes": bytes}.get(kind, ()))
+    try:
+        return primitive_tree(kind, found)
+    except ValueError:
+        raise _wrong(path, found, kind) from None
 
 
 def _rounds(branch: Type, found: object) -> bool:
-    """Whether the branch would not give the same value back."""
+    """Whether the branch would not return the same value."""
     if not isinstance(branch, Primitive) or branch.kind not in PACK:
         return False
     if not isinstance(found, float):

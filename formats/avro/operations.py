@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MAX_DEPTH = 100
-"""How deep a value of a recursive type may hold values of its own type; protobuf's limit too."""
+"""How deep values of a recursive type may be nested; protobuf's limit too."""
 MAX_EMPTY = 65536
-"""How many items that take no bytes one value may claim: nothing else bounds their count."""
+"""How many items without bytes one value may hold: nothing else limits their count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Keep:
     kind: str
     """boolean, int, long, float, double, bytes, string (which checks UTF-8) or fixed."""
     size: int = 0
-    """Of float, double and fixed."""
+    """The size in bytes of a float, double or fixed."""
 
     def __str__(self) -> str:
         return f"fixed({self.size})" if self.kind == "fixed" else self.kind
@@ -46,7 +46,7 @@ class Emit:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """There is no new value for this one."""
+    """Reject the value: the new schema has no place for it."""
 
     reason: str
 
@@ -60,7 +60,7 @@ class Call:
 
     name: str
     level: int
-    """By how much the value is nested deeper in values of its own type: 1 or 0."""
+    """How much deeper the value is nested in values of its own type: 1 or 0."""
 
     def __str__(self) -> str:
         return f"call {self.name}"
@@ -68,7 +68,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Run these, and forget what they write."""
+    """Run these operations, and discard what they write."""
 
     body: tuple[Operation, ...]
 
@@ -78,7 +78,7 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Read the number of a union's branch or of an enum's symbol; run what is at that place."""
+    """Read the number of a union's branch or an enum's symbol, and run the operations at that index."""
 
     branches: tuple[tuple[Operation, ...], ...]
 
@@ -92,7 +92,7 @@ class Repeat:
 
     body: tuple[Operation, ...]
     least: int
-    """The bytes that an item takes at least."""
+    """The smallest size of an item in bytes."""
 
     def __str__(self) -> str:
         return f"each ({printed(self.body)})"
@@ -100,7 +100,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Arrange:
-    """Run the parts one after the other; write what they wrote in another order."""
+    """Run the parts one after the other, and write their results in another order."""
 
     parts: tuple[tuple[Operation, ...], ...]
     order: tuple[int, ...]
@@ -115,5 +115,5 @@ Operations = tuple[Operation, ...]
 
 
 def printed(operations: Operations) -> str:
-    """As it stands in a plan."""
+    """The operations as text, as a plan stores them."""
     return ", ".join(map(str, operations)) or "nothing"

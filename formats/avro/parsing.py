@@ -1,4 +1,4 @@
-"""From a schema's JSON text to its types. Says what is wrong, and where."""
+"""From a schema's JSON text to its types. Errors say what is wrong, and where."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LOGICAL = {
         *(f"{local}timestamp-{unit}" for local in ("", "local-") for unit in ("millis", "micros", "nanos")),
     },
 }
-"""The logical types that the specification defines, by the type that they annotate; all others mean nothing to Avro."""
+"""The logical types that the specification defines, by the type that they annotate; Avro ignores all others."""
 
 MAX_NESTING = 64
 TOO_DEEP = f"the schema's types are nested more than {MAX_NESTING} deep"
@@ -53,12 +53,12 @@ def load_json(text: str) -> Json:
 
 
 def _blank(comment: str) -> str:
-    """As long, so that a mistake is found where it stands."""
+    """Spaces of the same length, so that errors keep their position."""
     return re.sub(r"[^\r\n]", " ", comment)
 
 
 def parse(text: str) -> Types:
-    """Raises SchemaError."""
+    """The types of a schema. Raises SchemaError."""
     try:
         found = load_json(text)
     except ValueError as error:
@@ -169,13 +169,13 @@ class _Parser:
 
 
 def _default(of: Type, found: Json) -> Json:
-    """Java writes, and reads, numbers that JSON lacks as strings, but only those of a field's own type."""
+    """A default, where a string may stand for a number that JSON lacks, as in Java: only for a field's own type."""
     is_number = isinstance(of, Primitive) and of.kind in ("float", "double")
     return float(found) if is_number and isinstance(found, str) and _NUMBER.fullmatch(found.strip()) else found
 
 
 def branch_name(branch: Type) -> str:
-    """What tells a branch from the others of its union."""
+    """The name of a branch, unique in its union."""
     if isinstance(branch, Primitive):
         return branch.kind
     return branch.name if isinstance(branch, Named) else type(branch).__name__.lower()
@@ -199,7 +199,7 @@ def _fixed(full: str, aliases: tuple[str, ...], found: dict[str, Json], where: s
 
 
 def _logical(kind: str, found: dict[str, Json]) -> Logical | None:
-    """None too where it does not fit its type: Avro says to ignore it then."""
+    """The logical type; None also where it does not fit its type: the specification says to ignore it then."""
     name = found.get("logicalType")
     if not isinstance(name, str) or name not in LOGICAL.get(kind, ()):
         return None

@@ -1,4 +1,4 @@
-"""Avro programs: how a value written with one schema becomes one of another, as data.
+"""Avro programs: the conversion of a value from one schema to another, as data.
 
 A program reads a value from left to right, checks every part of it, and writes the new value. It can be pickled,
 printed and fingerprinted, and run by any engine; `run_avro` defines what it means.
@@ -7,12 +7,11 @@ printed and fingerprinted, and run by any engine; `run_avro` defines what it mea
 from __future__ import annotations
 
 import hashlib
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from formats.avro.binary import WHAT, Cursor, encode_long
+from formats.avro.binary import PACK, WHAT, Cursor, encode_long
 from formats.avro.operations import (
     MAX_DEPTH,
     Arrange,
@@ -29,8 +28,6 @@ from formats.avro.operations import (
 )
 from formats.errors import InvalidEntryError
 
-PACK = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
-
 EXACT = 53
 """The bits of an integer that a double holds."""
 
@@ -45,7 +42,7 @@ def pack_number(kind: str, value: float) -> bytes:
 
 
 def shortened(value: int) -> int:
-    """A long of few enough bits for a double, which a float rounds as it rounds this one.
+    """A long that a double holds exactly, and that rounds to the same float.
 
     `struct` turns an integer into a double before it makes a float of it, and so rounds twice.
     """
@@ -54,7 +51,7 @@ def shortened(value: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class AvroProgram:
-    """What to do with a value, and with the parts of it that are named."""
+    """The operations for a value, and for the named parts that they call."""
 
     main: Operations
     named: tuple[tuple[str, Operations], ...] = ()
@@ -64,12 +61,12 @@ class AvroProgram:
 
     @property
     def fingerprint(self) -> str:
-        """Equal for programs that do the same; the plan says which one was run."""
+        """A digest, equal for programs that do the same; the plan stores it."""
         return hashlib.sha256(str(self).encode()).hexdigest()[:16]
 
 
 def run_avro(program: AvroProgram, data: bytes) -> bytes:
-    """The new value. Raises EntryError for one that is not what the old schema says, or that has no new form."""
+    """The new value. Raises EntryError for a value that is not of the old schema, or has no place in the new one."""
     run = _Run(data, dict(program.named))
     out: list[bytes] = []
     try:
@@ -106,9 +103,6 @@ class _Run(Cursor):
             value = self.number(operation.kind)
         out.append(pack_number(operation.to, value))
 
-    def emit(self, operation: Emit, out: list[bytes]) -> None:
-        out.append(operation.data)
-
     def refuse(self, operation: Refuse, out: list[bytes]) -> None:
         raise InvalidEntryError(operation.reason)
 
@@ -118,12 +112,6 @@ class _Run(Cursor):
             raise InvalidEntryError(TOO_DEEP)
         self.operations(self.named[operation.name], out)
         self.depth -= operation.level
-
-    def drop(self, operation: Drop, out: list[bytes]) -> None:
-        self.operations(operation.body, [])
-
-    def choose(self, operation: Choice, out: list[bytes]) -> None:
-        self.operations(operation.branches[self.index(len(operation.branches))], out)
 
     def repeat(self, operation: Repeat, out: list[bytes]) -> None:
         total = 0
@@ -154,11 +142,11 @@ class _Run(Cursor):
 STEPS: dict[type, Callable[[_Run, Any, list[bytes]], None]] = {
     Keep: _Run.keep_value,
     Promote: _Run.promote,
-    Emit: _Run.emit,
+    Emit: lambda run, operation, out: out.append(operation.data),
     Refuse: _Run.refuse,
     Call: _Run.call,
-    Drop: _Run.drop,
-    Choice: _Run.choose,
+    Drop: lambda run, operation, out: run.operations(operation.body, []),
+    Choice: lambda run, operation, out: run.operations(operation.branches[run.index(len(operation.branches))], out),
     Repeat: _Run.repeat,
     Arrange: _Run.arrange,
 }

@@ -1,4 +1,4 @@
-"""What keeps one schema from being read as another, whatever the data; and what keeps only some data from it."""
+"""Why data of one schema cannot be read with another: problems, for any data, and risks, for some data."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from formats.errors import SchemaError
 
 @dataclass(slots=True)
 class Findings:
-    """Each says the path of its field first."""
+    """What a comparison of two schemas found. Each text begins with the path of its field."""
 
     problems: list[str] = field(default_factory=list)
-    """No value can be read."""
+    """Reasons why no value can be read."""
     risks: list[str] = field(default_factory=list)
-    """Some values cannot."""
+    """Reasons why some values cannot be read."""
     rounds_longs: bool = False
-    """A long becomes a float."""
+    """Whether a long becomes a float."""
 
 
 def compare(pairing: Pairing) -> Findings:
-    """Looks at every part of both schemas."""
+    """Compare every part of both schemas."""
     root = pairing.writer.root
     comparison = _Comparison(pairing)
     comparison.types(root, pairing.reader.root, short(root.name) if isinstance(root, Named) else str(root))
@@ -58,7 +58,7 @@ class _Comparison:
             self._mean_other(old.logical, new.logical, path)
 
     def _old_union(self, old: Union, new: Type, path: str) -> None:
-        """A branch that nothing matches is a risk, unless nothing but null is left."""
+        """A branch without a match is a risk; a problem, where no branch but null has one."""
         lost = [branch for branch in old.branches if not self._reads(branch, new)]
         left = [branch for branch in old.branches if branch not in lost]
         if lost and not [branch for branch in left if str(branch) != "null"]:
@@ -110,7 +110,7 @@ class _Comparison:
                 self.types(old.fields[number].type, wanted.type, where)
             elif lost := self._lost(wanted, old, new):
                 self.findings.problems.append(
-                    f"{where}: the old field {lost} would be lost, for aliases count by full names, and the old record "
+                    f"{where}: the old field {lost} would be lost, for aliases match full names, and the old record "
                     f"is {self.pairing.renaming.type(old.name)}, the new one {new.name}: give the new record that alias"
                 )
             elif wanted.default is None:
@@ -119,7 +119,7 @@ class _Comparison:
                 self._default(wanted, where)
 
     def _lost(self, wanted: Field, old: Record, new: Record) -> str | None:
-        """The old field that is meant, where Java's Avro would take the default."""
+        """The old field that the new one means, where Java's Avro would take the default."""
         if self.pairing.renaming.type(old.name) == new.name:
             return None
         return next((each.name for each in old.fields if each.name in (wanted.name, *wanted.aliases)), None)

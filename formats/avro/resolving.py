@@ -1,6 +1,6 @@
 """The reference path: a value written with one schema, read with another by Avro's rules, and written again.
 
-fastavro decodes and encodes; what stands for what is decided here, by the rules in `pairing`.
+fastavro decodes and encodes. `Pairing` decides which type is read as which.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from collections.abc import Iterable
 from functools import lru_cache, partial
 from typing import NoReturn
 
+from formats.avro.binary import PACK
 from formats.avro.compiling import compile_pairing
 from formats.avro.defaults import default_tree
 from formats.avro.fastavro_tree import KEY, SIZES, VALUE, Codec, Tree, branch_of, codec, slot, tagged
 from formats.avro.matching import Pairing, pair, short
 from formats.avro.objects import to_object, to_tree
-from formats.avro.program import PACK, AvroProgram, pack_number, run_avro
+from formats.avro.program import AvroProgram, pack_number, run_avro
 from formats.avro.resolvable import Findings, compare
 from formats.avro.schema import AvroSchema, types_of
 from formats.avro.types import Array, Enum, Map, Named, Primitive, Record, Type, Types, Union
@@ -22,23 +23,22 @@ from formats.errors import InvalidEntryError, UnresolvableSchemasError
 
 
 def check_resolvable(writer: AvroSchema, reader: AvroSchema) -> None:
-    """Raises UnresolvableSchemasError, which names the field, where no value could be read.
+    """Check that values can be read. Raises UnresolvableSchemasError, which names the field, where none can.
 
-    What only some values meet, such as a branch or a symbol that the reader lacks, is for those values to be rejected:
-    see `find_risks`.
+    A branch or a symbol that the reader lacks only rejects the values that have it: see `find_risks`.
     """
-    if problems := findings_of(writer, reader).problems:
+    if problems := _findings(writer, reader).problems:
         raise UnresolvableSchemasError(tuple(problems))
 
 
 def find_risks(writer: AvroSchema, reader: AvroSchema) -> tuple[str, ...]:
-    """What may occur in an old value and cannot be read with the new schema, each by its path."""
-    return tuple(findings_of(writer, reader).risks)
+    """What may occur in an old value and cannot be read with the new schema, each with its path."""
+    return tuple(_findings(writer, reader).risks)
 
 
 @lru_cache(maxsize=256)
-def findings_of(writer: AvroSchema, reader: AvroSchema) -> Findings:
-    """All that keeps values from being read."""
+def _findings(writer: AvroSchema, reader: AvroSchema) -> Findings:
+    """The problems and risks of two schemas."""
     try:
         return compare(_pairing(writer, reader))
     except UnresolvableSchemasError as error:
@@ -52,7 +52,7 @@ def read(data: bytes, writer: AvroSchema, reader: AvroSchema) -> object:
 
 
 def write(obj: object, schema: AvroSchema) -> bytes:
-    """The inverse of `read` with this schema as the reader's. Raises InvalidEntryError."""
+    """The bytes of an object: the inverse of `read` with this reader's schema. Raises InvalidEntryError."""
     types = types_of(schema)
     try:
         return _codec(schema).encode(to_tree(types, types.root, obj))
@@ -61,13 +61,13 @@ def write(obj: object, schema: AvroSchema) -> bytes:
 
 
 def resolve(data: bytes, writer: AvroSchema, reader: AvroSchema) -> bytes:
-    """The same value, written with the reader's schema. Raises EntryError; UnresolvableSchemasError."""
+    """The value, written with the reader's schema. Raises EntryError; UnresolvableSchemasError."""
     return _codec(reader).encode(_read_tree(data, writer, reader))
 
 
 def _read_tree(data: bytes, writer: AvroSchema, reader: AvroSchema) -> Tree:
     check_resolvable(writer, reader)
-    run_avro(_checks(writer), data)  # fastavro lets much pass, and recurses and allocates as the data tell it to
+    run_avro(_checks(writer), data)  # fastavro accepts damaged data, and recurses and allocates as it says
     try:
         tree, size = _codec(writer).decode(data)
     except (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
@@ -94,7 +94,7 @@ def _codec(schema: AvroSchema) -> Codec:
 
 @lru_cache(maxsize=256)
 def _checks(schema: AvroSchema) -> AvroProgram:
-    """Reads every part of a value, and changes none."""
+    """A program that checks every part of a value, and changes none."""
     types = types_of(schema)
     return compile_pairing(Pairing(types, types))
 
@@ -163,14 +163,14 @@ def _resolved_named(pairing: Pairing, old: Named, new: Named, tree: Tree) -> Tre
 
 
 def resolution_revision(writer: AvroSchema, reader: AvroSchema) -> int:
-    """1 where both revisions give the same bytes, else 2."""
+    """The revision of the rules that these schemas need: 1 where both revisions give the same bytes, else 2."""
     types = types_of(reader)
-    differs = findings_of(writer, reader).rounds_longs or _names_meet(types) or _branches_are_alike(types)
+    differs = _findings(writer, reader).rounds_longs or _aliases_clash(types) or _branches_are_alike(types)
     return 2 if differs else 1
 
 
-def _names_meet(types: Types) -> bool:
-    """Whether an alias is another's name or alias, too."""
+def _aliases_clash(types: Types) -> bool:
+    """Whether an alias is also the name or alias of another type or field."""
     records = (known.fields for known in types.named.values() if isinstance(known, Record))
     groups = [[(known.name, known.aliases) for known in types.named.values()]]
     groups += [[(each.name, each.aliases) for each in fields] for fields in records]

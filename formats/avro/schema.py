@@ -11,7 +11,7 @@ from formats.avro.types import Types
 
 @dataclass(frozen=True, slots=True)
 class AvroSchema:
-    """A schema, by its JSON text. Raises SchemaError for a text that is none."""
+    """A schema, by its JSON text. Raises SchemaError for a text that is not a schema."""
 
     text: str
 

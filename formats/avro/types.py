@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Logical:
-    """What the bytes of a type mean beyond the type; only the logical types that Avro's specification names."""
+    """A logical type of Avro's specification: what the bytes mean beyond their type."""
 
     name: str
     precision: int = 0
@@ -31,7 +31,7 @@ class Primitive:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """Items of one type."""
+    """An array: items of one type."""
 
     items: Type
 
@@ -41,7 +41,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """Values of one type by string keys."""
+    """A map: values of one type by string keys."""
 
     values: Type
 
@@ -51,10 +51,10 @@ class Map:
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """One of several types."""
+    """A union: a value of one of several types."""
 
     number: int
-    """Counted within the schema, from 0."""
+    """The union's number in its schema, from 0."""
     branches: tuple[Type, ...]
 
     def __str__(self) -> str:
@@ -63,7 +63,7 @@ class Union:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A record, an enum or a fixed, by its full name: also where it is defined, so recursion is nothing special."""
+    """A reference to a record, an enum or a fixed by its full name, also where it is defined."""
 
     name: str
 
@@ -82,12 +82,12 @@ class Field:
     type: Type
     aliases: tuple[str, ...] = ()
     default: str | None = None
-    """As JSON text; None: there is none."""
+    """The default as JSON text; None: the field has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Fields, in the order of their bytes."""
+    """A record: fields, in the order of their bytes."""
 
     name: str
     aliases: tuple[str, ...]
@@ -99,7 +99,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Enum:
-    """One of several symbols."""
+    """An enum: one of several symbols."""
 
     name: str
     aliases: tuple[str, ...]
@@ -112,7 +112,7 @@ class Enum:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """Always so many bytes."""
+    """A fixed: always `size` bytes."""
 
     name: str
     aliases: tuple[str, ...]
@@ -134,7 +134,7 @@ class Types:
     named: Mapping[str, Definition]
 
     def definition(self, found: Type) -> Primitive | Array | Map | Union | Definition:
-        """The type itself, or what its name stands for."""
+        """The type itself, or the definition that its name refers to."""
         return self.named[found.name] if isinstance(found, Named) else found
 
     def reached_from(self, start: Type) -> frozenset[str]:
@@ -151,7 +151,7 @@ class Types:
         return frozenset(found)
 
     def parts(self, whole: Type) -> tuple[Type, ...]:
-        """The types directly within."""
+        """The types directly within a type."""
         known = self.definition(whole)
         if isinstance(known, Record):
             return tuple(field.type for field in known.fields)
@@ -162,7 +162,7 @@ class Types:
         return (known.values,) if isinstance(known, Map) else ()
 
     def unions(self) -> Iterator[Union]:
-        """All of them, wherever they stand."""
+        """Every union of the schema."""
         left: list[Type] = [self.root, *(part for name in self.named for part in self.parts(Named(name)))]
         while left:
             current = left.pop()

@@ -22,7 +22,7 @@ Header = tuple[str, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class Headers:
-    """A record's headers, read only when they are looked at."""
+    """A record's headers, decoded only when they are read."""
 
     encoded: bytes = b""
 
@@ -63,7 +63,7 @@ class Headers:
         return found
 
     def replaced(self, name: str, value: bytes) -> Headers:
-        """The same, with one header of this name, at the end."""
+        """These headers with one header of this name, at the end."""
         return Headers.of([*(header for header in self if header[0] != name), (name, value)])
 
 

@@ -8,7 +8,7 @@ MAX_BYTES = 5
 
 
 def pack_varint(number: int) -> bytes:
-    """At most five bytes."""
+    """The number as a varint of at most five bytes."""
     left = ((number << 1) ^ (number >> 31)) & 0xFFFFFFFF
     out = bytearray()
     while left > 0x7F:
@@ -19,7 +19,7 @@ def pack_varint(number: int) -> bytes:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """(number, where the next byte is). Raises EntryError where it is cut off, too long, or longer than it must be."""
+    """(number, offset of the next byte). Raises EntryError where it is cut off, too long, or longer than necessary."""
     left = 0
     for place in range(MAX_BYTES):
         if at + place >= len(data):

@@ -16,7 +16,7 @@ Session:
 | -16    | 8    | end of the session, 64-bit big-endian milliseconds           |
 | -8     | 8    | start of the session, the same                               |
 
-Nothing tells the key's size, so keys are read from their end. Source: org.apache.kafka.streams.state.internals
+The key's size is not stored, so keys are read from their end. Source: org.apache.kafka.streams.state.internals
 WindowKeySchema, SessionKeySchema; Streamiz.Kafka.Net.State.Helper.WindowKeyHelper.
 """
 
@@ -27,7 +27,7 @@ from struct import Struct
 from struct import error as StructError
 
 from formats.errors import InvalidEntryError, TruncatedEntryError
-from formats.layout import SEQUENCE, WINDOW_END, WINDOW_START, Carried, Field, payload_field
+from formats.layout import PAYLOAD_FIELD, SEQUENCE, WINDOW_END, WINDOW_START, Carried, Field
 
 _WINDOW = Struct(">qi")
 _SESSION = Struct(">qq")
@@ -37,15 +37,15 @@ _SESSION = Struct(">qq")
 class WindowKey:
     """payload | start | sequence"""
 
-    fields: tuple[Field, ...] = (payload_field(), Field(WINDOW_START, 8), Field(SEQUENCE, 4))
+    fields: tuple[Field, ...] = (PAYLOAD_FIELD, Field(WINDOW_START, 8), Field(SEQUENCE, 4))
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:
-        """Raises TruncatedEntryError."""
+        """(payload, times). Raises TruncatedEntryError."""
         payload, (start, sequence) = _cut(data, _WINDOW, "window key")
         return payload, {WINDOW_START: start, SEQUENCE: sequence}
 
     def pack(self, payload: bytes, carried: Carried) -> bytes:
-        """Raises InvalidEntryError for numbers that are too large."""
+        """The bytes of a key. Raises InvalidEntryError for numbers that are too large."""
         return payload + _join(_WINDOW, carried[WINDOW_START], carried.get(SEQUENCE, 0))
 
 
@@ -53,15 +53,15 @@ class WindowKey:
 class SessionKey:
     """payload | end | start"""
 
-    fields: tuple[Field, ...] = (payload_field(), Field(WINDOW_END, 8), Field(WINDOW_START, 8))
+    fields: tuple[Field, ...] = (PAYLOAD_FIELD, Field(WINDOW_END, 8), Field(WINDOW_START, 8))
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:
-        """Raises TruncatedEntryError."""
+        """(payload, times). Raises TruncatedEntryError."""
         payload, (end, start) = _cut(data, _SESSION, "session key")
         return payload, {WINDOW_END: end, WINDOW_START: start}
 
     def pack(self, payload: bytes, carried: Carried) -> bytes:
-        """Raises InvalidEntryError for numbers that are too large."""
+        """The bytes of a key. Raises InvalidEntryError for numbers that are too large."""
         return payload + _join(_SESSION, carried[WINDOW_END], carried[WINDOW_START])
 
 

@@ -1,4 +1,4 @@
-"""Stores of Kafka Streams that are known by name and cannot be migrated: what tells them, and why not.
+"""Stores of Kafka Streams that cannot be migrated: how they are recognized, and why not.
 
 | kind                      | where                                  | key                              | value        |
 |---------------------------|----------------------------------------|----------------------------------|--------------|
@@ -32,17 +32,17 @@ class UnsupportedKind:
     """A kind of store that no format describes."""
 
     name: str
-    """In words, as one store is called."""
-    told_by: str
+    """The name of one such store, with its article."""
+    recognized_by: str
     reason: str
     instead: str
-    """What can be done."""
+    """What to do instead."""
     families: tuple[str, ...] = ()
     """Column families that no other kind has."""
     store_name: str | None = None
     """A regular expression: Kafka Streams' own names for stores of this kind, and no others."""
     likely_name: str | None = None
-    """The same for names that another store may have too."""
+    """A regular expression for names that other stores may have too."""
 
     def is_kind_of(self, store: str | None, families: Iterable[str]) -> bool:
         """Whether the name or the column families of a store are of this kind and no other."""
@@ -56,21 +56,21 @@ class UnsupportedKind:
 
 EMIT_ON_CLOSE_WINDOWS = UnsupportedKind(
     name="a window store that emits when a window closes",
-    told_by=f"the column family {WINDOW_HEADERS_FAMILY!r}; without headers, keys alone: they begin with 00 or 01",
+    recognized_by=f"the column family {WINDOW_HEADERS_FAMILY!r}; without headers, keys alone: they begin with 00 or 01",
     reason="its keys begin with the time, and some have an index beside them that one version writes and another needs",
     instead="let the application restore it from its changelog, in a store of the new kind",
     families=(WINDOW_HEADERS_FAMILY,),
 )
 EMIT_ON_CLOSE_SESSIONS = UnsupportedKind(
     name="a session store that emits when a session closes",
-    told_by="keys alone: they begin with 00 or 01",
+    recognized_by="keys alone: they begin with 00 or 01",
     reason="its keys begin with the time and have an index beside them, and Kafka Streams 4.3.1 does not agree with "
     "itself about how its values with headers are written",
     instead="let the application restore it from its changelog, in a store of the new kind",
 )
 OUTER_JOIN = UnsupportedKind(
     name="the list store of an outer or left join",
-    told_by="its name: KSTREAM-OUTERSHARED-...-store, or one that ends with -outer-shared-join-store or "
+    recognized_by="its name: KSTREAM-OUTERSHARED-...-store, or one that ends with -outer-shared-join-store or "
     "-left-shared-join-store",
     reason="it holds lists of values that wait for their partners, in a frame of Kafka Streams' own",
     instead="leave it as it is, or copy it unchanged, as kafka-streams.key-value to kafka-streams.key-value",
@@ -79,7 +79,8 @@ OUTER_JOIN = UnsupportedKind(
 )
 FOREIGN_KEY_SUBSCRIPTIONS = UnsupportedKind(
     name="the subscription store of a foreign-key join",
-    told_by="its name: KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-..., or perhaps one that ends with -subscription-store",
+    recognized_by="its name: KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-..., or perhaps one that ends with "
+    "-subscription-store",
     reason="its keys and values are frames of Kafka Streams' own around several payloads, and depend on its version",
     instead="leave it as it is, or copy it unchanged, as kafka-streams.timestamped-key-value to the same",
     store_name=r"KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-\d+",

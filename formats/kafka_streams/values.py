@@ -29,14 +29,14 @@ from struct import error as StructError
 from formats.encoding.headers import Headers
 from formats.encoding.varint import pack_varint, read_varint
 from formats.errors import InvalidEntryError, TruncatedEntryError
-from formats.layout import HEADERS, TIMESTAMP, Carried, Field, Framing, payload_field
+from formats.layout import HEADERS, PAYLOAD_FIELD, TIMESTAMP, Carried, Field, Framing
 
 _INT64 = Struct(">q")
 NO_TIMESTAMP = -1
 
 
 def pack_timestamp(timestamp_ms: int) -> bytes:
-    """Eight bytes. Raises InvalidEntryError for what is no signed 64-bit number."""
+    """The timestamp's eight bytes. Raises InvalidEntryError for what is not a signed 64-bit number."""
     try:
         return _INT64.pack(timestamp_ms)
     except StructError as error:
@@ -44,7 +44,7 @@ def pack_timestamp(timestamp_ms: int) -> bytes:
 
 
 def pack_headers(headers: Headers) -> bytes:
-    """The headers behind their size."""
+    """The encoded headers, preceded by their size."""
     return pack_varint(len(headers.encoded)) + headers.encoded
 
 
@@ -72,15 +72,15 @@ _HEADERS_FIELD = Field(HEADERS, None, pack_headers, Framing.SPAN)
 class TimestampedValue:
     """timestamp | payload"""
 
-    fields: tuple[Field, ...] = (_TIMESTAMP_FIELD, payload_field())
+    fields: tuple[Field, ...] = (_TIMESTAMP_FIELD, PAYLOAD_FIELD)
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:
-        """Raises TruncatedEntryError."""
+        """(payload, timestamp). Raises TruncatedEntryError."""
         timestamp_ms, payload = _unpack_timestamp(data, "timestamped value")
         return payload, {TIMESTAMP: timestamp_ms}
 
     def pack(self, payload: bytes, carried: Carried) -> bytes:
-        """Raises InvalidEntryError for a timestamp of more than 64 bits."""
+        """The bytes of a value. Raises InvalidEntryError for a timestamp of more than 64 bits."""
         return pack_timestamp(carried.get(TIMESTAMP, NO_TIMESTAMP)) + payload
 
 
@@ -88,16 +88,16 @@ class TimestampedValue:
 class HeadersValue:
     """headers | timestamp | payload"""
 
-    fields: tuple[Field, ...] = (_HEADERS_FIELD, _TIMESTAMP_FIELD, payload_field())
+    fields: tuple[Field, ...] = (_HEADERS_FIELD, _TIMESTAMP_FIELD, PAYLOAD_FIELD)
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:
-        """Raises EntryError."""
+        """(payload, carried fields). Raises EntryError."""
         headers, rest = _unpack_headers(data)
         timestamp_ms, payload = _unpack_timestamp(rest, "value behind its headers")
         return payload, {HEADERS: headers, TIMESTAMP: timestamp_ms}
 
     def pack(self, payload: bytes, carried: Carried) -> bytes:
-        """Raises InvalidEntryError for a timestamp of more than 64 bits."""
+        """The bytes of a value. Raises InvalidEntryError for a timestamp of more than 64 bits."""
         headers = pack_headers(carried.get(HEADERS, Headers()))
         return headers + pack_timestamp(carried.get(TIMESTAMP, NO_TIMESTAMP)) + payload
 
@@ -106,15 +106,15 @@ class HeadersValue:
 class SessionHeadersValue:
     """headers | payload"""
 
-    fields: tuple[Field, ...] = (_HEADERS_FIELD, payload_field())
+    fields: tuple[Field, ...] = (_HEADERS_FIELD, PAYLOAD_FIELD)
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:
-        """Raises EntryError."""
+        """(payload, carried fields). Raises EntryError."""
         headers, payload = _unpack_headers(data)
         return payload, {HEADERS: headers}
 
     def pack(self, payload: bytes, carried: Carried) -> bytes:
-        """The payload behind its headers."""
+        """The payload, preceded by its headers."""
         return pack_headers(carried.get(HEADERS, Headers())) + payload
 
 

@@ -49,11 +49,11 @@ _DELETED = -1
 
 @dataclass(frozen=True)
 class VersionedFormat(Format):
-    """A store whose entries are not one record each."""
+    """The format of versioned stores, whose entries may hold several former values."""
 
     @property
     def carries(self) -> frozenset[str]:
-        """Besides the latest value's own."""
+        """What the latest value carries, and the history."""
         return super().carries | {HISTORY}
 
     def decode(self, key: bytes, value: bytes) -> StateRecord:
@@ -69,12 +69,12 @@ class VersionedFormat(Format):
             raise InvalidEntryError(f"a versioned store has no segment {segment}")
         valid_to_ms, versions = _read_versions(value)
         decoded = tuple(
-            Version(begun, None if payload is None else self.value_serde.decode(payload)) for begun, payload in versions
+            Version(begin, None if payload is None else self.value_serde.decode(payload)) for begin, payload in versions
         )
         return StateRecord(user_key, None, history=History(segment, valid_to_ms, decoded))
 
     def encode(self, record: StateRecord) -> tuple[bytes, bytes]:
-        """Raises InvalidEntryError for a record of unknown time: a versioned store sorts by it."""
+        """(key, value). Raises InvalidEntryError for a record of unknown time, by which a versioned store sorts."""
         user_key = self.key_serde.encode(record.key)
         history = record.history
         if history is not None:
@@ -102,16 +102,16 @@ def _read_versions(data: bytes) -> tuple[int, list[tuple[int, bytes | None]]]:
     while not heads or heads[-1][0] != oldest:
         if at + _VERSION.size > len(data):
             raise TruncatedEntryError("history of a key", len(data), at + _VERSION.size)
-        begun, size = _VERSION.unpack_from(data, at)
-        if size < _DELETED or (heads and begun >= heads[-1][0]):
-            raise InvalidEntryError(f"a version in the history of a key has a size of {size} and begins at {begun}")
-        heads.append((begun, size))
+        begin, size = _VERSION.unpack_from(data, at)
+        if size < _DELETED or (heads and begin >= heads[-1][0]):
+            raise InvalidEntryError(f"a version in the history of a key has a size of {size} and begins at {begin}")
+        heads.append((begin, size))
         at += _VERSION.size
     versions: list[tuple[int, bytes | None]] = []
     end = len(data)
-    for begun, size in heads:
+    for begin, size in heads:
         start = end - max(size, 0)
-        versions.append((begun, None if size == _DELETED else data[start:end]))
+        versions.append((begin, None if size == _DELETED else data[start:end]))
         end = start
     if end != at:
         raise InvalidEntryError(f"the values in the history of a key are {end - at} bytes longer than their sizes say")
@@ -124,7 +124,7 @@ def _write_history(
     if not versions:
         raise InvalidEntryError("the history of a key has no version")
     try:
-        heads = [_VERSION.pack(begun, _DELETED if payload is None else len(payload)) for begun, payload in versions]
+        heads = [_VERSION.pack(begin, _DELETED if payload is None else len(payload)) for begin, payload in versions]
         times = _TIMES.pack(valid_to_ms, versions[-1][0])
         place = _INT64.pack(segment)
     except StructError as error:

@@ -1,4 +1,4 @@
-"""Where a stored Avro payload says which schema wrote it.
+"""Frames: where a stored Avro payload names the schema that wrote it.
 
 | frame       | where                                                | offset | size | field                       |
 |-------------|------------------------------------------------------|--------|------|-----------------------------|
@@ -28,7 +28,7 @@ from formats.errors import InvalidEntryError, TruncatedEntryError
 Frame = Literal["none", "confluent", "header"]
 Part = Literal["key", "value"]
 SchemaId = int | UUID | None
-"""What a frame calls a schema; None: it does not call it anything."""
+"""How a frame names a schema; None: the frame does not name it."""
 
 PREFIX = Struct(">BI")
 PREFIX_VERSION = 0
@@ -58,7 +58,7 @@ def unpack_prefix(payload: bytes) -> tuple[int, bytes]:
 
 
 def unpack_header(value: bytes) -> int | UUID:
-    """What a schema id header names. Raises InvalidEntryError."""
+    """The id or GUID in a schema id header. Raises InvalidEntryError."""
     if len(value) == GUID_SIZE and value[0] == GUID_VERSION:
         return UUID(bytes=value[1:])
     if len(value) == PREFIX.size and value[0] == PREFIX_VERSION:
@@ -67,7 +67,7 @@ def unpack_header(value: bytes) -> int | UUID:
 
 
 def unframe(frame: Frame, part: Part, payload: bytes, headers: Headers | None) -> tuple[SchemaId, bytes]:
-    """(what the frame calls the schema, Avro). Raises EntryError."""
+    """(the schema that the frame names, Avro). Raises EntryError."""
     if frame == "none":
         return None, payload
     named = headers.get(HEADER_NAMES[part]) if frame == "header" and headers is not None else None
@@ -75,7 +75,7 @@ def unframe(frame: Frame, part: Part, payload: bytes, headers: Headers | None) -
 
 
 def framed_headers(frame: Frame, part: Part, schema_id: SchemaId, headers: Headers | None) -> Headers:
-    """`headers` with what the frame says in them, and nothing that contradicts it: a header wins over a prefix."""
+    """`headers` with the schema that the frame names there, and no other: a header takes precedence over a prefix."""
     kept = headers if headers is not None else Headers()
     name = HEADER_NAMES[part]
     if frame == "header":

@@ -1,8 +1,8 @@
 """`avro`: Avro binary, with or without a frame that names the schema (formats/serdes/avro_frame.py).
 
 Objects are dicts, lists, text, bytes and numbers; a logical type is what lies beneath it (a date is a number of days).
-One store may hold payloads of several schemas, told apart by their ids. What is read and written again may have other
-bytes with the same meaning: arrays and maps come in one block each.
+One store may hold payloads of several schemas, distinguished by their ids. A payload that is read and written again may
+have other bytes with the same meaning: arrays and maps are written in one block each.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A value that is written already, with this schema: what nobody looks at on its way need not become an object."""
+    """A value that is already written with this schema: without a function it need not become an object."""
 
     schema: AvroSchema
     data: bytes
@@ -30,14 +30,14 @@ class Resolved:
 
 @dataclass(frozen=True)
 class AvroSerde:
-    """The schemas that may have written a payload; the one that writes is the only one, where there is one."""
+    """Avro payloads: the schemas that may have written one; the only one, if there is one, writes."""
 
     schemas: tuple[tuple[SchemaId, AvroSchema], ...]
     frame: Frame
     part: Part = "value"
-    """Which of the two schema id headers is meant."""
+    """The part of the record, and so which of the two schema id headers counts."""
     reader: AvroSchema | None = None
-    """What payloads are resolved to, by Avro's rules; None: they become objects, as they were written."""
+    """The schema that payloads are resolved to; None: they become objects of the schema that wrote them."""
     name: str = "avro"
 
     @cached_property
@@ -45,11 +45,11 @@ class AvroSerde:
         return dict(self.schemas)
 
     def decode(self, payload: bytes) -> Any:  # noqa: ANN401
-        """As `decode_with`, of a record without headers."""
+        """The object of a payload in a record without headers. Raises EntryError."""
         return self.decode_with(payload, None)
 
     def decode_with(self, payload: bytes, headers: Headers | None) -> Any:  # noqa: ANN401
-        """Raises EntryError: an unknown id, a damaged frame, bytes that the schema did not write."""
+        """The object of a payload. Raises EntryError for an unknown id, a damaged frame, or invalid bytes."""
         schema_id, data = unframe(self.frame, self.part, payload, headers)
         schema = self._by_id.get(schema_id)
         if schema is None:
@@ -62,7 +62,7 @@ class AvroSerde:
             raise InvalidEntryError(f"schema {schema_id} cannot be read as the new one: {error}") from error
 
     def encode(self, payload: Any) -> bytes:  # noqa: ANN401
-        """Raises EntryError for what does not fit the schema."""
+        """The framed payload of an object. Raises EntryError for an object that does not fit the schema."""
         schema_id, schema = self.written
         is_written = isinstance(payload, Resolved) and payload.schema == schema
         data = payload.data if is_written else write(payload, schema)

@@ -1,4 +1,4 @@
-"""What two serdes make of each other: whether a payload can change from one to the other, and what becomes of order."""
+"""Whether a payload can change from one serde to another, and whether payloads keep their order."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from formats.serdes.avro_serde import AvroSerde
 from formats.serdes.numeric import NumberSerde
 
 _NEEDS_FUNCTION = (
-    "{source} does not become {target} by itself: give a [conversion] function that says how (it may return the record "
-    "as it is)"
+    "{source} cannot be converted to {target} without a [conversion] function (it may return the record as it is)"
 )
 
 
 def resolving(source: Serde, target: Serde) -> Serde:
     """`source` as a conversion without a function decodes it: Avro goes straight to the target's schema.
 
-    With a function it stays what it is: the function sees each value as it was written.
+    With a function it stays unchanged: the function sees each value as it was written.
     """
     if isinstance(source, AvroSerde) and isinstance(target, AvroSerde):
         return source.resolving_to(target.written[1])
@@ -27,7 +26,7 @@ def resolving(source: Serde, target: Serde) -> Serde:
 
 
 def payload_problem(source: Serde, target: Serde) -> str | None:
-    """Why no payload of `source` becomes one of `target` without a function; None: they do, or some of them do."""
+    """Why no payload of `source` can become one of `target` without a function; None: some or all can."""
     if isinstance(source, AvroSerde) and isinstance(target, AvroSerde):
         return _avro_problem(source, target.written[1])
     if isinstance(source, NumberSerde) and isinstance(target, NumberSerde):
@@ -66,7 +65,7 @@ def payload_risks(source: Serde, target: Serde) -> tuple[str, ...]:
 
 
 def needs_headers(serde: Serde) -> bool:
-    """Whether part of what it says lies in the record's headers, so that a format without them cannot hold it."""
+    """Whether the serde writes headers, which a format without headers cannot hold."""
     return isinstance(serde, AvroSerde) and serde.frame == "header"
 
 
@@ -76,11 +75,11 @@ def keeps_bytes(source: Serde, target: Serde) -> bool:
 
 
 def is_order_preserving(source: Serde, target: Serde) -> bool:
-    """Whether payloads, converted without a function, keep their order as bytes, whatever they are."""
+    """Whether payloads, converted without a function, keep their order as bytes in every case."""
     if keeps_bytes(source, target):
         return True
     if isinstance(source, NumberSerde) and isinstance(target, NumberSerde):
-        # Sign extension puts equal bytes before (or, in little-endian, behind) what already decided.
+        # Sign extension puts equal bytes before (or, in little-endian, behind) the bytes that determine the order.
         return source.endian == target.endian and "double" not in (source.name, target.name)
     if isinstance(source, AvroSerde) and isinstance(target, AvroSerde):
         return _only_the_prefix_changes(source, target)
@@ -88,7 +87,7 @@ def is_order_preserving(source: Serde, target: Serde) -> bool:
 
 
 def _only_the_prefix_changes(source: AvroSerde, target: AvroSerde) -> bool:
-    """One writer, the same schema, and no type that can be written in more ways than one."""
+    """Whether one schema, the same on both sides, has only types with a single encoding."""
     if len(source.schemas) != 1 or source.schemas[0][1] != target.written[1]:
         return False
     types = types_of(target.written[1])

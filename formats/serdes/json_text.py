@@ -24,7 +24,7 @@ class JsonSerde:
     name: str = "json"
 
     def decode(self, payload: bytes) -> Any:  # noqa: ANN401
-        """Raises InvalidEntryError for what is not JSON in UTF-8, with the place."""
+        """The value of JSON text. Raises InvalidEntryError for what is not JSON in UTF-8, with the place."""
         try:
             text = payload.decode()
             return json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_unique)
@@ -38,7 +38,7 @@ class JsonSerde:
             raise InvalidEntryError(f"not JSON that can be read: {error}") from error
 
     def encode(self, payload: Any) -> bytes:  # noqa: ANN401
-        """Raises InvalidEntryError for what JSON cannot hold."""
+        """The JSON text of a value. Raises InvalidEntryError for what JSON cannot hold."""
         try:
             _check_keys(payload)
             return json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()

@@ -42,11 +42,11 @@ class NumberSerde:
 
     @property
     def size(self) -> int:
-        """Bytes of every payload."""
+        """The size of every payload in bytes."""
         return SIZES[self.name]
 
     def decode(self, payload: bytes) -> int | float:
-        """Raises EntryError for any other number of bytes."""
+        """The number of a payload. Raises EntryError for any other size."""
         if len(payload) < self.size:
             raise TruncatedEntryError(self.name, len(payload), self.size)
         if len(payload) > self.size:
@@ -56,7 +56,7 @@ class NumberSerde:
         return number
 
     def encode(self, payload: Any) -> bytes:  # noqa: ANN401
-        """Raises InvalidEntryError for what is no such number; an integer is a double where that holds it exactly."""
+        """The number's bytes; a double may be given as an exact integer. Raises InvalidEntryError for anything else."""
         number = _double(payload) if self.name == "double" else _integer(payload, self.size)
         return _STRUCTS[self.name, self.endian].pack(number)
 

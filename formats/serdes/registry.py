@@ -11,14 +11,14 @@ _SCHEMA = "of the new store: `id` or `guid`, and `schema` or `registry`"
 
 @dataclass(frozen=True, slots=True)
 class KnownSerde:
-    """What a spec can say of one serde."""
+    """One serde that a spec can name."""
 
     name: str
     summary: str
     python_type: str
-    """What a function sees, and returns."""
+    """The type that a function gets and returns."""
     options: tuple[str, ...] = ()
-    """Beside `serde`, in words."""
+    """Descriptions of the options besides `serde`."""
     keeps_bytes: bool = True
     """Whether every accepted payload is written as it was read."""
 

@@ -24,14 +24,14 @@ class StringSerde:
     name: str = "string"
 
     def decode(self, payload: bytes) -> str:
-        """Raises InvalidEntryError for what is not UTF-8."""
+        """The text of a payload. Raises InvalidEntryError for what is not UTF-8."""
         try:
             return payload.decode()
         except UnicodeDecodeError as error:
             raise InvalidEntryError(f"not UTF-8 text: {error.reason} at byte {error.start}") from error
 
     def encode(self, payload: Any) -> bytes:  # noqa: ANN401
-        """Raises InvalidEntryError for anything but text, and for text that UTF-8 cannot hold."""
+        """The payload of a text. Raises InvalidEntryError for anything else, and for text that UTF-8 cannot hold."""
         if not isinstance(payload, str):
             raise InvalidEntryError(f"expected text, got {type(payload).__name__}")
         try:

@@ -28,7 +28,7 @@ class UuidSerde:
     name: str = "uuid"
 
     def decode(self, payload: bytes) -> UUID:
-        """Raises EntryError for anything but the canonical text."""
+        """The UUID of a payload. Raises EntryError for anything but the canonical text."""
         if len(payload) < SIZE:
             raise TruncatedEntryError("uuid", len(payload), SIZE)
         if _CANONICAL.fullmatch(payload) is None:
@@ -36,7 +36,7 @@ class UuidSerde:
         return UUID(payload.decode())
 
     def encode(self, payload: Any) -> bytes:  # noqa: ANN401
-        """Raises InvalidEntryError for anything but a `uuid.UUID`."""
+        """The payload of a UUID. Raises InvalidEntryError for anything but a `uuid.UUID`."""
         if not isinstance(payload, UUID):
             raise InvalidEntryError(f"expected a uuid.UUID, got {type(payload).__name__}")
         return str(payload).encode()

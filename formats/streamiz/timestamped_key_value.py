@@ -1,6 +1,6 @@
 """`streamiz.timestamped-key-value`: a key-value store with the timestamp of each key's last update.
 
-One RocksDB directory `<task>/rocksdb/<store>`, column family `default`: only the bytes tell it from a plain store.
+One RocksDB directory `<task>/rocksdb/<store>`, column family `default`: only the bytes differ from a plain store.
 
 | part  | offset | size | field                                                  |
 |-------|--------|------|--------------------------------------------------------|

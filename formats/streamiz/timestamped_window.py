@@ -1,7 +1,7 @@
 """`streamiz.timestamped-window`: a windowed store with the timestamp of each window's last update.
 
 One RocksDB directory for each segment, `<task>/<store>/<store>.<start>`, column family `default`. A record's segment is
-that of its window's start; the store's segment interval is set by its owner, one hour unless it says otherwise.
+that of its window's start; the store's segment interval is set by its owner, one hour by default.
 
 | part  | offset | size   | field                                                            |
 |-------|--------|--------|------------------------------------------------------------------|

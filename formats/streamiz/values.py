@@ -18,7 +18,7 @@ from struct import Struct
 from struct import error as StructError
 
 from formats.errors import InvalidEntryError, TruncatedEntryError
-from formats.layout import TIMESTAMP, VALUE_SIZE, Carried, Field, Framing, payload_field
+from formats.layout import PAYLOAD_FIELD, TIMESTAMP, VALUE_SIZE, Carried, Field, Framing
 
 _TIMESTAMP = Struct("<q")
 _SIZE = Struct("<i")
@@ -27,7 +27,7 @@ NO_TIMESTAMP = -1
 
 
 def pack_timestamp(timestamp_ms: int) -> bytes:
-    """Eight bytes. Raises InvalidEntryError for what is no signed 64-bit number."""
+    """The timestamp's eight bytes. Raises InvalidEntryError for what is not a signed 64-bit number."""
     try:
         return _TIMESTAMP.pack(timestamp_ms)
     except StructError as error:
@@ -41,11 +41,11 @@ class SizedTimestampedValue:
     fields: tuple[Field, ...] = (
         Field(TIMESTAMP, _TIMESTAMP.size, pack_timestamp, is_little_endian=True),
         Field(VALUE_SIZE, _SIZE.size, framing=Framing.SIZE),
-        payload_field(),
+        PAYLOAD_FIELD,
     )
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:
-        """Raises TruncatedEntryError, and InvalidEntryError for a size that is not that of the rest."""
+        """(payload, timestamp). Raises EntryError, also for a size other than that of the rest."""
         if len(data) < _HEAD.size:
             raise TruncatedEntryError("timestamped value", len(data), _HEAD.size)
         timestamp_ms, size = _HEAD.unpack_from(data)
@@ -55,7 +55,7 @@ class SizedTimestampedValue:
         return payload, {TIMESTAMP: timestamp_ms}
 
     def pack(self, payload: bytes, carried: Carried) -> bytes:
-        """Raises InvalidEntryError for a timestamp of more than 64 bits, or a payload of 2 GiB or more."""
+        """The value. Raises InvalidEntryError for a timestamp over 64 bits, or a payload of 2 GiB or more."""
         timestamp = pack_timestamp(carried.get(TIMESTAMP, NO_TIMESTAMP))
         try:
             return timestamp + _SIZE.pack(len(payload)) + payload

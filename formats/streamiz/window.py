@@ -1,7 +1,7 @@
 """`streamiz.window`: a windowed store without timestamps, and the windows of a stream-stream join.
 
 One RocksDB directory for each segment, `<task>/<store>/<store>.<start>`, column family `default`. A record's segment is
-that of its window's start; the store's segment interval is set by its owner, one hour unless it says otherwise.
+that of its window's start; the store's segment interval is set by its owner, one hour by default.
 
 | part  | offset | size   | field                                                            |
 |-------|--------|--------|------------------------------------------------------------------|

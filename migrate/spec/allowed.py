@@ -36,7 +36,7 @@ MEANINGS: dict[str, str] = {
 
 
 def allowing(name: str) -> str:
-    """What a spec says to allow `name`, for hints."""
+    """The spec's line that allows `name`, for hints."""
     return f'[conversion] allow = ["{name}"]'
 
 

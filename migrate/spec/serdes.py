@@ -160,7 +160,7 @@ def _texts(serde: Serde) -> dict[str, str]:
 
 
 def check_payloads(conversion: Conversion, key: PayloadSerdes | None, value: PayloadSerdes | None) -> None:
-    """Raises RefusedError for serdes that do not go together, and for keys that would lose their place."""
+    """Check the serdes of a conversion. Raises RefusedError for incompatible ones, and for keys that would move."""
     for part, serdes in (("key", key), ("value", value)):
         if serdes is None:
             continue

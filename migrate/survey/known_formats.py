@@ -91,7 +91,10 @@ def known_formats() -> FormatsReport:
     return FormatsReport(
         formats=tuple(map(_format_report, FORMATS)),
         serdes=tuple(SerdeReport.model_validate(serde, from_attributes=True) for serde in SERDES),
-        unsupported=tuple(UnsupportedReport.model_validate(kind, from_attributes=True) for kind in unsupported),
+        unsupported=tuple(
+            UnsupportedReport(name=kind.name, told_by=kind.recognized_by, reason=kind.reason, instead=kind.instead)
+            for kind in unsupported
+        ),
     )
 
 

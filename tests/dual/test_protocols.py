@@ -189,7 +189,7 @@ def test_a_store_whose_old_keys_were_all_written_or_deleted_switches_itself_off(
 
 @pytest.mark.parametrize(
     ("target", "said"),
-    [("kafka-streams.versioned", "several records"), ("kafka-streams.session", "nothing says how one would become")],
+    [("kafka-streams.versioned", "several records"), ("kafka-streams.session", "there is no rule to turn one into")],
 )
 def test_a_store_that_is_not_one_record_a_key_is_no_target(tmp_path: Path, target: str, said: str) -> None:
     make_store(tmp_path / "old", RECORDS)

@@ -44,13 +44,13 @@ def test_stores_of_one_kind_become_each_other() -> None:
             KEY_VALUE,
             WINDOW,
             "kafka-streams.key-value holds one value for each key, kafka-streams.window holds one value for each key "
-            "and window: nothing says how one would become the other",
+            "and window: there is no rule to turn one into the other",
         ),
         (
             SESSION,
             VERSIONED,
             "kafka-streams.session holds one value for each key and session, kafka-streams.versioned holds the history "
-            "of each key: nothing says how one would become the other",
+            "of each key: there is no rule to turn one into the other",
         ),
     ],
 )

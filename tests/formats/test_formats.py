@@ -132,7 +132,7 @@ def test_a_key_tells_its_segments_time(known: Format, data: st.DataObject) -> No
 
 
 def test_a_store_of_one_directory_has_no_segments() -> None:
-    with pytest.raises(AssertionError, match="tell no time"):
+    with pytest.raises(AssertionError, match="hold no time"):
         _ = find(KEY_VALUE).segment_time
 
 

@@ -33,7 +33,7 @@ from formats import (
     conversion_problem,
     get_format,
 )
-from formats.layout import PAYLOAD, TIMESTAMP, VALUE_SIZE, Carried, Field, Framing, payload_field
+from formats.layout import PAYLOAD, PAYLOAD_FIELD, TIMESTAMP, VALUE_SIZE, Carried, Field, Framing
 from formats.program import run_operations
 from migrate.engine.columns import compile_program
 from migrate.stores.batch import Batch
@@ -55,7 +55,7 @@ class SizedValue:
     fields: tuple[Field, ...] = (
         Field(TIMESTAMP, 8, pack_time, is_little_endian=True),
         Field(VALUE_SIZE, 4, framing=Framing.SIZE),
-        payload_field(),
+        PAYLOAD_FIELD,
     )
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:
@@ -155,7 +155,7 @@ def test_all_paths_do_the_same(data: st.DataObject, other: Format, default: int,
 class _Versioned(SizedValue):
     """A field that no other format has, and whose value nobody else knows."""
 
-    fields: tuple[Field, ...] = (Field("version", 1), payload_field())
+    fields: tuple[Field, ...] = (Field("version", 1), PAYLOAD_FIELD)
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:
         return data[1:], {"version": data[0]}
@@ -168,14 +168,14 @@ class _Versioned(SizedValue):
 class _Seconds(SizedValue):
     """A timestamp of another size."""
 
-    fields: tuple[Field, ...] = (Field(TIMESTAMP, 4), payload_field())
+    fields: tuple[Field, ...] = (Field(TIMESTAMP, 4), PAYLOAD_FIELD)
 
 
 @dataclass(frozen=True, slots=True)
 class _Last(SizedValue):
     """A timestamp behind the payload."""
 
-    fields: tuple[Field, ...] = (payload_field(), Field(TIMESTAMP, 8))
+    fields: tuple[Field, ...] = (PAYLOAD_FIELD, Field(TIMESTAMP, 8))
 
 
 def test_a_field_that_nobody_knows_is_skipped_but_never_invented() -> None:

@@ -126,7 +126,7 @@ SITUATIONS = [
         target=HEADERS),
     app("a conversion that there is not", REFUSED,
         f"{KEY_VALUE} holds one value for each key, kafka-streams.window holds one value for each key and window: "
-        "nothing says how one would become the other",
+        "there is no rule to turn one into the other",
         f"name what it can become in [target] format: {TIMESTAMPED}", target={"format": "kafka-streams.window"}),
     app("another system in the same directory", REFUSED,
         f"{KEY_VALUE} and streamiz.key-value belong to two systems, whose state directories differ",

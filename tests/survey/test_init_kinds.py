@@ -102,7 +102,7 @@ def test_an_ambiguous_format_is_refused_with_a_hint_from_the_records(app: Path) 
 @pytest.mark.parametrize(
     ("store", "families", "to", "said"),
     [
-        ("visits", {}, "kafka-streams.key-value", "nothing says how one would become the other"),
+        ("visits", {}, "kafka-streams.key-value", "there is no rule to turn one into the other"),
         ("closed", {"windowKeyValueWithHeaders": {}}, "kafka-streams.headers-window", "emits when a window closes"),
     ],
 )

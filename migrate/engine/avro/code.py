@@ -12,7 +12,8 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
-from formats.avro.program import PACK, AvroProgram, run_avro
+from formats.avro.binary import PACK
+from formats.avro.program import AvroProgram, run_avro
 from migrate.engine.avro.function import render
 from migrate.engine.avro.source import Source
 from migrate.engine.bail_out import BailOutError

@@ -111,9 +111,6 @@ class Function(Reading):
         self.line("else:")
         self.line(f"    {pack}({number})")
 
-    def _pieces_of_emit(self, operation: Emit) -> list[Piece]:
-        return [Constant(operation.data)]
-
     def _pieces_of_call(self, operation: Call) -> list[Piece]:
         name = self._name("p")
         self._call_into(name, self.source.named[operation.name], operation.level)
@@ -181,7 +178,7 @@ def _joined(pieces: list[Piece]) -> list[Piece]:
 
 PIECES: dict[type, Callable[[Function, Any], list[Piece]]] = {
     Promote: Function._pieces_of_promote,
-    Emit: Function._pieces_of_emit,
+    Emit: lambda function, operation: [Constant(operation.data)],
     Call: Function._pieces_of_call,
     Drop: Function._pieces_of_drop,
     Choice: Function._pieces_of_choice,

@@ -35,7 +35,7 @@ def show_formats(report: FormatsReport, output: Output) -> list[str]:
     for kind in report.unsupported:
         lines += layout.wrapped(f"{kind.name[:1].upper()}{kind.name[1:]}", indent=2)
         lines += layout.wrapped(f"recognized by {kind.told_by}\nwhy: {kind.reason}\nnext: {kind.instead}", indent=4)
-    return [*lines, "", "For every pair and its byte program: stateferry formats --json"]
+    return [*lines, "", "Every pair, with its byte program: stateferry formats --json"]
 
 
 def groups_of(formats: Iterable[FormatReport]) -> list[list[FormatReport]]:

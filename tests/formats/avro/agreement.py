@@ -19,7 +19,6 @@ class Paths:
         self.writer = writer
         self.reader = reader
         program = compile_schemas(writer, reader)
-        assert program is not None
         self.program = program
 
     def __call__(self, data: bytes) -> bytes | str:

@@ -45,12 +45,6 @@ def _customer(*fields: Json) -> AvroSchema:
     return _schema({"type": "record", "name": "Customer", "fields": list(fields)})
 
 
-def _program(old: AvroSchema, new: AvroSchema) -> AvroProgram:
-    program = compile_schemas(old, new)
-    assert program is not None
-    return program
-
-
 OLD = _customer(*CUSTOMER)
 TIER: Json = {"name": "tier", "type": "string", "default": "basic"}
 APPENDED = _customer(*CUSTOMER, TIER)
@@ -60,17 +54,17 @@ CHANGED = _customer(
 
 
 def test_a_program_is_data() -> None:
-    program = _program(OLD, APPENDED)
+    program = compile_schemas(OLD, APPENDED)
     assert pickle.loads(pickle.dumps(program)) == program
-    assert hash(program) == hash(_program(OLD, APPENDED))
+    assert hash(program) == hash(compile_schemas(OLD, APPENDED))
     assert str(program) == (
         "string, int, choice (emit 00 | emit 02, double), each (string), string, int, boolean, emit 0a6261736963"
     )
-    assert program.fingerprint != _program(OLD, CHANGED).fingerprint
+    assert program.fingerprint != compile_schemas(OLD, CHANGED).fingerprint
 
 
 def test_a_changed_order_is_printed_with_its_parts() -> None:
-    assert str(_program(OLD, CHANGED)) == (
+    assert str(compile_schemas(OLD, CHANGED)) == (
         "arrange (0: string; 1: int as float; 2: choice (emit 02 | emit 00, double); 3: each (string); 4: string, int; "
         "5: boolean; 6: emit 0a6261736963) as (6, 4, 2, 1)"
     )
@@ -164,7 +158,7 @@ def test_every_path_has_the_same_bound_of_items_without_bytes(arrays: int, beyon
 
 
 def test_a_value_that_ends_early_is_told_from_a_damaged_one() -> None:
-    program = _program(OLD, OLD)
+    program = compile_schemas(OLD, OLD)
     with pytest.raises(TruncatedEntryError):
         run_avro(program, VALUE[:-1])
     with pytest.raises(InvalidEntryError):
@@ -243,13 +237,13 @@ def test_a_record_that_occurs_often_is_written_down_once() -> None:
             below = {"type": "record", "name": f"T{level}", "fields": pair}
         return below
 
-    program = _program(_schema(tower(fields)), _schema(tower(new_fields)))
+    program = compile_schemas(_schema(tower(fields)), _schema(tower(new_fields)))
     assert len(str(program)) < 20_000
     assert len(program.named) == 19
 
 
 def test_a_column_is_converted_in_its_order_and_stops_at_the_first_reject() -> None:
-    column = generate_column(_program(OLD, APPENDED))
+    column = generate_column(compile_schemas(OLD, APPENDED))
     other = b"\x02z" + VALUE[4:]
     assert column([VALUE, other, VALUE]) == [one + b"\x0abasic" for one in (VALUE, other, VALUE)]
     assert column([]) == []

@@ -142,7 +142,7 @@ def test_what_can_be_written_in_two_ways_has_no_order(type_: object, expected: b
 def test_what_does_not_become_the_other_by_itself_needs_a_function(source: Serde, target: Serde) -> None:
     problem = payload_problem(source, target)
     assert problem is not None
-    assert f"{source.name} does not become {target.name} by itself: give a [conversion] function" in problem
+    assert f"{source.name} cannot be converted to {target.name} without a [conversion] function" in problem
 
 
 def test_the_same_bytes_under_two_names_need_no_conversion() -> None:
