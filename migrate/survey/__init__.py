@@ -1,1 +1,1 @@
-"""Report the content of a directory: systems by names of files, stores by column families, never by guesses at bytes."""
+"""Report what a directory holds: systems by file names, stores by column families, never by guesses at bytes."""
