@@ -53,7 +53,7 @@ def cutover(spec: str, *, unverified: bool, accept_rejects: int | None) -> None:
 
 @click.command()
 @spec_argument
-@click.option("--discard-new-writes", is_flag=True, help="Also if the new stores have been written to since.")
+@click.option("--discard-new-writes", is_flag=True, help="Roll back even if the new stores have been written to.")
 @verb
 def rollback(spec: str, *, discard_new_writes: bool) -> None:
     """Put the old stores back, after a cut-over or an unfinished one.
@@ -69,8 +69,10 @@ def rollback(spec: str, *, discard_new_writes: bool) -> None:
 
 @click.command()
 @spec_argument
-@click.option("--accept-mismatch", is_flag=True, help="Also if a verification found a difference.")
-@click.option("--moved-away", is_flag=True, help="Also if some new stores are gone because their tasks run elsewhere.")
+@click.option("--accept-mismatch", is_flag=True, help="Finalize even if a verification found a difference.")
+@click.option(
+    "--moved-away", is_flag=True, help="Finalize even if some new stores are gone: their tasks run elsewhere now."
+)
 @verb
 def finalize(spec: str, *, accept_mismatch: bool, moved_away: bool) -> None:
     """Remove the replaced old stores and the migration's working files.
