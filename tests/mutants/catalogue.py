@@ -133,7 +133,7 @@ _RUN: tuple[Mutant, ...] = (
         definition="convert_sample",
         old="    if first != second:\n",
         new="    if first is None and second is not None:\n",
-        tests=("test_every_verb_says_the_same[a function that is not pure, random]",),
+        tests=("test_every_command_agrees[a function that is not pure, random]",),
     ),
     Mutant(
         name="digest-without-lengths",
@@ -237,7 +237,7 @@ _RUN: tuple[Mutant, ...] = (
         definition="Source.check_stopped",
         old="        check_unlocked(self.system.lock_files(self.path, self.partitions))\n",
         new="",
-        tests=("test_every_verb_says_the_same[a lock on .lock]",),
+        tests=("test_every_command_agrees[a lock on .lock]",),
     ),
     Mutant(
         name="source-written-while-publishing",
@@ -277,7 +277,7 @@ _RUN: tuple[Mutant, ...] = (
         definition="_remove_unnamed_stores",
         old="if folder not in assembled and not retired.may_hold(run.name, partition, plan):",
         new="if folder not in assembled:",
-        tests=("test_an_old_store_is_not_removed_wherever_it_stands",),
+        tests=("test_an_old_store_is_not_removed_from_any_place",),
     ),
     Mutant(
         name="interrupted-exits-0",
@@ -309,7 +309,7 @@ _RUN: tuple[Mutant, ...] = (
         definition="run_with",
         old="report = _run(context, open_executor) if done is None else done",
         new="report = _run(context, open_executor)",
-        tests=("test_a_migration_that_is_cut_over_says_so",),
+        tests=("test_a_migration_that_is_cut_over_reports_it",),
     ),
     Mutant(
         name="published-by-its-path-alone",

@@ -31,7 +31,7 @@ def test_no_two_situations_have_a_name() -> None:
 
 @pytest.mark.usefixtures("probes")
 @pytest.mark.parametrize("situation", SITUATIONS, ids=[situation.name for situation in SITUATIONS])
-def test_every_verb_says_the_same(situation: Situation, folder: Path) -> None:
+def test_every_command_agrees(situation: Situation, folder: Path) -> None:
     migration = situation.arrange(folder)
     said = situation.words(migration)
     with situation.around(migration) as holder:
