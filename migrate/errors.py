@@ -1,25 +1,25 @@
-"""What goes wrong in a migration, and the exit code that says so (docs/correctness.md, I9).
+"""The errors of a migration, and their exit codes (docs/correctness.md, I9).
 
 MigrationError
  ├── SpecError (2)                  the spec or the command cannot be understood
- ├── RefusedError (6)               the ground is not ready; nothing was written that matters
+ ├── RefusedError (6)               a precondition is not met; the stores were not touched
  │    ├── StoreLockedError              a process holds the store
- │    ├── SourceChangedError            the source is not the one that the plan was made for
- │    ├── DamagedLedgerError            the ledger cannot be read: `run` repairs what a power cut tore
- │    ├── FencedError                   another run took the ledger over
- │    └── RegistryError                 the Schema Registry does not give the schema
- ├── ChunkFailedError (3)           a chunk cannot be rewritten, now
- │    ├── RejectedError                 records that cannot be converted, more than allowed
+ │    ├── SourceChangedError            the source changed since the plan was made
+ │    ├── DamagedLedgerError            the ledger cannot be read; `run` repairs it
+ │    ├── FencedError                   another run took over the ledger
+ │    └── RegistryError                 the Schema Registry does not return the schema
+ ├── ChunkFailedError (3)           a chunk cannot be rewritten
+ │    ├── RejectedError                 more records than allowed cannot be converted
  │    └── CorruptionError               a scan that ended early, or a damaged block
- ├── VerificationError (4)          the new store is not what the old one converts to
+ ├── VerificationError (4)          the new store differs from the converted old one
  ├── InterruptedMigrationError (5)  stopped before the end; the same command resumes
- └── StoreError                     an open store cannot do what was asked
-      ├── StoreClosedError               it, or the iterator, was closed
-      ├── StoreNotReadyError             it is being opened, or handed over
-      ├── StateStoreMigratedError        the handle is of a store that was replaced
-      ├── IllegalTransitionError         its life does not go that way
-      ├── StoreFailedError               the storage failed, and the store with it
-      │    └── StoreCorruptedError            what it holds is damaged; a CorruptionError too
+ └── StoreError                     an open store cannot do what was requested
+      ├── StoreClosedError               the store or the iterator was closed
+      ├── StoreNotReadyError             the store is being opened or handed over
+      ├── StateStoreMigratedError        the store behind the handle was replaced
+      ├── IllegalTransitionError         the store's state does not allow this transition
+      ├── StoreFailedError               the storage failed
+      │    └── StoreCorruptedError            the store's data is damaged; a CorruptionError too
       └── ConversionError                one record cannot be converted
 """
 
@@ -48,7 +48,7 @@ class ExitCode(IntEnum):
 
 
 class MigrationError(Exception):
-    """What happened and where (`message`), and what to do next (`hint`)."""
+    """An error with `message`, what happened and where, and `hint`, what to do next."""
 
     exit_code = ExitCode.BUG
 
@@ -57,10 +57,10 @@ class MigrationError(Exception):
         self.message = message
         self.hint = hint
         self.place = place
-        """The file or directory that cannot be read, where that is what went wrong."""
+        """The file or directory that cannot be read, if that is the cause."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As it is, from an executor to the driver: subclasses take arguments of their own."""
+        """Pickles without `__init__`, whose arguments differ in subclasses: executors send errors to the driver."""
         return type(self).__new__, (type(self), *self.args), self.__dict__
 
     def __str__(self) -> str:
@@ -74,13 +74,13 @@ class SpecError(MigrationError):
 
 
 class RefusedError(MigrationError):
-    """A check before the work found that it must not start."""
+    """A check found that the command must not start."""
 
     exit_code = ExitCode.REFUSED
 
 
 class StoreLockedError(RefusedError):
-    """A process holds the store. `pid` is 0 where the system does not tell."""
+    """A process holds the store. `pid` is 0 where the system does not report it."""
 
     def __init__(self, message: str, *, pid: int, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -88,79 +88,79 @@ class StoreLockedError(RefusedError):
 
 
 class SourceChangedError(RefusedError):
-    """The source is not the one that the stored plan was made for."""
+    """The source changed since the stored plan was made."""
 
 
 class DamagedLedgerError(RefusedError):
-    """The ledger cannot be read, or not to its end."""
+    """The ledger, or a part of it, cannot be read."""
 
 
 class FencedError(RefusedError):
-    """Another run of the same migration took the ledger over."""
+    """Another run of the same migration took over the ledger."""
 
 
 class RegistryError(RefusedError):
-    """The Schema Registry cannot be reached, or does not give the schema that was asked for."""
+    """The Schema Registry cannot be reached, or does not return the requested schema."""
 
 
 class ChunkFailedError(MigrationError):
-    """A chunk could not be rewritten; what is finished stays, a rerun resumes."""
+    """A chunk could not be rewritten; finished chunks are kept, and a rerun resumes."""
 
     exit_code = ExitCode.FAILED
 
 
 class RejectedError(ChunkFailedError):
-    """Records that cannot be converted, and `on_reject` or its caps do not allow that."""
+    """More records than `on_reject` and its caps allow cannot be converted."""
 
 
 class CorruptionError(ChunkFailedError):
-    """A scan ended before its range did: a damaged block, or a file that cannot be read (I4)."""
+    """A scan ended before its range did, because of a damaged block or an unreadable file (I4)."""
 
 
 class VerificationError(MigrationError):
-    """The new store differs from what the old one converts to."""
+    """The new store differs from the converted old one."""
 
     exit_code = ExitCode.MISMATCH
 
 
 class InterruptedMigrationError(MigrationError):
-    """Stopped before the end."""
+    """The command was stopped before its end."""
 
     exit_code = ExitCode.INTERRUPTED
 
 
 class StoreError(MigrationError):
-    """An open store cannot do what was asked."""
+    """An open store cannot do what was requested."""
 
 
 class StoreClosedError(StoreError):
-    """The store, or the iterator, was closed."""
+    """The store or the iterator was closed."""
 
 
 class StoreNotReadyError(StoreError):
-    """The store is being opened or handed over; ask again, or wait until it runs."""
+    """The store is being opened or handed over: retry, or wait until it runs."""
 
 
 class StateStoreMigratedError(StoreError):
-    """The store behind this handle was replaced: resolve it again, do not retry on this one."""
+    """The store behind this handle was replaced: get a new handle, do not retry on this one."""
 
 
 class IllegalTransitionError(StoreError):
-    """A state of a store's life that cannot follow the present one."""
+    """The requested lifecycle state cannot follow the store's present one."""
 
 
 class StoreFailedError(StoreError):
-    """The storage failed; `__cause__` says how. The store stays in ERROR."""
+    """The storage failed, as `__cause__` states. The store stays in ERROR."""
 
     exit_code = ExitCode.FAILED
 
 
 class StoreCorruptedError(StoreFailedError, CorruptionError):
-    """The storage failed, since what it holds is damaged."""
+    """The storage failed because its data is damaged."""
 
 
 class ConversionError(StoreError):
-    """One record cannot be converted; it stays in the old store as it is."""
+    """One record cannot be converted; it stays unchanged in the old store."""
 
     exit_code = ExitCode.FAILED
 
@@ -190,7 +190,7 @@ _KNOWN: tuple[tuple[int, type[MigrationError], str], ...] = (
 
 @contextmanager
 def system_errors_explained() -> Iterator[None]:
-    """Raises what the system refused as a MigrationError; every other exception goes through as it is."""
+    """Raises errors of the operating system as MigrationErrors; every other exception passes unchanged."""
     try:
         yield
     except MigrationError:
@@ -203,19 +203,15 @@ def system_errors_explained() -> Iterator[None]:
 
 
 def explain_system_error(error: BaseException, *, where: str = "") -> MigrationError | None:
-    """The operator's version of it, or None; `where`: what failed, if the error does not say.
+    """The MigrationError for an error of the operating system, or None; `where`: what failed, if the error lacks it.
 
-    RocksDB and delta-rs keep the system's words, but not its number.
+    Errors of RocksDB and delta-rs have the system's text, but not its error number.
     """
     number = error.errno if isinstance(error, OSError) else None
     text = " ".join(_TERMINAL_COLOUR.sub("", str(error)).split())
     for known, kind, hint in _KNOWN:
         if number == known or (number is None and os.strerror(known) in text):
-            return kind(": ".join(filter(None, (where, _in_words(error, text)))), hint=hint)
+            if isinstance(error, OSError) and error.strerror is not None:
+                text = ": ".join(str(part) for part in (error.strerror, error.filename2 or error.filename) if part)
+            return kind(": ".join(filter(None, (where, text))), hint=hint)
     return None
-
-
-def _in_words(error: BaseException, text: str) -> str:
-    if isinstance(error, OSError) and error.strerror is not None:
-        return ": ".join(str(part) for part in (error.strerror, error.filename2 or error.filename) if part)
-    return text

@@ -1,4 +1,4 @@
-"""What every step of one run shares."""
+"""The context that all steps of one run share."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Context:
     acceptance: Acceptance = NOTHING_ACCEPTED
     stop: Stop = field(default_factory=Stop)
     changelog_ends: ChangelogEnds = field(default_factory=dict)
-    """As the operator confirmed them."""
+    """The changelog ends that the operator confirmed."""
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     warnings: list[str] = field(default_factory=list)
-    """What was repaired in this run, for its report."""
+    """Warnings of this run, such as repairs, for its report."""
 
     @property
     def home(self) -> Path:
@@ -41,11 +41,11 @@ class Context:
         return self.spec.home
 
     def notify(self, name: str, **facts: Any) -> None:  # noqa: ANN401 - each event has facts of its own
-        """Tell the listener that this point is reached."""
+        """Send an event to the listener."""
         self.listener(Event(name, facts))
 
     def warn(self, sentence: str) -> None:
-        """Tell it now, and in the report."""
+        """Send a warning to the listener, and keep it for the report."""
         self.warnings.append(sentence)
         self.notify("warning", sentence=sentence)
 
@@ -64,7 +64,7 @@ def make_context(
     *,
     changelog_ends: ChangelogEnds | None = None,
 ) -> Context:
-    """What the steps share. Raises SpecError where the function cannot be imported."""
+    """The context of a new run. Raises SpecError if the function cannot be imported."""
     ref = conversion_ref(spec, function)
     return Context(
         spec=spec,

@@ -1,4 +1,4 @@
-"""Every name in the migration's own folder, and removal by these names: what bears another one is not ours (I11)."""
+"""Every name in the migration's own folder, and removal by these names: nothing else in it is ours (I11)."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from migrate.stores.files import fsync_directory
+from migrate.stores.files import fsync_directory, remove_tree
 from migrate.stores.regular_files import check_regular
 from migrate.stores.rocksdb.layout import is_rocksdb_file
 
 MARKER = "stateferry-folder.json"
-"""What makes the folder ours: in it from the start."""
+"""The file that marks the folder as ours, written before anything else."""
 ABANDONED = "stateferry-abandoned.json"
-"""The marker's name once the migration is given up, until all else is removed."""
+"""The marker's name during `abandon`, until everything else is removed."""
 LOCK = "run.lock"
 LEDGER, LEDGER_DAMAGED = "ledger", "ledger-damaged"
 SNAPSHOT, CHUNKS, NEW, OLD = "snapshot", "chunks", "new", "old"
 DAMAGED_CHUNKS = "chunks-damaged"
-"""Files of chunks that were damaged after they were committed, and their receipts."""
+"""Files of chunks that were damaged after their commit, with their receipts."""
 CHECKED_CHUNK = ".checked-chunk"
-"""A chunk's file while it is read again."""
+"""The folder of a chunk's file while it is checked."""
 DEAD_LETTERS, UNFINISHED_DEAD_LETTERS = "dead-letters", "dead-letters.tmp"
 SIDE_FILE = "side-file.tmp"
-"""A side file of the application on its way to its place."""
+"""A side file of the application while it is written."""
 _RUN = "[0-9a-f]{12}"
 _PLAN = r"plan-\d{4,}\.json"
 _ANSWERS = r"registry-answers\.json"
@@ -47,12 +47,12 @@ _OF_STORES = (SNAPSHOT, CHUNKS, DAMAGED_CHUNKS, CHECKED_CHUNK, NEW, OLD)
 
 
 def is_run_folder(name: str) -> bool:
-    """Whether a run of ours may have made a folder of this name: its id."""
+    """Whether the name can be a run's id, by which a run names its folder."""
     return _RUN_FOLDER.fullmatch(name) is not None
 
 
 def is_ours(path: Path) -> bool:
-    """Whether we give this name in the migration's folder to what stands there."""
+    """Whether an entry of the migration's folder has a name, and is of the kind, that we create."""
     name = path.name
     if path.is_symlink():
         return False
@@ -63,37 +63,35 @@ def is_ours(path: Path) -> bool:
 
 
 def check_files(home: Path) -> None:
-    """Raises RefusedError where a pipe, a directory or the like has the name of a file of ours: opening it may hang."""
+    """Raises RefusedError where a pipe, directory or the like has the name of one of our files: to open it may hang."""
     if home.is_dir():
         for path in filter(lambda path: _FILES.fullmatch(path.name), home.iterdir()):
-            with suppress(FileNotFoundError):  # another command has just removed it
+            with suppress(FileNotFoundError):  # removed by another command meanwhile
                 check_regular(path)
 
 
 def is_unfinished(path: Path) -> bool:
-    """Whether it is a file of ours under a name for the time being."""
+    """Whether it is a file of ours under a temporary name."""
     return path.is_file() and not path.is_symlink() and _UNFINISHED.fullmatch(path.name) is not None
 
 
-def unfinished_snapshots(home: Path) -> list[Path]:
-    """What runs that were killed have left of theirs."""
-    return [path for path in home.glob(f"{SNAPSHOT}-*.tmp") if _UNFINISHED_SNAPSHOT.fullmatch(path.name)]
-
-
 def remove_unfinished(home: Path) -> None:
-    """What a killed command was writing under a name for the time being."""
+    """Remove what a killed command was writing under a temporary name."""
+    remove_tree(home / UNFINISHED_DEAD_LETTERS)
     remove_folder(home, CHECKED_CHUNK)
     for path in home.iterdir():
         if is_unfinished(path):
             path.unlink(missing_ok=True)
+        elif _UNFINISHED_SNAPSHOT.fullmatch(path.name):
+            remove_folder(home, path.name)
         elif path.is_dir() and not path.is_symlink() and _PROBE.fullmatch(path.name):
             _remove_made(path, _never)
 
 
 def remove_folder(home: Path, name: str) -> None:
-    """Remove one of our folders of stores or chunks, as far as what is in it bears names of ours.
+    """Remove what has names of ours in one of our folders of stores or chunks, and the folder once it is empty.
 
-    Of OLD, which is the application's, directories that are empty alone: `remove_store` is for what they held.
+    In OLD, whose stores are the application's, only empty directories are removed: see `remove_store`.
     """
     folder = home / name
     if folder.is_symlink() or not folder.is_dir():
@@ -106,18 +104,18 @@ def remove_folder(home: Path, name: str) -> None:
 
 
 def remove_store(folder: Path) -> None:
-    """Remove a store partition's directory that stands in our folder: RocksDB's files alone."""
+    """Remove RocksDB's files from a store partition's directory in our folder, and the directory once it is empty."""
     if folder.is_dir() and not folder.is_symlink():
         _remove_made(folder, is_rocksdb_file)
 
 
 def is_store_alone(folder: Path) -> bool:
-    """Whether RocksDB's files are all that is in a store partition's directory."""
+    """Whether a store partition's directory holds nothing but RocksDB's files."""
     return all(is_rocksdb_file(leaf.name) for leaf in _leaves(folder))
 
 
 def remove_all(home: Path) -> tuple[Path, ...]:
-    """Remove all that is ours, the markers last, and the folder unless something stays: returns what is not ours."""
+    """Remove everything of ours, the markers last, and the folder if it is empty then; returns what is not ours."""
     left = remove_content(home)
     for name in _LAST:
         (home / name).unlink(missing_ok=True)
@@ -126,7 +124,7 @@ def remove_all(home: Path) -> tuple[Path, ...]:
 
 
 def remove_content(home: Path) -> tuple[Path, ...]:
-    """Remove all that is ours but the lock and the markers, durably; returns what is not ours."""
+    """Remove everything of ours but the lock and the markers, durably; returns what is not ours."""
     for path in [path for path in home.iterdir() if path.name not in _LAST and is_ours(path)]:
         if path.name in _TABLES:
             _remove_made(path, _is_of_a_table)
@@ -139,7 +137,7 @@ def remove_content(home: Path) -> tuple[Path, ...]:
 
 
 def foreign_in(home: Path) -> tuple[Path, ...]:
-    """What is not ours, once what is has been removed: beside our names, and within our folders of stores."""
+    """Everything that is not ours, after the removal of what is: in the folder, and in our folders within it."""
     found: list[Path] = []
     for path in sorted(home.iterdir()):
         if not is_ours(path):
@@ -151,7 +149,7 @@ def foreign_in(home: Path) -> tuple[Path, ...]:
 
 
 def remove_if_empty(folder: Path) -> None:
-    """Remove a directory that we made, unless something is in it."""
+    """Remove a directory that we made, if it is empty."""
     with suppress(OSError):
         folder.rmdir()
 
@@ -163,7 +161,7 @@ def _leaves(folder: Path) -> Iterator[Path]:
 
 
 def _remove_made(folder: Path, is_made: Callable[[str], bool]) -> None:
-    """Files of these names, and the directories that are empty then. No link is followed."""
+    """Remove the files that `is_made` names, and directories that are empty then. No link is followed."""
     for inside, _, names in os.walk(folder, topdown=False):
         for name in filter(is_made, names):
             Path(inside, name).unlink(missing_ok=True)
@@ -171,7 +169,7 @@ def _remove_made(folder: Path, is_made: Callable[[str], bool]) -> None:
 
 
 def _is_made(name: str) -> bool:
-    """Whether RocksDB, an attempt or a snapshot gives a file this name."""
+    """Whether the name is one that RocksDB, a chunk attempt or a snapshot gives to a file."""
     return is_rocksdb_file(name) or (_ATTEMPT.fullmatch(name) or _RECORD.fullmatch(name)) is not None
 
 
@@ -184,7 +182,7 @@ def _never(_: str) -> bool:
 
 
 def temporary_directories(target: Path | None, runs: set[str] | None = None) -> list[Path]:
-    """What these runs, or any, were building beside the target when they were killed."""
+    """The directories that killed runs (these, or any) were building beside the target."""
     if target is None or not target.parent.is_dir():
         return []
     prefix = _temporary(target, "").name

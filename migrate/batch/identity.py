@@ -1,4 +1,4 @@
-"""What makes a migration this one and no other (I5)."""
+"""The identity of a migration: a change of anything in it makes another migration (I5)."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from migrate.stores.rocksdb.layout import file_states, metadata_digest
 
 _STORE = "store "
 _BY_SYNTAX = "2:"
-"""The function is told by its syntax tree and what it imports; before that it was by its bytecode."""
+"""The function is identified by its syntax tree and its imports; earlier releases used its bytecode."""
 _CHANGED_HINT = (
-    "restore what changed to go on, or begin anew: stateferry abandon SPEC removes our files, and nothing else"
+    "restore what changed to go on, or start again: stateferry abandon SPEC removes our files, and nothing else"
 )
 _BY_BYTECODE_HINT = (
-    "restore it to go on, under the Python version that it was begun with; the release that began this migration told "
-    "functions by their bytecode, and does not know one again that has a set in it: if it did not change, begin anew: "
-    "stateferry abandon SPEC removes our files, and nothing else"
+    "restore it to go on, under the Python version that the migration was started with; the release that started it "
+    "identified functions by their bytecode, and does not recognize one that has a set in it: if it did not change, "
+    "start again: stateferry abandon SPEC removes our files, and nothing else"
 )
 _CAME_LATER = {"version", "retention_ms", "segment_ms", "value", "key"}
 
 
-def migration_identity(spec: Spec, source: Source, ref: ConversionRef, begun: Plan | None = None) -> dict[str, str]:
-    """By name: what the spec says of the result, the code that makes it, and the source's files.
+def migration_identity(spec: Spec, source: Source, ref: ConversionRef, plan: Plan | None = None) -> dict[str, str]:
+    """Digests, by name, of the spec's parts that affect the result, of the code and of the source's files.
 
-    `[run]`, the engine, the Spark master and this tool's version change nothing in the result, and are no part of it.
+    `[run]`, the engine, the Spark master and this tool's version do not affect the result, and are no part of it.
     """
-    return spec_identity(spec, ref, begun) | store_identity(source)
+    return spec_identity(spec, ref, plan) | store_identity(source)
 
 
 def store_identity(source: Source) -> dict[str, str]:
@@ -50,25 +50,24 @@ def store_identity(source: Source) -> dict[str, str]:
     }
 
 
-def spec_identity(spec: Spec, ref: ConversionRef, begun: Plan | None = None) -> dict[str, str]:
-    """The part of the identity that can be told without the source, as the plan tells it that was `begun`."""
+def spec_identity(spec: Spec, ref: ConversionRef, plan: Plan | None = None) -> dict[str, str]:
+    """The part of the identity that does not need the source, computed as for the stored `plan`."""
     sections = {
-        "[source]": as_begun(spec.source),
-        "[target]": as_begun(spec.target),
-        "[conversion]": as_begun(spec.conversion, exclude={"allow", "py_files", "files"}),
+        "[source]": stable_json(spec.source),
+        "[target]": stable_json(spec.target),
+        "[conversion]": stable_json(spec.conversion, exclude={"allow", "py_files", "files"}),
         "[conversion] allow key-change": str(ref.keys_may_change),
         "conversion revision": str(CONVERSION_REVISION),
     }
     for name, serdes in (("key", ref.key), ("value", ref.value)):
         if serdes is not None:
             sections[f"[conversion.{name}] schemas"] = serdes.identity
-    return {name: _digest(text) for name, text in sections.items()} | _function_identity(ref, begun)
+    return {name: _digest(text) for name, text in sections.items()} | _function_identity(ref, plan)
 
 
-def _function_identity(ref: ConversionRef, begun: Plan | None) -> dict[str, str]:
-    """By the scheme of the plan: its digest says which, and none is the first one."""
-    is_by_bytecode = begun is not None and _is_by_bytecode(begun)
-    if ref.function is None or is_by_bytecode:
+def _function_identity(ref: ConversionRef, plan: Plan | None) -> dict[str, str]:
+    """The function's digests by the scheme of the plan; a digest without a prefix is of the first scheme."""
+    if ref.function is None or (plan is not None and _is_by_bytecode(plan)):
         from migrate.spec.function.bytecode import conversion_digest
 
         return {"function": _digest(conversion_digest(ref))}
@@ -81,15 +80,15 @@ def _is_by_bytecode(plan: Plan) -> bool:
     return not plan.identity.get("function", _BY_SYNTAX).startswith(_BY_SYNTAX)
 
 
-def as_begun(section: BaseModel, exclude: set[str] | None = None) -> str:
-    """A key that came later is no part of migrations that were begun without it."""
+def stable_json(section: BaseModel, exclude: set[str] | None = None) -> str:
+    """A section of the spec as JSON, without unset keys that earlier releases did not have: it stays the same."""
     absent = {name for name in _CAME_LATER if getattr(section, name, None) is None}
     return section.model_dump_json(exclude=(exclude or set()) | absent)
 
 
 def store_state(directories: dict[str, Path], known: StoreState | None = None) -> StoreState:
-    """As it is now. What nobody has opened for writing since it was `known` is not opened here either."""
-    files, metadata = _files_digest(directories), _metadata_digest(directories)
+    """The present state of a store partition; `known` again, without opening it, where no process has written since."""
+    files, metadata = _digests(directories)
     if known is not None and files == known.files and known.metadata in ("", metadata):
         return known
     content = {database: _store_digest(directory) for database, directory in directories.items()}
@@ -97,24 +96,21 @@ def store_state(directories: dict[str, Path], known: StoreState | None = None) -
 
 
 def planned_state(plan: Plan, partition: StorePartition, home: Path) -> StoreState:
-    """As a store partition was when its snapshot was taken."""
+    """The state of a store partition when its snapshot was taken."""
     content = {database: plan.identity[_store_name(partition, database)] for database in partition.databases}
-    directories = present_snapshot(home, partition)
-    return StoreState(
-        content=_digest(json.dumps(content)), files=_files_digest(directories), metadata=_metadata_digest(directories)
-    )
+    files, metadata = _digests(present_snapshot(home, partition))
+    return StoreState(content=_digest(json.dumps(content)), files=files, metadata=metadata)
 
 
-def _files_digest(directories: dict[str, Path]) -> str:
-    return _digest(json.dumps({database: file_states(directory) for database, directory in directories.items()}))
-
-
-def _metadata_digest(directories: dict[str, Path]) -> str:
-    return _digest(json.dumps({database: metadata_digest(directory) for database, directory in directories.items()}))
+def _digests(directories: dict[str, Path]) -> tuple[str, str]:
+    """One digest of all files, and one of the metadata files, of these RocksDB directories."""
+    files = {database: file_states(directory) for database, directory in directories.items()}
+    metadata = {database: metadata_digest(directory) for database, directory in directories.items()}
+    return _digest(json.dumps(files)), _digest(json.dumps(metadata))
 
 
 def check_snapshot(folder: Path, source: Source, identity: dict[str, str]) -> None:
-    """Raises SourceChangedError where the snapshot is not of the source as it was checked: its owner ran in between."""
+    """Raises SourceChangedError where the source changed between its check and the snapshot: its owner ran then."""
     for partition in source.partitions:
         for database in partition.databases:
             if _store_digest(folder / partition.id / database) != identity[_store_name(partition, database)]:
@@ -135,14 +131,14 @@ def _store_digest(directory: Path) -> str:
 
 
 def migration_id(identity: dict[str, str]) -> str:
-    """One name for all of it."""
+    """The migration's id: one digest of its identity."""
     return _digest(json.dumps(identity, sort_keys=True))
 
 
 def check_identity(plan: Plan, identity: dict[str, str]) -> None:
-    """Raises SourceChangedError naming what is not as it was when the plan was stored.
+    """Raises SourceChangedError naming what changed since the plan was stored.
 
-    Of an identity in part, that part is compared; an empty one is of stores that have no RocksDB directory left.
+    Only the parts of the identity that are given are compared; an empty one means that no RocksDB directory is left.
     """
     are_compared = {name.startswith(_STORE) for name in identity} or {True}
     names = {name for name in (*plan.identity, *identity) if name.startswith(_STORE) in are_compared}
@@ -150,7 +146,7 @@ def check_identity(plan: Plan, identity: dict[str, str]) -> None:
     if not changed:
         return
     raise SourceChangedError(
-        f"this is not the migration that was begun; changed since: {', '.join(changed)}",
+        f"this is not the migration that was started; changed since: {', '.join(changed)}",
         hint=_BY_BYTECODE_HINT if changed == ["function"] and _is_by_bytecode(plan) else _CHANGED_HINT,
     )
 

@@ -1,4 +1,4 @@
-"""What a migration does, as log records: a line for each phase and each tenth of its work, a warning for each retry."""
+"""The log of a migration: a line for each phase and each tenth of its work, a warning for each retry."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ LOGGER = "stateferry.batch"
 _LOG = logging.getLogger(LOGGER)
 _LOG.addHandler(logging.NullHandler())  # else Python prints warnings of a program that configures no logging
 _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
-    "source.checked": lambda facts: f"checked {facts['source'].path}: {_partitions(facts['source'].partitions)}",
+    "source.checked": lambda facts: (
+        f"checked {facts['source'].path}: {plural(len(facts['source'].partitions), 'store partition')}"
+    ),
     "snapshot.taken": lambda _: "snapshot taken",
     "plan.stored": lambda facts: f"plan stored: revision {facts['plan'].revision}",
     "chunks.adopted": lambda facts: f"{plural(len(facts['receipts']), 'chunk')} of an earlier run kept",
@@ -37,18 +39,18 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
 
 
 def logged(name: str, on_event: Listener) -> Listener:
-    """A listener that logs the migration of this name, and passes each event on."""
+    """A listener that logs the events of the migration `name`, and passes each on."""
     return each_of(RunLog(name), on_event)
 
 
 def log_end(report: RunReport) -> None:
-    """Log what a run came to."""
+    """Log the result of a run."""
     _LOG.info("%s: %s; next: %s", report.name, one_line(report.state), one_line(report.next_step))
 
 
 @dataclass
 class RewriteProgress:
-    """How far the rewriting is, by bytes of the source."""
+    """The progress of the rewriting, by bytes of the source."""
 
     chunks: int = 0
     chunks_done: int = 0
@@ -56,16 +58,16 @@ class RewriteProgress:
     size_done: int = 0
     records: int = 0
     started: float | None = None
-    """When the first chunk was handed out: a Spark session that starts is no progress."""
+    """When the first chunk was started: the start of a Spark session does not count."""
 
     @classmethod
     def of(cls, plan: Plan, done: list[Receipt]) -> RewriteProgress:
-        """Of what `done` leaves of the plan."""
+        """The progress over the chunks of the plan that `done` does not cover."""
         left = pending_chunks(plan, done)
         return cls(chunks=len(left), size=max(1, sum(chunk.estimated_bytes for chunk in left)))
 
     def begin(self) -> None:
-        """A chunk was handed out."""
+        """A chunk was started."""
         self.started = self.started or time.monotonic()
 
     def add(self, receipts: list[Receipt]) -> None:
@@ -76,41 +78,41 @@ class RewriteProgress:
 
     @property
     def share(self) -> float:
-        """From 0 to 1, and 1 only at the end."""
+        """The share of the work that is done, from 0 to 1; 1 only at the end."""
         return 1.0 if self.chunks_done == self.chunks else min(0.999, self.size_done / self.size)
 
     @property
     def seconds(self) -> float:
-        """Since the first chunk was handed out."""
+        """Seconds since the first chunk was started."""
         return 1e-9 if self.started is None else max(time.monotonic() - self.started, 1e-9)
 
     @property
     def note(self) -> str:
-        """`3/10 chunks, 1,000 records, 500/s`."""
+        """A summary: `3/10 chunks, 1,000 records, 500/s`."""
         rate = self.records / self.seconds
         return f"{self.chunks_done}/{self.chunks} chunks, {self.records:,} records, {rate:,.0f}/s"
 
     @property
     def seconds_left(self) -> float:
-        """At the pace so far."""
+        """The seconds that the remaining chunks take at the rate so far."""
         return max(0.0, self.seconds / max(self.share, 1e-9) - self.seconds)
 
 
 @dataclass
 class RunLog:
-    """A listener that logs what happens to one migration."""
+    """A listener that logs the events of one migration."""
 
     name: str
     _rewrite: RewriteProgress = field(default_factory=RewriteProgress)
     _stores: int = 0
     _assembled: int = 0
     _records: int = 0
-    """To verify."""
+    """The number of records to verify."""
     _tenths: dict[str, int] = field(default_factory=dict)
-    """The last one that was logged, by phase."""
+    """The last tenth that was logged, by phase."""
 
     def __call__(self, event: Event) -> None:
-        """Log it, if it begins or ends a phase or a tenth of one."""
+        """Log the event if it starts or ends a phase, or completes a tenth of one."""
         if event.name == "warning":
             _LOG.warning("%s: %s", self.name, one_line(event.facts["sentence"]))
         elif (sentence := _SENTENCES.get(event.name)) is not None:
@@ -150,10 +152,6 @@ class RunLog:
     def _log(self, sentence: str) -> None:
         if sentence:
             _LOG.info("%s: %s", self.name, one_line(sentence))
-
-
-def _partitions(partitions: Any) -> str:  # noqa: ANN401 - any collection
-    return plural(len(partitions), "store partition")
 
 
 def _outcome(found: Verification) -> str:

@@ -1,4 +1,4 @@
-"""Whether a store in our folder may be the application's old one, asked before it is removed (I8, I11)."""
+"""Old stores in our folder: checks that a store to remove is not the application's old one (I8, I11)."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from migrate.stores.rocksdb.layout import rocksdb_identities
 
 @dataclass(frozen=True)
 class RetiredStores:
-    """What tells an old store from a new one, should a switch have put it where the new one stood."""
+    """Distinguishes old stores from new ones, as a switch may have put an old store in the place of a new one."""
 
     application: Path
     standing: Standing
     names: frozenset[str] = frozenset()
-    """RocksDB's own names of old stores that the ledger knows."""
+    """RocksDB's identities of the old stores in the ledger."""
 
     @cached_property
     def runs(self) -> frozenset[str]:
-        """Those of the ledger; none where it was damaged: one that lost rows does not say which switch was begun."""
+        """The runs in the ledger; none if it was damaged, as lost rows may have recorded a switch."""
         is_whole = not (self.standing.home / LEDGER_DAMAGED).exists()
         return frozenset(row.run_id for row in self.standing.rows) if is_whole else frozenset()
 
     def may_hold(self, run: str, partition: StorePartition, plan: Plan | None) -> bool:
         """Whether the folder of a new store may hold the only copy of the old one.
 
-        Not where the ledger and the store say that a run made it, nor where the old one is seen in its own place.
+        It does not if the ledger and the store show that a run made it, or if the old one is in its own place.
         """
         home = self.standing.home
         folder = home / NEW / run / partition.id

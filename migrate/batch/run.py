@@ -1,11 +1,10 @@
-"""`run`: the batch migration from start to end, in this process or on Spark, by the same engine."""
+"""`run`: the batch migration from start to end, in this process or on Spark, with the same engine."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from formats import Function
@@ -15,15 +14,15 @@ from migrate.batch.home import remove_all, remove_if_empty
 from migrate.batch.identity import migration_id
 from migrate.batch.ledger.dead_letters import write_dead_letters
 from migrate.batch.ledger.gates import NOTHING_ACCEPTED, Acceptance, concerns_of
-from migrate.batch.ledger.intervals import acceptable, totals_of
+from migrate.batch.ledger.intervals import totals_of, under_reject_policy
 from migrate.batch.ledger.marker import claim, finish_abandoned
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.table import Ledger, readable_ledger
+from migrate.batch.ledger.table import Ledger, read_repaired
 from migrate.batch.log import log_end, logged
 from migrate.batch.preflight.checklist import Preflight
 from migrate.batch.run_lock import one_run_at_a_time
 from migrate.batch.source.changelog_ends import ChangelogEnds
-from migrate.batch.status.finished import report_of, report_of_finished
+from migrate.batch.status.run_report import Outcome, already_migrated, run_report
 from migrate.batch.steps.assemble import assemble
 from migrate.batch.steps.damage import Repairs
 from migrate.batch.steps.prepare import prepare, run_preflight
@@ -33,7 +32,6 @@ from migrate.batch.steps.rewrite import rewrite
 from migrate.batch.steps.verify import NewStores, verify
 from migrate.batch.stop import Stop
 from migrate.errors import InterruptedMigrationError, MigrationError, system_errors_explained
-from migrate.model.comparison import Verification
 from migrate.model.events import Listener, ignore
 from migrate.model.plan import Plan
 from migrate.model.receipt import Receipt
@@ -53,11 +51,11 @@ def run(
 ) -> RunReport:
     """Migrate, resuming where an earlier run stopped. `master=None`: in this process, without Spark.
 
-    With `[target] path` new stores are published that are verified and lack no record, unless `unverified` or so many
-    `accept_rejects` say otherwise. `changelog_ends`: by `<topic>-<partition>`, the position after the last record that
-    a consumer can read there, where that has to be confirmed.
+    With `[target] path`, new stores are published if they are verified and lack no record; `unverified` accepts stores
+    that are not verified, `accept_rejects` that many missing records. `changelog_ends`: by `<topic>-<partition>`, the
+    offset after the last record that a consumer can read, where that has to be confirmed.
 
-    Raises MigrationError; its `exit_code` is the command's.
+    Raises MigrationError, whose `exit_code` is the exit code of the command.
     """
     acceptance = Acceptance(unverified, accept_rejects)
     opener = executor_opener(master)
@@ -75,16 +73,16 @@ def run_with(
     acceptance: Acceptance = NOTHING_ACCEPTED,
     changelog_ends: ChangelogEnds | None = None,
 ) -> RunReport:
-    """`run` where the opener says; `function` stands in for the spec's. Workers start only once the plan is stored.
+    """`run` with the given executor; `function` replaces the spec's. Workers start only once the plan is stored.
 
-    Raises InterruptedMigrationError once `stop` is asked for.
+    Raises InterruptedMigrationError once `stop` is requested.
     """
     context = make_context(spec, logged(spec.name, on_event), function, stop, acceptance, changelog_ends=changelog_ends)
     Preflight(context, "run").check_before_lock()
     with one_run_at_a_time(context.home):
         finish_abandoned(context.home)
-        standing = Standing(context.home, readable_ledger(context.home, context.warn))
-        done = report_of_finished(context, standing)
+        standing = Standing(context.home, read_repaired(context.home, context.warn))
+        done = already_migrated(context, standing)
         report = _run(context, open_executor) if done is None else done
     log_end(report)
     return report
@@ -106,7 +104,7 @@ def _work(
 ) -> RunReport:
     with clock.phase("plan"):
         plan = prepare(context, preflight, ledger)
-        before = acceptable(reconcile(context, plan, ledger), context.spec.run.on_reject)
+        before = under_reject_policy(reconcile(context, plan, ledger), context.spec.run.on_reject)
         context.notify("run.begun", plan=plan, done=before)
     context.stop.check()
     with ExitStack() as resources:
@@ -118,24 +116,15 @@ def _work(
     concerns = concerns_of(context.spec, standing, totals_of(made.receipts), context.acceptance)
     with clock.phase("publish"):
         published = publish(context, plan, ledger, made.folders, concerns)
-    return report_of(
-        context,
-        plan,
-        made.receipts,
-        done_before=before,
-        seconds=clock.seconds,
-        verification=made.verification,
-        new_stores=made.folders,
-        published=published,
-        dead_letters=made.dead_letters,
-        concerns=concerns,
+    return run_report(
+        context, plan, made, done_before=before, published=published, concerns=concerns, seconds=clock.seconds
     )
 
 
 def _make(
     context: Context, executor: Executor, plan: Plan, ledger: Ledger, receipts: list[Receipt], *, clock: _Clock
-) -> _Made:
-    """The verified new stores; what a disk damages meanwhile, or has damaged since an earlier run, is made again."""
+) -> Outcome:
+    """The verified new stores. Files that the disk has damaged, before or during this run, are made again."""
     repairs = Repairs(context, plan)
     while True:
         try:
@@ -150,15 +139,7 @@ def _make(
         except MigrationError as error:
             receipts = repairs.discard_damaged(error, ledger.rows, receipts)
         else:
-            return _Made(receipts, folders, verification, dead_letters)
-
-
-@dataclass(frozen=True, slots=True)
-class _Made:
-    receipts: list[Receipt]
-    folders: dict[str, Path]
-    verification: Verification
-    dead_letters: Path | None
+            return Outcome(receipts, folders, verification, dead_letters)
 
 
 def migrate_store(
@@ -170,10 +151,10 @@ def migrate_store(
     convert: Function | None = None,
     on_event: Listener = ignore,
 ) -> RunReport:
-    """One RocksDB directory into a new one, in this process; `source` and `target` are format ids.
+    """Migrate one RocksDB directory into a new one, in this process; `source` and `target` are format ids.
 
     `convert` is StateRecord -> StateRecord | None and must be pure. A killed call is resumed by the same call.
-    Losses and changed keys count as allowed: whoever calls this function has named both formats and the code.
+    Losses and changed keys are allowed, as the caller has named both formats and the code.
     """
     new = Path(new_path).absolute()
     work_dir = new.with_name(f".stateferry-work.{new.name}")
@@ -195,7 +176,7 @@ def migrate_store(
 
 @contextmanager
 def _fencing_explained(ledger: Ledger) -> Iterator[None]:
-    """Whatever fails once another run has taken over fails because of that."""
+    """Raises FencedError in place of any error that comes after another run has taken over."""
     try:
         yield
     except InterruptedMigrationError:

@@ -1,4 +1,4 @@
-"""Whether a run is at work, asked without touching its lock."""
+"""The lock of a migration: one run at a time, and a check of it that does not take it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _LOCKS = Path("/proc/locks")
 
 
 def is_run_at_work(home: Path) -> bool | None:
-    """Whether a process of this host holds the migration's lock; None: this system does not tell.
+    """Whether a process of this host holds the migration's lock; None: the system does not report it.
 
-    The kernel's own list of locks is read: to try the lock, if only for an instant, and be it shared, would turn a run
-    away that starts just then.
+    The kernel's list of locks is read: taking the lock, even shared and for an instant, would make a run that starts
+    just then fail.
     """
     try:
         status = (home / "run.lock").stat()
@@ -33,7 +33,7 @@ def is_run_at_work(home: Path) -> bool | None:
 
 
 def _is_of(lock: list[str], status: os.stat_result) -> bool:
-    """One line: "1: FLOCK ADVISORY WRITE 4711 fe:00:9987684 0 EOF"; a lock that is waited for has an arrow first."""
+    """Whether a line "1: FLOCK ADVISORY WRITE 4711 fe:00:9987684 0 EOF" is of this file; waiting ones have an arrow."""
     if len(lock) < 6 or lock[1] != "FLOCK":
         return False
     major, minor, inode = lock[5].split(":")
@@ -44,7 +44,7 @@ def _is_of(lock: list[str], status: os.stat_result) -> bool:
 
 
 def _has_open(pid: str, status: os.stat_result) -> bool:
-    """Some file systems give each volume a device number that the list of locks does not know."""
+    """Whether the process has the file open: on some file systems the list of locks has another device number."""
     try:
         return any(os.path.samestat(file.stat(), status) for file in Path("/proc", pid, "fd").iterdir())
     except OSError:
@@ -53,9 +53,7 @@ def _has_open(pid: str, status: os.stat_result) -> bool:
 
 @contextmanager
 def one_run_at_a_time(home: Path) -> Iterator[None]:
-    """Hold the migration's own lock; it goes with the process, however that ends.
-
-    A run that made nothing leaves nothing.
+    """Hold the migration's lock, which ends with the process; a run that wrote nothing removes the folders it made.
 
     Raises RefusedError while another run of this host holds it. (A run of another host is fenced off by the ledger.)
     """
@@ -73,13 +71,13 @@ def one_run_at_a_time(home: Path) -> Iterator[None]:
         finally:
             if home.is_dir() and [path.name for path in home.iterdir()] == [file.name]:
                 file.unlink()
-                with suppress(OSError):  # somebody else needs it by now
+                with suppress(OSError):  # another process uses it by now
                     for folder in made:
                         folder.rmdir()
 
 
 def another_run(home: Path) -> RefusedError:
-    """The refusal while a run of this host is at work."""
+    """The error while another run of this host is at work."""
     return RefusedError(
         f"another run of this migration is at work in {home}", hint="let it finish, or stop it, and run again"
     )

@@ -10,7 +10,7 @@ from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 
 from migrate.batch.context import Context, make_context
-from migrate.batch.ledger.intervals import acceptable, pending_chunks
+from migrate.batch.ledger.intervals import pending_chunks, under_reject_policy
 from migrate.batch.ledger.marker import is_usable
 from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.batch.plan.make import plan_databases
@@ -22,7 +22,7 @@ from migrate.batch.preflight.places import bytes_to_copy, space_needed
 from migrate.batch.preflight.retry import T, with_retries
 from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.source.snapshot import has_snapshot
-from migrate.batch.status.finished import report_of_finished
+from migrate.batch.status.run_report import already_migrated
 from migrate.dry_run.cost import Bill, cost_of
 from migrate.dry_run.reading import Options, Reading
 from migrate.dry_run.report import Cost, DryRunReport, Found, Tried
@@ -145,7 +145,7 @@ class _DryRun:
         if not is_usable(self._context.home):
             return None
         try:
-            done = report_of_finished(self._context, self._standing)
+            done = already_migrated(self._context, self._standing)
         except MigrationError as error:
             self._checks.append(failed("migration.whole", "no step of this migration is half done", error))
             return None
@@ -174,7 +174,7 @@ class _DryRun:
         spec, stored = self._spec, self._preflight.stored
         chunks, done = reading.chunks, 0
         if stored is not None:
-            receipts = acceptable(self._standing.receipts, spec.run.on_reject)
+            receipts = under_reject_policy(self._standing.receipts, spec.run.on_reject)
             cut = stored if stored.chunk_size == spec.run.chunk_size else None
             plan = cut or stored.model_copy(update={"chunks": tuple(reading.chunks)})  # a run would cut it anew
             chunks, done = pending_chunks(plan, receipts), len(receipts)

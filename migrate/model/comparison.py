@@ -1,4 +1,4 @@
-"""One difference between a new store and what the old one converts to."""
+"""Differences between a new store and the converted old one, and the counts of a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Kind = Literal["missing", "differing", "extra"]
 
 
 class Mismatch(Stored):
-    """One key that is not as it should be."""
+    """One key, or one property of a store, that differs from what is expected."""
 
     kind: Kind
     store_partition: str
@@ -37,7 +37,7 @@ class Mismatch(Stored):
 
 
 def differing(partition: str, field: str, expected: str, actual: str, *, family: str = "") -> Mismatch:
-    """A difference in something else than a key's value."""
+    """A difference in something other than a key's value."""
     return Mismatch(
         kind="differing",
         store_partition=partition,
@@ -54,7 +54,7 @@ _FIELDS = ("timestamp_ms", "headers", "value", "history")
 
 
 def first_difference(target: Format, key: bytes, expected: bytes, actual: bytes) -> tuple[str, str, str]:
-    """(the field, what it should be, what it is); a field within a value by its path, like `value.items[2].price`."""
+    """(field, expected, actual) of the first difference; a field within a value has a path: `value.items[2].price`."""
     try:
         wanted, got = target.decode(key, expected), target.decode(key, actual)
     except EntryError as error:
@@ -76,7 +76,7 @@ def _within(path: str, left: object, right: object) -> tuple[str, object, object
 
 
 def _parts(left: object, right: object) -> Iterator[tuple[str, object, object]]:
-    """What both have, where they have the same parts."""
+    """(name, left, right) of each part, where both have the same parts."""
     if isinstance(left, dict) and isinstance(right, dict) and left.keys() == right.keys():
         yield from ((f".{name}", left[name], right[name]) for name in left)
     elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
@@ -91,26 +91,26 @@ def _show(field: object) -> str:
 
 
 class Totals(Value):
-    """Over all committed chunks."""
+    """Counts over all committed chunks."""
 
     chunks: int = 0
     records_in: int = 0
     records_out: int = 0
     dropped: int = 0
-    """By the function; and the former values of a versioned store that becomes one of latest values."""
+    """Records that the function dropped; former values, where a versioned store becomes one of latest values."""
     expired: int = 0
-    """Older than the new store's retention."""
+    """Records older than the new store's retention."""
     shadowed: int = 0
-    """Left by an unfinished upgrade under keys that were written since; no part of `records_in`."""
+    """Records of a pre-upgrade family whose keys were written again since; not part of `records_in`."""
     rejected: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
     task_seconds: float = 0.0
-    """Summed over all workers."""
+    """Seconds of work, summed over all workers."""
 
 
 class Verification(Value):
-    """How the new stores were compared, and what came of it."""
+    """How the new stores were compared, and the result."""
 
     mode: Literal["full", "digest", "off"]
     records: int = 0
@@ -123,5 +123,5 @@ class Verification(Value):
 
     @property
     def ok(self) -> bool:
-        """Every record is as it should be."""
+        """Whether every record is as expected."""
         return self.missing + self.differing + self.extra == 0

@@ -1,4 +1,4 @@
-"""What happens in a run, for whoever listens: progress displays, logs, and tests that kill it there."""
+"""Events of a run, for listeners: progress displays, logs, and tests that kill the run there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One point that a run has reached. Everything before it is durable."""
+    """A point that a run has reached. Everything before it is durable."""
 
     name: str
     """One of EVENTS or DRY_RUN_EVENTS."""
@@ -68,11 +68,11 @@ SWITCH_EVENTS = (
 )
 EVENTS = RUN_EVENTS + SWITCH_EVENTS
 DRY_RUN_EVENTS = ("dry-run.started", "dry-run.progressed")
-"""Of what writes nothing: there is no state to be killed in."""
+"""Events of a dry run, which writes nothing."""
 
 
 def each_of(*listeners: Listener) -> Listener:
-    """A listener that passes each event to all of these, in this order."""
+    """A listener that passes each event to these listeners, in order."""
 
     def listener(event: Event) -> None:
         for each in listeners:
@@ -82,4 +82,4 @@ def each_of(*listeners: Listener) -> Listener:
 
 
 def ignore(_: Event) -> None:
-    """The listener of a run that nobody watches."""
+    """A listener that does nothing."""

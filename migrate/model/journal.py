@@ -1,53 +1,55 @@
-"""The journal of a switch: what is to be exchanged with what, in the ledger before anything moves.
+"""The journal of a switch: which stores are exchanged, committed to the ledger before anything moves.
 
-It holds all that the way back needs: neither the plan nor the conversion is asked once it is written.
+It holds everything that a rollback needs: once it is written, neither the plan nor the conversion is read again.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from pydantic import AliasChoices, Field
+
 from migrate.model.ledger_row import Step
 from migrate.model.reports import Concern, State
-from migrate.model.store_partition import Positions, StorePartition, StoreState
+from migrate.model.store_partition import ChangelogOffsets, StorePartition, StoreState
 from migrate.model.values import Stored
 
 
 class Exchange(Stored):
-    """One store partition: the old store and the new one, and the places where they may stand."""
+    """One store partition: the old store and the new one, and the places where each can be."""
 
     partition: StorePartition
     new_partition: StorePartition | None = None
-    """The same as it lies in the new store; None: as in the old one."""
-    slot: Path
-    """Where the new store was assembled, relative to the migration's folder."""
+    """The partition in the new store; None: its paths are those of the old one."""
+    staged: Path = Field(validation_alias=AliasChoices("slot", "staged"), serialization_alias="slot")
+    """The staged store: where the new one was assembled, relative to the migration's folder."""
     old: Path
-    """Where the old store stands after the cut-over, relative to the migration's folder."""
+    """Where the old store is after the cut-over, relative to the migration's folder."""
     old_names: tuple[str, ...]
-    """RocksDB's own identities of the old store's databases."""
+    """RocksDB's own identities of the old store's databases, by which it is recognized in any place."""
     new_names: tuple[str, ...]
     old_state: StoreState
     new_state: StoreState
-    before: Positions
-    """The application's position when it was stopped for the cut-over."""
-    after: Positions
-    """The new store's own."""
+    before: ChangelogOffsets
+    """The application's offsets when it was stopped for the cut-over."""
+    after: ChangelogOffsets
+    """The new store's offsets."""
 
     @property
     def partitions(self) -> tuple[StorePartition, ...]:
-        """As it may lie where the application looks."""
+        """The partition's possible forms in the application's directory."""
         return (self.partition,) if self.new_partition is None else (self.partition, self.new_partition)
 
 
 class Journal(Stored):
-    """Every store partition of a migration: all of them are switched, or none."""
+    """The exchanges of all store partitions: all of them are switched, or none."""
 
     source: str = ""
     """The spec's `[source]`, as JSON."""
     changelog: str = ""
     warnings: tuple[str, ...] = ()
     accepted: tuple[Concern, ...] = ()
-    """What the new stores went live with, and who accepted it."""
+    """The accepted concerns about the new stores, and who accepted them."""
     exchanges: tuple[Exchange, ...] = ()
 
 
@@ -60,7 +62,7 @@ STATES: dict[Step, State] = {
     Step.FINALIZED: "finalized",
 }
 HALF_DONE = (Step.CUTTING_OVER, Step.ROLLING_BACK, Step.FINALIZING)
-"""Only the verb that began it, or `rollback`, goes on from here."""
+"""States that only the verb that started the switch, or `rollback`, can continue from."""
 NEXT: dict[State, str] = {
     "not started": "stateferry run SPEC",
     "snapshot taken": "start the application again; stateferry run SPEC converts the snapshot",
@@ -74,9 +76,9 @@ NEXT: dict[State, str] = {
     "rolling back": "stateferry rollback SPEC finishes the rollback",
     "rolled back": (
         "start the old version of the application; stateferry cutover SPEC exchanges the stores again, as long as "
-        "nobody has written to the old ones; stateferry abandon SPEC begins anew"
+        "no process has written to the old ones; stateferry abandon SPEC starts again"
     ),
     "finalizing": "stateferry finalize SPEC removes the rest",
     "finalized": "nothing: this migration is over, and its ledger says so",
 }
-"""What an operator does then, in one line; where the spec and what holds the migration back do not matter."""
+"""The operator's next step in each state, where it depends neither on the spec nor on open concerns."""

@@ -1,4 +1,4 @@
-"""Half-open key ranges, and the subtraction that a resume is made of."""
+"""Half-open key ranges, and their subtraction, by which a run resumes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class KeyRange(Stored):
 
     @property
     def is_empty(self) -> bool:
-        """No key can lie in it."""
+        """Whether no key can be in it."""
         return self.end is not None and (self.start or b"") >= self.end
 
 
 def subtract(whole: KeyRange, done: Iterable[KeyRange]) -> list[KeyRange]:
-    """What is left of `whole` once every range in `done` is taken away, in order."""
+    """The parts of `whole` that no range in `done` covers, in order."""
     left = []
     start = whole.start
     for part in sorted((part for part in done if not part.is_empty), key=lambda part: part.start or b""):
@@ -42,19 +42,19 @@ def subtract(whole: KeyRange, done: Iterable[KeyRange]) -> list[KeyRange]:
 
 
 def tiling_flaw(ranges: Sequence[KeyRange]) -> str | None:
-    """Why ranges, in key order, do not hold every possible key once; None: they do."""
+    """Why ranges in key order do not cover every possible key exactly once; None: they do."""
     if not ranges:
         return "are missing"
     if ranges[0].start is not None:
-        return f"begin at {show_key(ranges[0].start)}, not at the first possible key"
+        return f"start at {show_key(ranges[0].start)}, not at the first possible key"
     for before, after in pairwise(ranges):
         if before.end is None or after.start is None or before.end != after.start:
             word = "leave a gap" if before.end is not None and before.end < (after.start or b"") else "overlap"
             return f"{word} between {before} and {after}"
     if ranges[-1].end is not None:
-        return f"end at {show_key(ranges[-1].end)}, not behind the last possible key"
+        return f"end at {show_key(ranges[-1].end)}, not after the last possible key"
     empty = next((each for each in ranges if each.is_empty), None)
-    return None if empty is None else f"hold an empty one, {empty}"
+    return None if empty is None else f"include an empty one, {empty}"
 
 
 def _earlier(key: bytes, end: bytes | None) -> bytes:
@@ -66,7 +66,7 @@ def _show(key: bytes | None, unbounded: str) -> str:
 
 
 def show_key(key: bytes, *, limit: int = 64) -> str:
-    """A key for an operator: as text where it is printable, in hex else, cut to `limit` bytes."""
+    """A key for messages: as text if it is printable, else in hex, cut to `limit` bytes."""
     head = key[:limit]
     more = "..." if len(key) > limit else ""
     text = head.decode("ascii", "replace")

@@ -1,4 +1,4 @@
-"""The ledger's rows: values, without the table that holds them."""
+"""The ledger's rows as values, without the table that stores them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEDGER_SCHEMA = 2
 
 
 class Step(StrEnum):
-    """What a row vouches for."""
+    """The step that a row records as done."""
 
     RUN = "run"
     CHUNK = "chunk"
@@ -70,12 +70,12 @@ class Row(Stored):
 
     @property
     def verification(self) -> Verification:
-        """What a comparison found."""
+        """The result of a comparison."""
         return Verification.model_validate(self.facts["verification"])
 
 
 def chunk_row(receipt: Receipt) -> Row:
-    """The row that makes a chunk done."""
+    """The row that records a chunk as done."""
     return Row(
         migration_id=receipt.migration_id,
         run_id=receipt.run_id,
@@ -95,14 +95,14 @@ def chunk_row(receipt: Receipt) -> Row:
 
 
 def with_digest(row: Row) -> Row:
-    """As it is stored: whatever happens to one of its columns is found when it is read."""
+    """The row as it is stored: its digest shows any later change of its columns."""
     return row.model_copy(update={"detail": with_seal(row.detail, beside=_columns(row.__dict__))})
 
 
 def as_rows(content: Iterable[dict[str, Any]], where: str) -> list[Row]:
-    """What was read, in the order of commits.
+    """The rows read from storage, in the order of commits.
 
-    Raises RefusedError for what only a newer release understands, DamagedLedgerError for what nobody has written.
+    Raises RefusedError for rows of a newer release, DamagedLedgerError for rows that are not as they were written.
     """
     try:
         rows = [_as_row(row) for row in content]
@@ -113,7 +113,7 @@ def as_rows(content: Iterable[dict[str, Any]], where: str) -> list[Row]:
     newest = max((row.schema_version for row in rows), default=LEDGER_SCHEMA)
     unknown = {str(row.step) for row in rows} - _STEPS.keys()
     if newest > LEDGER_SCHEMA or unknown:
-        what = f"has schema {newest}" if newest > LEDGER_SCHEMA else f"tells of a step {unknown.pop()!r}"
+        what = f"has schema {newest}" if newest > LEDGER_SCHEMA else f"has a step {unknown.pop()!r}"
         raise RefusedError(
             f"the ledger {where} {what}; this version knows schema {LEDGER_SCHEMA}",
             hint="use the newer Stateferry that wrote it",
@@ -122,7 +122,7 @@ def as_rows(content: Iterable[dict[str, Any]], where: str) -> list[Row]:
 
 
 def check_migration(rows: Iterable[Row], migration_id: str, ledger: Path) -> None:
-    """Raises RefusedError for rows of another migration; of a run that has only started nothing follows."""
+    """Raises RefusedError for rows of another migration, except those of runs that did nothing but start."""
     foreign = {row.migration_id for row in rows if row.step is not Step.RUN} - {migration_id}
     if foreign:
         raise RefusedError(
@@ -132,7 +132,7 @@ def check_migration(rows: Iterable[Row], migration_id: str, ledger: Path) -> Non
 
 
 def damaged_ledger(where: str, what: str) -> DamagedLedgerError:
-    """The error for a ledger that cannot be read as it was written."""
+    """The error for a ledger that is not as it was written."""
     return DamagedLedgerError(
         f"the ledger {where} is damaged: {what}",
         hint="stateferry run SPEC repairs it, and so do cutover, rollback and finalize; the source was not touched",
@@ -150,12 +150,12 @@ def _as_row(content: dict[str, Any]) -> Row:
 
 
 def _fits(content: dict[str, Any], version: int) -> bool:
-    """Whether it is a row of that schema whose number alone was damaged."""
+    """Whether it is a row of that schema in which only the version number is damaged."""
     return without_seal(content["detail"], beside=_columns({**content, "schema_version": version}))[1] is True
 
 
 def _columns(row: dict[str, Any]) -> str:
-    """All but `detail`, the same for what is written and for what is read."""
+    """All columns but `detail` in one form, for rows that are written and rows that are read."""
     values = (row[name] for name in _COVERED)
     return json.dumps([value.hex() if isinstance(value, bytes) else value for value in values])
 

@@ -1,4 +1,4 @@
-"""Keys and values as a person reads them: in hex and as text."""
+"""Keys and values for people: in hex and as text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNPRINTABLE = "\N{MIDDLE DOT}"
 def shown(data: bytes) -> Shown:
     """`data` in hex and as text, both cut off after 256 bytes.
 
-    What is not printable, or not UTF-8, is a middle dot in the text: one for each such character or byte.
+    In the text each character that is not printable, and each byte that is not UTF-8, is a middle dot.
     """
     cut = data[:LONGEST]
     dots = "..." if len(data) > LONGEST else ""
@@ -22,7 +22,7 @@ def shown(data: bytes) -> Shown:
 
 
 def _text(data: bytes) -> str:
-    """Text as text; in what is not UTF-8 the ASCII parts alone, since chance makes letters of any script there."""
+    """UTF-8 as text; of other bytes only the ASCII parts, since random bytes decode to letters of any script."""
     try:
         characters = getincrementaldecoder("utf-8")().decode(data)  # the cut may have split the last one
     except UnicodeDecodeError:
@@ -35,12 +35,12 @@ def _is_plain(character: str) -> bool:
 
 
 class Shown(Value):
-    """One key or value: all of it in hex, unless that is longer than 256 bytes, and as text."""
+    """One key or value, in hex and as text, each cut off after 256 bytes."""
 
     size: int
     hex: str
     text: str
-    """Printable characters as they are, others as a middle dot."""
+    """Printable characters; others are shown as a middle dot."""
 
 
 class RejectExample(Value):
@@ -54,7 +54,7 @@ class RejectExample(Value):
 
 
 class RejectReason(Value):
-    """Records that cannot be converted for one reason."""
+    """The records that cannot be converted for one reason."""
 
     reason: str
     records: int

@@ -1,4 +1,4 @@
-"""Receipts: what one attempt at a chunk did, written by the task that did it and committed by the driver."""
+"""Receipts of chunk attempts, written by the task that made the attempt and committed by the driver."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RECEIPT_SCHEMA: Final = 1
 
 
 class Scanned(Stored):
-    """What was read of one column family of the source."""
+    """The records read from one column family of the source."""
 
     family: str
     records: int
@@ -26,13 +26,13 @@ class Scanned(Stored):
 
 
 class Written(Stored):
-    """What was written for one column family of the new store."""
+    """The records written for one column family of the new store."""
 
     family: str
     file: str | None
-    """The SST file, relative to the migration's folder; None: no record came of this range."""
+    """The SST file, relative to the migration's folder; None: this range gave no record."""
     file_size: int
-    """Its bytes on disk."""
+    """The file's bytes on disk."""
     records: int
     size: int
     digest: str
@@ -54,30 +54,30 @@ class Receipt(Stored):
     scanned: tuple[Scanned, ...]
     written: tuple[Written, ...]
     dropped: int
-    """By the conversion, on purpose."""
+    """Records that the conversion dropped on purpose."""
     rejected: int
     rejects_file: str | None
-    """Parquet, relative to the migration's folder: the rejected records, where they are kept as dead letters."""
+    """Parquet, relative to the migration's folder: the rejected records, if they are written as dead letters."""
     rejects_digest: str | None = None
     """SHA-256 of that file."""
     expired: int = 0
-    """Older than the new store's retention."""
+    """Records older than the new store's retention."""
     shadowed: int = 0
-    """Of an unfinished upgrade, in the family that it comes from, and in the new one too: those were not read."""
+    """Records of a pre-upgrade family whose key the upgraded family has too; they are not read."""
     seconds: float
     engine: str
     host: str
     code: dict[str, str] = Field(default_factory=dict)
-    """What of the user's function was really loaded: digests by path."""
+    """Digests, by path, of the user's code that was loaded."""
 
     @property
     def file_sizes(self) -> dict[str, int]:
-        """The SST files, relative to the migration's folder, and how long they are."""
+        """The size of each SST file in bytes, by path relative to the migration's folder."""
         return {written.file: written.file_size for written in self.written if written.file is not None}
 
     @property
     def files(self) -> tuple[str, ...]:
-        """All that it vouches for, relative to the migration's folder."""
+        """All files of the attempt, relative to the migration's folder."""
         files = [written.file for written in self.written] + [self.rejects_file]
         return tuple(file for file in files if file is not None)
 
@@ -116,7 +116,7 @@ class Receipt(Stored):
 
 
 def attempt_name(run_id: str, number: int) -> str:
-    """A name that no other attempt has; it begins with the run's id, so that no older run takes it for its own."""
+    """A unique name for an attempt; it starts with the run's id, so that no older run takes it for its own."""
     return f"{run_id}-{number:06d}-{uuid.uuid4().hex[:8]}"
 
 
@@ -130,14 +130,8 @@ def run_of(file: str) -> str:
     return file.lstrip(".").partition("-")[0]
 
 
-def number_of(attempt: str) -> int | None:
-    """The number of the attempt's chunk; None: this is no attempt's name."""
-    number, _, rest = attempt.partition("-")[2].partition("-")
-    return int(number) if number.isdecimal() and rest else None
-
-
 def read_receipt(file: Path) -> Receipt | None:
-    """As it lies beside the files that it vouches for; None: it is damaged, or of another release."""
+    """The receipt in a file; None: it is damaged, or of another release."""
     text, is_whole = read_sealed(file.read_bytes())
     try:
         return Receipt.model_validate_json(text) if is_whole else None

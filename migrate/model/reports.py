@@ -1,4 +1,4 @@
-"""What a run, or a look at the ledger or at a directory, tells: values, to be shown as text or as JSON."""
+"""The reports of the commands: values, shown as text or as JSON."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ State = Literal[
 
 
 class Column(Value):
-    """Of a Delta table."""
+    """A column of a Delta table."""
 
     name: str
     type: str
 
 
 class Concern(Value):
-    """Something that holds a migration back from going live, or that it went live with."""
+    """A reason not to put the new stores into use, or one that was accepted when they were."""
 
     kind: Literal["mismatch", "unverified", "rejects"]
     sentence: str
     fix: str
-    """What settles it, or accepts it."""
+    """How to resolve or accept it."""
     accepted: str = ""
-    """By what it is accepted; empty: it is not."""
+    """The option or setting that accepts it; empty: it is not accepted."""
 
 
 class RunReport(Report):
-    """What one `run` did."""
+    """The result of one `run`."""
 
     name: str
     migration_id: str
@@ -57,26 +57,26 @@ class RunReport(Report):
     totals: Totals
     chunks_planned: int
     chunks_done_before: int
-    """Finished by earlier runs."""
+    """Chunks that earlier runs finished."""
     seconds: dict[str, float]
     """Wall-clock seconds of each phase of this run."""
     records_per_second: float
-    """Of this run's rewriting."""
+    """The rate of this run's rewriting."""
     verification: Verification
     new_stores: tuple[Path, ...]
     published: Path | None
     dead_letters: Path | None
     dead_letter_columns: tuple[Column, ...]
-    """Of the Delta table at `dead_letters`."""
+    """The columns of the Delta table at `dead_letters`."""
     concerns: tuple[Concern, ...]
-    """What holds it back from going live, or what it went live with."""
+    """Reasons not to put the new stores into use, or those that were accepted."""
     changelog: str
     warnings: tuple[str, ...]
     next_step: str
 
 
 class StatusReport(Report):
-    """What the plan and the ledger say, without looking at a store."""
+    """The state of the migration by its plan and ledger; no store is opened."""
 
     name: str
     migration_id: str | None = None
@@ -92,13 +92,13 @@ class StatusReport(Report):
     """Milliseconds since the epoch."""
     verification: Verification | None = None
     concerns: tuple[Concern, ...] = ()
-    """What holds it back from going live, or what it went live with."""
+    """Reasons not to put the new stores into use, or those that were accepted."""
     published: Path | None = None
     next_step: str
 
 
 class VerifyReport(Report):
-    """What one `verify` found: everything as it should be, or it would have raised."""
+    """The result of one `verify` that found no difference; a difference is an error."""
 
     name: str
     migration_id: str
@@ -107,7 +107,7 @@ class VerifyReport(Report):
 
 
 class SnapshotReport(Report):
-    """What `snapshot` took."""
+    """The result of one `snapshot`."""
 
     name: str
     snapshot: Path
@@ -119,52 +119,52 @@ class SnapshotReport(Report):
 
 
 class SwitchReport(Report):
-    """What `cutover`, `rollback` or `finalize` left."""
+    """The result of `cutover`, `rollback` or `finalize`."""
 
     name: str
     migration_id: str
     state: State
     stores: tuple[Path, ...]
-    """The store partitions that were exchanged, where the application looks."""
+    """The exchanged store partitions, where the application opens them."""
     old_stores: Path | None
-    """Where the old ones are kept, until `finalize`."""
+    """The directory where the old stores are kept until `finalize`."""
     concerns: tuple[Concern, ...]
-    """What the new stores went live with, or what is known against them since."""
+    """What was accepted when the new stores were put into use, and what was found since."""
     changelog: str
-    """What it means for the changelog that the new stores are in use."""
+    """What the use of the new stores means for the changelog."""
     warnings: tuple[str, ...]
     next_step: str
     moved_away: tuple[str, ...] = ()
-    """Store partitions whose new stores `finalize` did not see, by id."""
+    """The ids of store partitions whose new stores `finalize` did not find."""
     left_over: tuple[Path, ...] = ()
-    """What is in the migration's folder and not ours, by `finalize`."""
+    """Files in the migration's folder that are not ours, and that `finalize` leaves."""
 
 
 class AbandonReport(Report):
-    """What `abandon` removed."""
+    """The result of `abandon`."""
 
     name: str
     removed: Path | None
-    """The migration's folder; None: there was none."""
+    """The migration's folder, which was removed; None: there was none."""
     source: Path
-    """Untouched."""
+    """The application's directory, which was not touched."""
     left_over: tuple[Path, ...] = ()
-    """What is there still and not ours."""
+    """Files in the migration's folder that are not ours, and that were left."""
 
 
 class Failure(Value):
-    """What went wrong; standard error has it too."""
+    """The error, which is on standard error too."""
 
     message: str
     """What happened, and where."""
     next: str
-    """What to do."""
+    """What to do next."""
     exit_code: int
     trace: str = ""
-    """The traceback: of a bug, and with --debug."""
+    """The traceback, for a bug or with --debug."""
 
 
 class ErrorReport(Report):
-    """In place of the report of a command that failed, whatever the command."""
+    """The document that any command prints if it fails."""
 
     error: Failure

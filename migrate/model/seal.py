@@ -1,6 +1,6 @@
-"""Seals: a stored JSON object whose last member is the digest of all that stands before it.
+"""Seals: the last member of a stored JSON object is a digest of everything before it.
 
-A file that an earlier release wrote has none, and is taken as it is.
+Files of earlier releases have no seal, and are accepted without one.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ _SEAL = re.compile(r'(,\n |,)?"digest": ?"([0-9a-f]{64})"(\n?\})\Z')
 
 
 def with_seal(text: str, *, beside: str = "") -> str:
-    """A JSON object with its digest; `beside`: what else the digest answers for."""
+    """A JSON object with its digest; `beside`: other text that the digest covers."""
     body = text.removesuffix("}").removesuffix("\n")
     gap, end = (",\n ", "\n}") if text.endswith("\n}") else ("," if body != "{" else "", "}")
     return f'{body}{gap}"digest":"{_digest(text, beside)}"{end}'
 
 
 def without_seal(text: str, *, beside: str = "") -> tuple[str, bool | None]:
-    """The object as it was, and whether it has the digest that it names; None: it names none."""
+    """The object without its seal, and whether the digest is right; None: there is no seal."""
     seal = _SEAL.search(text)
     if seal is None:
         return text, None
@@ -28,7 +28,7 @@ def without_seal(text: str, *, beside: str = "") -> tuple[str, bool | None]:
 
 
 def read_sealed(content: bytes) -> tuple[str, bool]:
-    """A file's JSON, and whether it may be what was written: it has its digest, or was written without one."""
+    """A file's JSON without its seal, and whether it may be intact: the digest is right, or there is no seal."""
     text, fits = without_seal(content.decode("utf-8", "replace"))
     return text, fits is not False
 

@@ -1,4 +1,4 @@
-"""Store partitions: one task's part of one store, and where it lies."""
+"""Store partitions: one task's part of one store, and its directories."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from migrate.model.values import Stored
 
 WHOLE = "."
-"""In place of a RocksDB directory's name: the store partition is one."""
+"""Stands for the name of the RocksDB directory of a store partition that is a single one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class StorePartition(Stored):
     """One task's part of one store."""
 
     id: str
-    """`<task>/<store>`, or the directory's own name for a lone RocksDB directory. Also its path in the work_dir."""
+    """`<task>/<store>`, or the name of a standalone RocksDB directory. Also its path in the work_dir."""
     store: str
     task: str
     path: Path
@@ -33,46 +33,46 @@ class StorePartition(Stored):
 
     @property
     def has_segments(self) -> bool:
-        """Whether its RocksDB directories are segments by time; a new store may have none yet."""
+        """Whether its RocksDB directories are time segments; a new store may have none yet."""
         return self.databases != (WHOLE,)
 
     def is_all_of(self, folder: Path) -> bool:
-        """Whether nothing but its RocksDB directories is in a folder: no segment more, and none less."""
+        """Whether a folder holds exactly its RocksDB directories: no segment more, and none less."""
         return not self.has_segments or {entry.name for entry in folder.iterdir()} == set(self.databases)
 
     def directories(self, root: Path) -> dict[str, Path]:
-        """Each RocksDB directory of the partition below the application's directory `root`, by database."""
+        """The partition's RocksDB directories below the application's directory `root`, by database."""
         return self.below(root / self.path)
 
     def below(self, folder: Path) -> dict[str, Path]:
-        """Each RocksDB directory, by database, where the partition lies in a folder of its own."""
+        """The partition's RocksDB directories, by database, in a folder that holds this partition alone."""
         return {database: folder / database for database in self.databases}
 
 
 def place_name(partition: str, database: str) -> str:
-    """One RocksDB directory of a store partition, for an operator."""
-    return partition if database == "." else f"{partition}/{database}"
+    """The name of one RocksDB directory of a store partition, for messages."""
+    return partition if database == WHOLE else f"{partition}/{database}"
 
 
 Line = tuple[str, int, int]
-"""(changelog topic, partition, offset); what the offset means is the owning system's affair."""
+"""(changelog topic, partition, offset); the owning system defines what the offset means."""
 
 
-class Positions(Stored):
-    """Of one store partition."""
+class ChangelogOffsets(Stored):
+    """The changelog offsets up to which one store partition is restored."""
 
     lines: tuple[Line, ...] = ()
-    """Its own lines in a file that the stores of a task share."""
+    """The partition's lines in a file that the stores of a task share."""
     own_file: str | None = None
-    """The text of the file that is this store partition's alone; None: there is none."""
+    """The text of the partition's own file; None: there is none."""
 
-    def is_behind(self, other: Positions) -> bool:
-        """Whether it has, of a topic that both name, less than the other: a known offset that is lower."""
+    def is_behind(self, other: ChangelogOffsets) -> bool:
+        """Whether, for a topic partition that both have, its known offset is lower than the other's."""
         offsets = {(topic, number): offset for topic, number, offset in other.lines}
         return any(0 <= offset < offsets.get((topic, number), 0) for topic, number, offset in self.lines)
 
-    def lowest(self, other: Positions) -> Positions:
-        """A position that both stores have reached: the owner replays from there, into whichever of them it finds."""
+    def lowest(self, other: ChangelogOffsets) -> ChangelogOffsets:
+        """The offsets that both stores have reached: the owner can replay either of them from there."""
         offsets = {(topic, number): offset for topic, number, offset in other.lines}
         both = [
             (topic, number, min(offset, offsets[topic, number]))
@@ -83,11 +83,11 @@ class Positions(Stored):
 
 
 class StoreState(Stored):
-    """A store partition's RocksDB directories at one time."""
+    """Digests of a store partition's RocksDB directories at one time."""
 
     content: str
-    """Another one: somebody has written to them."""
+    """Changes with every write to the store."""
     files: str
-    """Another one: somebody has opened them for writing, at least."""
+    """Changes when the store is opened for writing."""
     metadata: str = ""
-    """Of all files but the SST files; another one: they are opened, and looked at. Empty: of an earlier release."""
+    """Changes with any file but the SST files; then the content is compared. Empty in ledgers of an earlier release."""

@@ -1,4 +1,4 @@
-"""Numbers, times and bytes as a person reads them."""
+"""Numbers, times and sizes formatted for people."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from datetime import UTC, datetime
 
 _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
 _JOINERS = "\u200c\u200d"
-"""They shape the letters beside them, in Persian or Hindi, and are text as much as these."""
+"""Zero-width joiners, which are part of the text in Persian or Hindi."""
 
 
 def number(of: int) -> str:
-    """1,234,567."""
+    """An integer with separators: "1,234,567"."""
     return f"{of:,}"
 
 
 def size(number: float) -> str:
-    """Bytes, in three digits or so: "12.4 GiB"."""
+    """A number of bytes to about three digits: "12.4 GiB"."""
     if abs(number) < 1024:
         return f"{number:,.0f} B"
     for unit in _UNITS:
@@ -28,7 +28,7 @@ def size(number: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Its two largest units: "2 h 5 min"."""
+    """A duration in its two largest units: "2 h 5 min"."""
     if seconds <= 0:
         return "0 s"
     if seconds < 0.0995:
@@ -44,12 +44,12 @@ def duration(seconds: float) -> str:
 
 
 def rate(per_second: float) -> str:
-    """Records per second."""
+    """A rate in records per second: "1,200 records/s"."""
     return f"{per_second:,.0f} records/s" if per_second >= 10 else f"{per_second:,.2g} records/s"
 
 
 def share(part: float) -> str:
-    """A part of 1 in percent; never 0 % nor 100 % of what is not quite that."""
+    """A part of 1 in percent; "0 %" and "100 %" only where that is exact."""
     percent = 100 * part
     if 0 < percent < 0.05:
         return "< 0.1 %"
@@ -59,7 +59,7 @@ def share(part: float) -> str:
 
 
 def moment(milliseconds: int) -> str:
-    """Milliseconds since the epoch, in UTC: a page is read elsewhere than where it was made."""
+    """A time, given in milliseconds since the epoch, in UTC: a page may be read in another time zone."""
     try:
         return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (OverflowError, ValueError, OSError):
@@ -67,19 +67,19 @@ def moment(milliseconds: int) -> str:
 
 
 def plural(number: int, one: str, many: str = "") -> str:
-    """The number and the word: "1 chunk", "2,000 chunks"."""
+    """The number and the noun: "1 chunk", "2,000 chunks"."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def visible(text: str) -> str:
-    """The text with what cannot be seen made visible: controls, marks that turn the direction, halves of characters."""
+    """The text with invisible characters made visible: controls, direction marks, surrogates."""
     if text.isprintable():
         return text
     return "".join(map(_visible, text))
 
 
 def one_line(text: str) -> str:
-    """The same on one line: a line break in a name or a reason could pose as a line of ours."""
+    """The visible text on one line: a line break in a name or a reason could look like a line of our own."""
     return visible(text).translate(_BREAKS)
 
 

@@ -63,7 +63,7 @@ def migration_report(home: Path) -> MigrationReport:
         if plan is not None:
             facts |= {
                 "chunks_planned": len(plan.chunks),
-                "chunks_left": len(standing.left),
+                "chunks_left": len(standing.pending),
                 "records_in": standing.totals.records_in,
                 "store_partitions": tuple(partition.id for partition in plan.store_partitions),
                 "last_commit_ms": standing.last_commit_ms,

@@ -11,7 +11,7 @@ from pathlib import Path
 from formats import Format
 from formats.kafka_streams.unsupported import UnsupportedKind
 from migrate.errors import RefusedError
-from migrate.model.store_partition import Line, Positions, Segment, StorePartition
+from migrate.model.store_partition import ChangelogOffsets, Line, Segment, StorePartition
 from migrate.stores.regular_files import Folder
 
 
@@ -110,23 +110,23 @@ class System(ABC):
         """The files beside the RocksDB directories that belong to a store partition, relative to `path`."""
         return ()
 
-    def positions(self, path: Path, partition: StorePartition) -> Positions:
+    def positions(self, path: Path, partition: StorePartition) -> ChangelogOffsets:
         """The changelog offsets of a store partition below `path`, as side files or a key of the store have them.
 
         Raises RefusedError for damaged ones.
         """
-        return Positions()
+        return ChangelogOffsets()
 
     def with_positions(
-        self, path: Path, partition: StorePartition, positions: Positions, *, application: str | None = None
+        self, path: Path, partition: StorePartition, positions: ChangelogOffsets, *, application: str | None = None
     ) -> dict[Path, str | None]:
         """The text of each side file, relative to `path`, with `positions` of this store partition and all others as
         they are. None: no such file. `application`: its name, where `path` has another one for now."""
         return {}
 
-    def positions_within(self, directories: Iterable[Path]) -> Positions:
+    def positions_within(self, directories: Iterable[Path]) -> ChangelogOffsets:
         """What RocksDB directories themselves say of the changelog, the newest first, where side files come before."""
-        return Positions()
+        return ChangelogOffsets()
 
     def unsure_position(self, path: Path, partition: StorePartition) -> str | None:
         """Why the changelog offset of the state in `path` is not known, so that nothing can be replayed onto it."""

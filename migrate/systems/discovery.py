@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from migrate.errors import RefusedError
-from migrate.model.store_partition import Line, Positions, StorePartition
+from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
 from migrate.stores.regular_files import Folder
 from migrate.stores.rocksdb.layout import is_rocksdb, unreadable
 from migrate.systems.base import StoreDirectory, System
@@ -122,17 +122,17 @@ class TaskTreeSystem(System):
         return None if file is None else read_checkpoint(file, owner=self.title)
 
     def merged_lines(
-        self, path: Path, partition: StorePartition, positions: Positions, application: str | None
+        self, path: Path, partition: StorePartition, positions: ChangelogOffsets, application: str | None
     ) -> list[Line]:
         """The same with `positions` of one store partition, and all others as they are."""
         lines = self.checkpoint_lines(path / partition.task) or []
         return replace_lines(lines, positions.lines, are_of(path, partition, lines, application))
 
-    def positions(self, path: Path, partition: StorePartition) -> Positions:
+    def positions(self, path: Path, partition: StorePartition) -> ChangelogOffsets:
         """This store's lines in the task's file."""
         lines = self.checkpoint_lines(path / partition.task) or []
         own = are_of(path, partition, lines)
-        return Positions(lines=tuple(line for line, mine in zip(lines, own, strict=True) if mine))
+        return ChangelogOffsets(lines=tuple(line for line, mine in zip(lines, own, strict=True) if mine))
 
     def warnings(self, path: Path, partitions: Sequence[StorePartition]) -> list[str]:
         """Changelog positions that say that the local state may not be the state."""

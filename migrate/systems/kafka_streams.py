@@ -26,7 +26,7 @@ from formats.kafka_streams.unsupported import (
     UNSUPPORTED,
     UnsupportedKind,
 )
-from migrate.model.store_partition import Line, Positions, StorePartition
+from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
 from migrate.stores.regular_files import Folder
 from migrate.stores.rocksdb.database import open_read_only
 from migrate.stores.rocksdb.options_file import read_options, rocksdb_version
@@ -61,14 +61,14 @@ class KafkaStreams(TaskTreeSystem):
         """Half the retention, a minute at least: org.apache.kafka.streams.state.Stores."""
         return segment_ms or max(retention_ms // 2, _LEAST_SEGMENT_MS)
 
-    def positions_within(self, directories: Iterable[Path]) -> Positions:
+    def positions_within(self, directories: Iterable[Path]) -> ChangelogOffsets:
         """What the column family `offsets` says: of each topic partition, the newest directory that knows it."""
         found = [offsets for directory in directories if (offsets := read_offsets(directory)) is not None]
         lines: dict[tuple[str, int], Line] = {}
         for topic, number, offset in (line for offsets in found for line in offsets.lines):
             lines.setdefault((topic, number), (topic, number, offset))
         positions = (offsets.position for offsets in found if offsets.position is not None)
-        return Positions(lines=tuple(lines.values()), own_file=next(positions, None))
+        return ChangelogOffsets(lines=tuple(lines.values()), own_file=next(positions, None))
 
     def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
         """The application's `.lock`, and LOCK in each RocksDB directory."""
@@ -95,14 +95,14 @@ class KafkaStreams(TaskTreeSystem):
         """The task's `.checkpoint`, which its stores share, and the store's own `.position`."""
         return Path(partition.task, CHECKPOINT), Path(partition.task, f"{partition.store}.position")
 
-    def positions(self, path: Path, partition: StorePartition) -> Positions:
+    def positions(self, path: Path, partition: StorePartition) -> ChangelogOffsets:
         """This store's lines in `.checkpoint`, and its `.position` as it is."""
         own = path / self.side_files(partition)[1]
         text = read_position_file(own) if own.exists() else None
         return super().positions(path, partition).model_copy(update={"own_file": text})
 
     def with_positions(
-        self, path: Path, partition: StorePartition, positions: Positions, *, application: str | None = None
+        self, path: Path, partition: StorePartition, positions: ChangelogOffsets, *, application: str | None = None
     ) -> dict[Path, str | None]:
         """Lines of other stores stay as they are, and where they are. No lines: no file, as Kafka Streams leaves it."""
         shared, own = self.side_files(partition)

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from formats.format import in_order
-from migrate.model.store_partition import Positions, StorePartition
+from migrate.model.store_partition import ChangelogOffsets, StorePartition
 from migrate.stores.regular_files import Folder
 from migrate.stores.rocksdb.layout import is_rocksdb
 from migrate.stores.rocksdb.options_file import rocksdb_version
@@ -75,7 +75,7 @@ class Streamiz(TaskTreeSystem):
         return Path(partition.task, CHECKPOINT), Path(partition.task, RECOVERY)
 
     def with_positions(
-        self, path: Path, partition: StorePartition, positions: Positions, *, application: str | None = None
+        self, path: Path, partition: StorePartition, positions: ChangelogOffsets, *, application: str | None = None
     ) -> dict[Path, str | None]:
         """Lines of other stores stay as they are, and where they are. The recovery copy would tell of the old store,
         and goes."""

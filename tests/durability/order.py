@@ -56,7 +56,7 @@ def _exchanges(row: Row) -> tuple[Exchange, ...]:
 
 
 def _slots(row: Row, home: Path) -> list[Path]:
-    return [home / exchange.slot for exchange in _exchanges(row)]
+    return [home / exchange.staged for exchange in _exchanges(row)]
 
 
 def _switched(row: Row, home: Path) -> list[Path]:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from migrate.batch.ledger.dead_letters import dead_letter_folder, write_dead_letters
+from migrate.batch.home import DEAD_LETTERS
+from migrate.batch.ledger.dead_letters import write_dead_letters
 from migrate.engine.rejects import REJECT_SCHEMA, CountRejects, FailOnReject, KeepRejects
 from migrate.errors import ExitCode, RejectedError
 from tests.shared.builders import receipt
@@ -85,7 +86,7 @@ def test_kept_rejects_have_a_cap_too(tmp_path: Path) -> None:
 
 
 def _letters(home: Path) -> list[dict[str, object]]:
-    rows = read_delta(dead_letter_folder(home))
+    rows = read_delta(home / DEAD_LETTERS)
     return sorted(rows, key=lambda row: (row["chunk"], row["key"]))
 
 
@@ -96,7 +97,7 @@ def test_dead_letters_are_appended_once_per_attempt(tmp_path: Path) -> None:
         rejects.add("default", b"k%d" % number, b"v", "no")
         rejects.finish()
         receipts.append(receipt(number=number, rejects_file=f"{number}.parquet"))
-    assert write_dead_letters(tmp_path, receipts[:2]) == dead_letter_folder(tmp_path)
+    assert write_dead_letters(tmp_path, receipts[:2]) == tmp_path / DEAD_LETTERS
     write_dead_letters(tmp_path, receipts)
     write_dead_letters(tmp_path, receipts)
     assert [(row["chunk"], row["attempt"], row["key"]) for row in _letters(tmp_path)] == [

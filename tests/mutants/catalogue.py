@@ -186,9 +186,9 @@ _RUN: tuple[Mutant, ...] = (
     Mutant(
         name="foreign-ledger-accepted",
         claim="I5",
-        definition="check_migration",
-        old="    if foreign:\n",
-        new="    if foreign and not migration_id:\n",
+        definition="Ledger.__init__",
+        old="        check_migration(self.rows, migration_id, self._folder)\n",
+        new="",
         tests=("test_another_migrations_ledger_is_refused_and_unchanged",),
     ),
     Mutant(
@@ -218,8 +218,8 @@ _RUN: tuple[Mutant, ...] = (
     Mutant(
         name="torn-transaction-freed",
         claim="I5",
-        definition="_mended",
-        old='    actions.append({"txn": {"appId": contents.application, "version": entry.number}})\n',
+        definition="_repaired_text",
+        old='    actions.append({"txn": {"appId": APPLICATION, "version": entry.number}})\n',
         new="",
         tests=("test_the_number_of_a_torn_commit_stays_taken",),
     ),

@@ -11,7 +11,7 @@ DAMAGE: tuple[Mutant, ...] = (
         definition="_as_row",
         old="    if not (fits or is_older or is_newer):\n",
         new="    if False:\n",
-        tests=("test_a_row_that_is_lost_in_both_its_copies_is_not_told",),
+        tests=("test_a_row_that_is_lost_in_both_its_copies_is_not_read",),
     ),
     Mutant(
         name="damaged-chunk-kept",

@@ -41,8 +41,8 @@ FUNCTIONS: tuple[Mutant, ...] = (
         name="first-scheme-forgotten",
         claim="I5",
         definition="_function_identity",
-        old="is_by_bytecode = begun is not None and _is_by_bytecode(begun)",
-        new="is_by_bytecode = begun is not None and begun.identity == {}",
+        old="if ref.function is None or (plan is not None and _is_by_bytecode(plan)):",
+        new="if ref.function is None:",
         tests=("test_a_migration_that_was_begun_by_bytecode_is_finished",),
     ),
     Mutant(

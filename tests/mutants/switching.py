@@ -57,7 +57,7 @@ SWITCHING: tuple[Mutant, ...] = (
         name="cut-over-held-back-by-nothing",
         claim="switch",
         definition="verified_stores",
-        old='    hold_back(concerns, "nothing was cut over")\n',
+        old='    require_acceptance(concerns, "nothing was cut over")\n',
         new="",
         tests=(
             "test_what_did_not_stand_the_verification_is_not_cut_over",
@@ -69,7 +69,7 @@ SWITCHING: tuple[Mutant, ...] = (
         name="published-held-back-by-nothing",
         claim="switch",
         definition="publish",
-        old='        hold_back(concerns, "nothing was published, and the new stores are kept")\n',
+        old='        require_acceptance(concerns, "nothing was published, and the new stores are kept")\n',
         new="",
         tests=(
             "test_a_mismatch_holds_back_regardless_of_later_settings[full-off-published]",

@@ -33,7 +33,7 @@ VERIFICATION: tuple[Mutant, ...] = (
         name="planned-gap-loaded",
         claim="I3",
         definition="load_plan",
-        old='        raise RefusedError(f"{file} is damaged: {flaw}", hint=_WAY_OUT)',
+        old="        raise _damaged(file, flaw)",
         new="        pass",
         tests=("test_a_flipped_bit_in_a_bound_is_refused_by_the_next_run[of the release before]",),
     ),

@@ -125,7 +125,7 @@ SITUATIONS = [
     raw("a run has begun", do=begun()),
     *(raw(f"a run has begun, with another {key}", do=begun(run={key: value}))
       for key, value in {"chunk_size": 20_000, "verify": "digest", "on_reject": "skip", "snapshot": "copy"}.items()),
-    *(raw(f"a run has begun, and {what}", REFUSED, "not the migration that was begun", f"{CHANGED}store state",
+    *(raw(f"a run has begun, and {what}", REFUSED, "not the migration that was started", f"{CHANGED}store state",
           "stateferry abandon SPEC", do=begun(do))
       for what, do in (("one record more", one_more), ("one value more in the log", one_more_in_the_log))),
     *(raw(f"a run has begun, with another {section} {key}", REFUSED, f"{CHANGED}[{section}]",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from migrate import RefusedError
-from migrate.model.store_partition import Line, Positions, StorePartition
+from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
 from migrate.stores.lock import lock_holders
 from migrate.systems.crossing import translated
 from migrate.systems.kafka_streams import KafkaStreams
@@ -126,15 +126,15 @@ def test_the_segment_interval_does_not_follow_from_the_retention() -> None:
     assert SYSTEM.segment_size(86_400_000, 60_000) == 60_000
 
 
-# Positions
+# Changelog offsets
 
 
 @NEWLINES
 def test_a_store_s_own_lines_are_told_from_the_others(app: Path, newline: str) -> None:
     lines = [("billing-hourly-changelog", 0, 7), ("billing-totals-changelog", 0, 42), ("rates", 0, 3)]
     (app / "0-0/.checkpoint").write_bytes(as_streamiz_writes(lines, newline))
-    assert SYSTEM.positions(app, totals(app)) == Positions(lines=(lines[1],))
-    moved = SYSTEM.with_positions(app, totals(app), Positions(lines=(("billing-totals-changelog", 0, 40),)))
+    assert SYSTEM.positions(app, totals(app)) == ChangelogOffsets(lines=(lines[1],))
+    moved = SYSTEM.with_positions(app, totals(app), ChangelogOffsets(lines=(("billing-totals-changelog", 0, 40),)))
     expected = as_streamiz_writes([lines[0], ("billing-totals-changelog", 0, 40), lines[2]]).decode()
     assert moved == {Path("0-0/.checkpoint"): expected, Path("0-0/.checkpoint.rec"): None}
 
@@ -153,7 +153,7 @@ def test_the_recovery_copy_is_read_where_the_file_is_missing(app: Path) -> None:
 
 def test_where_there_was_no_file_there_is_none(app: Path) -> None:
     (app / "0-0/.checkpoint").unlink()
-    assert set(SYSTEM.with_positions(app, totals(app), Positions()).values()) == {None}
+    assert set(SYSTEM.with_positions(app, totals(app), ChangelogOffsets()).values()) == {None}
 
 
 def test_a_damaged_file_is_refused_in_the_owner_s_name(app: Path) -> None:

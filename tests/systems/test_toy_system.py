@@ -40,7 +40,7 @@ from migrate import (
     verify,
 )
 from migrate.dry_run import trial
-from migrate.model.store_partition import Positions, StorePartition
+from migrate.model.store_partition import ChangelogOffsets, StorePartition
 from migrate.spec import allowed
 from migrate.stores.lock import holding_locks
 from migrate.stores.regular_files import Folder
@@ -84,12 +84,12 @@ class Toy(System):
         """RocksDB's own."""
         return [folder / "LOCK" for each in partitions for folder in each.directories(path).values()]
 
-    def positions(self, path: Path, partition: StorePartition) -> Positions:
+    def positions(self, path: Path, partition: StorePartition) -> ChangelogOffsets:
         """Under a key of the store."""
         with open_read_only(path / partition.path) as database:
             offset = database.get("default", OFFSET_KEY)
         line = (f"{path.name}-{partition.store}-changelog", int(partition.task), int(offset or -1))
-        return Positions(lines=() if offset is None else (line,))
+        return ChangelogOffsets(lines=() if offset is None else (line,))
 
     def recognises(self, folder: Folder) -> bool:
         """By its file."""

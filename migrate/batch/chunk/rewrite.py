@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from migrate.batch.chunk.reader import Inputs, Records, open_inputs
-from migrate.batch.stop import go_on
+from migrate.batch.stop import never_stop
 from migrate.engine import converter
 from migrate.engine.converter import Converter
 from migrate.engine.pump import Pumped, pump
@@ -57,7 +57,7 @@ class RewriteTask:
     """A file to write each key to before its record is converted: set once a worker has died on this chunk."""
 
 
-def rewrite_chunk(task: RewriteTask, check: Callable[[], None] = go_on) -> Receipt:
+def rewrite_chunk(task: RewriteTask, check: Callable[[], None] = never_stop) -> Receipt:
     """Rewrite one chunk. Files are named by attempt, so that concurrent attempts do not disturb each other.
 
     `check` is called with each batch and may raise. Raises ChunkFailedError, CorruptionError or RejectedError, after

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from migrate.batch.chunk.rewrite import RewriteTask, rewrite_chunk
 from migrate.batch.chunk.verify import CountTask, Verified, VerifyTask, run_verify_task
-from migrate.batch.stop import go_on
+from migrate.batch.stop import never_stop
 from migrate.errors import MigrationError, explain_system_error
 from migrate.model.receipt import Receipt
 from migrate.spec.function.at_work import function_at_work
@@ -16,7 +16,7 @@ TaskResult = Receipt | Verified | MigrationError
 """A MigrationError is one that a further attempt would meet again."""
 
 
-def run_task(task: Task, check: Callable[[], None] = go_on) -> TaskResult:
+def run_task(task: Task, check: Callable[[], None] = never_stop) -> TaskResult:
     """Run a task in this thread. Expected errors are returned; any other error is raised, and worth a retry.
 
     `check` is called with each batch, and may raise to abandon the task.

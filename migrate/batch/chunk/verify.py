@@ -12,7 +12,7 @@ from pathlib import Path
 
 from migrate.batch.chunk.reader import Inputs, Records, open_inputs
 from migrate.batch.chunk.side_by_side import RecordReader, compare_gaps, side_by_side
-from migrate.batch.stop import go_on
+from migrate.batch.stop import never_stop
 from migrate.engine.converter import Converter, convert_all
 from migrate.engine.digest import RecordDigest
 from migrate.engine.rejects import CountRejects
@@ -137,7 +137,7 @@ def target_ranges(receipts: list[Receipt], family: int) -> list[KeyRange | None]
     return ranges
 
 
-def run_verify_task(task: VerifyTask, check: Callable[[], None] = go_on) -> Verified:
+def run_verify_task(task: VerifyTask, check: Callable[[], None] = never_stop) -> Verified:
     """Run one task of a verification; `check` is called with each batch, and may raise.
 
     Raises CorruptionError where either side cannot be read to its end.

@@ -1,6 +1,6 @@
-"""Dead letters: rejected records as a Delta table in the work_dir, made of the files that chunk attempts left.
+"""Dead letters: rejected records as a Delta table in the work_dir, made from the files that chunk attempts wrote.
 
-delta-rs does not sync: the table is made under another name, synced, and renamed, so that none is ever torn.
+delta-rs does not sync: the table is written under another name, synced, and renamed, so that it is never torn.
 """
 
 from __future__ import annotations
@@ -24,33 +24,23 @@ from migrate.stores.files import content_digest, delta_uri, fsync_directory, fsy
 
 _COLUMNS = pa.schema([pa.field("attempt", pa.string()), pa.field("chunk", pa.int64()), *REJECT_SCHEMA])
 _DIGESTS = "_digests.json"
-"""Beside the table's own files, where no reader of Delta looks: what they held when it was made."""
-
-
-def dead_letter_folder(home: Path) -> Path:
-    """Where the table lies."""
-    return home / DEAD_LETTERS
-
-
-def unfinished_dead_letters(home: Path) -> Path:
-    """Where it grows."""
-    return home / UNFINISHED_DEAD_LETTERS
+"""The digests of the table's files when it was written; a name that readers of Delta ignore."""
 
 
 def dead_letter_columns() -> tuple[Column, ...]:
-    """What the table holds of each record."""
+    """The columns of the table."""
     return tuple(Column(name=field.name, type=str(field.type)) for field in _COLUMNS)
 
 
 def write_dead_letters(home: Path, receipts: Iterable[Receipt]) -> Path | None:
-    """Make the table of the rejects of these receipts, if it is not there yet; None: there are none."""
+    """Write the table of the rejects of these receipts, unless it exists already; None: there are no rejects."""
     kept = [receipt for receipt in receipts if receipt.rejects_file is not None]
     if not kept:
         return None
-    folder = dead_letter_folder(home)
+    folder = home / DEAD_LETTERS
     if _is_of(folder, kept):
         return folder
-    temporary = unfinished_dead_letters(home)
+    temporary = home / UNFINISHED_DEAD_LETTERS
     remove_tree(temporary)
     table = DeltaTable.create(delta_uri(temporary), Schema.from_arrow(_COLUMNS), name="stateferry dead letters")
     for receipt in kept:
@@ -64,17 +54,18 @@ def write_dead_letters(home: Path, receipts: Iterable[Receipt]) -> Path | None:
 
 
 def _is_of(folder: Path, receipts: list[Receipt]) -> bool:
-    """Each attempt is an application transaction of its own."""
+    """Whether the table has the rejects of these attempts: each is an application transaction of its own."""
     try:
         if not _is_intact(folder):
             return False
         table = DeltaTable(delta_uri(folder))
         return all(table.transaction_version(receipt.attempt) is not None for receipt in receipts)
-    except DeltaError:  # or it is damaged
+    except DeltaError:  # it is missing or damaged
         return False
 
 
 def _is_intact(folder: Path) -> bool:
+    """Whether the table's files are as they were written."""
     file = folder / _DIGESTS
     content = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
     text, fits = without_seal(content)

@@ -1,7 +1,7 @@
-"""What holds a migration back from going live, and what accepts it: from the ledger alone.
+"""Concerns about putting the new stores into use, and their acceptance, by the ledger alone.
 
-Publishing and cut-over ask it, `status`, `report` and the page show it. A mismatch that a verification has found is
-never accepted: only stores that were assembled again since, and found right by a verification as strong, settle it.
+Publishing and cut-over check them; `status`, `report` and the page show them. A mismatch cannot be accepted: only a
+verification as strong that succeeds, of stores that were assembled again since, resolves it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _SWITCHED = (Step.CUTTING_OVER, Step.CUT_OVER, Step.FINALIZING, Step.FINALIZED)
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """What the command accepts, beside what the spec does."""
+    """The concerns that the command accepts, in addition to those that the spec accepts."""
 
     unverified: bool = False
     rejects: int | None = None
-    """Up to so many records that were left out."""
+    """The number of rejected records up to which they are accepted."""
 
 
 NOTHING_ACCEPTED = Acceptance()
@@ -36,7 +36,7 @@ NOTHING_ACCEPTED = Acceptance()
 def concerns_of(
     spec: Spec, standing: Standing, totals: Totals, acceptance: Acceptance = NOTHING_ACCEPTED
 ) -> tuple[Concern, ...]:
-    """All that speaks against going live, the gravest first; what was accepted when it went live says so."""
+    """All concerns, the gravest first; those that were accepted when the stores went live are marked."""
     found = (_mismatch(standing) or _unverified(spec, standing, acceptance), _rejects(spec, totals, acceptance))
     recorded = {concern.kind: concern.accepted for concern in _accepted_then(standing)}
     return tuple(
@@ -47,12 +47,12 @@ def concerns_of(
 
 
 def not_accepted(concerns: Iterable[Concern]) -> tuple[Concern, ...]:
-    """Those that hold a migration back."""
+    """The concerns that nothing accepts."""
     return tuple(concern for concern in concerns if not concern.accepted)
 
 
-def hold_back(concerns: Iterable[Concern], what: str) -> None:
-    """Raises VerificationError, RefusedError or RejectedError where something is not accepted."""
+def require_acceptance(concerns: Iterable[Concern], what: str) -> None:
+    """Raises VerificationError, RefusedError or RejectedError if a concern is not accepted; `what` begins it."""
     held = not_accepted(concerns)
     if not held:
         return
@@ -62,8 +62,8 @@ def hold_back(concerns: Iterable[Concern], what: str) -> None:
     raise error(f"{what}: {sentences}", hint="; ".join(concern.fix for concern in held))
 
 
-def signed(concerns: Iterable[Concern]) -> tuple[Concern, ...]:
-    """For the ledger: with the name of the user at whose command it goes live."""
+def signed_off(concerns: Iterable[Concern]) -> tuple[Concern, ...]:
+    """The accepted concerns with the name of the user who runs the command, for the ledger."""
     return tuple(
         concern.model_copy(update={"accepted": f"{concern.accepted}, by {_user()}"})
         for concern in concerns
@@ -133,7 +133,7 @@ def _rejects(spec: Spec, totals: Totals, acceptance: Acceptance) -> Concern | No
 
 
 def _caps(run: RunSection, totals: Totals) -> str:
-    """The caps of the spec that accept these rejects: all that it names must."""
+    """The spec's caps, if the rejects are within all of them; else an empty text."""
     caps = {"max_rejects": run.max_rejects, "max_reject_share": run.max_reject_share}
     if run.max_rejects is not None and totals.rejected > run.max_rejects:
         return ""
@@ -147,7 +147,7 @@ def _verb(spec: Spec) -> str:
 
 
 def _accepted_then(standing: Standing) -> Iterable[Concern]:
-    """What was accepted when the new stores went live; nothing where they are not live."""
+    """The concerns that were accepted when the new stores went live; none if they are not live."""
     if standing.step in _SWITCHED:
         yield from standing.journal.accepted
     if standing.published is not None and standing.publications:

@@ -1,4 +1,4 @@
-"""What is done and what is left: the plan against the ledger's intervals."""
+"""Range checkpoints: which key ranges the ledger's receipts cover, and which chunks of the plan are pending."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Place = tuple[str, str]
 
 
 def recorded_receipts(rows: Iterable[Row]) -> list[Receipt]:
-    """The receipts that the ledger holds, in the order of commits. Raises RefusedError for those of a newer release."""
+    """The receipts in the ledger, in the order of commits. Raises RefusedError for those of a newer release."""
     try:
         return [Receipt.model_validate_json(row.detail) for row in rows if row.step is Step.CHUNK]
     except ValidationError as error:
@@ -34,30 +34,29 @@ def recorded_receipts(rows: Iterable[Row]) -> list[Receipt]:
 
 
 def in_force(receipts: list[Receipt]) -> list[Receipt]:
-    """A later receipt takes the place of every earlier one that it overlaps: such a chunk was rewritten on purpose."""
+    """The receipts that no later one replaces: an overlap means that the chunk was rewritten on purpose."""
     kept: dict[Place, list[Receipt]] = defaultdict(list)
     for receipt in receipts:
-        _put(kept[receipt.store_partition, receipt.database], receipt)
+        mine = kept[receipt.store_partition, receipt.database]
+        mine[_overlapping(mine, receipt.keys)] = [receipt]
     return [receipt for receipts in kept.values() for receipt in receipts]
 
 
-def _put(receipts: list[Receipt], new: Receipt) -> None:
-    """Into a list of disjoint receipts, in key order."""
-    begin = bisect_left(receipts, new.keys.start or b"", key=lambda receipt: receipt.keys.start or b"")
-    if begin > 0 and _reaches_into(receipts[begin - 1], new):
+def _overlapping(receipts: list[Receipt], keys: KeyRange) -> slice:
+    """The slice of disjoint receipts, in key order, whose ranges share a key with `keys`; a binary search."""
+
+    def start(receipt: Receipt) -> bytes:
+        return receipt.keys.start or b""
+
+    first = keys.start or b""
+    begin = bisect_left(receipts, first, key=start)
+    if begin > 0 and ((before := receipts[begin - 1].keys.end) is None or before > first):
         begin -= 1
-    end = begin
-    while end < len(receipts) and (new.keys.end is None or (receipts[end].keys.start or b"") < new.keys.end):
-        end += 1
-    receipts[begin:end] = [new]
+    return slice(begin, len(receipts) if keys.end is None else bisect_left(receipts, keys.end, key=start))
 
 
-def _reaches_into(before: Receipt, new: Receipt) -> bool:
-    return before.keys.end is None or before.keys.end > (new.keys.start or b"")
-
-
-def acceptable(receipts: list[Receipt], on_reject: str) -> list[Receipt]:
-    """Without those whose rejects were treated otherwise than the spec now says: such chunks are undone."""
+def under_reject_policy(receipts: list[Receipt], on_reject: str) -> list[Receipt]:
+    """The receipts whose rejects were treated as the spec now requires; the chunks of others are rewritten."""
     return [
         receipt
         for receipt in receipts
@@ -68,54 +67,42 @@ def acceptable(receipts: list[Receipt], on_reject: str) -> list[Receipt]:
 
 
 def has_files(receipt: Receipt, home: Path) -> bool:
-    """Whether all that the receipt vouches for is there."""
+    """Whether all files of the receipt exist and have the recorded sizes."""
     if receipt.rejects_file is not None and _size(home, receipt.rejects_file) is None:
         return False
     return all(_size(home, file) == size for file, size in receipt.file_sizes.items())
 
 
 def _size(home: Path, file: str) -> int | None:
-    """None: there is no such file."""
+    """The size of a file in bytes; None: there is no such file."""
     try:
-        status = os.stat(f"{home}/{file}")  # noqa: PTH116 - of thousands of files: a Path costs more than the look
+        status = os.stat(f"{home}/{file}")  # noqa: PTH116 - thousands of files: a Path is slow
     except (FileNotFoundError, NotADirectoryError):
         return None
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def pending_chunks(plan: Plan, receipts: list[Receipt]) -> list[Chunk]:
-    """The plan's chunks without the intervals that are finished, whatever plan revision they were finished under."""
-    done: dict[Place, list[KeyRange]] = defaultdict(list)
+    """The plan's chunks, less the ranges that are finished, under whatever plan revision."""
+    done: dict[Place, list[Receipt]] = defaultdict(list)
     for receipt in sorted(receipts, key=lambda receipt: receipt.keys.start or b""):
-        done[receipt.store_partition, receipt.database].append(receipt.keys)
+        done[receipt.store_partition, receipt.database].append(receipt)
     pending = []
     for chunk in plan.chunks:
-        overlapping = _overlapping(done[chunk.store_partition, chunk.database], chunk.keys)
+        mine = done[chunk.store_partition, chunk.database]
+        overlapping = [receipt.keys for receipt in mine[_overlapping(mine, chunk.keys)]]
         if any(keys.start == chunk.keys.start and keys.end == chunk.keys.end for keys in overlapping):
-            continue  # as it mostly is
+            continue  # the usual case: the chunk is done as planned
         left = subtract(chunk.keys, overlapping)
         pending += [chunk.model_copy(update={"keys": keys}) for keys in left]
     return pending
 
 
-def _overlapping(ranges: list[KeyRange], keys: KeyRange) -> list[KeyRange]:
-    """Those of disjoint, ascending ranges that may share a key with `keys`: with thousands of chunks, not all."""
-    begin = bisect_left(ranges, keys.start or b"", key=lambda each: each.start or b"")
-    end = len(ranges) if keys.end is None else bisect_left(ranges, keys.end, key=lambda each: each.start or b"")
-    return ranges[max(0, begin - 1) : end]
-
-
 def totals_of(receipts: list[Receipt]) -> Totals:
-    """Summed up."""
+    """The sums over these receipts."""
+    counts = Totals.model_fields.keys() - {"chunks", "task_seconds"}
     return Totals(
         chunks=len(receipts),
-        records_in=sum(receipt.records_in for receipt in receipts),
-        records_out=sum(receipt.records_out for receipt in receipts),
-        dropped=sum(receipt.dropped for receipt in receipts),
-        expired=sum(receipt.expired for receipt in receipts),
-        shadowed=sum(receipt.shadowed for receipt in receipts),
-        rejected=sum(receipt.rejected for receipt in receipts),
-        bytes_in=sum(receipt.bytes_in for receipt in receipts),
-        bytes_out=sum(receipt.bytes_out for receipt in receipts),
         task_seconds=round(sum(receipt.seconds for receipt in receipts), 3),
+        **{name: sum(getattr(receipt, name) for receipt in receipts) for name in counts},
     )

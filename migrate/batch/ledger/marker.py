@@ -1,4 +1,4 @@
-"""The marker that makes the migration's folder ours: made with it, asked for by every verb (I11)."""
+"""The marker that makes the migration's folder ours: written with it, checked by every verb (I11)."""
 
 from __future__ import annotations
 
@@ -18,54 +18,54 @@ _ELSEWHERE = "choose another work_dir, or another `name`"
 
 
 def check_ours(home: Path) -> None:
-    """Raises RefusedError where the migration's folder is there and not ours; nothing is written."""
+    """Raises RefusedError if the migration's folder exists and is not ours; nothing is written."""
     if home.is_symlink():
         raise RefusedError(
             f"{home} is a symbolic link, which cannot be a migration's own folder",
             hint=f"{_ELSEWHERE}; a work_dir may be a link",
         )
     check_files(home)
-    if not home.exists() or _is_marked(home / MARKER) or is_given_up(home):
+    if not home.exists() or _is_marked(home / MARKER) or is_abandoned(home):
         return
     if not home.is_dir():
-        raise RefusedError(f"{home} is a file, where the migration's own folder is to be", hint=_ELSEWHERE)
+        raise RefusedError(f"{home} is a file, and is needed as the migration's own folder", hint=_ELSEWHERE)
     if not (_is_unused(home) or _is_of_an_earlier_release(home)):
         raise RefusedError(
             f"{home} is not Stateferry's: it holds {_first_foreign(home)!r}, and no marker of a migration",
-            hint=f"{_ELSEWHERE}; or move what is there elsewhere",
+            hint=f"{_ELSEWHERE}; or move its content elsewhere",
         )
 
 
 def is_usable(home: Path) -> bool:
-    """Whether the migration's folder is ours, or not there yet; not where an `abandon` was killed."""
+    """Whether the migration's folder is ours or does not exist yet, and no `abandon` was killed in it."""
     try:
         check_ours(home)
     except RefusedError:
         return False
-    return not is_given_up(home)
+    return not is_abandoned(home)
 
 
-def is_given_up(home: Path) -> bool:
-    """Whether an `abandon` was killed here: what is left of the migration counts no more."""
+def is_abandoned(home: Path) -> bool:
+    """Whether an `abandon` was killed here: the rest of the migration is void."""
     return (home / ABANDONED).is_file() and not (home / MARKER).exists()
 
 
 def finish_abandoned(home: Path) -> None:
-    """Remove what a killed `abandon` has left; whoever calls holds the migration's lock.
+    """Finish a killed `abandon`; the caller holds the migration's lock.
 
-    Raises RefusedError where something stays that is not ours.
+    Raises RefusedError if files that are not ours remain.
     """
-    if is_given_up(home):
+    if is_abandoned(home):
         remove_content(home)
         (home / ABANDONED).unlink()
         check_ours(home)
 
 
 def claim(home: Path, source: Path) -> None:
-    """Put the marker into the folder, durably, before anything else; make the folder where it is not there.
+    """Write the marker into the folder, durably, before anything else; make the folder if needed.
 
-    Nobody gets in who may not read the application's directory `source`. Whoever claims holds the migration's lock,
-    and has `check_ours` behind it. A folder that bears the marker is left as it is.
+    The folder gets the access rights of the application's directory `source`. The caller holds the migration's lock,
+    and has called `check_ours`. A folder with the marker is left unchanged.
     """
     if _is_marked(home / MARKER):
         return
@@ -76,7 +76,7 @@ def claim(home: Path, source: Path) -> None:
 
 
 def _is_marked(file: Path) -> bool:
-    """Not by a marker that a power cut or a disk has damaged."""
+    """Whether the marker exists and is intact."""
     try:
         return "folder_id" in json.loads(file.read_bytes())
     except (OSError, ValueError, TypeError):
@@ -84,7 +84,7 @@ def _is_marked(file: Path) -> bool:
 
 
 def _is_unused(home: Path) -> bool:
-    """A run that was killed here had made nothing yet; or it is somebody's empty directory."""
+    """Whether the folder is empty, but for what a run that was killed at its start leaves."""
     return all(path.name == MARKER or is_unfinished(path) or _is_bare_lock(path) for path in home.iterdir())
 
 
@@ -98,28 +98,17 @@ def _first_foreign(home: Path) -> str:
 
 
 def _is_of_an_earlier_release(home: Path) -> bool:
-    """By a plan, a ledger or a snapshot that can be read."""
+    """Whether the folder has a readable plan or ledger, or a snapshot, which is taken first, and nothing else."""
+    from migrate.batch.ledger.table import read_ledger
+    from migrate.batch.source.snapshot import snapshot_record
+
     with suppress(MigrationError, OSError):
         if load_plan(home) is not None:
             return True
-    return _has_rows(home) or _is_snapshot_alone(home)
-
-
-def _has_rows(home: Path) -> bool:
-    from migrate.batch.ledger.table import read_ledger
-
-    try:
-        return bool(read_ledger(home))
-    except Exception:  # noqa: BLE001 - of another program's table anything may be amiss
-        return False
-
-
-def _is_snapshot_alone(home: Path) -> bool:
-    """It is taken before there is a plan."""
-    from migrate.batch.source.snapshot import snapshot_record
-
-    try:
+    with suppress(Exception):  # another program's table may raise anything
+        if read_ledger(home):
+            return True
+    with suppress(MigrationError, OSError):
         snapshot_record(home)
-    except (MigrationError, OSError):
-        return False
-    return all(map(is_ours, home.iterdir()))
+        return all(map(is_ours, home.iterdir()))
+    return False

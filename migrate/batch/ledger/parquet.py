@@ -1,4 +1,4 @@
-"""The ledger's table: its columns, how rows are laid into a data file and read from it."""
+"""The ledger's table: its columns, and rows in data files."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ COLUMNS = pa.schema(
 
 
 def create_table(folder: Path) -> DeltaTable:
-    """An empty one."""
+    """Create an empty table."""
     return DeltaTable.create(
         delta_uri(folder), Schema.from_arrow(COLUMNS), name="stateferry ledger", configuration=SETTINGS
     )
 
 
 def to_arrow(rows: Sequence[Row]) -> pa.Table:
-    """Rows as they are stored."""
+    """The rows as an Arrow table."""
     content = [row.model_dump(mode="python") for row in rows]
     return pa.Table.from_pylist([{**row, "step": str(row["step"])} for row in content], schema=COLUMNS)
 
 
 def rows_in_file(file: Path) -> list[dict[str, Any]]:
-    """Raises OSError, and whatever pyarrow raises for a file that is damaged.
+    """The rows of a data file. Raises OSError, and pyarrow's errors for a damaged file.
 
     delta-rs's own way to pyarrow ended one process in ten with an abort at exit: its threads outlive the interpreter.
     """

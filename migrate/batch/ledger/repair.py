@@ -1,43 +1,130 @@
-"""The ledger's rows, found again where one of its files is damaged.
+"""Repair of the ledger's Delta log, entry by entry: damage is found, set aside, and written again.
 
-Each row is stored twice, in its log entry and in its data file, and each copy bears its digest: what one of them has
-lost, the other one still tells.
+delta-rs does not sync what it writes, and we sync a commit before we act on it, so that a power cut can tear at most
+the newest one. A disk may damage any. An entry and its data file hold the same rows, so that either is written again
+from the other; where neither can be read, their rows are lost, and no others.
+
+Source of the layout: the Delta protocol, "Delta Log Entries" (one JSON object for each action, one to a line).
 """
 
 from __future__ import annotations
 
-import tempfile
-import time
-import uuid
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from migrate.batch.home import LEDGER_DAMAGED
-from migrate.batch.ledger.commit_log import rows_in_log, rows_told
-from migrate.batch.ledger.log_repair import Action, LogEntry, log_directory, read_log, repair_log
-from migrate.batch.ledger.parquet import APPLICATION, create_table, rows_in_file, to_arrow
-from migrate.errors import DamagedLedgerError
-from migrate.model.ledger_row import LEDGER_SCHEMA, Row, as_rows, with_digest
-from migrate.stores.files import fsync_file
+from migrate.batch.ledger.commit_log import Action, log_directory
+from migrate.batch.ledger.contents import LedgerContents, LogEntry, data_file_name
+from migrate.batch.ledger.parquet import APPLICATION
+from migrate.model.ledger_row import Row
+from migrate.stores.files import fsync_directory, make_directories, write_durably
+
+_ACTIONS = ({"commitInfo"}, {"add"}, {"txn"}, {"remove"}, {"metaData"}, {"protocol"})
+_ADDED = {"path": str, "size": int, "partitionValues": dict, "modificationTime": int, "dataChange": bool}
 
 
-def repair_ledger(folder: Path, *, thorough: bool) -> tuple[Path, ...]:
+def newest_version(table: Path) -> int:
+    """The highest version in the table's log; -1: there is none."""
+    return max((int(file.stem) for file in log_directory(table).glob("*.json") if file.stem.isdigit()), default=-1)
+
+
+def read_log(table: Path, *, thorough: bool = False) -> Iterator[LogEntry]:
+    """Every version of the ledger from 0 to the newest, in order; `thorough`: every data file is read."""
+    contents = LedgerContents(table)
+    newest, number = newest_version(table), 0
+    for version in range(newest + 1):
+        file = log_directory(table) / f"{version:020d}.json"
+        actions, is_whole = _parse(file)
+        names = {name for action in actions for name in action}
+        number += version > 0 and not (is_whole and _holds_no_rows(names))
+        entry = LogEntry(version, number, file, tuple(actions))
+        lost = _lost(entry, contents, read_it=thorough or version == newest)
+        if not (is_whole and _is_as_written(entry, names, contents)):
+            lost = [file, *lost]
+        yield replace(entry, lost=tuple(lost))
+
+
+def _parse(file: Path) -> tuple[list[Action], bool]:
+    """The actions that can be read, and whether that is all of them."""
+    try:
+        lines = file.read_bytes().splitlines()
+    except FileNotFoundError:
+        return [], False
+    actions = [action for action in map(_action, lines) if action is not None]
+    return actions, bool(lines) and len(actions) == len(lines)
+
+
+def _action(line: bytes) -> Action | None:
+    try:
+        action = dict(json.loads(line))
+        is_ours = set(action) in _ACTIONS and ("add" not in action or _is_added(action["add"]))
+    except (ValueError, TypeError, LookupError):
+        return None
+    return action if is_ours else None
+
+
+def _is_added(added: Action) -> bool:
+    is_typed = all(isinstance(added[name], kind) for name, kind in _ADDED.items())
+    json.loads(added.get("stats") or "{}")
+    return is_typed and Path(data_file_name(added)).name == data_file_name(added)
+
+
+def _holds_no_rows(names: set[str]) -> bool:
+    """Whether this version made the table (two runs at once may each add one), or another program compacted it."""
+    return "txn" not in names and ("remove" in names or {"protocol", "metaData"} <= names)
+
+
+def _is_as_written(entry: LogEntry, names: set[str], contents: LedgerContents) -> bool:
+    if entry.version == 0 or _holds_no_rows(names):
+        return _holds_no_rows(names)
+    transaction = {"appId": APPLICATION, "version": entry.number}
+    found = [{name: action["txn"].get(name) for name in transaction} for action in entry.actions if "txn" in action]
+    return found == [transaction] and contents.has_valid_rows(entry)
+
+
+def _lost(entry: LogEntry, contents: LedgerContents, *, read_it: bool) -> list[Path]:
+    """The damaged data files: by size, and with `read_it` by content too, as a power cut may leave zeros."""
+    added = [action["add"] for action in entry.actions if "add" in action]
+    sizes = dict(zip(entry.data, (each["size"] for each in added), strict=True))
+    return [
+        data
+        for data, size in sizes.items()
+        if not data.is_file() or data.stat().st_size != size or (read_it and not contents.is_intact(entry, data))
+    ]
+
+
+def repair_ledger(table: Path, *, thorough: bool) -> tuple[Path, ...]:
     """Make the ledger readable, and return the files that were damaged, which are set aside beside it.
 
-    A row that is lost in both its copies is found again otherwise: that of a chunk by its receipt, and that of any
-    other step by what the step did.
+    A row that is lost in both its copies is restored by other means: that of a chunk from its receipt, that of any
+    other step from what the step left on disk.
+
+    By default only the newest version's data is read, as only that can be torn, and of the others the sizes are
+    compared. `thorough`: all data is read, and the schema, settings and checkpoints of the table are written again.
+
+    Version numbers stay: a run that was taken over must still meet a version that is taken. Repeating it, after a
+    crash too, does what is left.
     """
-    return repair_log(folder, folder.with_name(LEDGER_DAMAGED), LedgerContents(folder), thorough=thorough)
+    aside, contents = table.with_name(LEDGER_DAMAGED), LedgerContents(table)
+    entries = read_log(table, thorough=thorough)
+    damaged = [entry for entry in entries if entry.lost or (thorough and _makes_table(entry))]
+    if damaged:
+        _remove_checkpoints(table)  # before the entries: they may name what is lost
+        make_directories(aside)
+    for entry in damaged:
+        _repair_entry(entry, aside, _repaired_text(entry, contents))
+    for folder in (aside, table, log_directory(table)) if damaged else ():
+        fsync_directory(folder)
+    return tuple(path for entry in damaged for path in entry.lost or (entry.file,))
 
 
-def recovered_rows(folder: Path) -> list[Row] | None:
-    """As a repair would find them, for whoever only looks; None: some are lost in both copies."""
-    contents, rows = LedgerContents(folder), list[Row]()
-    for entry in read_log(folder, contents):
+def recovered_rows(table: Path) -> list[Row] | None:
+    """The rows that a repair would restore, without one; None: some are lost in both copies."""
+    contents, rows = LedgerContents(table), list[Row]()
+    for entry in read_log(table):
         found = contents.rows(entry)
         if not found and (entry.lost or entry.data) and entry.version > 0:
             return None
@@ -45,91 +132,37 @@ def recovered_rows(folder: Path) -> list[Row] | None:
     return rows
 
 
-class LedgerContents:
-    """What the ledger's log entries hold."""
+def _makes_table(entry: LogEntry) -> bool:
+    return entry.version == 0 or any("metaData" in action for action in entry.actions)
 
-    application = APPLICATION
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+def _repair_entry(entry: LogEntry, aside: Path, text: str) -> None:
+    if entry.file.exists():
+        shutil.copy2(entry.file, aside / entry.file.name)
+    write_durably(entry.file, text.encode())
+    for path in {*entry.lost, *entry.data} - {entry.file}:
+        if path.exists() and path.name not in text:
+            path.rename(aside / path.name)
 
-    def first_entry(self) -> str:
-        """The text of an empty ledger's version 0."""
-        with tempfile.TemporaryDirectory(prefix="stateferry-") as folder:
-            create_table(Path(folder))
-            return (log_directory(Path(folder)) / f"{0:020d}.json").read_text(encoding="utf-8")
 
-    def is_told(self, entry: LogEntry) -> bool:
-        """Also of an entry that tells no rows: of an earlier release, or mended where they were lost."""
-        try:
-            told = rows_told(list(entry.actions))
-            rows = None if told is None else self._checked(told, entry)
-        except (DamagedLedgerError, ValueError, LookupError, TypeError):
-            return False
-        return not rows or bool(entry.data) or rows[0].schema_version < LEDGER_SCHEMA
+def _repaired_text(entry: LogEntry, contents: LedgerContents) -> str:
+    if _makes_table(entry):
+        return contents.first_entry()
+    actions = contents.replacement(entry)
+    if actions is None:
+        kept = {data.name for data in entry.data} - {data.name for data in entry.lost}
+        actions = [
+            each
+            for each in entry.actions
+            if "remove" in each or ("add" in each and data_file_name(each["add"]) in kept)
+        ]
+    actions.append({"txn": {"appId": APPLICATION, "version": entry.number}})
+    return "\n".join(json.dumps(action) for action in actions)
 
-    def is_intact(self, entry: LogEntry, data: Path) -> bool:
-        """Whether a data file can be read, and its rows have their digests."""
-        return self._in_file(entry, data) is not None
 
-    def written_again(self, entry: LogEntry) -> list[Action] | None:
-        """From the copy that is whole; nothing where there are two of an earlier release, and they differ."""
-        rows = self.rows(entry)
-        return rows if rows is None else self._write(rows)
-
-    def rows(self, entry: LogEntry) -> list[Row] | None:
-        """From the copy that is whole; None: they are lost. Empty: two copies of an earlier release differ."""
-        if any("remove" in action for action in entry.actions):
-            return None
-        copies = [rows for rows in (self._told(entry), self._stored(entry)) if rows]
-        if not copies:
-            return None
-        return copies[0] if copies[0] == copies[-1] else []
-
-    def _told(self, entry: LogEntry) -> list[Row] | None:
-        try:
-            told = rows_told(list(entry.actions))
-            return None if told is None else self._checked(told, entry)
-        except (DamagedLedgerError, ValueError, LookupError, TypeError):
-            return None
-
-    def _stored(self, entry: LogEntry) -> list[Row] | None:
-        """Of the file that it names; of an entry that has lost the name, of the only one that can be meant."""
-        if entry.data:
-            return self._in_file(entry, entry.data[0])
-        named = b"".join(file.read_bytes() for file in log_directory(self._folder).glob("*.json"))
-        nameless = [file for file in self._folder.glob("*.parquet") if quote(file.name).encode() not in named]
-        found = [rows for file in nameless if (rows := self._in_file(entry, file)) is not None]
-        return found[0] if len(found) == 1 and found[0][0].schema_version >= LEDGER_SCHEMA else None
-
-    def _in_file(self, entry: LogEntry, file: Path) -> list[Row] | None:
-        try:
-            return self._checked(rows_in_file(file), entry)
-        except (DamagedLedgerError, pa.ArrowException, OSError, ValueError, LookupError, TypeError):
-            return None
-
-    def _checked(self, content: list[dict[str, Any]], entry: LogEntry) -> list[Row]:
-        """Raises DamagedLedgerError, or ValueError where they are of another commit."""
-        rows = as_rows(content, str(self._folder))
-        is_compacted = any("remove" in action for action in entry.actions)
-        if not rows or not (is_compacted or {row.sequence for row in rows} == {entry.number}):
-            raise ValueError(f"these are not the rows of commit {entry.number}")
-        return rows
-
-    def _write(self, rows: list[Row]) -> list[Action]:
-        if not rows:
-            return []
-        stored = [with_digest(row) if row.schema_version >= LEDGER_SCHEMA else row for row in rows]
-        file = self._folder / f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
-        pq.write_table(to_arrow(stored), file)
-        fsync_file(file)
-        now = int(time.time() * 1000)
-        added = {
-            "path": file.name,
-            "partitionValues": {},
-            "size": file.stat().st_size,
-            "modificationTime": now,
-            "dataChange": True,
-        }
-        told = {"timestamp": now, "operation": "WRITE", **rows_in_log(stored)}
-        return [{"commitInfo": told}, {"add": added}]
+def _remove_checkpoints(table: Path) -> None:
+    """Remove Delta's checkpoints of the log, which it can make again: the log entries are all kept."""
+    log = log_directory(table)
+    for checkpoint in (*log.glob("*.checkpoint*.parquet"), *log.glob("_last_checkpoint")):
+        checkpoint.unlink()
+    fsync_directory(log)

@@ -1,4 +1,4 @@
-"""Where a migration stands: what its folder says of it, for every verb."""
+"""Where a migration stands, by its plan and ledger: the one answer that every verb uses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from migrate.batch.home import LEDGER, SNAPSHOT
 from migrate.batch.ledger.commit_log import IncompleteLogError, LedgerLog
 from migrate.batch.ledger.intervals import has_files, in_force, pending_chunks, recorded_receipts, totals_of
-from migrate.batch.ledger.marker import check_ours, is_given_up
+from migrate.batch.ledger.marker import check_ours, is_abandoned
 from migrate.batch.ledger.stored_plan import load_plan
 from migrate.errors import RefusedError
 from migrate.model.comparison import Totals, Verification
@@ -31,24 +31,24 @@ _STRENGTH = {"digest": 1, "full": 2}
 
 @dataclass(frozen=True)
 class Standing:
-    """One state of a migration. Each part is worked out when it is first asked for."""
+    """The state of a migration at one time. Each part is computed on first use."""
 
     home: Path
     rows: Sequence[Row]
-    """Of the ledger, in the order of commits."""
+    """The ledger's rows, in the order of commits."""
     known_plan: Plan | None = None
-    """The newest plan revision, where the caller has read it."""
+    """The newest plan revision, if the caller has read it."""
 
     @cached_property
     def plan(self) -> Plan | None:
-        """The newest revision; None: not started, or given up. Raises RefusedError where it cannot be read."""
-        if self.known_plan is not None or is_given_up(self.home):
+        """The newest plan revision; None: not started, or abandoned. Raises RefusedError if it cannot be read."""
+        if self.known_plan is not None or is_abandoned(self.home):
             return self.known_plan
         return load_plan(self.home)
 
     @cached_property
     def recorded(self) -> list[Receipt]:
-        """Every receipt that was committed, in that order. Raises RefusedError for those of a newer release."""
+        """All committed receipts, in the order of commits. Raises RefusedError for those of a newer release."""
         return recorded_receipts(self.rows)
 
     @cached_property
@@ -59,18 +59,18 @@ class Standing:
         return in_force([receipt for receipt in self.recorded if has_files(receipt, self.home)])
 
     @cached_property
-    def left(self) -> list[Chunk]:
-        """The chunks, or parts of chunks, that are still to be rewritten."""
+    def pending(self) -> list[Chunk]:
+        """The chunks, or parts of chunks, that are not rewritten yet."""
         return [] if self.plan is None else pending_chunks(self.plan, self.receipts)
 
     @cached_property
     def totals(self) -> Totals:
-        """Over the receipts in force."""
+        """The sums over the receipts in force."""
         return totals_of(self.receipts)
 
     @property
     def is_in_use(self) -> bool:
-        """Whether the new stores were published, or put in the old ones' places and not taken back."""
+        """Whether the new stores were published, or cut over and not rolled back."""
         last = self._last(Step.PUBLISHED, *_SWITCHED_TO_NEW, Step.ROLLED_BACK)
         return last is not None and last.step is not Step.ROLLED_BACK
 
@@ -79,57 +79,60 @@ class Standing:
 
     @property
     def last_commit_ms(self) -> int | None:
-        """Milliseconds since the epoch."""
+        """The time of the last commit, in milliseconds since the epoch."""
         return max((row.committed_at_ms for row in self.rows), default=None)
 
     @cached_property
     def states(self) -> dict[Path, StoreState]:
-        """The state of each new store partition when it was assembled, by folder."""
+        """The state of every new store partition after its assembly, by folder."""
         made = (row.facts for row in self.rows if row.step is Step.ASSEMBLED)
         return {self.home / facts["folder"]: StoreState.model_validate(facts["state"]) for facts in made}
 
     @cached_property
     def newest(self) -> dict[str, Path]:
-        """Where each new store partition was assembled last, by id, whether it is there or not."""
+        """The folder in which each new store partition was assembled last, by id, also if it is gone."""
         rows = (row for row in self.rows if row.step is Step.ASSEMBLED)
         return {str(row.store_partition): self.home / row.facts["folder"] for row in rows}
 
     @cached_property
     def assembled(self) -> dict[str, Path]:
-        """Those of the newest that are there."""
+        """The folders among `newest` that exist."""
         return {partition: folder for partition, folder in self.newest.items() if folder.is_dir()}
 
     @property
     def is_assembled(self) -> bool:
-        """Whether every chunk is rewritten and every new store partition is there."""
+        """Whether every chunk is rewritten and every new store partition exists."""
         planned = () if self.plan is None else self.plan.store_partitions
-        return not self.left and self.assembled.keys() == {partition.id for partition in planned}
+        return not self.pending and self.assembled.keys() == {partition.id for partition in planned}
 
     @cached_property
     def refuted(self) -> set[Path]:
-        """The new stores that a comparison found wrong."""
+        """The new stores in which a comparison found a mismatch."""
         return {folder for row in self.rows if row.step is Step.MISMATCH for folder in self._compared(row)}
 
     @property
     def is_verified(self) -> bool:
-        """Whether the last comparison was of the new stores that were assembled last, and found them right."""
+        """Whether the last comparison was of the newest stores, and found no mismatch."""
         last = self._last(*_COMPARED)
         return last is not None and last.step is Step.VERIFIED and {*self.newest.values()} <= self._compared(last)
 
     @property
     def verification(self) -> Verification | None:
-        """What the last comparison found."""
+        """The result of the last comparison."""
         last = self._last(*_COMPARED)
         return None if last is None else last.verification
 
     @cached_property
     def mismatch(self) -> Row | None:
-        """The strongest comparison that found the new stores wrong and that nothing has settled since."""
-        found = [number for number, row in enumerate(self.rows) if row.step is Step.MISMATCH]
-        left = [self.rows[number] for number in found if not self._is_settled(*self.rows[number:])]
-        return max(left, key=lambda row: (_strength(row), row.sequence), default=None)
+        """The strongest comparison with a mismatch that is not resolved.
 
-    def _is_settled(self, mismatch: Row, *later: Row) -> bool:
+        A comparison as strong that succeeds, of stores that were all assembled since, resolves it.
+        """
+        found = [number for number, row in enumerate(self.rows) if row.step is Step.MISMATCH]
+        open_ones = [self.rows[number] for number in found if not self._is_resolved(*self.rows[number:])]
+        return max(open_ones, key=lambda row: (_strength(row), row.sequence), default=None)
+
+    def _is_resolved(self, mismatch: Row, *later: Row) -> bool:
         assembled_since: set[Path] = set()
         for row in later:
             if row.step is Step.ASSEMBLED:
@@ -144,18 +147,18 @@ class Standing:
 
     @property
     def published(self) -> Path | None:
-        """Where the new directory was published."""
+        """The directory that was published."""
         last = self._last(Step.PUBLISHED)
         return None if last is None else Path(last.facts["path"])
 
     @property
     def publications(self) -> list[dict[str, Any]]:
-        """What was about to be published, each time: `path`, `stores`, and `accepted` in newer ledgers."""
+        """The intent of each publication: `path`, `stores`, and `accepted` in newer ledgers."""
         return [row.facts for row in self.rows if row.step is Step.PUBLISHING]
 
     @cached_property
     def switch(self) -> tuple[Step | None, Journal]:
-        """How far the last switch came, and its journal; None: there was none.
+        """The last step of the last switch, and its journal; None: there was no switch.
 
         Raises RefusedError for a newer journal.
         """
@@ -172,16 +175,16 @@ class Standing:
 
     @property
     def step(self) -> Step | None:
-        """How far the last switch came."""
+        """The last step of the last switch; None: there was none."""
         return self.switch[0]
 
     @property
     def journal(self) -> Journal:
-        """The journal of the last switch; an empty one, where there was none."""
+        """The journal of the last switch; an empty one if there was none."""
         return self.switch[1]
 
     def new_stores(self, application: Path) -> dict[str, Path]:
-        """The new store partitions, by id: where they are in use, or where they were assembled and are there."""
+        """The new store partitions, by id: in the directory in use, or else where they were assembled."""
         root = self.published or (application if self.step in _SWITCHED_TO_NEW else None)
         partitions = () if self.plan is None else self.plan.store_partitions
         if root is None or self.plan is None:
@@ -190,9 +193,9 @@ class Standing:
 
     @cached_property
     def state(self) -> State:
-        """In the words of the reports."""
+        """The state, as reports name it."""
         if self.plan is None:
-            has_snapshot = not is_given_up(self.home) and (self.home / SNAPSHOT).is_dir()
+            has_snapshot = not is_abandoned(self.home) and (self.home / SNAPSHOT).is_dir()
             return "snapshot taken" if has_snapshot else "not started"
         if self.step is not None and not self._was_compared_since_rollback:
             return STATES[self.step]
@@ -206,13 +209,13 @@ class Standing:
 
     @property
     def _was_compared_since_rollback(self) -> bool:
-        """Whether a run has taken the migration up again."""
+        """Whether a run has continued the migration after a rollback."""
         last = self._last(Step.ROLLED_BACK, *_COMPARED)
         return self.step is Step.ROLLED_BACK and last is not None and last.step is not Step.ROLLED_BACK
 
 
 class StandingReader:
-    """Reads where one migration stands, again and again, at the cost of what is new. Nothing is locked or written."""
+    """Reads the standing of one migration repeatedly, only what is new each time. Nothing is locked or written."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -221,7 +224,7 @@ class StandingReader:
         self._plan_stamp: tuple[str, int, int] | None = None
 
     def read(self) -> Standing:
-        """As it is now. Raises RefusedError for a plan or a ledger that this version cannot read."""
+        """The present standing. Raises RefusedError for a plan or a ledger that this version cannot read."""
         plan = self._newest_plan()
         if plan is None:
             return Standing(self._home, ())
@@ -238,8 +241,8 @@ class StandingReader:
             return read_ledger(self._home)
 
     def _newest_plan(self) -> Plan | None:
-        """A plan revision never changes; but a migration may be given up, and started again under its name."""
-        file = None if is_given_up(self._home) else newest_plan(self._home)
+        """The newest plan revision, read again only if its file is another one, as after `abandon` and a new start."""
+        file = None if is_abandoned(self._home) else newest_plan(self._home)
         if file is None:
             return None
         stamp = (file.name, file.stat().st_ino, file.stat().st_mtime_ns)
@@ -249,7 +252,7 @@ class StandingReader:
 
 
 def read_standing(home: Path) -> Standing:
-    """Where a migration stands now, as `StandingReader` reads it. Raises RefusedError also for a folder not ours."""
+    """The present standing of a migration. Raises as `StandingReader.read`, and for a folder that is not ours."""
     check_ours(home)
     return StandingReader(home).read()
 

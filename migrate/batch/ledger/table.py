@@ -1,9 +1,9 @@
 """The ledger: an append-only Delta table, one row per committed chunk and per later step.
 
-Written by the driver only, strictly after the data that a row vouches for is durable (I1), through delta-rs, which
+Written by the driver only, strictly after the data that a row records is durable (I1), through delta-rs, which
 does not sync: this module does, before a commit counts. Each commit carries the next number of one application
-transaction and is made through the handle that read the one before, so that a second run's commit makes the first
-one's fail: fenced.
+transaction, through the handle that read the one before: once a second run has committed, commits of the first one
+fail, which fences it off.
 """
 
 from __future__ import annotations
@@ -19,33 +19,32 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from migrate.batch.home import LEDGER_DAMAGED
-from migrate.batch.ledger.commit_log import IncompleteLogError, LedgerLog, rows_in_log
-from migrate.batch.ledger.log_repair import log_directory, newest_version, read_log
+from migrate.batch.home import LEDGER, LEDGER_DAMAGED
+from migrate.batch.ledger.commit_log import IncompleteLogError, LedgerLog, commit_metadata, log_directory
 from migrate.batch.ledger.parquet import APPLICATION, COLUMNS, SETTINGS, create_table, rows_in_file, to_arrow
-from migrate.batch.ledger.repair import LedgerContents, recovered_rows, repair_ledger
+from migrate.batch.ledger.repair import newest_version, read_log, recovered_rows, repair_ledger
 from migrate.errors import DamagedLedgerError, FencedError, explain_system_error
 from migrate.model.ledger_row import Row, Step, as_rows, check_migration, damaged_ledger, with_digest
 from migrate.stores.files import delta_uri, fsync_directory, fsync_file, make_directories
 
 
 def read_ledger(home: Path) -> list[Row]:
-    """Every row, in the order of commits; none where there is no ledger yet. Nothing is written.
+    """Every row, in the order of commits; none if there is no ledger yet. Nothing is written.
 
-    Raises RefusedError for a newer schema, DamagedLedgerError where a row is lost in both its copies.
+    Raises RefusedError for a newer schema, DamagedLedgerError if both copies of a row are lost.
     """
     try:
         return _read_whole(home)
     except DamagedLedgerError:
-        if (rows := recovered_rows(_folder(home))) is not None:
+        if (rows := recovered_rows(home / LEDGER)) is not None:
             return rows
         raise
 
 
 def _read_whole(home: Path) -> list[Row]:
-    """Raises DamagedLedgerError where anything is not as it was written."""
-    folder = _folder(home)
-    damaged = next((entry.lost[0] for entry in read_log(folder, LedgerContents(folder)) if entry.lost), None)
+    """Every row. Raises DamagedLedgerError if any part of the ledger is not as it was written."""
+    folder = home / LEDGER
+    damaged = next((entry.lost[0] for entry in read_log(folder) if entry.lost), None)
     if damaged is not None:
         raise damaged_ledger(str(folder), f"{damaged.name} is not as it was written")
     return _read_table(folder)
@@ -62,18 +61,16 @@ def _read_table(folder: Path) -> list[Row]:
     return as_rows(content, str(folder))
 
 
-def readable_ledger(home: Path, warn: Callable[[str], None] | None = None) -> list[Row]:
-    """Every row, after a repair where one is due: what a power cut or a disk has damaged is set aside.
-
-    `warn` is called with a sentence about it.
+def read_repaired(home: Path, warn: Callable[[str], None] | None = None) -> list[Row]:
+    """Every row, after a repair if files are damaged: those are set aside, and `warn` is called with a sentence.
 
     Raises RefusedError for a newer schema.
     """
-    repaired = repair_ledger(_folder(home), thorough=False)
+    repaired = repair_ledger(home / LEDGER, thorough=False)
     try:
-        rows = _read_table(_folder(home))
+        rows = _read_table(home / LEDGER)
     except DamagedLedgerError:
-        repaired += repair_ledger(_folder(home), thorough=True)
+        repaired += repair_ledger(home / LEDGER, thorough=True)
         rows = _read_whole(home)
     if repaired and warn is not None:
         names = ", ".join(sorted({file.name for file in repaired}))
@@ -82,21 +79,21 @@ def readable_ledger(home: Path, warn: Callable[[str], None] | None = None) -> li
 
 
 class Ledger:
-    """The ledger of one run. Opening it fences off every earlier run."""
+    """The ledger, opened by one run. Opening it fences off every earlier run."""
 
     def __init__(self, home: Path, migration_id: str, run_id: str) -> None:
-        self._folder = _folder(home)
+        self._folder = home / LEDGER
         self._migration_id = migration_id
         self._run_id = run_id
         self._table = self._open_or_create()
         self._synced = self._table.version() - 1
-        self._sync()  # whoever wrote the newest version may have died before it was durable
+        self._sync()  # the run that wrote the newest version may have been killed before it was durable
         self.rows = tuple(self._read(home))
         check_migration(self.rows, migration_id, self._folder)
         self.commit(self.row(Step.RUN))
 
     def row(self, step: Step, *, store_partition: str | None = None, detail: dict[str, object] | None = None) -> Row:
-        """A row of this run for a step other than a chunk."""
+        """A new row of this run, for a step other than a chunk."""
         return Row(
             migration_id=self._migration_id,
             run_id=self._run_id,
@@ -106,12 +103,12 @@ class Ledger:
         )
 
     def commit(self, *rows: Row) -> None:
-        """Append rows in one commit, durably. Raises FencedError where another run has committed meanwhile."""
+        """Append rows in one durable commit. Raises FencedError if another run has committed meanwhile."""
         number = (self._table.transaction_version(APPLICATION) or 0) + 1
         now = int(time.time() * 1000)
         stamped = [row.model_copy(update={"sequence": number, "committed_at_ms": now}) for row in rows]
         stored = [with_digest(row) for row in stamped]
-        transaction = CommitProperties(rows_in_log(stored), app_transactions=[Transaction(APPLICATION, number)])
+        transaction = CommitProperties(commit_metadata(stored), app_transactions=[Transaction(APPLICATION, number)])
         try:
             write_deltalake(self._table, to_arrow(stored), mode="append", commit_properties=transaction)
         except (OSError, DeltaError) as error:
@@ -124,13 +121,13 @@ class Ledger:
         self.rows += tuple(stamped)
 
     def check_not_fenced(self) -> None:
-        """Raises FencedError where another run has committed meanwhile."""
+        """Raises FencedError if another run has committed meanwhile."""
         following = log_directory(self._folder) / f"{self._table.version() + 1:020d}.json"
         if following.exists():
             raise _fenced(self._folder)
 
     def _read(self, home: Path) -> list[Row]:
-        """From the log where it is whole: a thousand small data files take a second."""
+        """Every row, from the log if it is complete: a thousand small data files take a second."""
         try:
             return LedgerLog(home).rows()
         except IncompleteLogError:
@@ -148,7 +145,7 @@ class Ledger:
             return DeltaTable(delta_uri(self._folder))  # another run made it first; the first commit decides
 
     def _sync(self) -> None:
-        """Data files, then the log that names them, then both directories."""
+        """Sync data files, then the log entries that name them, then both directories."""
         log = log_directory(self._folder)
         for version in range(self._synced + 1, self._table.version() + 1):
             entry = log / f"{version:020d}.json"
@@ -163,19 +160,15 @@ class Ledger:
         self._synced = self._table.version()
 
 
-def _folder(home: Path) -> Path:
-    return home / "ledger"
-
-
 def _open(folder: Path) -> DeltaTable:
-    """Raises DamagedLedgerError where Delta's idea of the table is not ours: by a checkpoint, or a damaged schema."""
+    """The table. Raises DamagedLedgerError if its schema, settings or version, as Delta reads them, are not ours."""
     newest = newest_version(folder)
     try:
         table = DeltaTable(delta_uri(folder))
         settings, schema = table.metadata(), table.schema().to_json()
     except TableNotFoundError:
         raise
-    except Exception as error:  # delta-rs raises much for what is damaged
+    except Exception as error:  # delta-rs raises many kinds for damaged files
         raise _damaged(str(folder), error) from error
     is_ours = settings.configuration == SETTINGS and not settings.partition_columns
     if table.version() < newest or not is_ours or schema != Schema.from_arrow(COLUMNS).to_json():
@@ -195,6 +188,6 @@ def _damaged(folder: str, error: Exception) -> DamagedLedgerError:
 
 
 def _data_files(table: DeltaTable) -> list[Path]:
-    """Not by the URIs that delta-rs gives, in which the path's special characters are escaped."""
+    """The table's data files, not by delta-rs's URIs, in which the path's special characters are escaped."""
     folder = Path(url2pathname(urlsplit(table.table_uri).path))
     return [folder / uri.rpartition("/")[2] for uri in table.file_uris()]

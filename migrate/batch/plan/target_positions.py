@@ -8,14 +8,14 @@ from pathlib import Path
 from migrate.batch.plan.target_layout import segments_of
 from migrate.batch.source.source import is_another_system, source_system, target_system
 from migrate.model.plan import Plan
-from migrate.model.store_partition import Positions, StorePartition
+from migrate.model.store_partition import ChangelogOffsets, StorePartition
 from migrate.spec.spec import Spec
 from migrate.stores.files import write_synced
 from migrate.systems.crossing import translated
 from migrate.systems.families import families_to_carry
 
 
-def new_positions(spec: Spec, stated: Positions, directories: Sequence[Path]) -> Positions:
+def new_positions(spec: Spec, stated: ChangelogOffsets, directories: Sequence[Path]) -> ChangelogOffsets:
     """The positions for the new store's side files; `stated`: those in the old store's.
 
     `directories`: the old store's RocksDB directories, or their snapshots, the newest first.
@@ -25,13 +25,13 @@ def new_positions(spec: Spec, stated: Positions, directories: Sequence[Path]) ->
     positions = stated
     if set(carried) != set(source.metadata_families):
         within = source_system(spec).positions_within(directories)
-        positions = Positions(
+        positions = ChangelogOffsets(
             lines=stated.lines or within.lines,
             own_file=within.own_file if stated.own_file is None else stated.own_file,
         )
     if not is_another_system(spec):
         return positions
-    return Positions(lines=translated(positions.lines, source_system(spec), target_system(spec)))
+    return ChangelogOffsets(lines=translated(positions.lines, source_system(spec), target_system(spec)))
 
 
 def directories_newest_first(spec: Spec, partition: StorePartition, directories: dict[str, Path]) -> list[Path]:

@@ -12,7 +12,7 @@ from migrate.batch.ledger.standing import read_standing
 from migrate.batch.preflight.check import Check, CheckReport, observe
 from migrate.batch.preflight.checklist import Preflight
 from migrate.batch.source.changelog_ends import ChangelogEnds
-from migrate.batch.status.finished import report_of_finished
+from migrate.batch.status.run_report import already_migrated
 from migrate.errors import ExitCode, system_errors_explained
 from migrate.model.units import plural
 from migrate.model.values import Report
@@ -51,7 +51,7 @@ def doctor(spec: Spec, *, master: str | None = None, changelog_ends: ChangelogEn
     Raises SpecError where the spec's function cannot be imported, RefusedError where a switch is half done.
     """
     context = make_context(spec, changelog_ends=changelog_ends)
-    done = report_of_finished(context, read_standing(context.home)) if is_usable(context.home) else None
+    done = already_migrated(context, read_standing(context.home)) if is_usable(context.home) else None
     if done is not None:
         return DoctorReport(
             name=spec.name, master=None, checks=(), verdict="nothing to do", next_step=done.next_step, exit_code=0

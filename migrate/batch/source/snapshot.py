@@ -15,7 +15,7 @@ from migrate.batch.home import remove_folder
 from migrate.batch.source.source import Source, find_source, source_system
 from migrate.errors import RefusedError
 from migrate.model.seal import read_sealed, with_seal
-from migrate.model.store_partition import Positions, StorePartition
+from migrate.model.store_partition import ChangelogOffsets, StorePartition
 from migrate.model.units import moment
 from migrate.model.values import Stored
 from migrate.spec.spec import Spec
@@ -50,7 +50,7 @@ class SnapshotRecord(Stored):
     taken_at_ms: int
     """Milliseconds since the epoch."""
     store_partitions: tuple[StorePartition, ...]
-    positions: dict[str, Positions]
+    positions: dict[str, ChangelogOffsets]
     """Changelog positions by store partition: where the owner continues with these files."""
     warnings: tuple[str, ...]
     copies: dict[str, dict[str, str]] = Field(default_factory=dict)

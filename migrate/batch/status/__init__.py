@@ -1,1 +1,1 @@
-"""What the ledger tells an onlooker: `status`, `report`, and "already migrated"."""
+"""Reports made from the ledger: `status`, `status --watch`, `report`, and the report of a run."""

@@ -1,4 +1,4 @@
-"""`status`: what the plan and the ledger say. No store is opened, and no JVM is started."""
+"""`status`: the state of a migration by its plan and ledger. No store is opened, and no JVM is started."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from migrate.spec.spec import Spec
 
 @system_errors_explained()
 def status(spec: Spec) -> StatusReport:
-    """Where the migration stands. Raises RefusedError for a plan or a ledger of a newer schema."""
+    """The state of the migration. Raises RefusedError for a plan or a ledger of a newer schema."""
     return status_of(spec, read_standing(spec.home))
 
 
 def status_of(spec: Spec, standing: Standing) -> StatusReport:
-    """What `status` reports of it."""
-    plan, state, left = standing.plan, standing.state, standing.left
+    """The report of `status`."""
+    plan, state, left = standing.plan, standing.state, standing.pending
     if plan is None:
         return StatusReport(name=spec.name, state=state, next_step=_next_step(spec, state))
     size_left = sum(chunk.estimated_bytes for chunk in left)

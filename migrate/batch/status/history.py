@@ -1,4 +1,4 @@
-"""`report`: what was done for a migration, run by run and chunk by chunk, from its ledger. No store is opened."""
+"""`report`: the history of a migration, run by run and chunk by chunk, from its ledger. No store is opened."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from formats import Conversion, StateRecord
-from migrate.batch.ledger.dead_letters import dead_letter_columns, dead_letter_folder
+from migrate.batch.home import DEAD_LETTERS
+from migrate.batch.ledger.dead_letters import dead_letter_columns
 from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.batch.status.current import status_of
 from migrate.batch.status.reject_reasons import reject_reasons
@@ -18,7 +19,7 @@ from migrate.model.journal import STATES
 from migrate.model.key_range import KeyRange
 from migrate.model.ledger_row import Row, Step
 from migrate.model.preview import RejectReason
-from migrate.model.reports import Column, Concern, State
+from migrate.model.reports import Column, Concern, State, StatusReport
 from migrate.model.values import Report, Value
 from migrate.spec.allowed import changelog_note
 from migrate.spec.spec import Spec
@@ -26,37 +27,29 @@ from migrate.spec.spec import Spec
 
 @system_errors_explained()
 def report(spec: Spec) -> RunHistory:
-    """What was done so far; of a migration that has not begun, that. Takes no lock and writes nothing.
+    """The history so far, which is empty for a migration that was not started. Takes no lock and writes nothing.
 
     Raises RefusedError for a plan or a ledger of a newer schema.
     """
     standing = read_standing(spec.home)
-    told, plan, rows = status_of(spec, standing), standing.plan, standing.rows
-    letters = dead_letter_folder(spec.home)
+    status, plan, rows = status_of(spec, standing), standing.plan, standing.rows
+    letters = spec.home / DEAD_LETTERS
+    shared = (RunHistory.model_fields.keys() & StatusReport.model_fields.keys()) - {"runs"}
     return RunHistory(
-        name=spec.name,
-        migration_id=told.migration_id,
-        state=told.state,
+        **{name: getattr(status, name) for name in shared},
         source_format=spec.source.format,
         target_format=spec.target.format,
         source=spec.source_path,
         new_stores=tuple(standing.new_stores(spec.source_path).values()),
-        published=told.published,
         made_at_ms=int(time.time() * 1000),
-        totals=told.totals,
-        verification=told.verification,
         runs=_runs(rows),
         chunks=_chunks(standing),
-        chunks_planned=told.chunks_planned,
-        chunks_left=told.chunks_left,
         rejects=reject_reasons(spec.home, standing.receipts),
         dead_letters=letters if letters.is_dir() else None,
         dead_letter_columns=dead_letter_columns() if letters.is_dir() else (),
-        concerns=told.concerns,
         steps=tuple(_step(row) for row in rows if row.step not in (Step.RUN, Step.CHUNK)),
         changelog=_changelog(spec, standing),
         warnings=plan.warnings if plan is not None else (),
-        next_step=told.next_step,
     )
 
 
@@ -71,17 +64,17 @@ def _step(row: Row) -> StepDone:
     )
 
 
-def _runs(rows: Iterable[Row]) -> tuple[RunOfIt, ...]:
-    """Those of `run`; the verbs of a switch open the ledger too."""
+def _runs(rows: Iterable[Row]) -> tuple[RunSummary, ...]:
+    """The runs of `run`; the verbs of a switch open the ledger too, and are left out."""
     by_run: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         by_run[row.run_id].append(row)
     return tuple(_run(run_id, mine) for run_id, mine in by_run.items() if not any(row.step in STATES for row in mine))
 
 
-def _run(run_id: str, rows: list[Row]) -> RunOfIt:
+def _run(run_id: str, rows: list[Row]) -> RunSummary:
     chunks = [row for row in rows if row.step is Step.CHUNK]
-    return RunOfIt(
+    return RunSummary(
         run_id=run_id,
         first_commit_ms=rows[0].committed_at_ms,
         last_commit_ms=rows[-1].committed_at_ms,
@@ -92,25 +85,14 @@ def _run(run_id: str, rows: list[Row]) -> RunOfIt:
 
 
 def _chunks(standing: Standing) -> tuple[ChunkDone, ...]:
-    """In the order of their commits. A receipt tells how long its chunk took, the ledger when that was over."""
+    """The chunks in the order of their commits. The receipt has the chunk's duration, the ledger the time it ended."""
     committed = {row.facts["attempt"]: row.committed_at_ms for row in standing.rows if row.step is Step.CHUNK}
+    of_receipt = ChunkDone.model_fields.keys() - {"started_at_ms", "committed_at_ms"}
     chunks = [
         ChunkDone(
-            store_partition=receipt.store_partition,
-            database=receipt.database,
-            number=receipt.number,
-            keys=receipt.keys,
-            records_in=receipt.records_in,
-            records_out=receipt.records_out,
-            bytes_in=receipt.bytes_in,
-            bytes_out=receipt.bytes_out,
-            dropped=receipt.dropped,
-            rejected=receipt.rejected,
-            seconds=receipt.seconds,
             started_at_ms=committed[receipt.attempt] - round(receipt.seconds * 1000),
             committed_at_ms=committed[receipt.attempt],
-            host=receipt.host,
-            engine=receipt.engine,
+            **{name: getattr(receipt, name) for name in of_receipt},
         )
         for receipt in standing.receipts
     ]
@@ -118,22 +100,22 @@ def _chunks(standing: Standing) -> tuple[ChunkDone, ...]:
 
 
 def _changelog(spec: Spec, standing: Standing) -> str:
-    """As it was said when the stores were switched; else what the formats, and there being a function, mean for it."""
+    """The note in the journal of the switch, else one by the formats and by whether there is a function."""
     if standing.journal.changelog:
         return standing.journal.changelog
-    function = _as_it_is if spec.conversion.function is not None else None  # the spec's own may be gone by now
+    function = _unchanged if spec.conversion.function is not None else None  # the spec's own may be gone by now
     section = spec.conversion
     return changelog_note(
         Conversion(spec.source_format, spec.target_format, section.default_timestamp_ms, function=function)
     )
 
 
-def _as_it_is(record: StateRecord) -> StateRecord:
+def _unchanged(record: StateRecord) -> StateRecord:
     return record
 
 
-class RunOfIt(Value):
-    """One run of the migration. A run that committed no chunk is there too: it may have assembled, or verified."""
+class RunSummary(Value):
+    """One run of the migration, also one that committed no chunk: it may have assembled or verified."""
 
     run_id: str
     first_commit_ms: int
@@ -142,11 +124,11 @@ class RunOfIt(Value):
     chunks: int
     records_in: int
     seconds: float
-    """Summed over the chunks that it rewrote."""
+    """Seconds of work, summed over the chunks that it rewrote."""
 
 
 class ChunkDone(Value):
-    """One committed chunk: what its receipt says."""
+    """One committed chunk, by its receipt."""
 
     store_partition: str
     database: str
@@ -157,7 +139,7 @@ class ChunkDone(Value):
     bytes_in: int
     bytes_out: int
     dropped: int
-    """By the function."""
+    """Records that the function dropped."""
     rejected: int
     seconds: float
     started_at_ms: int
@@ -168,23 +150,23 @@ class ChunkDone(Value):
 
 
 class StepDone(Value):
-    """One later step that the ledger vouches for."""
+    """One step in the ledger after the chunks."""
 
     step: str
     committed_at_ms: int
     """Milliseconds since the epoch."""
     store_partition: str | None
-    """None: the step is one of the whole migration."""
+    """The store partition of the step; None: it is a step of the whole migration."""
     accepted: tuple[Concern, ...] = ()
-    """What the new stores go live with from here on."""
+    """The concerns that were accepted with this step."""
 
 
 class RunHistory(Report):
-    """Everything that was done for a migration, over all of its runs."""
+    """The history of a migration over all of its runs."""
 
     name: str
     migration_id: str | None
-    """None: not started."""
+    """The migration's id; None: it was not started."""
     state: State
     source_format: str
     target_format: str
@@ -195,27 +177,27 @@ class RunHistory(Report):
     """Milliseconds since the epoch."""
     totals: Totals
     verification: Verification | None
-    """None: not yet."""
-    runs: tuple[RunOfIt, ...]
+    """The last verification; None: there was none."""
+    runs: tuple[RunSummary, ...]
     chunks: tuple[ChunkDone, ...]
     chunks_planned: int
     chunks_left: int
     rejects: tuple[RejectReason, ...]
-    """Of the records that were left out, the most frequent reason first."""
+    """The reasons of the rejected records, the most frequent first."""
     dead_letters: Path | None
-    """The Delta table that holds those records, where they were kept."""
+    """The Delta table with those records, if they were kept."""
     dead_letter_columns: tuple[Column, ...]
     concerns: tuple[Concern, ...]
-    """What holds it back from going live, or what it went live with."""
+    """Reasons not to put the new stores into use, or those that were accepted."""
     steps: tuple[StepDone, ...]
-    """In the order of their commits."""
+    """The later steps, in the order of their commits."""
     changelog: str
     """What the migration means for the changelog, in a sentence."""
     warnings: tuple[str, ...]
     next_step: str
 
     def milestones(self) -> list[list[StepDone]]:
-        """The steps; neighbours that are one step of several store partitions together."""
+        """The steps in groups: consecutive rows of the same step for several store partitions are one group."""
         grouped: list[list[StepDone]] = []
         for step in self.steps:
             if grouped and grouped[-1][-1].step == step.step and step.store_partition is not None:

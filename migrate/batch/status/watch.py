@@ -1,4 +1,4 @@
-"""`status --watch`: a run of another process, followed by its ledger. The run is not asked, and no lock is taken."""
+"""`status --watch`: follows a run of another process by its ledger, without taking a lock."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from migrate.model.reports import State, StatusReport
 from migrate.spec.spec import Spec
 
 _SETTLED: tuple[State, ...] = ("mismatch", "published", "cut over", "rolled back", "finalized")
-"""No run continues from these states by itself."""
+"""States that no run changes by itself."""
 _CHUNKS_FOR_RATE = 20
 
 
 class WatchReport(StatusReport):
-    """Where the migration stands at one moment, and how fast the newest run is."""
+    """The state of the migration at one moment, and the speed of the newest run."""
 
     at_ms: int
     """Milliseconds since the epoch."""
     run_id: str | None = None
     at_work: bool | None = None
-    """Whether a command is at work on this host; null where the system cannot tell."""
+    """Whether a command is at work on this host; null if the system does not report it."""
     records_per_second: float | None = None
-    """Over the last commits; null where there are too few of them."""
+    """The rate over the last commits; null if there are too few of them."""
     seconds_left: float | None = None
-    """Until every chunk is rewritten; assembling and verifying come after."""
+    """Seconds until every chunk is rewritten; assembling and verifying come after."""
     notice: str = ""
-    """What an operator should know, in a sentence or two."""
+    """A message to the operator, of a sentence or two."""
     is_over: bool = False
     """Whether there is nothing left to follow."""
 
@@ -46,9 +46,9 @@ class Watch:
         self._was_at_work = False
 
     @system_errors_explained()
-    def look(self) -> WatchReport:
-        """How it stands now. Raises RefusedError for a plan or a ledger of a newer schema."""
-        at_work = is_run_at_work(self._spec.home)  # first: the ledger then has all that a run which has just ended did
+    def poll(self) -> WatchReport:
+        """The present state. Raises RefusedError for a plan or a ledger of a newer schema."""
+        at_work = is_run_at_work(self._spec.home)  # before the ledger, so that it has all commits of a run that ended
         check_ours(self._spec.home)
         standing = self._reader.read()
         report = status_of(self._spec, standing)
@@ -76,7 +76,7 @@ class Watch:
         if self._was_at_work:
             return True, f"the run has ended, and the migration is not finished: {report.next_step}"
         if report.last_commit_ms is not None and report.last_commit_ms > self._began_ms:
-            return False, "a run of another host is at work, or was: the ledger has moved"
+            return False, "a run of another host is at work, or was: the ledger has new commits"
         return False, f"no run is at work on this host: {report.next_step}"
 
     def _is_settled(self, report: StatusReport) -> bool:
@@ -101,7 +101,7 @@ def _speed(standing: Standing, run: str | None) -> tuple[float | None, float | N
     seconds = (last_ms - newest[0].committed_at_ms) / 1000
     rate = round(sum(row.records_in or 0 for row in later) / seconds, 1)
     bytes_done = sum(row.bytes_in or 0 for row in later)
-    bytes_left = sum(chunk.estimated_bytes for chunk in standing.left)
+    bytes_left = sum(chunk.estimated_bytes for chunk in standing.pending)
     if not (bytes_left and bytes_done):
         return rate, None
     return rate, round(max(0.0, bytes_left * seconds / bytes_done - (_now_ms() - last_ms) / 1000), 1)

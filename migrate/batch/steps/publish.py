@@ -7,7 +7,7 @@ from pathlib import Path
 
 from migrate.batch.context import Context
 from migrate.batch.home import _temporary
-from migrate.batch.ledger.gates import hold_back, signed
+from migrate.batch.ledger.gates import require_acceptance, signed_off
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.plan.target_positions import write_new_positions
@@ -31,17 +31,17 @@ def publish(
     """
     target = context.spec.target_path
     if target is None:
-        hold_back((concern for concern in concerns if concern.kind == "mismatch"), "this run settles nothing")
+        require_acceptance((concern for concern in concerns if concern.kind == "mismatch"), "this run settles nothing")
         return None
     temporary = _temporary(target, context.run_id)
     if not _was_renamed(plan, Standing(context.home, ledger.rows), target):
-        hold_back(concerns, "nothing was published, and the new stores are kept")
+        require_acceptance(concerns, "nothing was published, and the new stores are kept")
         _check_free(target)
         check_unchanged(context, plan)
         context.notify("publish.started", target=target)
         try:
             _build(context, plan, folders, temporary)
-            _intend(context, plan, ledger, temporary, signed(concerns))
+            _intend(context, plan, ledger, temporary, signed_off(concerns))
             ledger.check_not_fenced()
             rename_into_place(temporary, target)
         except BaseException:

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from migrate.batch.chunk.rewrite import write_receipt
 from migrate.batch.context import Context
-from migrate.batch.home import NEW, remove_folder, remove_unfinished, temporary_directories, unfinished_snapshots
-from migrate.batch.ledger.dead_letters import unfinished_dead_letters
+from migrate.batch.home import NEW, remove_unfinished, temporary_directories
 from migrate.batch.ledger.intervals import has_files
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
@@ -81,9 +80,6 @@ def _remove_orphans(context: Context, plan: Plan, standing: Standing, older: set
     for file in filter(Path.is_file, (home / "chunks").rglob("*")):
         if run_of(file.name) in older and attempt_of(file.name) not in attempts:
             file.unlink(missing_ok=True)
-    remove_tree(unfinished_dead_letters(home))
-    for unfinished in unfinished_snapshots(home):
-        remove_folder(home, unfinished.name)
     remove_unfinished(home)
     _remove_unnamed_stores(context, plan, standing, older)
     for temporary in temporary_directories(context.spec.target_path, older):

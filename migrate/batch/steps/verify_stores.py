@@ -7,7 +7,7 @@ from migrate.batch.context import Context, make_context
 from migrate.batch.identity import check_identity, spec_identity
 from migrate.batch.ledger.marker import check_ours
 from migrate.batch.ledger.standing import Standing, read_standing
-from migrate.batch.ledger.table import Ledger, readable_ledger
+from migrate.batch.ledger.table import Ledger, read_repaired
 from migrate.batch.log import logged
 from migrate.batch.run_lock import one_run_at_a_time
 from migrate.batch.steps.damage import hinting_at_repair
@@ -51,7 +51,7 @@ def verify(
         raise _not_rewritten(spec)
     with one_run_at_a_time(spec.home):
         context = make_context(spec, logged(spec.name, on_event), stop=stop)
-        standing = Standing(spec.home, readable_ledger(spec.home))
+        standing = Standing(spec.home, read_repaired(spec.home))
         return _compare(context, _checked_plan(context, standing), standing, mode, executor_opener(master))
 
 
@@ -79,7 +79,7 @@ def _checked_plan(context: Context, standing: Standing) -> Plan:
     spec = context.spec
     plan, published = standing.plan, standing.published
     _check_settled(spec, standing.step)
-    if plan is None or standing.left:
+    if plan is None or standing.pending:
         raise _not_rewritten(spec)
     check_identity(plan, spec_identity(spec, context.ref, plan))
     folders = standing.new_stores(spec.source_path)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from migrate.batch.home import ABANDONED, MARKER, NEW, OLD, is_ours, is_run_folder, remove_all, temporary_directories
-from migrate.batch.ledger.marker import claim, is_given_up
+from migrate.batch.ledger.marker import claim, is_abandoned
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import read_ledger
 from migrate.batch.log import logged
@@ -54,7 +54,7 @@ def _remove(spec: Spec, on_event: Listener) -> tuple[Path, ...]:
     home = spec.home
     left: list[Path] = []
     with one_run_at_a_time(home):
-        if not is_given_up(home):
+        if not is_abandoned(home):
             standing = Standing(home, _rows(home))
             _check_nothing_was_switched(spec, standing)
             on_event(Event("abandon.started"))

@@ -6,8 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from migrate.batch.context import Context, make_context
-from migrate.batch.identity import as_begun, check_identity, planned_state, spec_identity, store_identity, store_state
-from migrate.batch.ledger.gates import Acceptance, concerns_of, hold_back, signed
+from migrate.batch.identity import (
+    check_identity,
+    planned_state,
+    spec_identity,
+    stable_json,
+    store_identity,
+    store_state,
+)
+from migrate.batch.ledger.gates import Acceptance, concerns_of, require_acceptance, signed_off
 from migrate.batch.plan.target_positions import directories_newest_first, new_positions
 from migrate.batch.preflight.places import check_asked, check_can_be_exchanged, check_not_opened_since
 from migrate.batch.source.snapshot import SnapshotSource, open_source
@@ -17,7 +24,7 @@ from migrate.errors import RefusedError, SourceChangedError
 from migrate.model.journal import Exchange, Journal
 from migrate.model.plan import Plan
 from migrate.model.reports import Concern
-from migrate.model.store_partition import Positions, StorePartition, StoreState
+from migrate.model.store_partition import ChangelogOffsets, StorePartition, StoreState
 from migrate.spec.allowed import changelog_note
 from migrate.spec.spec import Spec
 from migrate.stores.files import fsync_tree, own_like
@@ -40,7 +47,7 @@ class VerifiedStores:
 
 
 def verified_stores(migration: Migration, acceptance: Acceptance) -> VerifiedStores:
-    """The new stores. Raises RefusedError unless all are assembled, and as `hold_back` does for an open concern."""
+    """The new stores. Raises RefusedError unless all are assembled, and what `require_acceptance` raises."""
     spec, standing = migration.spec, migration.standing
     plan = standing.plan
     if plan is None:
@@ -50,8 +57,8 @@ def verified_stores(migration: Migration, acceptance: Acceptance) -> VerifiedSto
     if not standing.is_assembled:
         raise RefusedError(f"the new stores of {spec.name!r} are not complete", hint=f"{_RUN} completes them")
     concerns = concerns_of(spec, standing, standing.totals, acceptance)
-    hold_back(concerns, "nothing was cut over")
-    return VerifiedStores(plan, context, standing.assembled, signed(concerns))
+    require_acceptance(concerns, "nothing was cut over")
+    return VerifiedStores(plan, context, standing.assembled, signed_off(concerns))
 
 
 def start_journal(migration: Migration, stores: VerifiedStores) -> Journal:
@@ -68,7 +75,7 @@ def start_journal(migration: Migration, stores: VerifiedStores) -> Journal:
         check_not_opened_since(migration.spec, stores.context.conversion, live)
         check_asked(migration.spec, stores.context.conversion, stores.plan)
     return Journal(
-        source=as_begun(migration.spec.source),
+        source=stable_json(migration.spec.source),
         changelog=changelog_note(stores.context.conversion),
         warnings=stores.plan.warnings,
         accepted=stores.accepted,
@@ -110,7 +117,7 @@ def _exchange(migration: Migration, stores: VerifiedStores, source: Source, part
     return Exchange(
         partition=partition,
         new_partition=new_partition,
-        slot=staged.relative_to(migration.home),
+        staged=staged.relative_to(migration.home),
         old=Path("old", partition.id),
         old_names=tuple(sorted(old_names)),
         new_names=tuple(sorted(rocksdb_identities(staged))),
@@ -150,7 +157,9 @@ def _new_state(migration: Migration, staged: Path, partition: StorePartition) ->
     return state
 
 
-def _position_of_new(spec: Spec, source: Source, partition: StorePartition, before: Positions) -> Positions:
+def _position_of_new(
+    spec: Spec, source: Source, partition: StorePartition, before: ChangelogOffsets
+) -> ChangelogOffsets:
     """The new store's positions: the snapshot's, if it was made from one.
 
     Raises SourceChangedError where the application is behind the snapshot.

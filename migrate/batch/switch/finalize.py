@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from migrate.batch.home import CHUNKS, DAMAGED_CHUNKS, NEW, OLD, SNAPSHOT, foreign_in, remove_folder, remove_store
-from migrate.batch.ledger.gates import signed
+from migrate.batch.ledger.gates import signed_off
 from migrate.batch.preflight.places import check_home
 from migrate.batch.switch.migration import Migration, open_migration, switch_report
 from migrate.batch.switch.places import is_seen
@@ -42,7 +42,9 @@ def finalize(
             raise RefusedError(f"{spec.name!r} is not cut over yet", hint="stateferry status SPEC shows its state")
         unseen = _check_new_is_in_use(migration, moved_away=moved_away)
         if accept_mismatch:
-            accepted = signed(each.model_copy(update={"accepted": "--accept-mismatch"}) for each in migration.mismatch)
+            accepted = signed_off(
+                each.model_copy(update={"accepted": "--accept-mismatch"}) for each in migration.mismatch
+            )
             journal = journal.model_copy(update={"accepted": (*journal.accepted, *accepted)})
         else:
             migration.check_not_refuted("nothing is given up without --accept-mismatch")

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from migrate.batch.home import SIDE_FILE, remove_unfinished
-from migrate.batch.identity import as_begun, store_state
-from migrate.batch.ledger.gates import concerns_of, hold_back
+from migrate.batch.identity import stable_json, store_state
+from migrate.batch.ledger.gates import concerns_of, require_acceptance
 from migrate.batch.ledger.marker import check_ours, claim, finish_abandoned
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.table import Ledger, readable_ledger
+from migrate.batch.ledger.table import Ledger, read_repaired
 from migrate.batch.log import logged
 from migrate.batch.run_lock import one_run_at_a_time
 from migrate.batch.source.source import source_system
@@ -27,7 +27,7 @@ from migrate.model.events import Event, Listener
 from migrate.model.journal import NEXT, STATES, Journal
 from migrate.model.ledger_row import Step
 from migrate.model.reports import Concern, SwitchReport
-from migrate.model.store_partition import Positions, StorePartition, StoreState
+from migrate.model.store_partition import ChangelogOffsets, StorePartition, StoreState
 from migrate.spec.spec import Spec
 from migrate.stores.exchange import can_exchange
 from migrate.stores.files import fsync_directory, keep_owner, write_synced
@@ -89,7 +89,7 @@ class Migration:
     def check_not_refuted(self, what: str) -> None:
         """Raises VerificationError where a verification found the new stores wrong, unless that was accepted."""
         if self.standing.step not in (Step.FINALIZING, Step.FINALIZED):
-            hold_back(self.mismatch, what)
+            require_acceptance(self.mismatch, what)
 
     @property
     def mismatch(self) -> tuple[Concern, ...]:
@@ -117,7 +117,7 @@ class Migration:
         partitions = [partition for places in every for partition in places.entry.partitions]
         return self.locking(partitions, [folder for places in every for folder in (places.staged, places.old)])
 
-    def write_positions(self, positions: Iterable[tuple[Places, Positions]]) -> None:
+    def write_positions(self, positions: Iterable[tuple[Places, ChangelogOffsets]]) -> None:
         """Write the positions of these store partitions to their side files, durably; other lines stay."""
         folders: set[Path] = set()
         for places, each in positions:
@@ -128,8 +128,8 @@ class Migration:
         for folder in sorted(folders):
             fsync_directory(folder)
 
-    def between(self, first: Positions, second: Positions) -> Positions:
-        """Positions that hold for both stores of an exchange; none where the exchange takes two renames."""
+    def between(self, first: ChangelogOffsets, second: ChangelogOffsets) -> ChangelogOffsets:
+        """Offsets that hold for both stores of an exchange; none where the exchange takes two renames."""
         return first.lowest(second) if self._is_atomic else first.model_copy(update={"lines": ()})
 
     @cached_property
@@ -168,10 +168,10 @@ def open_migration(spec: Spec, on_event: Listener) -> Iterator[Migration]:
     with one_run_at_a_time(spec.home):
         finish_abandoned(spec.home)
         warnings: list[str] = []
-        standing = Standing(spec.home, readable_ledger(spec.home, warnings.append))
+        standing = Standing(spec.home, read_repaired(spec.home, warnings.append))
         if not standing.rows:
             raise RefusedError(f"the migration {spec.name!r} has not begun in {spec.home}", hint="stateferry run SPEC")
-        if standing.journal.exchanges and standing.journal.source != as_begun(spec.source):
+        if standing.journal.exchanges and standing.journal.source != stable_json(spec.source):
             raise RefusedError(
                 f"[source] is not what was cut over: {standing.journal.source}",
                 hint="restore [source] in the spec",

@@ -37,7 +37,7 @@ class Places:
     @classmethod
     def of(cls, application: Path, home: Path, entry: Exchange) -> Places:
         """The places in this application's directory and this migration's folder."""
-        return cls(entry, application, application / entry.partition.path, home / entry.slot, home / entry.old)
+        return cls(entry, application, application / entry.partition.path, home / entry.staged, home / entry.old)
 
     def at(self, place: Path) -> Which:
         """Which store is there. A segmented store may have lost or gained segments since."""

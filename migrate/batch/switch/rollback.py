@@ -11,7 +11,7 @@ from migrate.errors import RefusedError, system_errors_explained
 from migrate.model.events import Listener, ignore
 from migrate.model.ledger_row import Step
 from migrate.model.reports import SwitchReport
-from migrate.model.store_partition import Positions
+from migrate.model.store_partition import ChangelogOffsets
 from migrate.spec.spec import Spec
 from migrate.stores.files import remove_empty
 
@@ -112,7 +112,7 @@ def _carry_out(migration: Migration, every: list[Places], check_unopened: Callab
     notify("rollback.committed")
 
 
-def _between(migration: Migration, places: Places) -> Positions:
+def _between(migration: Migration, places: Places) -> ChangelogOffsets:
     current = migration.system.positions(migration.application, places.entry.partition)
     return migration.between(places.entry.before, current)
 

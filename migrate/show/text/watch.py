@@ -28,7 +28,7 @@ def follow(spec: Spec, interval: float, output: Output) -> None:
         with _shown(output) as show:
             while True:
                 begun = time.monotonic()
-                seen = watch.look()
+                seen = watch.poll()
                 show(seen)
                 if seen.is_over:
                     return

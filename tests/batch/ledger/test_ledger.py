@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from migrate.batch.ledger.parquet import rows_in_file
-from migrate.batch.ledger.table import Ledger, read_ledger, readable_ledger
+from migrate.batch.ledger.table import Ledger, read_ledger, read_repaired
 from migrate.errors import ExitCode, FencedError, RefusedError
 from migrate.model.ledger_row import LEDGER_SCHEMA, Row, Step, chunk_row
 from migrate.model.receipt import Receipt
@@ -79,7 +79,7 @@ def test_the_number_of_a_torn_commit_stays_taken(tmp_path: Path) -> None:
     lost = max((tmp_path / "ledger").glob("*.parquet"), key=lambda file: file.stat().st_mtime_ns)
     lost.write_bytes(lost.read_bytes()[:40])
 
-    assert [row.run_id for row in readable_ledger(tmp_path)] == ["r1"]
+    assert [row.run_id for row in read_repaired(tmp_path)] == ["r1"]
 
     with pytest.raises(FencedError):
         first.commit(chunk_row(receipt()))
@@ -93,7 +93,7 @@ def test_another_migrations_ledger_is_refused_and_unchanged(tmp_path: Path) -> N
     assert _steps(read_ledger(tmp_path)) == ["run", "chunk"]
 
 
-def test_a_run_that_was_refused_before_it_had_a_plan_binds_nobody(tmp_path: Path) -> None:
+def test_a_run_that_was_refused_before_it_had_a_plan_does_not_bind_the_ledger(tmp_path: Path) -> None:
     Ledger(tmp_path, "mistaken", "r1")
     Ledger(tmp_path, "m", "r2").commit(chunk_row(receipt()))
     assert _steps(read_ledger(tmp_path)) == ["run", "run", "chunk"]
@@ -202,7 +202,7 @@ def test_what_a_run_has_read_is_not_read_again_when_it_opens_the_ledger(
         return rows_in_file(file)
 
     monkeypatch.setattr("migrate.batch.ledger.table.rows_in_file", count)
-    rows = readable_ledger(tmp_path)
+    rows = read_repaired(tmp_path)
     assert sorted(read) == sorted((tmp_path / "ledger").glob("*.parquet"))
     assert Ledger(tmp_path, "m", "r2").rows[: len(rows)] == tuple(rows)
     assert len(read) == len(rows) == 4

@@ -63,7 +63,7 @@ def test_a_plan_is_stored_under_the_names_of_earlier_releases() -> None:
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_each_stage_is_known_to_whoever_asks(stage: str, tmp_path: Path) -> None:
+def test_every_verb_knows_each_stage(stage: str, tmp_path: Path) -> None:
     spec = _left(tmp_path, FOLDER.name, stage)
     assert status(spec).state == report(spec).state == plan(spec).state == STATES[stage]
     assert status(spec).chunks_left == (stage == "planned")
@@ -93,7 +93,7 @@ def test_a_verified_migration_is_cut_over_as_it_was_left(tmp_path: Path) -> None
     assert finalize(spec).state == "finalized"
 
 
-def test_a_published_migration_is_not_begun_again(tmp_path: Path) -> None:
+def test_a_published_migration_is_not_started_again(tmp_path: Path) -> None:
     """Its directory is where the ledger says, or the operator is asked."""
     spec = _left(tmp_path, FOLDER.name, "published")
     for verb in (run, verify, finalize):

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from migrate.batch.ledger.commit_log import IncompleteLogError, LedgerLog
-from migrate.batch.ledger.table import Ledger, read_ledger, readable_ledger
+from migrate.batch.ledger.table import Ledger, read_ledger, read_repaired
 from migrate.errors import DamagedLedgerError, RefusedError
 from migrate.model.ledger_row import LEDGER_SCHEMA, Step, chunk_row
 from tests.batch.ledger.make_ledger_fixtures import FOLDER
@@ -41,7 +41,7 @@ def test_there_is_no_ledger_yet(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_log_alone_tells_every_row(home: Path) -> None:
+def test_the_log_alone_has_every_row(home: Path) -> None:
     assert LedgerLog(home).rows() == read_ledger(home)
     assert len(LedgerLog(home).rows()) == 4
 
@@ -68,19 +68,19 @@ def test_a_row_whose_data_was_lost_is_stored_again_from_its_log_entry(which: int
     entry = _entries(home)[which]
     (added,) = [json.loads(line)["add"] for line in entry.read_bytes().splitlines() if b'"add"' in line]
     (home / "ledger" / added["path"]).write_bytes(b"")
-    assert readable_ledger(home) == read_ledger(home) == before
+    assert read_repaired(home) == read_ledger(home) == before
     assert log.rows() == LedgerLog(home).rows() == before
 
 
 @pytest.mark.parametrize("which", [1, -1])
-def test_a_row_that_is_lost_in_both_its_copies_is_not_told(which: int, home: Path) -> None:
+def test_a_row_that_is_lost_in_both_its_copies_is_not_read(which: int, home: Path) -> None:
     log = LedgerLog(home)
     before = log.rows()
     entry = _entries(home)[which]
     (added,) = [json.loads(line)["add"] for line in entry.read_bytes().splitlines() if b'"add"' in line]
     (home / "ledger" / added["path"]).write_bytes(b"")
     entry.write_bytes(entry.read_bytes().replace(b'\\"m\\"', b'\\"n\\"'))
-    assert readable_ledger(home) == read_ledger(home)
+    assert read_repaired(home) == read_ledger(home)
     assert log.rows() == LedgerLog(home).rows() == read_ledger(home)
     assert len(log.rows()) < len(before)
 
@@ -142,7 +142,7 @@ def test_a_commit_that_takes_rows_away_is_left_to_the_table(home: Path) -> None:
     assert len(read_ledger(home)) == 3
 
 
-def test_a_ledger_that_was_begun_anew_is_another_one(home: Path) -> None:
+def test_a_ledger_that_was_started_again_is_another_one(home: Path) -> None:
     log = LedgerLog(home)
     log.rows()
     (home / "ledger").rename(home / "of-before")

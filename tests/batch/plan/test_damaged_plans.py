@@ -128,13 +128,13 @@ CHUNKS = (chunk(0, None, b"g"), chunk(1, b"g", b"p"), chunk(2, b"p", None))
 FLAWS = {
     "a gap": (_moved(CHUNKS, 1, start=b"h"), "leave a gap between"),
     "an overlap": (_moved(CHUNKS, 1, start=b"f"), "overlap between"),
-    "not from the start": (_moved(CHUNKS, 0, start=b"a"), 'begin at "a"'),
+    "not from the start": (_moved(CHUNKS, 0, start=b"a"), 'start at "a"'),
     "not to the end": (_moved(CHUNKS, 2, end=b"z"), 'end at "z"'),
     "one is missing": ([CHUNKS[0], CHUNKS[2]], "leave a gap between"),
     "one twice": ([CHUNKS[0], CHUNKS[1], CHUNKS[1], CHUNKS[2]], "overlap between"),
     "an end in the middle": (_moved(CHUNKS, 1, end=None), "overlap between"),
-    "an empty one": ([*CHUNKS[:2], chunk(2, b"p", b"p"), CHUNKS[2]], "hold an empty one"),
-    "of another store": ([*CHUNKS, chunk(3, partition="other")], "of no RocksDB directory"),
+    "an empty one": ([*CHUNKS[:2], chunk(2, b"p", b"p"), CHUNKS[2]], "include an empty one"),
+    "of another store": ([*CHUNKS, chunk(3, partition="other")], "a RocksDB directory that the plan does not have"),
     "none": ([], "are missing"),
 }
 

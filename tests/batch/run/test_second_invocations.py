@@ -69,12 +69,12 @@ def test_a_finished_migration_does_not_answer_for_another(difference: dict[str, 
         verify(other)
 
 
-def test_a_published_directory_that_was_moved_away_is_said_to_be(tmp_path: Path) -> None:
+def test_a_published_directory_that_was_moved_away_is_reported(tmp_path: Path) -> None:
     spec = raw_spec(tmp_path, make_store(tmp_path / "old", numbered(50)))
     run(spec)
     (tmp_path / "new").rename(tmp_path / "production")
 
-    with pytest.raises(RefusedError, match="not there any more"):
+    with pytest.raises(RefusedError, match="does not exist any more"):
         run(spec)
 
 

@@ -28,7 +28,7 @@ def _json(spec: Path, *options: str | Path) -> dict[str, Any]:
     return told
 
 
-def test_a_migration_that_has_not_begun_is_reported_as_such(tmp_path: Path) -> None:
+def test_a_migration_that_was_not_started_is_reported_as_such(tmp_path: Path) -> None:
     spec = make_migration(tmp_path)
     before = tree_state(tmp_path)
     told = _json(spec)
@@ -38,7 +38,7 @@ def test_a_migration_that_has_not_begun_is_reported_as_such(tmp_path: Path) -> N
     assert tree_state(tmp_path) == before
 
 
-def test_a_killed_run_and_the_one_that_resumed_it_are_told_apart(tmp_path: Path) -> None:
+def test_a_killed_run_and_the_one_that_resumed_it_are_reported_apart(tmp_path: Path) -> None:
     spec = make_migration(tmp_path)
     with held_run(spec) as process:
         process.kill()
@@ -81,7 +81,7 @@ def _stages(spec: Spec) -> list[tuple[str, list[str]]]:
     return [(told.state, [step.step for step in told.steps][2:])]
 
 
-def test_it_is_told_after_every_switch_whatever_files_are_gone(tmp_path: Path) -> None:
+def test_it_is_reported_after_every_switch_whatever_files_are_gone(tmp_path: Path) -> None:
     spec = load_spec(make_migration(tmp_path, target=""))
     run(spec)
     assert report(spec).new_stores[0].is_relative_to(spec.home / "new")
@@ -158,7 +158,7 @@ def _check_rejects(spec: Spec) -> None:
     assert first.examples[0].store_partition == "old"
 
 
-def test_rejects_are_told_by_reason(rejected: Spec) -> None:
+def test_rejects_are_reported_by_reason(rejected: Spec) -> None:
     run(rejected)
     assert report(rejected).totals.rejected == 32
     _check_rejects(rejected)

@@ -52,7 +52,7 @@ def test_the_watch_ends_with_a_run_that_is_killed(spec: Path) -> None:
     assert last["notice"].startswith("the run has ended, and the migration is not finished: stateferry run SPEC")
 
 
-def test_where_no_run_is_at_work_it_says_so_and_waits_for_one(spec: Path) -> None:
+def test_where_no_run_is_at_work_it_reports_that_and_waits_for_one(spec: Path) -> None:
     with held_run(spec) as process:
         process.kill()
     (spec.parent / "hold").unlink()
@@ -120,13 +120,13 @@ def test_a_look_changes_nothing(spec: Path) -> None:
         process.kill()
     before = tree_state(spec.parent / "work"), tree_state(spec.parent / "old")
     watch = Watch(load_spec(spec))
-    assert [watch.look().state for _ in range(3)] == ["rewriting"] * 3
+    assert [watch.poll().state for _ in range(3)] == ["rewriting"] * 3
     assert (tree_state(spec.parent / "work"), tree_state(spec.parent / "old")) == before
 
 
-def test_nothing_is_made_where_nothing_has_begun(spec: Path) -> None:
+def test_nothing_is_made_where_nothing_was_started(spec: Path) -> None:
     before = tree_state(spec.parent)
-    seen = Watch(load_spec(spec)).look()
+    seen = Watch(load_spec(spec)).poll()
     assert (seen.state, seen.at_work, seen.is_over) == ("not started", False, False)
     assert tree_state(spec.parent) == before
 
@@ -134,10 +134,10 @@ def test_nothing_is_made_where_nothing_has_begun(spec: Path) -> None:
 def test_a_switched_migration_is_nothing_to_follow(tmp_path: Path) -> None:
     spec = load_spec(make_migration(tmp_path, target=""))
     run(spec)
-    seen = [Watch(spec).look()]
+    seen = [Watch(spec).poll()]
     for verb in (cutover, rollback, cutover, finalize):
         verb(spec)
-        seen.append(Watch(spec).look())
+        seen.append(Watch(spec).poll())
     assert [look.state for look in seen] == ["verified", "cut over", "rolled back", "cut over", "finalized"]
     assert all(look.is_over for look in seen)
     assert all(look.chunks_left == 0 for look in seen)

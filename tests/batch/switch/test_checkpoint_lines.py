@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from migrate import RefusedError
-from migrate.model.store_partition import Line, Positions, StorePartition
+from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
 from migrate.systems.checkpoint_file import format_checkpoint, owners_of, read_checkpoint, replace_lines
 from migrate.systems.kafka_streams import KafkaStreams
 
@@ -63,7 +63,7 @@ def test_lines_are_replaced_where_they_are() -> None:
     ],
 )
 def test_what_two_stores_have_both_reached(first: list[Line], second: list[Line], both: list[Line]) -> None:
-    lowest = Positions(lines=tuple(first)).lowest(Positions(lines=tuple(second)))
+    lowest = ChangelogOffsets(lines=tuple(first)).lowest(ChangelogOffsets(lines=tuple(second)))
     assert lowest.lines == tuple(both)
 
 
@@ -99,12 +99,12 @@ def test_a_store_whose_name_ends_another_ones_name_has_its_own_line_alone(tmp_pa
     orders = StorePartition(id="0_0/orders", store="orders", task="0_0", path=path)
 
     found = KafkaStreams().positions(application, orders)
-    assert found == Positions(lines=(lines[1],))
-    older = Positions(lines=((lines[1][0], 0, 7),), own_file="0\n0\n")
+    assert found == ChangelogOffsets(lines=(lines[1],))
+    older = ChangelogOffsets(lines=((lines[1][0], 0, 7),), own_file="0\n0\n")
     written = KafkaStreams().with_positions(application, orders, older)
     assert written == {
         Path("0_0/.checkpoint"): format_checkpoint([lines[0], (lines[1][0], 0, 7), lines[2], lines[3]]),
         Path("0_0/orders.position"): "0\n0\n",
     }
-    no_lines = KafkaStreams().with_positions(application, orders, Positions())
+    no_lines = KafkaStreams().with_positions(application, orders, ChangelogOffsets())
     assert no_lines[Path("0_0/.checkpoint")] == format_checkpoint([lines[0], lines[2], lines[3]])

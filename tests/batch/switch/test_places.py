@@ -12,7 +12,7 @@ from migrate.batch.switch.migration import is_as_it_was
 from migrate.batch.switch.places import Places, sync_names
 from migrate.errors import RefusedError
 from migrate.model.journal import Exchange
-from migrate.model.store_partition import Positions, StorePartition
+from migrate.model.store_partition import ChangelogOffsets, StorePartition
 from migrate.stores.exchange import ExchangeUnsupportedError, can_exchange, exchange
 from migrate.stores.rocksdb.layout import rocksdb_identities
 from tests.batch.switch.support import content
@@ -39,14 +39,14 @@ def _entry(application: Path, home: Path, staged: Path) -> Exchange:
     live = application / WINDOWED.path
     return Exchange(
         partition=WINDOWED,
-        slot=staged,
+        staged=staged,
         old=Path("old", WINDOWED.id),
         old_names=tuple(sorted(rocksdb_identities(live))),
         new_names=tuple(sorted(rocksdb_identities(home / staged))),
         old_state=store_state(WINDOWED.below(live)),
         new_state=store_state(WINDOWED.below(home / staged)),
-        before=Positions(),
-        after=Positions(),
+        before=ChangelogOffsets(),
+        after=ChangelogOffsets(),
     )
 
 

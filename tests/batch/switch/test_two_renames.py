@@ -136,7 +136,7 @@ def test_a_rollback_killed_between_the_two_is_finished_by_the_next(partition: st
 def test_a_rollback_killed_before_the_new_store_is_back_in_its_place(app: Application) -> None:
     old = old_files(app)
     cutover(app.spec)
-    staged = app.spec.home / read_standing(app.spec.home).journal.exchanges[0].slot
+    staged = app.spec.home / read_standing(app.spec.home).journal.exchanges[0].staged
 
     def die(event: Event) -> None:
         """From here on: the old store goes through the staged place on its way."""

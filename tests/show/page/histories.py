@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from migrate.batch.status.history import ChunkDone, RunHistory, RunOfIt, StepDone
+from migrate.batch.status.history import ChunkDone, RunHistory, RunSummary, StepDone
 from migrate.model.comparison import Mismatch, Totals, Verification
 from migrate.model.preview import RejectExample, RejectReason
 from tests.show.page.hostile import HOSTILE
@@ -64,10 +64,10 @@ def totals(chunks: tuple[ChunkDone, ...]) -> Totals:
     )
 
 
-def runs(chunks: tuple[ChunkDone, ...], pause_after: int) -> tuple[RunOfIt, ...]:
+def runs(chunks: tuple[ChunkDone, ...], pause_after: int) -> tuple[RunSummary, ...]:
     """Two of them."""
     return tuple(
-        RunOfIt(
+        RunSummary(
             run_id=f"{number:032x}",
             first_commit_ms=min(chunk.committed_at_ms for chunk in part),
             last_commit_ms=max(chunk.committed_at_ms for chunk in part),

@@ -1,13 +1,14 @@
-"""A migration that is over, or between two states: `run` begins neither of them again (I10)."""
+"""The report of `run`, also for a migration that is over already: `run` does not start it again (I10)."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from migrate.batch.context import Context
 from migrate.batch.identity import check_identity, spec_identity
 from migrate.batch.ledger.dead_letters import dead_letter_columns
-from migrate.batch.ledger.gates import concerns_of, hold_back, not_accepted
+from migrate.batch.ledger.gates import concerns_of, not_accepted, require_acceptance
 from migrate.batch.ledger.intervals import totals_of
 from migrate.batch.ledger.standing import Standing
 from migrate.errors import RefusedError
@@ -20,10 +21,10 @@ from migrate.model.reports import Concern, RunReport, State
 from migrate.spec.allowed import changelog_note
 
 
-def report_of_finished(context: Context, standing: Standing) -> RunReport | None:
-    """What an earlier run did, where nothing is left to do.
+def already_migrated(context: Context, standing: Standing) -> RunReport | None:
+    """The report of a migration with nothing left to do; None: there is something.
 
-    Raises RefusedError where a switch is half done, VerificationError where the new stores were found wrong since.
+    Raises RefusedError where a switch is half done, VerificationError where a later comparison found a mismatch.
     """
     plan, step, path = standing.plan, standing.step, standing.published
     if plan is None or (path is None and step in (None, Step.ROLLED_BACK)):
@@ -33,8 +34,8 @@ def report_of_finished(context: Context, standing: Standing) -> RunReport | None
         raise RefusedError(f"the migration {context.spec.name!r} is half way: {STATES[step]}", hint=NEXT[STATES[step]])
     if path is not None and step is not Step.FINALIZED and not path.is_dir():
         raise RefusedError(
-            f"this migration was published at {path}, and that directory is not there any more",
-            hint="where it was moved to is the result; to migrate once more, begin anew by another `name`",
+            f"this migration was published at {path}, and that directory does not exist any more",
+            hint="the result is where it was moved to; to migrate once more, start again under another `name`",
         )
     return _report(context, plan, standing)
 
@@ -43,52 +44,52 @@ def _report(context: Context, plan: Plan, standing: Standing) -> RunReport:
     step, path = standing.step, standing.published
     concerns = concerns_of(context.spec, standing, standing.totals)
     if step is not Step.FINALIZED:
-        hold_back((concern for concern in concerns if concern.kind == "mismatch"), "already migrated")
-    report = report_of(
-        context,
-        plan,
-        standing.receipts,
-        done_before=standing.receipts,
-        seconds={},
-        verification=standing.verification or Verification(mode="off"),
-        new_stores={},
-        published=path,
-        dead_letters=None,
-        concerns=concerns,
+        require_acceptance((concern for concern in concerns if concern.kind == "mismatch"), "already migrated")
+    outcome = Outcome(standing.receipts, {}, standing.verification or Verification(mode="off"))
+    report = run_report(
+        context, plan, outcome, done_before=standing.receipts, published=path, concerns=concerns, seconds={}
     )
     if step is None:
         return report
-    said = "already migrated: the new stores are where the application looks"
+    in_place = "already migrated: the new stores are where the application looks"
     return report.model_copy(
         update={
             "state": STATES[step],
             "new_stores": tuple(standing.new_stores(context.spec.source_path).values()) if path is None else (),
-            "next_step": f"already migrated; {NEXT[STATES[step]]}" if path is not None else said,
+            "next_step": f"already migrated; {NEXT[STATES[step]]}" if path is not None else in_place,
         }
     )
 
 
-def report_of(
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The new stores, and how they were made and compared."""
+
+    receipts: list[Receipt]
+    folders: dict[str, Path]
+    """Each new store partition that this run assembled or found, by id."""
+    verification: Verification
+    dead_letters: Path | None = None
+
+
+def run_report(
     context: Context,
     plan: Plan,
-    receipts: list[Receipt],
+    outcome: Outcome,
     *,
     done_before: list[Receipt],
-    seconds: dict[str, float],
-    verification: Verification,
-    new_stores: dict[str, Path],
     published: Path | None,
-    dead_letters: Path | None,
     concerns: tuple[Concern, ...],
+    seconds: dict[str, float],
 ) -> RunReport:
-    """What a run did. No `seconds`: the migration was finished before, and this run did nothing."""
-    totals = totals_of(receipts)
+    """The report of one run. No `seconds`: the migration was finished before, and this run did nothing."""
+    totals, dead_letters = totals_of(outcome.receipts), outcome.dead_letters
     fresh = totals.records_in - totals_of(done_before).records_in
     return RunReport(
         name=context.spec.name,
         migration_id=plan.migration_id,
         run_id=context.run_id,
-        state=_state(verification, published),
+        state=_state(outcome.verification, published),
         source_format=context.spec.source.format,
         target_format=context.spec.target.format,
         source=context.spec.source_path,
@@ -98,15 +99,15 @@ def report_of(
         chunks_done_before=len(done_before),
         seconds=seconds,
         records_per_second=round(fresh / seconds["rewrite"]) if seconds.get("rewrite") else 0,
-        verification=verification,
-        new_stores=tuple(new_stores.values()),
+        verification=outcome.verification,
+        new_stores=tuple(outcome.folders.values()),
         published=published,
         dead_letters=dead_letters,
         dead_letter_columns=() if dead_letters is None else dead_letter_columns(),
         concerns=concerns,
         changelog=changelog_note(context.conversion),
         warnings=(*plan.warnings, *context.warnings),
-        next_step=_next_step(context, published, not_accepted(concerns), is_old_news=not seconds),
+        next_step=_next_step(context, published, not_accepted(concerns), is_finished=not seconds),
     )
 
 
@@ -116,10 +117,10 @@ def _state(verification: Verification, published: Path | None) -> State:
     return "assembled" if verification.mode == "off" else "verified"
 
 
-def _next_step(context: Context, published: Path | None, held: tuple[Concern, ...], *, is_old_news: bool) -> str:
+def _next_step(context: Context, published: Path | None, held: tuple[Concern, ...], *, is_finished: bool) -> str:
     if published is None:
-        stand = f"the new stores stand in {context.home / 'new'}, the old ones are as they were"
-        return "; ".join((stand, *([each.fix for each in held] or ["stateferry cutover SPEC exchanges them"])))
-    if is_old_news:
+        unpublished = f"the new stores are in {context.home / 'new'}, the old ones are unchanged"
+        return "; ".join((unpublished, *([each.fix for each in held] or ["stateferry cutover SPEC exchanges them"])))
+    if is_finished:
         return f"already migrated: the new state directory was published at {published}"
     return f"point the application at {published}; the old state directory is as it was"
