@@ -81,7 +81,7 @@ def make_half(source: str, folder: str, arrangement: str, records: int) -> dict[
             numbers = range(start, min(start + 2 * _BATCH, records), 2)
             store.put_all([(key_of(number), VALUE) for number in numbers])
         store.flush()
-        for family in (store._family, store._access.arrangement.old):  # type: ignore[union-attr]
+        for family in (store._family, store._access.pair.old):  # type: ignore[union-attr]
             family.flush()
             family.compact()
     return {}

@@ -20,7 +20,7 @@ from formats.layout import (
     Layout,
 )
 from formats.record import StateRecord, Window
-from formats.serde import BYTES, Serde, tells_by_headers
+from formats.serde import BYTES, Serde, uses_headers
 
 Kind = Literal["key-value", "window", "session", "versioned"]
 
@@ -146,7 +146,7 @@ class Format:
         if HEADERS not in self.carries:
             return None
         for serde in (self.key_serde, self.value_serde):
-            if tells_by_headers(serde):
+            if uses_headers(serde):
                 headers = serde.with_headers(headers)
         return headers
 
@@ -165,7 +165,7 @@ def in_order(version: str) -> tuple[int, ...]:
 
 
 def _decoded(serde: Serde, payload: bytes, headers: Headers | None) -> Any:  # noqa: ANN401 - the serde's own type
-    return serde.decode_with(payload, headers) if tells_by_headers(serde) else serde.decode(payload)
+    return serde.decode_with(payload, headers) if uses_headers(serde) else serde.decode(payload)
 
 
 def _window(place: Carried) -> Window | None:

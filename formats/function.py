@@ -58,7 +58,7 @@ def _call(function: Function, record: StateRecord) -> StateRecord | None:
     except (KeyboardInterrupt, OSError):
         raise  # an operator's wish, and the machine's trouble: not the record's
     except BaseException as error:
-        raise FunctionError(f"the function raised {said_by(error)}") from error
+        raise FunctionError(f"the function raised {describe_error(error)}") from error
     if converted is not None and not isinstance(converted, StateRecord):
         raise FunctionError(f"the function returned {type(converted).__name__}, not a StateRecord or None")
     if converted is not None and converted.headers is not None and not isinstance(converted.headers, Headers):
@@ -66,7 +66,7 @@ def _call(function: Function, record: StateRecord) -> StateRecord | None:
     return converted
 
 
-def said_by(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """The type and what it says, as text that every file and terminal can hold; the type where it cannot say it."""
     name = type(error).__name__
     try:

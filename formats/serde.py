@@ -39,7 +39,7 @@ class HeaderSerde(Serde, Protocol):
         ...
 
 
-def tells_by_headers(serde: Serde) -> TypeGuard[HeaderSerde]:
+def uses_headers(serde: Serde) -> TypeGuard[HeaderSerde]:
     """Asked for each record: a protocol that is checked at run time takes as long as the rest of a conversion."""
     return hasattr(serde, "decode_with")
 

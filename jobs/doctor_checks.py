@@ -15,7 +15,7 @@ from migrate.batch.preflight.doctor import SPARK_CHECKS
 from migrate.dry_run.cost import WORKER_BYTES
 from migrate.errors import RefusedError
 from migrate.spec.conversion import conversion_ref
-from migrate.spec.function.at_work import files_for_executors
+from migrate.spec.function.fingerprint import files_for_executors
 from migrate.spec.spec import Spec
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from jobs.session import spark_session
 from migrate.batch.chunk.rewrite import RewriteTask
 from migrate.batch.chunk.task import Task, TaskResult
 from migrate.spec.conversion import conversion_ref
-from migrate.spec.function.at_work import files_for_executors
+from migrate.spec.function.fingerprint import files_for_executors
 from migrate.spec.spec import Spec
 
 

@@ -162,7 +162,7 @@ def _resolved_named(pairing: Pairing, old: Named, new: Named, tree: Tree) -> Tre
     return found
 
 
-def revision_of(writer: AvroSchema, reader: AvroSchema) -> int:
+def resolution_revision(writer: AvroSchema, reader: AvroSchema) -> int:
     """1 where both revisions give the same bytes, else 2."""
     types = types_of(reader)
     differs = findings_of(writer, reader).rounds_longs or _names_meet(types) or _branches_are_alike(types)

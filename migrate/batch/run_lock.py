@@ -10,7 +10,6 @@ from pathlib import Path
 
 from migrate.errors import RefusedError
 from migrate.stores.files import make_directories
-from migrate.stores.lock import _check_is
 
 _LOCKS = Path("/proc/locks")
 
@@ -63,9 +62,11 @@ def one_run_at_a_time(home: Path) -> Iterator[None]:
     with file.open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _check_is(file, lock.fileno())
+            is_current = os.path.samestat(file.stat(), os.fstat(lock.fileno()))
         except (BlockingIOError, FileNotFoundError) as error:
             raise another_run(home) from error
+        if not is_current:  # the run that held it has removed it, and another run has created it again
+            raise another_run(home)
         try:
             yield
         finally:

@@ -32,7 +32,7 @@ from migrate.errors import MigrationError, SpecError, system_errors_explained
 from migrate.model.events import Listener, ignore
 from migrate.model.plan import DatabasePlan
 from migrate.spec.allowed import changelog_note
-from migrate.spec.function.at_work import checked_code, function_at_work
+from migrate.spec.function.fingerprint import checked_code, tracking_imports
 from migrate.spec.spec import Spec
 from migrate.stores.files import existing_parent
 
@@ -82,7 +82,7 @@ class _DryRun:
         reading = None
         if finished is None:
             self._checks += self._preflight.observe()
-            with function_at_work(self._context.ref):
+            with tracking_imports(self._context.ref):
                 reading = self._read()
         found = tried = cost = None
         if reading is not None:

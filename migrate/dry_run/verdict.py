@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from migrate.batch.preflight.check import CheckReport, Outcome, failed
 from migrate.dry_run.report import Tried, Verdict
-from migrate.engine.rejects import mend
+from migrate.engine.rejects import way_to_fix
 from migrate.errors import ChunkFailedError, ExitCode, MigrationError
 from migrate.model.preview import UNPRINTABLE, Shown
 from migrate.spec.spec import Spec
@@ -70,7 +70,7 @@ def _rejects(spec: Spec, tried: Tried, records: int, expected: float) -> CheckRe
     """`records`: in all; `expected`: rejects among them."""
     name, claim = "conversion.rejects", "no more records are rejected than [run] allows"
     detail = f"{tried.rejected:,} of {tried.records:,} records cannot be converted"
-    way_out = mend(has_function=spec.conversion.function is not None)
+    way_out = way_to_fix(has_function=spec.conversion.function is not None)
     allowed = _allowed(spec, expected / max(records, tried.records, 1), expected=round(expected))
     if allowed is None:
         outcome: Outcome = "warning" if tried.rejected else "ok"

@@ -1,34 +1,37 @@
-"""Dual access: the two stores behind a DualReadStore, while there are two."""
+"""Dual access: reading and writing the two stores behind a DualReadStore, while there are two."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 from typing import NoReturn
 
+from migrate.dual.compaction import Compactions
 from migrate.dual.conversion import LazyConversion
 from migrate.dual.foreign_writes import ON_FOREIGN_WRITES
 from migrate.dual.merge import ConvertedScan, MergedScan
-from migrate.dual.opening import OpenPair
+from migrate.dual.opening import OpenedStores
 from migrate.dual.places import MAX_SKIPS, Places
 from migrate.dual.store_pair import OldChange
 from migrate.dual.sweep import HookError, OnMigrated, Sweep
 from migrate.errors import SpecError, StoreError
-from migrate.stores.cursor_file import Mark, write_mark
+from migrate.stores.cursor_file import AdapterCursor, write_cursor
 from migrate.stores.records import BatchSource
+from migrate.stores.rocksdb.scan import TooManyTombstonesError
 from migrate.stores.state_store import Change
 
-_MARK_SECONDS = 1.0
+_CURSOR_SECONDS = 1.0
 _RAISE, _QUARANTINE = "raise", "quarantine"
-_LOOK_SECONDS = 10.0
-"""Between two looks whether any old record is left; the estimate that there are some may be wrong."""
-_LOOK_SECONDS_AT_THE_END = 0.1
-"""Once the estimate says that there is none."""
+_CHECK_SECONDS = 10.0
+"""Between two checks whether any old record is left; the estimate that there are some may be wrong."""
+_LAST_CHECK_SECONDS = 0.1
+"""Between two checks once the estimate is that none is left."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the caller has chosen."""
+    """The caller's choices. Raises SpecError for unknown ones."""
 
     migrates_on_read: bool
     on_reject: str
@@ -36,7 +39,6 @@ class Policy:
     on_foreign_writes: str
 
     def __post_init__(self) -> None:
-        """Raises SpecError."""
         if self.on_foreign_writes not in ON_FOREIGN_WRITES:
             known = ", ".join(map(repr, ON_FOREIGN_WRITES))
             raise SpecError(f"on_foreign_writes={self.on_foreign_writes!r} is not known", hint=known)
@@ -45,19 +47,19 @@ class Policy:
 
     @property
     def quarantines(self) -> bool:
-        """`converge` leaves what cannot be converted behind."""
+        """Whether `converge` leaves records behind that cannot be converted."""
         return self.on_reject == _QUARANTINE
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the old store is."""
+    """How far the old store has been converted."""
 
     old_keys_left: int
     """An estimate; 0 once the old store is empty."""
     moved_by_read: int = 0
     moved_by_write: int = 0
-    """Keys that were written, and had an old copy or may have had one: nobody looks."""
+    """Keys that were written and may have had an old copy, which is not checked."""
     moved_by_delete: int = 0
     moved_by_converge: int = 0
     rejected: int = 0
@@ -65,37 +67,44 @@ class Progress:
 
 
 class DualAccess:
-    """All methods but `old_value` are called under the store's writer lock."""
+    """The two stores while both have records. All methods but `old_value` are called under the store's writer lock."""
 
-    def __init__(self, places: Places, pair: OpenPair, conversion: LazyConversion, policy: Policy) -> None:
-        assert pair.arrangement is not None
+    def __init__(
+        self,
+        places: Places,
+        opened: OpenedStores,
+        conversion: LazyConversion,
+        policy: Policy,
+        compactions: Compactions,
+    ) -> None:
+        assert opened.pair is not None
         self._places = places
-        self._pair = pair.pair
-        self._token = pair.new_token
+        self._token = opened.new_token
+        self.compactions = compactions
         self._conversion = conversion
         self._policy = policy
         self._keeps_keys = not conversion.changes_keys
         self.migrates_on_read = policy.migrates_on_read
         self._on_migrated = None if policy.on_migrated is None else self._call_hook
-        self.arrangement = pair.arrangement
+        self.pair = opened.pair
         self.sweep = Sweep(
-            pair.arrangement,
+            opened.pair,
             conversion,
-            start=None if pair.mark is None else pair.mark.low_water,
+            start=None if opened.cursor is None else opened.cursor.low_water,
             quarantines=policy.quarantines,
             on_migrated=self._on_migrated,
         )
-        self._left = pair.arrangement.old.estimated_records if pair.mark is None else pair.mark.left
+        self._left = opened.pair.old.estimated_records if opened.cursor is None else opened.cursor.left
         self._by_read = self._by_write = self._by_delete = self._by_converge = 0
-        self._next_look = 0.0
+        self._next_check = 0.0
         self._is_in_hook = False
-        self._marked_at = monotonic()
-        self.is_empty = pair.arrangement.old.is_blank
-        """The old store is known to hold nothing."""
+        self._saved_at = monotonic()
+        self.is_empty = opened.pair.old.is_blank
+        """Whether the old store is known to be empty."""
 
     @property
     def progress(self) -> Progress:
-        """How far it is."""
+        """How far the old store has been converted."""
         return Progress(
             old_keys_left=0 if self.is_empty else max(1, self._left),
             moved_by_read=self._by_read,
@@ -110,22 +119,22 @@ class DualAccess:
         old_key = self._conversion.old_key_of(key)
         if old_key is None:
             return None
-        value = self.arrangement.old.get(old_key)
+        value = self.pair.old.get(old_key)
         if value is None:
-            self.arrangement.has_none(old_key)
+            self.pair.note_absent(old_key)
             return None
         record = self._conversion.one(old_key, value)
         return None if record is None or record[0] != key else record[1]
 
     def move(self, key: bytes) -> bytes | None:
-        """Look again, and move the record if it is still old; its value. Raises ConversionError, HookError."""
+        """Move the record unless another thread has; its new value, or None. Raises ConversionError, HookError."""
         if self._is_in_hook:
             return self.old_value(key)
-        current = self.arrangement.new.get(key)
+        current = self.pair.new.get(key)
         if current is not None:
             return current
         old_key = self._conversion.old_key_of(key)
-        value = None if old_key is None else self.arrangement.old.get(old_key)
+        value = None if old_key is None else self.pair.old.get(old_key)
         if old_key is None or value is None:
             return None
         record = self._conversion.one(old_key, value)
@@ -134,36 +143,36 @@ class DualAccess:
         new_value = None if record is None else record[1]
         if self._on_migrated is not None and new_value is not None:
             self._on_migrated(key, value, new_value)
-        self.arrangement.put_moved(key, old_key, new_value)
+        self.pair.put_moved(key, old_key, new_value)
         self._by_read += 1
-        self._are_gone([old_key], 1)
+        self._count_deleted([old_key], 1)
         return new_value
 
     def put(self, key: bytes, value: bytes) -> bool:
-        """The new value; the old copy goes. Whether it is time to look if any is left."""
+        """Write the new value and delete the old copy. Whether a check for emptiness is due."""
         if self._is_in_hook:
             self._refuse()
         old_key = key if self._keeps_keys else self._old_copy(key)
-        if self.arrangement.put(key, old_key, value):
+        if self.pair.put(key, old_key, value):
             self._by_write += 1
             self._left -= 1
             if not self._left:
-                self._next_look = 0.0
+                self._next_check = 0.0
             if self.sweep.rejects:
-                self._are_gone([old_key], 0)
-        return monotonic() > self._next_look
+                self._count_deleted([old_key], 0)
+        return monotonic() > self._next_check
 
     def delete(self, key: bytes) -> None:
-        """Both copies go."""
+        """Delete both copies."""
         if self._is_in_hook:
             self._refuse()
         old_key = self._old_copy(key)
-        if self.arrangement.delete(key, old_key):
+        if self.pair.delete(key, old_key):
             self._by_delete += 1
-            self._are_gone([old_key], 1)
+            self._count_deleted([old_key], 1)
 
     def put_all(self, changes: list[Change]) -> bool:
-        """All of them; no key comes twice. Whether it is time to look if any old copy is left."""
+        """Make all changes; no key comes twice. Whether a check for emptiness is due."""
         if self._is_in_hook:
             self._refuse()
         rows: list[OldChange]
@@ -171,23 +180,23 @@ class DualAccess:
             rows = [(key, key, value) for key, value in changes]
         else:
             rows = [(key, self._old_copy(key), value) for key, value in changes]
-        if gone := self.arrangement.put_all(rows, self._conversion.one):
+        if gone := self.pair.put_all(rows, self._conversion.one):
             self._by_write += gone
-            self._are_gone([old_key for _, old_key, _ in rows], gone)
-        return monotonic() > self._next_look
+            self._count_deleted([old_key for _, old_key, _ in rows], gone)
+        return monotonic() > self._next_check
 
     def scan(self, start: bytes | None, end: bytes | None, *, reverse: bool) -> BatchSource:
-        """Both stores, merged, of this instant."""
+        """A scan of both stores, merged, as they are now."""
         first, after = (None, None) if self._conversion.changes_keys else (start, end)
         low_water = self.sweep.low_water
         first = max(first or b"", low_water or b"") or None
-        new = self.arrangement.new.scan(start, end, reverse=reverse)
-        old = self.arrangement.old.scan(first, after, reverse=reverse)
+        new = self.pair.new.scan(start, end, reverse=reverse)
+        old = self.pair.old.scan(first, after, reverse=reverse)
         converted = ConvertedScan(old, self._conversion, start, end, reverse=reverse)
         return MergedScan(new, converted, reverse=reverse, fails_at_once=self._conversion.changes_keys)
 
     def slice(self, limit: int | None, max_skips: int | None) -> int:
-        """Some 2 ms of `converge`: how many old records were dealt with. Raises what Sweep.slice raises."""
+        """About 2 ms of `converge`: how many old records were processed. Raises what Sweep.slice raises."""
         if self._is_in_hook:
             self._refuse()
         before = self.sweep.moved
@@ -200,67 +209,75 @@ class DualAccess:
             self.is_empty = self.sweep.has_ended and not self.sweep.rejects
 
     def settle(self) -> None:
-        """What may go, goes; now and then the mark is written, which tells an earlier copy of the old directory."""
-        self.arrangement.settle()
-        if monotonic() - self._marked_at > _MARK_SECONDS:
-            self.mark()
+        """Delete the queued old copies; write the cursor now and then, by which an earlier copy of the old directory is
+        recognized."""
+        self.pair.settle()
+        if monotonic() - self._saved_at > _CURSOR_SECONDS:
+            self.save_cursor()
 
-    def mark(self, *, is_at_rest: bool = False) -> None:
-        """What the mark vouches for is durable before it. `is_at_rest`: the old store is written to no more."""
-        self.arrangement.flush()
-        database = self.arrangement.old_database
-        mark = Mark(
-            pair=self._pair,
+    def save_cursor(self, *, is_at_rest: bool = False) -> None:
+        """Make durable what the cursor claims, then write it. `is_at_rest`: no write to the old store follows."""
+        self.pair.flush()
+        database = self.pair.old_database
+        cursor = AdapterCursor(
+            pair=self._places.identity(),
             manifest=database.manifest,
             sequence_number=database.sequence_number,
             low_water=self.sweep.low_water,
-            new_sequence_number=self.arrangement.new_database.sequence_number,
+            new_sequence_number=self.pair.new_database.sequence_number,
             left=self.progress.old_keys_left,
             is_at_rest=is_at_rest,
         )
-        self._token = write_mark(self._places.directories, mark, self._token)
-        self._marked_at = monotonic()
+        self._token = write_cursor(self._places.directories, cursor, self._token)
+        self._saved_at = monotonic()
 
-    def look_whether_empty(self) -> None:
-        """A bounded look for the first old record. Raises TooManyTombstonesError."""
-        self._next_look = monotonic() + (_LOOK_SECONDS_AT_THE_END if self._left <= 0 else _LOOK_SECONDS)
-        self.settle()
-        scan = self.arrangement.old.scan(self.sweep.low_water, max_skips=MAX_SKIPS)
+    def check_empty(self, then: Callable[[], None]) -> None:
+        """Update `is_empty`. Where too many tombstones hide the first old record, start a compaction and then call
+        `then`, which checks again."""
+        if self.is_empty:
+            return
         try:
-            first = scan.pull(1)
-        finally:
-            scan.close()
-        if not first:
+            self._find_first()
+        except TooManyTombstonesError:
+            if self.compactions.is_worthwhile:
+                self.compactions.ensure_running(then)
+
+    def _find_first(self) -> None:
+        self._next_check = monotonic() + (_LAST_CHECK_SECONDS if self._left <= 0 else _CHECK_SECONDS)
+        self.settle()
+        first = self.pair.old.first(self.sweep.low_water, max_skips=MAX_SKIPS)
+        if first is None:
             self.is_empty = True
         elif not self.sweep.rejects:
-            self.sweep.cursor = first[0][0]
+            self.sweep.next_key = first[0]
 
     @property
-    def is_look_due(self) -> bool:
-        """Whether the old store may well be empty by now."""
-        return (self.sweep.has_ended and not self.sweep.rejects) or monotonic() > self._next_look
+    def is_check_due(self) -> bool:
+        """Whether it is known or time to check that the old store is empty."""
+        swept = self.sweep.has_ended and not self.sweep.rejects
+        return self.is_empty or swept or monotonic() > self._next_check
 
     def _old_copy(self, key: bytes) -> bytes | None:
-        """The old key whose record is to go when this one is written. Raises ConversionError where nobody can tell."""
+        """The old key whose record this one replaces. Raises ConversionError where that is not known."""
         if self._keeps_keys:
             return key
         old_key = self._conversion.old_key_of(key)
-        value = None if old_key is None else self.arrangement.old.get(old_key)
+        value = None if old_key is None else self.pair.old.get(old_key)
         if old_key is None or value is None:
             return old_key
         record = self._conversion.one(old_key, value)
         return old_key if record is None or record[0] == key else None
 
-    def _are_gone(self, old_keys: list[bytes | None], count: int) -> None:
+    def _count_deleted(self, old_keys: list[bytes | None], count: int) -> None:
         if 0 < self._left <= count:
-            self._next_look = 0.0
+            self._next_check = 0.0
         self._left -= count
         if self.sweep.rejects:
             for old_key in old_keys:
                 if old_key is not None:
                     self.sweep.rejects.pop(old_key, None)
             if not self.sweep.rejects:
-                self._next_look = 0.0
+                self._next_check = 0.0
 
     def _call_hook(self, key: bytes, old_value: bytes, new_value: bytes) -> None:
         assert self._policy.on_migrated is not None
@@ -274,5 +291,6 @@ class DualAccess:
 
     def _refuse(self) -> NoReturn:
         raise StoreError(
-            "on_migrated wrote to the store that called it", hint="send the record elsewhere; write after that call"
+            "on_migrated wrote to the store that called it",
+            hint="send it elsewhere, or write it after that call",
         )

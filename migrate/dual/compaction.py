@@ -1,4 +1,4 @@
-"""Compacting the old store in the background, so that its tombstones go and its emptiness can be told from metadata."""
+"""Compacting the old store in the background: without its tombstones, metadata show whether it is empty."""
 
 from __future__ import annotations
 
@@ -9,47 +9,47 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
+from migrate.dual.store_pair import StorePair
 from migrate.errors import StoreClosedError
-from migrate.stores.rocksdb.live import Family, LiveDatabase
 
 _LOG = logging.getLogger(__name__)
-_PATIENCE = 0.05
-_BETWEEN = 60.0
-_MOST_BYTES = 1 << 30
-"""Compacted in some seconds."""
+_LOCK_TIMEOUT = 0.05
+_SECONDS_BETWEEN = 60.0
+_MAX_BYTES = 1 << 30
+"""A store of this size is compacted in some seconds."""
 
 
-class Vacating:
+class Compaction:
     """One compaction, in a thread of its own: RocksDB lets Python's other threads run meanwhile."""
 
-    def __init__(self, database: LiveDatabase, old: Family, lock: threading.RLock, then: Callable[[], None]) -> None:
-        """`then` is called under the lock."""
-        self._database = database
-        self._old = old
+    def __init__(self, pair: StorePair, lock: threading.RLock, then: Callable[[], None]) -> None:
+        """Start it. `then` is called under the lock when it is done."""
+        self._database = pair.old_database
+        self._old = pair.old
         self._lock = lock
         self._then = then
         self._is_stopped = threading.Event()
         self._ended_at: float | None = None
-        self._thread = threading.Thread(target=self._run, name=f"compacting {old.where}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"compacting {pair.old.where}", daemon=True)
         atexit.register(self.stop)  # Python would end a thread that is inside RocksDB by aborting the process
         self._thread.start()
 
     @property
     def is_alive(self) -> bool:
-        """Whether it goes on."""
+        """Whether it is still running."""
         return self._thread.is_alive()
 
     @property
-    def has_just_ended(self) -> bool:
-        """Too short ago to do it again: what it left is kept by an open iterator."""
-        return self._ended_at is not None and time.monotonic() - self._ended_at < _BETWEEN
+    def ended_recently(self) -> bool:
+        """Whether it is too early to compact again: an open iterator keeps the tombstones that are left."""
+        return self._ended_at is not None and time.monotonic() - self._ended_at < _SECONDS_BETWEEN
 
     def wait(self, seconds: float | None) -> None:
-        """Until it is done, or so long."""
+        """Wait until it is done, at most `seconds`."""
         self._thread.join(seconds)
 
     def stop(self) -> None:
-        """Give it up; nothing can be written to the database any more."""
+        """Abort it; nothing can be written to the database afterwards."""
         self._is_stopped.set()
         atexit.unregister(self.stop)
         if self._thread.is_alive() and self._thread is not threading.current_thread():
@@ -62,7 +62,7 @@ class Vacating:
             self._old.compact()
             self._ended_at = time.monotonic()
             while not self._is_stopped.is_set():
-                if self._lock.acquire(timeout=_PATIENCE):  # who closes the store holds it while waiting for this thread
+                if self._lock.acquire(timeout=_LOCK_TIMEOUT):  # close() holds it while it waits for this thread
                     try:
                         return self._then()
                     finally:
@@ -76,24 +76,27 @@ class Vacating:
             atexit.unregister(self.stop)
 
 
-class Vacatings:
-    """Those of one store, one after the other; given up before its database is closed."""
+class Compactions:
+    """The compactions of one old store, one after the other; aborted before its database is closed."""
 
-    def __init__(self, lock: threading.RLock, resources: ExitStack) -> None:
+    def __init__(self, pair: StorePair, lock: threading.RLock, resources: ExitStack) -> None:
+        self._pair = pair
         self._lock = lock
         self._resources = resources
-        self._last: Vacating | None = None
+        self._last: Compaction | None = None
 
-    def is_worth_it(self, old: Family) -> bool:
-        """To rewrite a large store for its tombstones is not."""
-        return old.file_bytes <= _MOST_BYTES and not (self._last is not None and self._last.has_just_ended)
+    @property
+    def is_worthwhile(self) -> bool:
+        """Whether the store is small enough to be rewritten for its tombstones, and was not just now."""
+        recently = self._last is not None and self._last.ended_recently
+        return self._pair.old.file_bytes <= _MAX_BYTES and not recently
 
-    def begin(self, database: LiveDatabase, old: Family, then: Callable[[], None]) -> Vacating:
-        """A new one."""
-        self._last = Vacating(database, old, self._lock, then)
+    def start(self, then: Callable[[], None] = lambda: None) -> Compaction:
+        """Start a compaction, after which `then` is called."""
+        self._last = Compaction(self._pair, self._lock, then)
         self._resources.callback(self._last.stop)
         return self._last
 
-    def go_on(self, database: LiveDatabase, old: Family, then: Callable[[], None]) -> Vacating:
-        """The one that is at work, or a new one."""
-        return self._last if self._last is not None and self._last.is_alive else self.begin(database, old, then)
+    def ensure_running(self, then: Callable[[], None]) -> Compaction:
+        """The compaction that is running, or a new one."""
+        return self._last if self._last is not None and self._last.is_alive else self.start(then)

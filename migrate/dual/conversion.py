@@ -1,4 +1,4 @@
-"""One record, or a batch of them, from the old format to the new one; and the way back for keys."""
+"""Converting one record or a batch of them from the old format to the new one, and new keys back to old ones."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from operator import lt
 from formats import Conversion, EntryError
 from formats.errors import FunctionError
 from formats.program import IDENTITY, Operation, run_operations
+from migrate.engine.bail_out import BailOutError
 from migrate.engine.columns import compile_program
 from migrate.engine.generated import compile_column, compile_pairs
-from migrate.engine.unfit import UnfitError
 from migrate.errors import ConversionError, RefusedError
 from migrate.model.key_range import show_key
 from migrate.stores.batch import Batch
 from migrate.stores.records import Record
 
 KeyFunction = Callable[[bytes], bytes | None]
-"""From a new key to its old one; None: there is none that would become this key."""
+"""From a new key to its old one; None: no old key becomes this key."""
 
 
 @dataclass(slots=True)
 class Converted:
-    """What became of a batch of old records; the four columns belong together, and lack what failed or was dropped."""
+    """A batch of old records, converted; the four parallel columns lack the records that failed or were dropped."""
 
     old_keys: list[bytes]
     old_values: list[bytes]
     keys: list[bytes]
     values: list[bytes]
     failed: dict[bytes, str] = field(default_factory=dict)
-    """The reason, by old key."""
+    """Reasons by old key."""
 
     def head(self, count: int) -> Converted:
         """The first `count` records."""
@@ -44,7 +44,7 @@ class Converted:
 
 
 class LazyConversion:
-    """A conversion whose keys can be found again: the old key of every new one is known."""
+    """A conversion that can be reversed for keys: the old key of every new one is known."""
 
     def __init__(self, conversion: Conversion, old_key: KeyFunction | None = None) -> None:
         """`old_key`: from a new key to the old one, for functions that change keys."""
@@ -60,11 +60,11 @@ class LazyConversion:
 
     @property
     def losses(self) -> tuple[str, ...]:
-        """What the old format carries and the new one cannot."""
+        """The parts of a record that the old format has and the new one has not."""
         return tuple(loss.removeprefix("loss:") for loss in self._conversion.losses)
 
     def old_key_of(self, key: bytes) -> bytes | None:
-        """Where the old copy of a new key would lie; what lies there may still become another key.
+        """The old key under which the old copy of a new key would be; a record there may still become another key.
 
         Raises ConversionError where the caller's `old_key` fails.
         """
@@ -75,15 +75,15 @@ class LazyConversion:
                 f"the old key of {show_key(key)} is not known: {error}",
                 key=key,
                 reason=str(error),
-                hint="mend old_key and open the store again",
+                hint="fix old_key and open the store again",
             ) from error
 
     def one(self, old_key: bytes, old_value: bytes) -> tuple[bytes, bytes] | None:
-        """(key, value), or None where the function drops the record. Raises ConversionError."""
+        """The converted (key, value); None: the function drops the record. Raises ConversionError."""
         if self._value_column is not None:
             try:
                 return old_key, self._value_column([old_value])[0]
-            except UnfitError:
+            except BailOutError:
                 pass  # the reference path knows the reason
         try:
             return self._reference(old_key, old_value)
@@ -91,18 +91,18 @@ class LazyConversion:
             raise not_convertible(old_key, str(error)) from error
 
     def records(self, records: list[Record]) -> list[Record] | None:
-        """All of them; None where only `many` will do: for keys that change, or records that do not fit."""
+        """The converted records; None where `many` is needed: for keys that change, or records that do not fit."""
         try:
             return None if self._pairs is None else self._pairs(records)
-        except UnfitError:
+        except BailOutError:
             return None
 
     def many(self, batch: Batch) -> Converted:
-        """Every record that can be converted; the reasons of the others."""
+        """Convert every record that can be, and give the reasons of the others."""
         if self._program is not None:
             try:
                 out = compile_program(self._program)(batch)
-            except UnfitError:
+            except BailOutError:
                 pass  # the reference path finds the record and its reason
             else:
                 return Converted(batch.keys, batch.values, out.keys, out.values)
@@ -126,15 +126,15 @@ class LazyConversion:
             before, key = next(pair for pair in pairwise(keys) if pair[0] >= pair[1])
             raise RefusedError(
                 f"the conversion changes the order of keys: {show_key(key)} follows {show_key(before)}",
-                hint="two stores that are ordered differently cannot be read as one: that is work for the batch job",
+                hint="two stores that are ordered differently cannot be read as one: use the batch migration",
             )
 
     def _reference(self, old_key: bytes, old_value: bytes) -> tuple[bytes, bytes] | None:
-        """Raises EntryError."""
+        """Convert one record without compiled code. Raises EntryError."""
         record = self._conversion.convert(old_key, old_value)
         if record is not None and self._way_back(record[0]) != old_key:
             raise EntryError(
-                f"the conversion made the key {show_key(record[0])} of it, from which the way back does not lead here: "
+                f"it became the key {show_key(record[0])}, whose old key is another one: "
                 "keep keys as they are, or give old_key=, the function from a new key to the old one"
             )
         return record
@@ -146,16 +146,16 @@ class LazyConversion:
         try:
             return self._old_key(key)
         except (KeyboardInterrupt, OSError):
-            raise  # an operator's wish, and the machine's trouble: not the record's
+            raise  # an interrupt or a failure of the system, not of the record
         except BaseException as error:
             raise FunctionError(f"old_key raised {type(error).__name__}") from error
 
 
 def not_convertible(key: bytes, reason: str) -> ConversionError:
-    """The error for one old record; it stays where it is."""
+    """The error for one old record, which stays where it is."""
     return ConversionError(
         f"the old record {show_key(key)} cannot be converted: {reason}",
         key=key,
         reason=reason,
-        hint="it stays in the old store as it is: mend the conversion and open the store again, or overwrite that key",
+        hint="it stays in the old store: fix the conversion and open the store again, or overwrite that key",
     )

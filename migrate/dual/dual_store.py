@@ -11,13 +11,13 @@ from typing import NoReturn
 
 from formats import Conversion, Function, get_format
 from migrate.dual.access import DualAccess, Policy, Progress
-from migrate.dual.compaction import Vacating, Vacatings
+from migrate.dual.compaction import Compactions
 from migrate.dual.conversion import KeyFunction, LazyConversion
-from migrate.dual.opening import Durability, OpenPair, open_pair
+from migrate.dual.opening import Durability, OpenedStores, open_stores
 from migrate.dual.places import MAX_SKIPS, Places, find_places
 from migrate.dual.sweep import HookError, OnMigrated
 from migrate.errors import StoreClosedError
-from migrate.stores.cursor_file import remove_mark
+from migrate.stores.cursor_file import remove_cursor
 from migrate.stores.lifecycle import Listener
 from migrate.stores.records import BatchSource
 from migrate.stores.rocks_store import RocksStore
@@ -30,7 +30,7 @@ _FORWARDED = ("get", "multi_get", "put", "put_all", "delete", "approximate_num_e
 
 
 class DualReadStore(RocksStore):
-    """Reads new-then-old, writes new, deletes old; once the old store is empty, a plain RocksStore.
+    """A store that reads new-then-old, writes new and deletes old; a plain RocksStore once the old store is empty.
 
     Keys and values are those of the new format. Safe to share between the threads of one process.
     """
@@ -59,18 +59,18 @@ class DualReadStore(RocksStore):
     ) -> DualReadStore:
         """Open the store for reading and writing.
 
-        `path`: the RocksDB directory of both stores (two column families); with `old_path`, the new store's, which is
-        made. `source`, `target`: format ids. `convert`: the caller's own, of the hub record. `changelog`: names the
-        changelog that the owner writes for this store, if it does. `sync`: every acknowledged write is durable.
-        `migrate_on_read`: None: unless there is a changelog, which would not hear of it. `on_migrated(key, old_value,
-        new_value)`: runs before an old copy that was moved is deleted; if it raises, the record stays old. `on_reject`:
-        "raise", or "quarantine": `converge` leaves what cannot be converted behind. `on_foreign_writes`: "refuse" where
-        the old store was written to by others or replaced; "old-wins" and "new-wins" say whose record stays. `wal`:
-        False where a changelog restores what the process had not flushed. `old_key`: from a new key to the old one,
-        where `convert` changes keys; it must keep their order. `source_family`, `target_family`: for formats that hold
-        any. `create`: begin an empty store where there is none.
+        `path`: the RocksDB directory of both stores (two column families); with `old_path`, that of the new store,
+        which is created. `source`, `target`: format ids. `convert`: the caller's function of the hub record.
+        `changelog`: the name of the changelog that the owner writes for this store, if it does. `sync`: every
+        acknowledged write is durable. `migrate_on_read`: by default, unless there is a changelog, which would miss the
+        move. `on_migrated(key, old_value, new_value)`: called before an old copy that was moved is deleted; if it
+        raises, the record stays old. `on_reject`: "raise", or "quarantine": `converge` leaves what it cannot convert.
+        `on_foreign_writes`: "refuse" if the old store was replaced or written to by another program; "old-wins" and
+        "new-wins" state whose record stays. `wal`: False if a changelog restores what was not flushed. `old_key`: from
+        a new key to the old one, if `convert` changes keys, whose order it must keep. `source_family`, `target_family`:
+        column families, for formats that do not fix theirs. `create`: create an empty store if there is none.
 
-        Raises RefusedError, StoreLockedError, SpecError for what does not fit.
+        Raises RefusedError, StoreLockedError, SpecError for stores, locks and arguments that do not fit.
         """
         old, new = (get_format(source), source_family), (get_format(target), target_family)
         places = find_places(Path(path), None if old_path is None else Path(old_path), old, new)
@@ -81,9 +81,8 @@ class DualReadStore(RocksStore):
         durability = Durability(sync=sync, wal=wal, has_changelog=bool(changelog))
         resources = ExitStack()
         try:
-            pair = open_pair(places, conversion, durability, resources, on_foreign_writes, create=create)
-            access = None if pair.arrangement is None else DualAccess(places, pair, conversion, policy)
-            store = cls(places, pair, access, resources, on_state_change=on_state_change)
+            opened = open_stores(places, conversion, durability, resources, on_foreign_writes, create=create)
+            store = cls(places, opened, conversion, policy, resources, on_state_change=on_state_change)
             store.start()
         except BaseException:
             resources.close()
@@ -93,45 +92,48 @@ class DualReadStore(RocksStore):
     def __init__(
         self,
         places: Places,
-        pair: OpenPair,
-        access: DualAccess | None,
+        opened: OpenedStores,
+        conversion: LazyConversion,
+        policy: Policy,
         resources: ExitStack,
         *,
         on_state_change: Listener | None,
     ) -> None:
-        super().__init__(places.directory, pair.new, pair.database, resources, on_state_change=on_state_change)
+        super().__init__(places.directory, opened.new, opened.database, resources, on_state_change=on_state_change)
         self._places = places
-        self._access = access
-        self._vacatings = Vacatings(self._lock, resources)
+        self._access: DualAccess | None = None
+        if opened.pair is not None:
+            compactions = Compactions(opened.pair, self._lock, resources)
+            self._access = DualAccess(places, opened, conversion, policy, compactions)
         self._last_progress = Progress(0)
         self._on_converged: list[Callable[[], None]] = []
 
     def start(self) -> None:
-        """From CREATED to RUNNING: dual access begins, unless the old store is empty."""
+        """Move from CREATED to RUNNING, with dual access unless the old store is empty."""
         with self._lock:
             if self._access is None or self._access.is_empty:
-                self._get_out_of_the_way()
+                self._become_plain()
             else:
-                self._look_whether_empty(self._access)
+                self._check_empty(self._access)
             if self._access is not None:
-                self._access.mark()
+                self._access.save_cursor()
                 left = self._access.progress.old_keys_left
                 _LOG.info("%s: dual access, about %d records are in the old format", self._where, left)
         super().start()
 
     @property
     def is_converged(self) -> bool:
-        """The old store is empty, and no longer looked at."""
+        """Whether the old store is empty, and no longer read."""
         return self._access is None
 
     @property
     def progress(self) -> Progress:
-        """How far the old store is."""
-        access = self._access  # looked at once: another thread may end dual access meanwhile
+        """How far the old store has been converted."""
+        access = self._access  # read once: another thread may end dual access meanwhile
         return self._last_progress if access is None else access.progress
 
     def on_converged(self, listener: Callable[[], None]) -> None:
-        """Hear of it when the old store is empty."""
+        """Call `listener` once the old store is empty."""
         self._on_converged.append(listener)
 
     def rejects(self) -> list[tuple[bytes, str]]:
@@ -141,23 +143,23 @@ class DualReadStore(RocksStore):
             return [] if self._access is None else sorted(self._access.sweep.rejects.items())
 
     def converge(self, max_records: int | None = 10_000, max_millis: float | None = 50) -> int:
-        """Move old records, about so many or for so long (None: no limit); how many it has dealt with.
+        """Move old records, up to about the given number or time (None: no limit); how many were processed.
 
-        The writer lock is held for some 2 ms at a time.
+        The writer lock is held for about 2 ms at a time.
 
-        Raises ConversionError at a record that cannot be converted, unless those are quarantined, and whatever
-        `on_migrated` raises; that record is old then, and those before it are moved.
+        Raises ConversionError at a record that cannot be converted, unless those are quarantined, and any error of
+        `on_migrated`; that record stays old, and those before it are moved.
         """
         self.check_running()
         deadline = None if max_millis is None else time.monotonic() + max_millis / 1000
-        dealt_with = 0
+        processed = 0
         try:
             try:
                 while (access := self._access) is not None and not access.sweep.has_ended:
-                    left = None if max_records is None else max_records - dealt_with
+                    left = None if max_records is None else max_records - processed
                     if (left is not None and left <= 0) or (deadline is not None and time.monotonic() >= deadline):
                         break
-                    dealt_with += self._converge_slice(access, left, deadline)
+                    processed += self._converge_slice(access, left, deadline)
             finally:
                 with self._lock:
                     if self._access is not None:
@@ -165,7 +167,7 @@ class DualReadStore(RocksStore):
                         self._after_change(self._access)
         except Exception as error:
             self._raise(error)
-        return dealt_with
+        return processed
 
     def get(self, key: bytes) -> bytes | None:
         """The value, or None. Raises ConversionError where the old record cannot be converted."""
@@ -174,7 +176,7 @@ class DualReadStore(RocksStore):
             if value is not None:
                 return value
             value = self._old_value(key)
-            # Not there either: a mover may have been between the two looks.
+            # In neither: another thread may have moved it between the two reads.
             return self._family.get(key) if value is None else value
         except Exception as error:
             self._raise(error)
@@ -189,7 +191,7 @@ class DualReadStore(RocksStore):
         return [self.get(key) if value is None else value for key, value in zip(keys, values, strict=True)]
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        """Write one record; None deletes it. An old copy goes."""
+        """Write one record, or delete it where the value is None; also delete its old copy."""
         if value is None:
             self.delete(key)
             return
@@ -198,24 +200,24 @@ class DualReadStore(RocksStore):
                 if (access := self._access) is None:
                     super().put(key, value)
                 elif access.put(key, value):
-                    self._look_whether_empty(access)
+                    self._check_empty(access)
         except Exception as error:
             self._raise(error)
 
     def put_all(self, changes: Iterable[Change]) -> None:
-        """All of them or, after a crash, none; a later change of a key wins. Old copies go."""
+        """Make all changes or, after a crash, none; a later change of a key wins. Also delete the old copies."""
         last = list(dict(changes).items())
         try:
             with self._lock:
                 if (access := self._access) is None:
                     super().put_all(last)
                 elif access.put_all(last):
-                    self._look_whether_empty(access)
+                    self._check_empty(access)
         except Exception as error:
             self._raise(error)
 
     def delete(self, key: bytes) -> None:
-        """Delete one record; both copies go."""
+        """Delete one record, with its old copy."""
         try:
             with self._lock:
                 if (access := self._access) is None:
@@ -227,17 +229,17 @@ class DualReadStore(RocksStore):
             self._raise(error)
 
     def approximate_num_entries(self) -> int:
-        """An estimate."""
+        """An estimate of the number of records in both stores."""
         return super().approximate_num_entries() + self.progress.old_keys_left
 
     def flush(self) -> None:
-        """What was written before is durable after it, in both stores."""
+        """Make everything that was written before durable, in both stores."""
         try:
             with self._lock:
                 if self._access is None:
                     super().flush()
                 else:
-                    self._access.arrangement.flush()
+                    self._access.pair.flush()
         except Exception as error:
             self._raise(error)
 
@@ -258,7 +260,7 @@ class DualReadStore(RocksStore):
         except StoreClosedError:
             if self._access is not None:
                 raise
-            return None  # it was empty, and went away between two looks
+            return None  # it was empty, and was dropped meanwhile
 
     def _scan(self, start: bytes | None, end: bytes | None, *, reverse: bool) -> BatchSource:
         if self._access is None:
@@ -266,56 +268,46 @@ class DualReadStore(RocksStore):
         return self._access.scan(start, end, reverse=reverse)
 
     def _converge_slice(self, access: DualAccess, limit: int | None, deadline: float | None) -> int:
-        try:
-            with self._lock:
-                if self._access is None:
-                    return 0
-                dealt_with = access.slice(limit, MAX_SKIPS)
-        except TooManyTombstonesError:
-            with self._lock:
-                if self._access is None:
-                    return 0
-                if not self._vacatings.is_worth_it(access.arrangement.old):
+        compaction = None
+        with self._lock:
+            if self._access is None:
+                return 0
+            try:
+                processed = access.slice(limit, MAX_SKIPS)
+            except TooManyTombstonesError:
+                if not access.compactions.is_worthwhile:
                     return access.slice(limit, None)
-                vacating = self._vacate(access)
-            vacating.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+                compaction = access.compactions.ensure_running(self._check_again)
+        if compaction is not None:
+            compaction.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
             return 0
         try:
             access.sweep.rest()
         except Exception:
-            if self._access is access:  # else another thread came to the end, and the old store went
+            if self._access is access:  # otherwise another thread has finished, and the old store was dropped
                 raise
-        return dealt_with
+        return processed
 
     def _after_change(self, access: DualAccess) -> None:
-        if access.is_empty or access.is_look_due:
-            self._look_whether_empty(access)
+        if access.is_check_due:
+            self._check_empty(access)
 
-    def _look_whether_empty(self, access: DualAccess) -> None:
-        try:
-            if not access.is_empty:
-                access.look_whether_empty()
-        except TooManyTombstonesError:
-            if self._vacatings.is_worth_it(access.arrangement.old):
-                self._vacate(access)
+    def _check_empty(self, access: DualAccess) -> None:
+        access.check_empty(self._check_again)
         if access.is_empty:
             self._switch_off(access)
 
-    def _vacate(self, access: DualAccess) -> Vacating:
-        """Tombstones hide whether there is anything left: have them removed, then look again."""
-        return self._vacatings.go_on(access.arrangement.old_database, access.arrangement.old, self._look_again)
-
-    def _look_again(self) -> None:
+    def _check_again(self) -> None:
         try:
             if self._access is not None:
-                self._look_whether_empty(self._access)
+                self._check_empty(self._access)
         except Exception as error:
             self._raise(error)
 
     def _switch_off(self, access: DualAccess) -> None:
-        access.mark()
+        access.save_cursor()
         self._last_progress = access.progress
-        self._get_out_of_the_way()
+        self._become_plain()
         _LOG.info("%s: the old store is empty, dual access has ended: %s", self._where, self._last_progress)
         for listener in self._on_converged:
             try:
@@ -323,21 +315,21 @@ class DualReadStore(RocksStore):
             except Exception:
                 _LOG.exception("a listener of %s failed when it had converged", self._where)
 
-    def _get_out_of_the_way(self) -> None:
-        """From here on the plain store's own methods are called, without a detour; what can be dropped is dropped."""
+    def _become_plain(self) -> None:
+        """Call the plain store's own methods directly from now on, and drop or compact the old store."""
         access, self._access = self._access, None
         for name in _FORWARDED:
             setattr(self, name, getattr(super(), name))
-        if access is not None and self._places.is_one_database and self._places.source_family != DEFAULT_FAMILY:
-            access.arrangement.old_database.drop_family(self._places.source_family)
-        elif access is not None and not access.arrangement.old.is_blank:
-            self._vacatings.begin(access.arrangement.old_database, access.arrangement.old, lambda: None)
-        remove_mark(self._places.directories)
+        if access is not None and self._places.is_shared and self._places.source_family != DEFAULT_FAMILY:
+            access.pair.old_database.drop_family(self._places.source_family)
+        elif access is not None and not access.pair.old.is_blank:
+            access.compactions.start()
+        remove_cursor(self._places.directories)
 
     def _shut(self) -> None:
         if self._access is not None:
-            self._access.mark(is_at_rest=True)
-            self._access.arrangement.old_database.flush()
+            self._access.save_cursor(is_at_rest=True)
+            self._access.pair.old_database.flush()
         super()._shut()
 
     def _raise(self, error: Exception) -> NoReturn:

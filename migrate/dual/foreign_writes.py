@@ -1,6 +1,6 @@
-"""Writes to the old store that are not the adapter's: by the old code, or by putting a copy in the store's place.
+"""Writes to the old store that are not the adapter's: by the old code, or by replacing the store with a copy.
 
-A key may then be in both stores, and nothing tells which record is newer: the caller says which store wins.
+A key may then be in both stores, and it is not known which record is newer: the caller decides which store wins.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from migrate.dual.conversion import LazyConversion
 from migrate.dual.places import Places
-from migrate.dual.store_pair import Arrangement
+from migrate.dual.store_pair import StorePair
 from migrate.dual.sweep import present_keys
 from migrate.errors import RefusedError
-from migrate.stores.cursor_file import NO_TOKEN, Mark, is_announced, read_mark
+from migrate.stores.cursor_file import NO_TOKEN, AdapterCursor, is_announced, read_cursor
 from migrate.stores.rocksdb.live import LiveDatabase
 
 _LOG = logging.getLogger(__name__)
@@ -22,101 +22,93 @@ _BATCH = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
-    """What the files in the two directories say; in one database both are the same."""
+class Cursors:
+    """The adapter cursors in the two directories; in one database both are the same."""
 
-    old: Mark | None
-    new: Mark | None
+    old: AdapterCursor | None
+    new: AdapterCursor | None
     new_is_announced: bool
 
     @property
     def new_token(self) -> str | None:
-        """The token in the new store's directory; None: no file, or a damaged one."""
+        """The token in the new store's directory; None: there is no cursor, or a damaged one."""
         if self.new_is_announced:
             return NO_TOKEN
         return None if self.new is None else self.new.token
 
-    def in_force(self, old_database: LiveDatabase) -> Mark | None:
-        """The mark that both directories hold, where nobody has opened the old store since."""
+    def in_force(self, old_database: LiveDatabase) -> AdapterCursor | None:
+        """The cursor that both directories hold, unless another process has opened the old store since."""
         is_in_both = self.old is not None and self.old.token == self.new_token != NO_TOKEN
         return self.old if self.old is not None and is_in_both and self.old.is_in_force(old_database) else None
 
     @property
     def belong_together(self) -> bool:
-        """Both are as one adapter left them; a crash may have come between the two."""
+        """Whether one adapter wrote both; a crash may have come between the two writes."""
         if self.old is None or self.new_token is None:
             return False
         is_same = self.new is not None and (self.old.token, self.old.manifest) == (self.new.token, self.new.manifest)
         return is_same or self.old.previous_token == self.new_token
 
 
-def read_marks(places: Places) -> Marks:
-    """To be read once the old store is locked."""
-    return Marks(read_mark(places.old_directory), read_mark(places.directory), is_announced(places.directory))
+def read_cursors(places: Places) -> Cursors:
+    """The cursors of both directories, valid only while the old store is locked."""
+    return Cursors(read_cursor(places.old_directory), read_cursor(places.directory), is_announced(places.directory))
 
 
-def settle_foreign_writes(marks: Marks, arrangement: Arrangement, conversion: LazyConversion, policy: str) -> bool:
-    """Whether there were any. Raises RefusedError where the caller has to say which store wins."""
-    old, new = arrangement.old_database.directory, arrangement.new_database.directory
-    what = _foreign_writes(marks, arrangement)
+def settle_foreign_writes(cursors: Cursors, pair: StorePair, conversion: LazyConversion, policy: str) -> bool:
+    """Whether there were foreign writes. Raises RefusedError where the caller has to decide which store wins."""
+    old, new = pair.old_database.directory, pair.new_database.directory
+    what = _foreign_writes(cursors, pair)
     if what is None:
         return False
     if policy == REFUSE:
         raise RefusedError(
-            f"{old} {what}: where it and the new store in {new} both have a key, nothing tells which record is newer",
-            hint=f'say which store wins, for this opening: on_foreign_writes="{OLD_WINS}" or "{NEW_WINS}"; '
+            f"{old} {what}: for a key that is also in the new store {new}, it is not known which record is newer",
+            hint=f'decide which store wins, for this opening: on_foreign_writes="{OLD_WINS}" or "{NEW_WINS}"; '
             "or, where the old store is a copy from before the adapter, name another directory for the new store",
         )
     _LOG.warning("%s %s: %s", old, what, policy)
     if policy == OLD_WINS:
-        _let_old_win(arrangement, conversion)
+        _let_old_win(pair, conversion)
     return True
 
 
-def _foreign_writes(marks: Marks, arrangement: Arrangement) -> str | None:
-    """What makes the old store suspect; None: it is as the adapter left it, or nothing can be in both stores."""
-    if (marks.new_is_announced and marks.old is None) or _has_never_written(arrangement):
+def _foreign_writes(cursors: Cursors, pair: StorePair) -> str | None:
+    """Why the old store may have foreign writes; None: the adapter left it so, or no key can be in both."""
+    if (cursors.new_is_announced and cursors.old is None) or _has_never_written(pair):
         return None
-    if marks.belong_together:
-        assert marks.old is not None
-        if marks.old.is_untouched(arrangement.old_database) or _is_empty(arrangement):
+    if cursors.belong_together:
+        assert cursors.old is not None
+        if cursors.old.is_untouched(pair.old_database) or pair.old.first() is None:
             return None
-        return "was written to by another program since the adapter had it"
-    if marks.new is None and _is_empty(arrangement):
+        return "was written to by another program after the adapter closed it"
+    if cursors.new is None and pair.old.first() is None:
         return None  # it has converged
-    return "is not as an adapter left it (no stateferry.json, a damaged one, or one that is not the new store's)"
+    return "is not as an adapter left it (stateferry.json is missing, damaged, or not the one of the new store)"
 
 
-def _has_never_written(arrangement: Arrangement) -> bool:
-    """Nothing has ever been moved to the new store, or deleted through it."""
-    if arrangement.new_database is arrangement.old_database:
-        return arrangement.new.is_blank
-    return arrangement.new_database.sequence_number == 0
+def _has_never_written(pair: StorePair) -> bool:
+    """Whether nothing has ever been moved to the new store, or deleted through it."""
+    if pair.new_database is pair.old_database:
+        return pair.new.is_blank
+    return pair.new_database.sequence_number == 0
 
 
-def _is_empty(arrangement: Arrangement) -> bool:
-    scan = arrangement.old.scan()
-    try:
-        return not scan.pull(1)
-    finally:
-        scan.close()
-
-
-def _let_old_win(arrangement: Arrangement, conversion: LazyConversion) -> None:
-    """What the old store has leaves the new one, durably: from then on its old record is what is seen."""
-    gave_way = 0
-    scan = arrangement.old.scan()
+def _let_old_win(pair: StorePair, conversion: LazyConversion) -> None:
+    """Delete every key of the old store from the new one, durably, so that the old record is read from then on."""
+    deleted = 0
+    scan = pair.old.scan()
     try:
         while (old := scan.columns(_BATCH)) is not None:
             keys = conversion.many(old).keys if conversion.changes_keys else old.keys
             conversion.check_order(keys)
-            present = present_keys(arrangement.new, keys) if keys else set()
-            batch = arrangement.new_database.new_batch()
+            present = present_keys(pair.new, keys) if keys else set()
+            batch = pair.new_database.new_batch()
             for key in present:
-                batch.delete(key, arrangement.new.handle)
-            arrangement.new_database.write_logged(batch)
-            gave_way += len(present)
+                batch.delete(key, pair.new.handle)
+            pair.new_database.write_logged(batch)
+            deleted += len(present)
     finally:
         scan.close()
-    arrangement.flush()
-    _LOG.warning("%s: %d records gave way to those of the old store", arrangement.new.where, gave_way)
+    pair.flush()
+    _LOG.warning("%s: %d records were replaced by those of the old store", pair.new.where, deleted)

@@ -1,10 +1,10 @@
-"""Names of stores, and read handles to them for other threads (as Kafka Streams' interactive queries have them)."""
+"""Names of stores, and handles by which other threads read them, as in Kafka Streams' interactive queries."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ Opener = Callable[..., RocksStore]
 
 @dataclass(slots=True)
 class _Entry:
-    """One name. `store`: None while it is opened or handed over."""
+    """One name. `store`: None while it is being opened or handed over."""
 
     name: str
     directories: frozenset[Path]
@@ -30,7 +30,7 @@ class _Entry:
     why_not: str = "is being opened"
 
     def renew(self) -> None:
-        """Handles of before are no longer good."""
+        """Invalidate the handles that were given out."""
         self.generation += 1
 
 
@@ -53,7 +53,7 @@ class ReadHandle:
             return store.multi_get(keys)
 
     def range(self, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False) -> Records:
-        """The records in [start, end), None: unbounded; an iterator goes on when the handle no longer does."""
+        """The records in [start, end), None: unbounded. An iterator stays valid when the handle does not."""
         with self._reading() as store:
             return store.range(start, end, reverse=reverse)
 
@@ -71,7 +71,7 @@ class ReadHandle:
         return self.range(reverse=True)
 
     def approximate_num_entries(self) -> int:
-        """An estimate."""
+        """An estimate of the number of records."""
         with self._reading() as store:
             return store.approximate_num_entries()
 
@@ -87,8 +87,8 @@ class ReadHandle:
     def _check(self) -> None:
         if self._entry.generation != self._generation:
             raise StateStoreMigratedError(
-                f"the store {self._entry.name!r} is not what it was when this handle was made",
-                hint="resolve it again by its name; to retry on this handle will not help",
+                f"the store {self._entry.name!r} was replaced after this handle was made",
+                hint="resolve it again by its name; a retry on this handle will fail again",
             )
 
 
@@ -106,7 +106,7 @@ class Stores:
         self.close()
 
     def open(self, name: str, path: str | Path, *, opener: Opener = DualReadStore.open, **arguments: Any) -> RocksStore:  # noqa: ANN401
-        """`opener(path, **arguments)`, under a name.
+        """Register `opener(path, **arguments)` under a name.
 
         Raises RefusedError where the name, or a directory, is taken.
         """
@@ -123,9 +123,9 @@ class Stores:
             raise
 
     def hand_over(self, name: str, *, opener: Opener = DualReadStore.open, **arguments: Any) -> RocksStore:  # noqa: ANN401
-        """Close the store and open the same directory again, otherwise. Handles of before are no longer good.
+        """Close the store and open the same directory with another opener or arguments; existing handles are invalid.
 
-        Where that fails the name stays, and stands for a closed store.
+        If that fails, the name stays, and its store is closed.
         """
         with self._changed:
             entry = self._entry(name)
@@ -141,14 +141,13 @@ class Stores:
             raise
 
     def resolve(self, name: str) -> ReadHandle:
-        """Raises StoreNotReadyError while it is being opened or handed over, StoreClosedError once it is closed."""
+        """A read handle. Raises StoreNotReadyError while the store is being opened, StoreClosedError after `close`."""
         with self._changed:
             entry = self._entry(name)
             return ReadHandle(entry, self._running(entry))
 
     def wait_until_running(self, name: str, timeout: float) -> ReadHandle:
-        """Resolve it as soon as it runs. Raises StoreNotReadyError, which says what it waited for, after `timeout`
-        seconds."""
+        """A handle as soon as the store runs. Raises StoreNotReadyError with the reason after `timeout` seconds."""
         deadline = time.monotonic() + timeout
         with self._changed:
             while True:
@@ -157,7 +156,7 @@ class Stores:
                 except StoreNotReadyError as error:
                     if not self._changed.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
                         raise StoreNotReadyError(
-                            f"after {timeout:g} seconds {error.message}", hint="wait longer, or look at its log"
+                            f"after {timeout:g} seconds {error.message}", hint="wait longer, or check its log"
                         ) from error
 
     def close(self) -> None:
@@ -195,13 +194,14 @@ class Stores:
         taken = self._entries.get(wanted.name)
         if taken is not None:
             raise RefusedError(
-                f"the name {wanted.name!r} stands for {taken.path} already, it cannot stand for {wanted.path} too",
-                hint="hand_over() opens the same store otherwise; another store needs another name",
+                f"the name {wanted.name!r} is already used for {taken.path}, and cannot be used for {wanted.path}",
+                hint="hand_over() opens the same store with other arguments; another store needs another name",
             )
         for other in self._entries.values():
             if shared := wanted.directories & other.directories:
+                paths = ", ".join(sorted(map(str, shared)))
                 raise RefusedError(
-                    f"{_names(shared)} is the store {other.name!r} already, it cannot be {wanted.name!r} too",
+                    f"{paths} is already open as the store {other.name!r}, and cannot be {wanted.name!r} too",
                     hint="resolve it by that name",
                 )
 
@@ -209,7 +209,3 @@ class Stores:
 def _directories(path: str | Path, arguments: dict[str, Any]) -> frozenset[Path]:
     named = (path, arguments.get("old_path"))
     return frozenset(Path(directory).resolve() for directory in named if directory is not None)
-
-
-def _names(directories: Iterable[Path]) -> str:
-    return ", ".join(sorted(map(str, directories)))

@@ -11,21 +11,20 @@ from migrate.stores.records import BatchSource, Record
 from migrate.stores.rocksdb.scan import key_of
 
 _LEAST_OLD = 64
-"""A conversion costs a few microseconds for each batch."""
+"""Records: converting a batch takes a few microseconds more than its records."""
 
 
 class MergedScan:
-    """Merges two scans of one instant; the old one is converted on the way."""
+    """The merge of two scans of the same time; the old records are already converted."""
 
     def __init__(self, new: BatchSource, old: BatchSource, *, reverse: bool, fails_at_once: bool = False) -> None:
-        """`old`: converted already, see ConvertedScan. `fails_at_once`: an old key says nothing of the new one."""
+        """`old`: a ConvertedScan. `fails_at_once`: the new key of a record that cannot be converted is not known."""
         self._fails_at_once = fails_at_once
         self._sides = _Side(new, reverse=reverse), _Side(old, reverse=reverse)
         self._reverse = reverse
 
     def pull(self, limit: int) -> list[Record]:
-        """The next records; empty at the end. Raises ConversionError when an old record's turn comes that cannot be
-        converted."""
+        """The next records; empty at the end. Raises ConversionError at an old record that cannot be converted."""
         new, old = self._sides
         new.fill(limit)
         old.fill(limit)
@@ -43,7 +42,7 @@ class MergedScan:
         return sorted(new_records + old_records, key=key_of, reverse=self._reverse)
 
     def _before_failure(self, failure: ConversionError) -> list[Record]:
-        """The new records whose turn comes first; and the new one of that key: then the old one does not matter."""
+        """The new records up to the failed key; where one of them has that key, the failure no longer matters."""
         new, old = self._sides
         at = failure.key
         if not self._fails_at_once and any(key == at for key, _ in new.records):
@@ -54,19 +53,19 @@ class MergedScan:
         return records[::-1] if self._reverse else records
 
     def close(self) -> None:
-        """Give up both."""
+        """Close both scans."""
         for side in self._sides:
             side.source.close()
 
 
 class _Side:
-    """What was pulled from one scan and not handed out yet; ascending, also where the scan goes backwards."""
+    """Records that were pulled from one scan and not returned yet; ascending, also in a backward scan."""
 
     def __init__(self, source: BatchSource, *, reverse: bool) -> None:
         self.source = source
         self.records: list[Record] = []
         self.failure: ConversionError | None = None
-        """Of the record whose turn is next."""
+        """The error of the next record."""
         self._reverse = reverse
         self._has_ended = False
 
@@ -93,7 +92,7 @@ class _Side:
             self.records.reverse()
 
     def take(self, bound: bytes) -> list[Record]:
-        """Everything up to the bound, it included."""
+        """Remove and return the records up to the bound, inclusive."""
         if self._reverse:
             at = bisect_left(self.records, bound, key=key_of)
             taken, self.records = self.records[at:], self.records[:at]
@@ -108,7 +107,7 @@ class _Side:
 
 
 class ConvertedScan:
-    """The old records of a scan, converted: within [start, end) of the new keys."""
+    """The old records of a scan, converted; those whose new keys are in [start, end)."""
 
     def __init__(
         self, scan: BatchSource, conversion: LazyConversion, start: bytes | None, end: bytes | None, *, reverse: bool
@@ -118,11 +117,11 @@ class ConvertedScan:
         self._start, self._end = start, end
         self._reverse = reverse
         self._rest: list[Record] = []
-        """From a record on that cannot be converted."""
+        """Records from the first one that cannot be converted."""
         self._last: list[bytes] = []
 
     def pull(self, limit: int) -> list[Record]:
-        """The next records; a record that cannot be converted is an error when its turn comes, and is passed by it."""
+        """The next records. Raises ConversionError at one that cannot be converted; the next call skips it."""
         while records := self._rest or self._scan.pull(max(limit, _LEAST_OLD)):
             self._rest = []
             if (plain := self._conversion.records(records)) is not None:
@@ -136,7 +135,7 @@ class ConvertedScan:
         return []
 
     def close(self) -> None:
-        """Give up the scan below."""
+        """Close the scan of old records."""
         self._scan.close()
 
     def _before_failure(self, records: list[Record]) -> Converted:

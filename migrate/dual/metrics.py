@@ -1,4 +1,4 @@
-"""Metrics of lazy stores, for Prometheus: read when somebody asks, and nothing in the path of a get or a put."""
+"""Metrics of lazy stores for Prometheus: collected on request, at no cost to a get or a put."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 class StoreMetrics(Collector):
-    """What an application registers in its own registry: how far its lazy stores are.
+    """The progress of an application's lazy stores, to be registered in its own registry.
 
-    One collector serves all of them: `stores` is looked into at each collection, by the name that becomes the label.
+    One collector serves all of them: `stores` is read at each collection, and its keys become labels.
     """
 
     def __init__(self, stores: Mapping[str, DualReadStore]) -> None:
         self._stores = stores
 
     def describe(self) -> Iterable[Metric]:
-        """Without a look at the stores: they may not be open yet."""
+        """The metrics without values: the stores may not be open yet."""
         return _families()
 
     def collect(self) -> Iterator[Metric]:
-        """Counters, and no call that waits for a lock or reads a record."""
+        """The metrics of all stores, without waiting for a lock or reading a record."""
         left, converged, state, moved, rejected = families = _families()
         for name, store in list(self._stores.items()):
             progress = store.progress
@@ -60,7 +60,7 @@ def _families() -> tuple[
 
 
 def write_metrics(path: str | Path, stores: Mapping[str, DualReadStore]) -> None:
-    """The same as a file for node_exporter's textfile collector: complete or not there, never half of it."""
+    """Write the metrics to a file for node_exporter's textfile collector, atomically."""
     registry = CollectorRegistry()
     registry.register(StoreMetrics(stores))
     write_to_textfile(str(path), registry)

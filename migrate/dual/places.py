@@ -1,4 +1,4 @@
-"""Where the old and the new store lie."""
+"""Where the old and the new store lie, and the checks that both are what the caller named, before either is changed."""
 
 from __future__ import annotations
 
@@ -9,18 +9,23 @@ from pathlib import Path
 from formats import Format, conversion_problem
 from migrate.dual.conversion import LazyConversion
 from migrate.errors import RefusedError, SpecError
-from migrate.stores.cursor_file import MARK_FILE, has_begun
+from migrate.stores.cursor_file import CURSOR_FILE, PairIdentity, has_started
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY
-from migrate.stores.rocksdb.layout import database_files, is_half_made, is_rocksdb
+from migrate.stores.rocksdb.layout import database_files, identity_of, is_half_made, is_rocksdb
 from migrate.stores.rocksdb.live import Family, LiveDatabase, families_of
 from migrate.stores.rocksdb.options_file import check_options, read_options
 from migrate.stores.rocksdb.scan import TooManyTombstonesError
 from migrate.systems.families import check_default_is_empty
 
+_LOG = logging.getLogger(__name__)
+_SAMPLE = 100
+MAX_SKIPS = 10_000
+"""Deleted records that a check of the old store may pass: about 2 ms."""
+
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Which directory and which column family hold the old and the new store."""
+    """The directory and the column family of the old and of the new store."""
 
     directory: Path
     old_directory: Path
@@ -30,22 +35,33 @@ class Places:
     target_family: str
 
     @property
-    def is_one_database(self) -> bool:
-        """Both in one RocksDB directory."""
+    def is_shared(self) -> bool:
+        """Whether both stores are in one RocksDB directory."""
         return self.directory == self.old_directory
 
     @property
     def directories(self) -> list[Path]:
-        """The new store's first."""
-        return [self.directory] if self.is_one_database else [self.directory, self.old_directory]
+        """The RocksDB directories, the new store's first."""
+        return [self.directory] if self.is_shared else [self.directory, self.old_directory]
+
+    def identity(self) -> PairIdentity:
+        """What identifies the two stores in the adapter cursor, wherever their directories are moved."""
+        return PairIdentity(
+            source=self.source.id,
+            target=self.target.id,
+            source_family=self.source_family,
+            target_family=self.target_family,
+            old_identity=identity_of(self.old_directory),
+            new_identity=identity_of(self.directory),
+        )
 
 
 def find_places(
     path: Path, old_path: Path | None, source: tuple[Format, str | None], target: tuple[Format, str | None]
 ) -> Places:
-    """`source`, `target`: the column family is named for formats that hold any.
+    """Resolve where both stores lie. `source`, `target`: with a column family for the formats that do not fix it.
 
-    Raises SpecError where the two stores would be one and the same, or cannot become each other.
+    Raises SpecError where the two stores would be the same one, or one cannot be converted to the other.
     """
     _check_formats(source[0], target[0])
     directory = path.resolve()
@@ -57,9 +73,9 @@ def find_places(
         source_family=_family(*source, "source_family"),
         target_family=_family(*target, "target_family"),
     )
-    if old_path is not None and places.is_one_database:
+    if old_path is not None and places.is_shared:
         raise SpecError(f"the old and the new store are both in {path}", hint="leave old_path out: one database")
-    if places.is_one_database and places.source_family == places.target_family:
+    if places.is_shared and places.source_family == places.target_family:
         raise SpecError(
             f"{places.source.id} and {places.target.id} both keep their records in {places.source_family!r}",
             hint="name another for the new store, target_family=..., or another directory for the old, old_path=...",
@@ -89,50 +105,42 @@ def _family(known: Format, named: str | None, argument: str) -> str:
     return own[0]
 
 
-_LOG = logging.getLogger(__name__)
-SAMPLE = 100
-MAX_SKIPS = 10_000
-"""Deleted records that a look into the old store may pass: some 2 ms."""
-
-
 def has_new_store(places: Places) -> bool:
-    """The new store's column family is there."""
+    """Whether the new store's column family exists."""
     is_made = is_rocksdb(places.directory) and not is_half_made(places.directory)
     return is_made and places.target_family in families_of(places.directory)
 
 
 def check_places(places: Places, *, create: bool) -> bool:
-    """Whether there is an old store. Raises RefusedError."""
+    """Whether there is an old store. Raises RefusedError where a directory does not hold what was named."""
     for folder in places.directories:
         if folder.exists() and not folder.is_dir():
             raise RefusedError(f"{folder} is not a directory", hint="name a RocksDB directory")
         if is_rocksdb(folder) and not (folder == places.directory and _may_be_made(places)):
             database_files(folder)
             check_options(folder, read_options(folder))
-    if not places.is_one_database:
+    if not places.is_shared:
         _check_new_directory(places)
     if not is_rocksdb(places.old_directory):
-        return _may_begin_anew(places, create=create)
+        return _may_start_empty(places, create=create)
     _check_families(places)
     if not has_new_store(places):
-        _check_not_begun(places)
+        _check_not_started(places)
     return True
 
 
-def _may_begin_anew(places: Places, *, create: bool) -> bool:
-    """False: there is no old store, and none is needed."""
-    if not places.is_one_database and has_new_store(places):
-        if not (places.directory / MARK_FILE).exists():
-            _LOG.info(
-                "%s: the old store %s is gone: nothing is left to convert", places.directory, places.old_directory
-            )
+def _may_start_empty(places: Places, *, create: bool) -> bool:
+    """Always False: there is no old store, and none is needed. Raises RefusedError where one is."""
+    if not places.is_shared and has_new_store(places):
+        if not (places.directory / CURSOR_FILE).exists():
+            _LOG.info("%s: no old store in %s: nothing is left to convert", places.directory, places.old_directory)
             return False
     elif create:
-        _LOG.info("%s: there is no store yet: a new one of %s begins", places.directory, places.target.id)
+        _LOG.info("%s: there is no store yet: creating an empty one of %s", places.directory, places.target.id)
         return False
     raise RefusedError(
         f"there is no old store: {places.old_directory} is not a RocksDB directory",
-        hint="check the path; on a host that has no state yet, say create=True",
+        hint="check the path; on a host that has no state yet, pass create=True",
     )
 
 
@@ -157,30 +165,30 @@ def _check_new_directory(places: Places) -> None:
 
 
 def _may_be_made(places: Places) -> bool:
-    """The new store's directory holds nothing, or what a crash left of the first opening."""
-    return not places.is_one_database and is_half_made(places.directory)
+    """Whether the new store's directory is empty, or holds only what a crash left of its first opening."""
+    return not places.is_shared and is_half_made(places.directory)
 
 
-def _check_not_begun(places: Places) -> None:
+def _check_not_started(places: Places) -> None:
     """Raises RefusedError where the new store is missing, and the old one may have been emptied into it."""
-    if any(map(has_begun, places.directories)):
+    if any(map(has_started, places.directories)):
         raise RefusedError(
             f"{places.old_directory} is half converged, but its new store is not in {places.directory}, column family "
             f"{places.target_family!r}",
-            hint="name the directory and the family of the new store that it was begun with",
+            hint="name the directory and the family of the new store that the conversion was started with",
         )
 
 
 def _check_families(places: Places) -> None:
-    """Raises RefusedError where the families of the old store's directory are not what the formats say (I10)."""
+    """Raises RefusedError where the families of the old store's directory do not fit the formats (I10)."""
     directory = places.old_directory
     families = families_of(directory)
     known = {places.source_family, DEFAULT_FAMILY, *places.source.metadata_families}
-    if places.is_one_database:
+    if places.is_shared:
         known |= {places.target_family, *places.target.metadata_families}
     fits_any = places.source.column_families is None
     unknown = sorted(set(families) - known)
-    is_moved = places.is_one_database and places.target_family in families
+    is_moved = places.is_shared and places.target_family in families
     if (unknown and not fits_any) or (places.source_family not in families and not is_moved):
         raise RefusedError(
             f"{directory} is not {places.source.id}: it has the column families {', '.join(families)}",
@@ -188,23 +196,23 @@ def _check_families(places: Places) -> None:
         )
 
 
-def check_begin(database: LiveDatabase, places: Places, conversion: LazyConversion, *, create: bool) -> None:
-    """Raises RefusedError where no new store must be begun: the old one is not what the formats say, holds records
-    elsewhere too, or was emptied before."""
+def check_can_start(database: LiveDatabase, places: Places, conversion: LazyConversion, *, create: bool) -> None:
+    """Raises RefusedError where a new store must not be created: the old one does not have the named format, has
+    records in other column families too, or was emptied before."""
     old = database.family(places.source_family)
     if old.is_blank and database.sequence_number > 0 and not create:
         raise RefusedError(
             f"{places.old_directory} has no record in {places.source_family!r} any more, and there is no new store in "
             f"{places.directory}, column family {places.target_family!r}: was it converged into another one?",
-            hint="name the new store that there is; where there is none, say create=True",
+            hint="name the new store that it was converged into; where there is none, pass create=True",
         )
     _check_sample(old, places, conversion)
     others = set(families_of(places.old_directory)) - {places.source_family, DEFAULT_FAMILY}
-    if not places.is_one_database and (left := sorted(others - {*places.source.metadata_families})):
-        _LOG.warning("%s: what is in the column families %s stays there", places.old_directory, ", ".join(left))
+    if not places.is_shared and (left := sorted(others - {*places.source.metadata_families})):
+        _LOG.warning("%s: the column families %s are not converted", places.old_directory, ", ".join(left))
     if places.source.column_families is None or places.source_family == DEFAULT_FAMILY:
         return
-    if not (places.is_one_database and places.target_family == DEFAULT_FAMILY):
+    if not (places.is_shared and places.target_family == DEFAULT_FAMILY):
         default = database.family(DEFAULT_FAMILY)
         check_default_is_empty(default, places.source_family, places.old_directory, max_skips=MAX_SKIPS)
 
@@ -213,7 +221,7 @@ def _check_sample(old: Family, places: Places, conversion: LazyConversion) -> No
     """Raises RefusedError where no record of a sample can be converted, or where keys change their order."""
     scan = old.scan(max_skips=MAX_SKIPS)
     try:
-        batch = scan.columns(SAMPLE)
+        batch = scan.columns(_SAMPLE)
     except TooManyTombstonesError:
         return
     finally:

@@ -1,4 +1,4 @@
-"""`converge`: moving the old records that nobody touches, slice by slice."""
+"""`converge`: moving the old records that are neither read nor written, slice by slice."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from migrate.dual.conversion import Converted, LazyConversion, not_convertible
-from migrate.dual.store_pair import Arrangement, Span
+from migrate.dual.store_pair import Span, StorePair
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.live import Family
 
@@ -16,11 +16,11 @@ SLICE_SECONDS = 0.002
 _FIRST_SLICE = 256
 _SLICES = (16, 1024)
 _FLUSH_EVERY = 64
-"""Slices: each leaves a range tombstone, and a read after it sorts those that are in memory anew."""
+"""Slices: each leaves a range tombstone, and the next read sorts those in memory again."""
 _MAX_BETWEEN = 4
-"""New records for each old one that a scan may pass."""
+"""New records that a scan may pass for each old one."""
 OnMigrated = Callable[[bytes, bytes, bytes], None]
-"""(key, old value, new value), before the old copy is deleted."""
+"""Called with (key, old value, new value) before the old copy is deleted."""
 
 
 class HookError(Exception):
@@ -32,45 +32,45 @@ class HookError(Exception):
 
 
 class Sweep:
-    """Goes once through the old store, from its low-water mark to its end; knows what it had to leave."""
+    """One pass through the old store, from its low-water mark to its end, and the records that it had to leave."""
 
     def __init__(
         self,
-        arrangement: Arrangement,
+        pair: StorePair,
         conversion: LazyConversion,
         *,
         start: bytes | None,
         quarantines: bool,
         on_migrated: OnMigrated | None,
     ) -> None:
-        self._arrangement = arrangement
+        self._pair = pair
         self._conversion = conversion
         self._quarantines = quarantines
         self._on_migrated = on_migrated
         self._size = _FIRST_SLICE
         self._slices = 0
-        self.cursor = start
-        """Old records below it were moved, or are in `rejects`."""
+        self.next_key = start
+        """The old records below this key were moved, or are in `rejects`."""
         self.rejects: dict[bytes, str] = {}
-        """The reason, by old key."""
+        """Reasons by old key."""
         self.has_ended = False
         self.moved = 0
 
     @property
     def low_water(self) -> bytes | None:
-        """There is no old record below it."""
-        return min([*self.rejects, self.cursor]) if self.rejects and self.cursor is not None else self.cursor
+        """The key below which there is no old record; None: not known."""
+        return min([*self.rejects, self.next_key]) if self.rejects and self.next_key is not None else self.next_key
 
     def slice(self, limit: int | None, max_skips: int | None) -> int:
-        """Some 2 ms of work, under the writer lock: how many old records were dealt with.
+        """About 2 ms of work, under the writer lock: how many old records were processed.
 
-        `max_skips`: deleted ones that it may pass; None: any number.
+        `max_skips`: deleted records that it may pass; None: any number.
 
         Raises ConversionError at a record that cannot be converted, unless those are quarantined; HookError;
         TooManyTombstonesError.
         """
         began = time.perf_counter()
-        scan = self._arrangement.old.scan(self.cursor, max_skips=max_skips)
+        scan = self._pair.old.scan(self.next_key, max_skips=max_skips)
         try:
             batch = scan.columns(self._size if limit is None else min(limit, self._size))
         finally:
@@ -85,10 +85,10 @@ class Sweep:
         return len(batch)
 
     def rest(self) -> None:
-        """Between slices, without the writer lock."""
+        """Flush the old store now and then, between slices, without the writer lock."""
         self._slices += 1
         if self._slices % _FLUSH_EVERY == 0:
-            self._arrangement.old.flush()
+            self._pair.old.flush()
 
     def _move(self, batch: Batch) -> None:
         converted = self._conversion.many(batch)
@@ -100,37 +100,37 @@ class Sweep:
         if converted.failed and not self._quarantines:
             end, reason = next(iter(converted.failed.items()))
             failure = not_convertible(end, reason)
-            converted = _below(converted, end)
+            converted = converted.head(sum(key < end for key in converted.old_keys))
         todo = self._not_yet_new(converted)
         hooked, at, hook_failure = self._call_hook(todo)
         if hook_failure is not None:
             todo, end, failure = hooked, at, hook_failure
         failed = {key: reason for key, reason in converted.failed.items() if key < end}
-        self._arrangement.move(todo.keys, todo.values, _spans(self.cursor or batch.keys[0], end, list(failed)))
+        self._pair.move(todo.keys, todo.values, _spans(self.next_key or batch.keys[0], end, list(failed)))
         if failed:
             first = not_convertible(*next(iter(failed.items()))).message
-            _LOG.warning("%d old records stay behind; the first of them, %s", len(failed), first)
+            _LOG.warning("%d old records were left behind, the first one: %s", len(failed), first)
         self.rejects |= failed
-        self.cursor = end
+        self.next_key = end
         self.moved += len(todo.keys)
         if failure is not None:
             raise failure
 
     def _is_settled(self, old_key: bytes) -> bool:
-        """The new store has the key: what the old record holds does not matter any more."""
-        return not self._conversion.changes_keys and self._arrangement.new.contains(old_key)
+        """Whether the new store has the key, so that the old record no longer matters."""
+        return not self._conversion.changes_keys and self._pair.new.contains(old_key)
 
     def _not_yet_new(self, converted: Converted) -> Converted:
-        """Without what the new store has already: that one wins."""
+        """The records whose keys the new store does not have: its own records win."""
         if not converted.keys:
             return converted
-        present = present_keys(self._arrangement.new, converted.keys)
+        present = present_keys(self._pair.new, converted.keys)
         if not present:
             return converted
         return converted.at([at for at, key in enumerate(converted.keys) if key not in present])
 
     def _call_hook(self, todo: Converted) -> tuple[Converted, bytes, Exception | None]:
-        """(what the hook has seen, the old key at which it failed, its error)."""
+        """(records that the hook accepted, the old key at which it failed, its error)."""
         if self._on_migrated is not None:
             for at, key in enumerate(todo.keys):
                 try:
@@ -141,7 +141,7 @@ class Sweep:
 
 
 def present_keys(new: Family, keys: list[bytes]) -> set[bytes]:
-    """Which of these ascending keys it has: by one short scan, and by looking each up where many others lie between."""
+    """Which of these ascending keys it has: by one short scan, or by lookups where many others lie between."""
     found: set[bytes] = set()
     scan = new.scan(keys[0], keys[-1] + b"\0")
     try:
@@ -157,12 +157,8 @@ def present_keys(new: Family, keys: list[bytes]) -> set[bytes]:
     return found.intersection(keys)
 
 
-def _below(converted: Converted, end: bytes) -> Converted:
-    return converted.head(sum(key < end for key in converted.old_keys))
-
-
 def _spans(start: bytes, end: bytes, kept: list[bytes]) -> list[Span]:
-    """[start, end) without the keys that stay."""
+    """[start, end) without the keys that are kept."""
     bounds = [start, *(bound for key in sorted(kept) for bound in (key, key + b"\0")), end]
     pairs = zip(bounds[::2], bounds[1::2], strict=True)
     return [(first, after) for first, after in pairs if first < after]

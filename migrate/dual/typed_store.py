@@ -1,4 +1,4 @@
-"""Objects around a store of bytes."""
+"""A store of objects around a store of bytes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TypedRecords(Iterator[tuple[K, V]]):
         self._store = store
 
     def __next__(self) -> tuple[K, V]:
-        """Raises StoreClosedError once it, or its store, is closed, ConversionError for bytes that are no object."""
+        """The next record. Raises StoreClosedError once it is closed, ConversionError for bytes that are no object."""
         return self._store.record(*next(self._records))
 
     def __enter__(self) -> TypedRecords[K, V]:
@@ -34,21 +34,21 @@ class TypedRecords(Iterator[tuple[K, V]]):
         self.close()
 
     def close(self) -> None:
-        """Give up what the storage holds for it."""
+        """Release the resources of the storage."""
         self._records.close()
 
 
 class TypedStore(Generic[K, V]):
-    """A store whose keys and values are objects; order is still that of the keys' bytes."""
+    """A store whose keys and values are objects, in the order of the keys' bytes."""
 
     def __init__(self, store: StateStore, *, key: Serde, value: Serde) -> None:
-        """`store`: everything that is not a record is asked of it directly: `flush`, `close`, `converge`.
+        """`store` stays available for everything else: `flush`, `close`, `converge`.
 
         Raises SpecError for a serde that names its schema in headers, which are no part of a key or a value.
         """
         if any(getattr(serde, "frame", None) == "header" for serde in (key, value)):
             raise SpecError(
-                "the frame 'header' names the schema in the record's headers, which no typed store sees",
+                "the frame 'header' names the schema in the record's headers, which a typed store does not have",
                 hint='open it with another frame (frame = "confluent"), or read its bytes',
             )
         self.store = store
@@ -67,15 +67,15 @@ class TypedStore(Generic[K, V]):
         return [self._decoded(key, value) for key, value in zip(encoded, values, strict=True)]
 
     def put(self, key: K, value: V | None) -> None:
-        """Write one record; None deletes it. Raises EntryError for what the serde cannot write."""
+        """Write one record, or delete it where the value is None. Raises EntryError where the serde cannot write it."""
         self.store.put(self._key.encode(key), self._encoded(value))
 
     def put_all(self, changes: Iterable[tuple[K, V | None]]) -> None:
-        """All of them or, after a crash, none. Raises EntryError for what the serde cannot write."""
+        """Make all changes or, after a crash, none. Raises EntryError where the serde cannot write one."""
         self.store.put_all([(self._key.encode(key), self._encoded(value)) for key, value in changes])
 
     def put_if_absent(self, key: K, value: V) -> V | None:
-        """Write it unless the key has a value, which is returned."""
+        """Write the record unless the key has a value, which is returned."""
         encoded = self._key.encode(key)
         return self._decoded(encoded, self.store.put_if_absent(encoded, self._value.encode(value)))
 
@@ -89,7 +89,7 @@ class TypedStore(Generic[K, V]):
         return TypedRecords(self.store.range(*bounds, reverse=reverse), self)
 
     def prefix_scan(self, prefix: bytes, *, reverse: bool = False) -> TypedRecords[K, V]:
-        """The records whose encoded keys begin so."""
+        """The records whose encoded keys start with the prefix."""
         return TypedRecords(self.store.prefix_scan(prefix, reverse=reverse), self)
 
     def all(self) -> TypedRecords[K, V]:
@@ -101,7 +101,7 @@ class TypedStore(Generic[K, V]):
         return self.range(reverse=True)
 
     def record(self, key: bytes, value: bytes) -> tuple[K, V]:
-        """The objects that these bytes are. Raises ConversionError."""
+        """The decoded key and value. Raises ConversionError."""
         return self._decode(self._key, key, key), self._decode(self._value, key, value)
 
     def _encoded(self, value: V | None) -> bytes | None:

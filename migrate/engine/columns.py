@@ -1,4 +1,4 @@
-"""Byte programs over batches of records: as the rows of a matrix where all have one size, else as generated Python."""
+"""Byte programs over batches of records: as rows of a matrix where all have one size, else as generated Python."""
 
 from __future__ import annotations
 
@@ -27,19 +27,14 @@ MIN_ROWS = 16
 """Fewer records are converted one by one: a matrix costs some microseconds, and copies a large value once more."""
 
 
-def run_program(program: ByteProgram, batch: Batch) -> Batch:
-    """Convert a batch. Raises UnfitError; nothing is converted then."""
-    return compile_program(program)(batch)
-
-
 @lru_cache(maxsize=64)
 def compile_program(program: ByteProgram) -> CompiledProgram:
-    """What runs the program; to be kept where many batches come, since finding it here costs as much as a small one."""
+    """The compiled program. Callers with many batches hold on to it: this look-up costs as much as a small batch."""
     return CompiledProgram(program)
 
 
 class CompiledProgram:
-    """Converts batches. Raises UnfitError; nothing is converted then."""
+    """Converts batches. Raises BailOutError, and has converted nothing then."""
 
     def __init__(self, program: ByteProgram) -> None:
         self._key = None if program.key == IDENTITY else _CompiledColumn(program.key)
@@ -47,7 +42,7 @@ class CompiledProgram:
         self._growth = _growth(program.key), _growth(program.value)
 
     def __call__(self, batch: Batch) -> Batch:
-        """The batch, converted."""
+        """The converted batch. Raises BailOutError."""
         if batch.sizes is None or len(batch) < MIN_ROWS:
             return self._convert_each(batch)
         key_size, value_size = batch.sizes
@@ -86,7 +81,7 @@ def _convert_rows(batch: Batch, key: RowPlan | None, value: RowPlan | None) -> B
 
 
 class _CompiledColumn:
-    """The operations on one column."""
+    """The operations on one column, compiled for rows and for single records."""
 
     def __init__(self, operations: tuple[Operation, ...]) -> None:
         self._operations = operations
@@ -94,9 +89,9 @@ class _CompiledColumn:
         self.convert = compile_column(operations)
 
     def plan(self, joined: Buffer, count: int, size: int) -> RowPlan | None:
-        """For `count` records of this size; None: they are not alike enough. Raises UnfitError.
+        """The plan for `count` records of this size; None: they are not alike enough. Raises BailOutError.
 
-        The last one is looked at first, since most batches of a store are alike.
+        The last plan is tried first, since most batches of a store are alike.
         """
         plan = self._plan
         if plan is None or not plan.fits(joined, size, count):
@@ -108,7 +103,7 @@ class _CompiledColumn:
 
 
 def _growth(operations: tuple[Operation, ...]) -> int | None:
-    """By how many bytes a record grows; None where that varies."""
+    """The number of bytes by which a record grows; None where that varies."""
     growth = 0
     for operation in operations:
         match operation:

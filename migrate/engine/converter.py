@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from formats import Conversion, EntryError
 from formats.program import ByteProgram
+from migrate.engine.bail_out import BailOutError
 from migrate.engine.columns import CompiledProgram, compile_program
 from migrate.engine.rejects import Rejects
-from migrate.engine.unfit import UnfitError
 from migrate.stores.batch import Batch
 
 NAME = "portable"
@@ -33,16 +33,16 @@ class Converter:
         self._compiled = None if self.program is None else compile_program(self.program)
 
     def __call__(self, batch: Batch) -> Batch:
-        """The records that come of it. Raises RejectedError where the policy allows no more rejects."""
+        """The converted records. Raises RejectedError where the policy allows no more rejects."""
         if self._compiled is not None and not self._holds_metadata(batch):
             try:
                 return self._compiled(batch)
-            except UnfitError:
+            except BailOutError:
                 pass  # the reference path finds the record and its reason
         return self._convert_each(batch)
 
     def _holds_metadata(self, batch: Batch) -> bool:
-        """Whether keys of the owning system's own are among them, which no program knows; batches are in key order."""
+        """Whether the batch, which is in key order, has keys of the owning system's own, which no program converts."""
         places = ((prefix, bisect_left(batch.keys, prefix)) for prefix in self.conversion.source.metadata_keys)
         return any(at < len(batch) and batch.keys[at].startswith(prefix) for prefix, at in places)
 
@@ -71,7 +71,7 @@ def convert_all(batches: Iterator[Batch], convert: Converter, on_batch: Callable
     for batch in batches:
         on_batch(batch)
         converted = convert(batch)
-        del batch  # or a large value would live on while the next one is read
+        del batch  # else a large value would stay in memory while the next one is read
         if converted.keys:
             yield converted
         del converted

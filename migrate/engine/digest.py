@@ -1,8 +1,8 @@
-"""The record digest: what two ordered sets of records have in common if and only if they are the same records.
+"""The record digest: equal for two ordered sets of records if and only if they are the same records.
 
 Three streaming XXH64 states (seed 0), in key order: the lengths (little-endian u32 key, u32 value, for each record),
-the keys, the values. Independent of batching, and the same in every engine. The lengths are what tells `ab|c` from
-`a|bc`.
+the keys, the values. Independent of batching, and the same in every engine. The lengths distinguish `ab|c`
+from `a|bc`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from migrate.stores.batch import Batch
 
 
 class RecordDigest:
-    """Feed it batches in key order."""
+    """A digest over batches in key order."""
 
     def __init__(self) -> None:
         self.records = 0
@@ -23,7 +23,7 @@ class RecordDigest:
         self._values = xxhash.xxh64()
 
     def update(self, batch: Batch) -> None:
-        """Take in the next records."""
+        """Add the next records."""
         self.records += len(batch)
         self.size += batch.size
         self._lengths.update(batch.lengths)

@@ -1,8 +1,8 @@
 """Byte programs over columns of records of any size, as generated Python.
 
-`[skip a span, copy the rest]` becomes a list comprehension that reads the span's size, checks it and slices. What a
-program holds is bound to names, and is never code. What is not done for one record at a time, such as `Choose`, takes
-its part of all records as a column of its own.
+`[skip a span, copy the rest]` becomes a list comprehension that reads the span's size, checks it and slices. The data
+of a program is bound to names, and never becomes code. Operations that work on columns, such as `Choose`, take their
+part of all records as a column of its own.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from formats.program import (
     fixed_size,
 )
 from migrate.engine.avro.code import generate_column
-from migrate.engine.unfit import UnfitError, unfit
+from migrate.engine.bail_out import BailOutError, bail_out
 
 Column = Callable[[list[bytes]], list[bytes]]
 Pairs = Callable[[list[tuple[bytes, bytes]]], list[tuple[bytes, bytes]]]
@@ -40,8 +40,8 @@ _START, _END = "", "len(v)"
 
 @lru_cache(maxsize=256)
 def compile_column(operations: tuple[Operation, ...]) -> Column:
-    """What converts a column. It raises UnfitError, and has converted nothing then."""
-    written = _Writing(operations).write()
+    """A function that converts a column. It raises BailOutError, and has converted nothing then."""
+    written = _Writer(operations).write()
     if written.parts:
         return _in_parts(written)
     if written.converted == "v":
@@ -52,8 +52,8 @@ def compile_column(operations: tuple[Operation, ...]) -> Column:
 
 @lru_cache(maxsize=256)
 def compile_pairs(operations: tuple[Operation, ...]) -> Pairs:
-    """The same for the values of (key, value) pairs."""
-    written = _Writing(operations).write()
+    """A function that converts the values of (key, value) pairs, and raises as `compile_column`'s does."""
+    written = _Writer(operations).write()
     if written.parts:
         column = _in_parts(written)
         return lambda pairs: [
@@ -64,28 +64,28 @@ def compile_pairs(operations: tuple[Operation, ...]) -> Pairs:
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
-    """An expression over one record `v`, and the columns `m0`, `m1`, ... that it takes the results of."""
+class _Source:
+    """An expression over one record `v` and the results `m0`, `m1`, ... of converting parts of it as columns."""
 
     expression: str
     condition: str
-    """Under which the expression holds; empty: always."""
+    """The condition under which the expression holds; empty: always."""
     names: dict[str, Any]
     parts: list[tuple[str, Column]]
-    """Of each such column: what it takes of a record, and what converts it."""
+    """For each such column: the expression for a record's part, and the function that converts the column."""
 
     @property
     def converted(self) -> str:
-        """The expression, if its condition is met."""
+        """The expression, which bails out unless its condition is met."""
         return self.checked(self.expression)
 
     def checked(self, expression: str) -> str:
-        """Another expression under the same condition."""
-        return f"{expression} if {self.condition} else unfit()" if self.condition else expression
+        """The given expression, which bails out unless the condition is met."""
+        return f"{expression} if {self.condition} else bail_out()" if self.condition else expression
 
 
-def _in_parts(written: _Written) -> Column:
-    """Converts the parts of all records, and puts each record together again."""
+def _in_parts(written: _Source) -> Column:
+    """A function that converts the parts of all records, and joins each record again."""
     cuts: list[Column] = []
     for taken, convert in written.parts:
         cut: Column = _bind(f"lambda column: [{written.checked(taken)} for v in column]", written.names)
@@ -108,50 +108,50 @@ def _bind(source: str, names: dict[str, Any]) -> Callable[..., Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """A place in a record: so many bytes behind its start, its end (`offset` is negative then) or a variable."""
+class _Position:
+    """A position in a record: `offset` bytes behind its start, its end (`offset` is negative then) or a variable."""
 
     base: str
     offset: int
 
     def __str__(self) -> str:
-        """As a number."""
+        """The position as a number."""
         if self.base == _START:
             return str(self.offset)
         return f"{self.base} {'-' if self.offset < 0 else '+'} {abs(self.offset)}" if self.offset else self.base
 
     @property
     def as_index(self) -> str:
-        """As an index, which may count from the end."""
+        """The position as an index, which may count from the end."""
         return str(self.offset or "") if self.base == _END else str(self)
 
-    def moved(self, size: int) -> _Place:
-        return _Place(self.base, self.offset + size)
+    def moved(self, size: int) -> _Position:
+        return _Position(self.base, self.offset + size)
 
 
-_FIRST = _Place(_START, 0)
+_FIRST = _Position(_START, 0)
 
 
-def _slice(start: _Place, end: _Place) -> str:
+def _slice(start: _Position, end: _Position) -> str:
     if start == end:
         return "b''"
-    return "v" if (start, end) == (_FIRST, _Place(_END, 0)) else f"v[{start.as_index}:{end.as_index}]"
+    return "v" if (start, end) == (_FIRST, _Position(_END, 0)) else f"v[{start.as_index}:{end.as_index}]"
 
 
 @dataclass(slots=True)
-class _Writing:
-    """Follows a program through a record."""
+class _Writer:
+    """Follows a program through a record, and writes its expression."""
 
     operations: tuple[Operation, ...]
-    _at: _Place = _FIRST
-    _copied: _Place | None = None
-    """Where what is copied in one piece begins."""
+    _at: _Position = _FIRST
+    _copied: _Position | None = None
+    """Where the piece that is being copied begins."""
     _terms: list[str | InsertSize] = field(default_factory=list)
     _conditions: list[str] = field(default_factory=list)
-    _names: dict[str, Any] = field(default_factory=lambda: {"unfit": unfit, "size": struct.Struct("<i").pack})
+    _names: dict[str, Any] = field(default_factory=lambda: {"bail_out": bail_out, "size": struct.Struct("<i").pack})
     _parts: list[tuple[str, Column]] = field(default_factory=list)
 
-    def write(self) -> _Written:
+    def write(self) -> _Source:
         needed = fixed_size(self.operations)
         for number, operation in enumerate(self.operations):
             if isinstance(operation, InsertSize):
@@ -167,13 +167,13 @@ class _Writing:
             self._conditions.insert(0, f"len(v) >= {needed}")
         if self._at.base not in (_START, _END):
             self._conditions.append(f"{self._at} == len(v)")
-        return _Written(self._joined(self._terms), " and ".join(self._conditions), self._names, self._parts)
+        return _Source(self._joined(self._terms), " and ".join(self._conditions), self._names, self._parts)
 
     def _read(self, operation: Operation, behind: int) -> None:
-        """`behind`: the bytes that the operations after it need."""
+        """Write one operation; `behind`: the bytes that the operations after it need."""
         match operation:
             case Copy(size=size):
-                self._copy(_Place(_END, -behind) if size is None else self._at.moved(size))
+                self._copy(_Position(_END, -behind) if size is None else self._at.moved(size))
             case Skip(size=size):
                 self._skip(self._at.moved(size))
             case Reverse(size=size):
@@ -187,16 +187,16 @@ class _Writing:
             case Span(does=does):
                 self._span(does_copy=does == "copy", behind=behind)
             case Choose():
-                self._part(choosing(operation), behind)
+                self._part(_choose_column(operation), behind)
             case Avro(program=program):
-                self._part(_resolving(program), behind)
+                self._part(_avro_column(program), behind)
 
-    def _copy(self, end: _Place) -> None:
+    def _copy(self, end: _Position) -> None:
         if self._copied is None:
             self._copied = self._at
         self._at = end
 
-    def _skip(self, end: _Place) -> None:
+    def _skip(self, end: _Position) -> None:
         self._end_copy()
         self._at = end
 
@@ -215,22 +215,22 @@ class _Writing:
         return name
 
     def _span(self, *, does_copy: bool, behind: int) -> None:
-        """A size below 64 is one even byte below 128."""
+        """Copy or skip a span. A size below 64 is one even byte below 128, which is read without a call."""
         self._names["span_end"] = _span_end
         number = len(self._conditions)
         first, end = f"n{number}", f"p{number}"
         short = f"{self._at.moved(1)} + ({first} >> 1) if not ({first} := v[{self._at.as_index}]) & 129"
-        self._conditions.append(f"({end} := {short} else span_end(v, {self._at})) <= {_Place(_END, -behind)}")
-        self._copy(_Place(end, 0)) if does_copy else self._skip(_Place(end, 0))
+        self._conditions.append(f"({end} := {short} else span_end(v, {self._at})) <= {_Position(_END, -behind)}")
+        self._copy(_Position(end, 0)) if does_copy else self._skip(_Position(end, 0))
 
     def _part(self, convert: Column, behind: int) -> None:
-        end = _Place(_END, -behind)
+        end = _Position(_END, -behind)
         self._put(f"m{len(self._parts)}")
         self._parts.append((_slice(self._at, end), convert))
         self._at = end
 
     def _joined(self, terms: list[str | InsertSize]) -> str:
-        """The terms in their order; a size is that of the terms behind it."""
+        """The terms, joined in their order; an `InsertSize` becomes the size of the terms behind it."""
         plain: list[str] = []
         for number, term in enumerate(terms):
             if isinstance(term, InsertSize):
@@ -242,45 +242,45 @@ class _Writing:
 
 
 def _span_end(data: bytes, at: int) -> int:
-    """Where a span that begins at `at` ends. Raises UnfitError."""
+    """Where a span that begins at `at` ends. Raises BailOutError."""
     try:
-        size, begun = read_varint(data, at)
+        size, content = read_varint(data, at)
     except EntryError as error:
-        raise UnfitError from error
+        raise BailOutError from error
     if size < 0:
-        raise UnfitError
-    return begun + size
+        raise BailOutError
+    return content + size
 
 
-def _resolving(program: AvroProgram) -> Column:
-    """Avro values by another schema."""
+def _avro_column(program: AvroProgram) -> Column:
+    """A function that converts a column of Avro values to another schema."""
     resolve = generate_column(program)
 
     def convert(column: list[bytes]) -> list[bytes]:
         try:
             return resolve(column)
         except EntryError as error:
-            raise UnfitError from error
+            raise BailOutError from error
 
     return convert
 
 
-def choosing(operation: Choose) -> Column:
-    """Each record by the case that it begins with: the records of one case are a column of their own."""
+def _choose_column(operation: Choose) -> Column:
+    """A function that converts each record by its prefix: the records of one case are a column of their own."""
     cases = {prefix: compile_column((Skip(len(prefix)), *inner)) for prefix, inner in operation.cases}
     sizes = {len(prefix) for prefix in cases}
 
-    def begin(column: list[bytes]) -> list[bytes]:
+    def prefixes(column: list[bytes]) -> list[bytes]:
         if len(sizes) == 1:
             (size,) = sizes
             return [v[:size] for v in column]
         return [next((v[:size] for size in sizes if v[:size] in cases), v) for v in column]
 
     def convert(column: list[bytes]) -> list[bytes]:
-        heads = begin(column)
+        heads = prefixes(column)
         found = set(heads)
         if not found <= cases.keys():
-            raise UnfitError
+            raise BailOutError
         if len(found) == 1:
             return cases[found.pop()](column)
         converted = {

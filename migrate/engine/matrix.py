@@ -1,7 +1,7 @@
 """Byte programs over columns of records of one size: each record is a row of a matrix, and columns of it are moved.
 
-What the records themselves say, such as the size of a span, is read from the first one; where the others say the same,
-it is the same move for all.
+What the records themselves say, such as the size of a span, is read from the first one. Where all others say the same,
+one move serves all.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from formats.program import (
     Span,
     fixed_size,
 )
-from migrate.engine.unfit import UnfitError
+from migrate.engine.bail_out import BailOutError
 from migrate.stores.batch import Buffer
 
 Bytes = npt.NDArray[np.uint8]
 _SWAPPED = (2, 4, 8)
-"""Sizes that numpy knows numbers of."""
+"""The sizes of numpy's integers, in bytes."""
 
 
 class Move(NamedTuple):
@@ -48,7 +48,7 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RowPlan:
-    """What becomes of rows of `size` bytes that all begin their variable parts as `marks` say."""
+    """The moves that convert rows of `size` bytes which all hold the bytes of `marks` at their offsets."""
 
     size: int
     new_size: int
@@ -62,7 +62,7 @@ class RowPlan:
         return not self.inserts and self.moves in ((Move(0, 0, self.size),), ()) and self.size == self.new_size
 
     def fits(self, joined: Buffer, size: int, count: int) -> bool:
-        """Whether all rows are what it is for."""
+        """Whether the plan can convert these rows: all have its size and hold its marks."""
         return size == self.size and all(
             bytes(joined[at + place :: size]) == mark[place : place + 1] * count
             for at, mark in self.marks
@@ -88,12 +88,12 @@ class RowPlan:
 
 
 def plan_rows(operations: tuple[Operation, ...], joined: Buffer, size: int) -> RowPlan | None:
-    """By the first row; None where rows are no way to do it. Raises UnfitError where that row does not fit."""
+    """The plan that fits the first row; None where the program needs generated code. Raises BailOutError."""
     walk = _Walk(bytes(joined[:size]))
     try:
         walk.run(operations, size)
     except EntryError as error:
-        raise UnfitError from error
+        raise BailOutError from error
     except _NoRowsError:
         return None
     inserts = tuple((to, np.void(data)) for to, data in walk.inserts if data)
@@ -101,7 +101,7 @@ def plan_rows(operations: tuple[Operation, ...], joined: Buffer, size: int) -> R
 
 
 class _NoRowsError(Exception):
-    """An operation is nothing for rows."""
+    """An operation cannot be done on rows."""
 
 
 @dataclass(slots=True)
@@ -116,9 +116,9 @@ class _Walk:
     moves: list[Move] = field(default_factory=list)
 
     def run(self, operations: tuple[Operation, ...], end: int) -> None:
-        """What lies before `end` is all theirs."""
+        """Follow the operations, which use all bytes before `end`."""
         if end - self.at < fixed_size(operations):
-            raise UnfitError
+            raise BailOutError
         sizes: list[int] = []
         for number, operation in enumerate(operations):
             if isinstance(operation, Insert):
@@ -130,11 +130,11 @@ class _Walk:
             else:
                 self._read(operation, end, end - fixed_size(operations[number + 1 :]))
         if self.at != end:
-            raise UnfitError
+            raise BailOutError
         self.inserts += [(at, _pack_size(self.to - at - SIZE_BYTES)) for at in sizes]
 
     def _read(self, operation: Operation, end: int, limit: int) -> None:
-        """`limit`: where what the operations behind it need begins."""
+        """Follow one operation; `limit`: where the bytes that the operations after it need begin."""
         match operation:
             case Skip(size=size):
                 self._take(size, limit)
@@ -154,16 +154,16 @@ class _Walk:
                 raise _NoRowsError
 
     def _span_size(self) -> int:
-        size, begun = read_varint(self.row, self.at)
+        size, content = read_varint(self.row, self.at)
         if size < 0:
-            raise UnfitError
-        self._mark(self.row[self.at : begun])
-        return begun - self.at + size
+            raise BailOutError
+        self._mark(self.row[self.at : content])
+        return content - self.at + size
 
     def _take(self, size: int, limit: int) -> None:
         self.at += size
         if self.at > limit:
-            raise UnfitError
+            raise BailOutError
 
     def _move(self, size: int, limit: int, *, is_reversed: bool = False) -> None:
         move = Move(self.at, self.to, size, is_reversed)
@@ -177,7 +177,7 @@ class _Walk:
 
     def _mark(self, wanted: bytes) -> None:
         if self.row[self.at : self.at + len(wanted)] != wanted:
-            raise UnfitError
+            raise BailOutError
         self.marks.append((self.at, wanted))
 
     def _choose(self, operation: Choose, limit: int) -> None:
@@ -187,7 +187,7 @@ class _Walk:
                 self.at += len(prefix)
                 self.run(operations, limit)
                 return
-        raise UnfitError
+        raise BailOutError
 
 
 def _is_next(last: Move, move: Move) -> bool:
@@ -199,18 +199,18 @@ def _pack_size(size: int) -> bytes:
 
 
 def _field(buffer: Buffer | Bytes, at: int, size: int, count: int, row: int) -> npt.NDArray[np.void]:
-    """`size` bytes from `at` on in each row; as one item, which numpy moves twice as fast as single bytes."""
+    """The `size` bytes from `at` on of each row, as one item: numpy moves it twice as fast as single bytes."""
     return np.ndarray((count,), _bytes_type(size), buffer, at, (row,))
 
 
 @lru_cache(maxsize=256)
 def _bytes_type(size: int) -> np.dtype[np.void]:
-    """To make one takes as long as to move 50 rows."""
+    """A type of `size` bytes, cached: making one takes as long as moving 50 rows."""
     return np.dtype(f"V{size}")
 
 
 def _reverse(joined: Buffer, out: Bytes, move: Move, *, sizes: tuple[int, int]) -> None:
-    """As numbers of the other byte order, or byte by byte. `sizes`: of the rows of both."""
+    """Reverse a field of each row: as integers of the other byte order, or byte by byte. `sizes`: old and new row."""
     size, row = sizes
     count = len(joined) // size
     if move.size in _SWAPPED:
@@ -223,5 +223,5 @@ def _reverse(joined: Buffer, out: Bytes, move: Move, *, sizes: tuple[int, int]) 
 
 @lru_cache(maxsize=16)
 def _cutter(size: int, count: int) -> struct.Struct:
-    """Cuts a buffer into `count` pieces, for 18 ns each; slices take 50."""
+    """A struct that cuts a buffer into `count` pieces, in 18 ns each; slices take 50 ns."""
     return struct.Struct(f"{size}s" * count)

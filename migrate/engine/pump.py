@@ -1,4 +1,4 @@
-"""Scan, convert, hand on, with counts and digests of both sides: what rewriting and a dry run have in common."""
+"""Scan, convert and write, with counts and digests of both sides: what rewriting and a dry run have in common."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from migrate.stores.batch import Batch
 
 
 class Sink(Protocol):
-    """Takes converted records: an SST file's writer, or one that only looks."""
+    """Takes converted records: an SST file's writer, or a dry run's counter."""
 
     def write(self, batch: Batch) -> None:
         """Records in key order. Raises KeyOrderError where a key does not come after the one before."""
@@ -21,7 +21,7 @@ class Sink(Protocol):
 
 @dataclass(slots=True)
 class Pumped:
-    """What went in, and what came out."""
+    """The counts and digests of what was read and written."""
 
     scanned: RecordDigest = field(default_factory=RecordDigest)
     written: RecordDigest = field(default_factory=RecordDigest)
@@ -32,7 +32,7 @@ class Pumped:
 def pump(
     batches: Iterator[Batch], converter: Converter, open_sink: Callable[[], Sink], on_batch: Callable[[Batch], None]
 ) -> Pumped:
-    """Convert every batch into the sink, which is opened with the first record that comes of it.
+    """Convert every batch into the sink, which is opened with the first converted record.
 
     `on_batch` is called with each source batch and may raise.
     """
@@ -50,5 +50,5 @@ def pump(
         sink.write(batch)
         pumped.written.update(batch)
         pumped.last_key = batch.keys[-1]
-        del batch  # or a large value would live on while the next one is read
+        del batch  # else a large value would stay in memory while the next one is read
     return pumped

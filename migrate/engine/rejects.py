@@ -1,4 +1,4 @@
-"""Records that cannot be converted: fail, skip, or keep as dead letters."""
+"""Records that cannot be converted: the chunk fails, or they are skipped or written to a dead-letter file."""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ REJECT_SCHEMA = pa.schema(
         pa.field("reason", pa.string()),
     ]
 )
+MOST_REASONS = 10
+EXAMPLES = 3
+MOST_COUNTED = 1000
+OTHER = "other reasons"
 _BUFFERED_RECORDS = 1000
 _BUFFERED_BYTES = 8 << 20
 
@@ -32,16 +36,16 @@ class Rejects(Protocol):
 
     @property
     def count(self) -> int:
-        """Records so far."""
+        """The number of rejects so far."""
         ...
 
     def add(self, family: str, key: bytes, value: bytes, reason: str) -> None:
-        """Raises RejectedError where no more of them are allowed."""
+        """Count a reject. Raises RejectedError where no more are allowed."""
         ...
 
 
 class FailOnReject:
-    """The first one ends the chunk."""
+    """The first reject ends the chunk."""
 
     count = 0
 
@@ -50,17 +54,17 @@ class FailOnReject:
         self._has_function = has_function
 
     def add(self, family: str, key: bytes, value: bytes, reason: str) -> None:
-        """Raises RejectedError."""
+        """Raises RejectedError, always."""
         raise RejectedError(
             f"{self._where}, column family {family!r}: the key {show_key(key)} (value of {len(value)} bytes) "
             f"cannot be converted: {reason}",
             hint='set [run] on_reject = "skip" or "dead-letter" and rerun; or '
-            f"{mend(has_function=self._has_function)} and begin anew by another `name`",
+            f"{way_to_fix(has_function=self._has_function)} and start again under another `name`",
         )
 
 
 class CountRejects:
-    """They are left out and counted."""
+    """Rejects are left out and counted."""
 
     def __init__(self, where: str, limit: int | None = None, *, has_function: bool = False) -> None:
         self.count = 0
@@ -69,15 +73,19 @@ class CountRejects:
         self._limit = limit
 
     def add(self, family: str, key: bytes, value: bytes, reason: str) -> None:
-        """Raises RejectedError past the limit."""
+        """Count a reject. Raises RejectedError past the limit."""
         self.count += 1
         if self._limit is not None and self.count > self._limit:
             last = f"{self._where}: the key {show_key(key)}: {reason}"
-            raise too_many(last, self.count, self._limit, has_function=self._has_function)
+            raise RejectedError(
+                f"records that cannot be converted: {self.count}, max_rejects allows {self._limit}; "
+                f"the last one, {last}",
+                hint=way_past_the_cap(has_function=self._has_function),
+            )
 
 
 class KeepRejects:
-    """They are left out, counted, and written to a Parquet file."""
+    """Rejects are left out, counted, and written to a Parquet file."""
 
     def __init__(
         self, where: str, partition: str, file: Path, limit: int | None, *, has_function: bool = False
@@ -91,11 +99,11 @@ class KeepRejects:
 
     @property
     def count(self) -> int:
-        """Records so far."""
+        """The number of rejects so far."""
         return self._counter.count
 
     def add(self, family: str, key: bytes, value: bytes, reason: str) -> None:
-        """Raises RejectedError past the limit."""
+        """Count a reject. Raises RejectedError past the limit."""
         self._counter.add(family, key, value, reason)
         self._rows.append(
             {"store_partition": self._partition, "family": family, "key": key, "value": value, "reason": reason}
@@ -105,7 +113,7 @@ class KeepRejects:
             self._write()
 
     def finish(self) -> bool:
-        """Write what is left and make the file durable. False: there was nothing, and there is no file."""
+        """Write the remaining rejects, and make the file durable. False: no rejects, and no file."""
         if self._rows:
             self._write()
         if self._writer is None:
@@ -122,45 +130,31 @@ class KeepRejects:
         self._size = 0
 
 
-def too_many(last: str, count: int, limit: float, *, has_function: bool) -> RejectedError:
-    """The error for a cap that was passed."""
-    return RejectedError(
-        f"records that cannot be converted: {count}, max_rejects allows {limit}; the last one, {last}",
-        hint=raise_the_cap(has_function=has_function),
-    )
-
-
-MOST_REASONS = 10
-EXAMPLES = 3
-MOST_COUNTED = 1000
-OTHER = "other reasons"
-
-
 def reject_example(store_partition: str, family: str, key: bytes, value: bytes, reason: str) -> RejectExample:
-    """As a person reads it."""
+    """A reject in a form to print."""
     return RejectExample(
         store_partition=store_partition, family=family, key=shown(key), value=shown(value), reason=reason
     )
 
 
 class RejectsByReason:
-    """Takes records that cannot be converted (`migrate.engine.rejects.Rejects`)."""
+    """Counts rejects by reason, and keeps the first examples of each."""
 
     def __init__(self) -> None:
         self.count = 0
         self.first_of_partition = ""
-        """In words: the first one since `begin`."""
+        """The key and reason of the first reject since `begin`."""
         self._store_partition = ""
         self._counts: Counter[str] = Counter()
         self._examples: dict[str, list[RejectExample]] = {}
 
     def begin(self, store_partition: str) -> None:
-        """Whose records come next."""
+        """Name the store partition of the next rejects."""
         self._store_partition = store_partition
         self.first_of_partition = ""
 
     def add(self, family: str, key: bytes, value: bytes, reason: str) -> None:
-        """Count it, and keep it while it is one of the first for its reason."""
+        """Count a reject, and keep it if it is one of the first for its reason."""
         self.count += 1
         self.first_of_partition = self.first_of_partition or f"{show_key(key)}: {reason}"
         if reason not in self._counts and len(self._counts) >= MOST_COUNTED:
@@ -171,21 +165,21 @@ class RejectsByReason:
             examples.append(reject_example(self._store_partition, family, key, value, reason))
 
     def reasons(self) -> tuple[RejectReason, ...]:
-        """The most frequent first."""
+        """The most frequent reasons, the most frequent first."""
         return tuple(
             RejectReason(reason=reason, records=count, examples=tuple(self._examples[reason]))
             for reason, count in self._counts.most_common(MOST_REASONS)
         )
 
 
-def mend(*, has_function: bool) -> str:
-    """What made records fail."""
-    return "mend the function" if has_function else "correct [source] format, or the serdes of [conversion]"
+def way_to_fix(*, has_function: bool) -> str:
+    """What to fix where records cannot be converted, for hints."""
+    return "fix the function" if has_function else "correct [source] format, or the serdes of [conversion]"
 
 
-def raise_the_cap(*, has_function: bool) -> str:
-    """Where more records failed than [run] allows."""
+def way_past_the_cap(*, has_function: bool) -> str:
+    """What to do where more records were rejected than [run] allows, for hints."""
     return (
-        "raise the cap in [run] and rerun: what is finished is kept; or "
-        f"{mend(has_function=has_function)} and begin anew by another `name`"
+        "raise the cap in [run] and rerun: finished chunks are kept; or "
+        f"{way_to_fix(has_function=has_function)} and start again under another `name`"
     )

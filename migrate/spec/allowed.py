@@ -1,24 +1,76 @@
-"""What a format can become, and what must be allowed for it."""
+"""What `[conversion] allow` can name, what each name means, and what a conversion needs to be allowed."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import Final, Literal
+
 from formats import FORMATS, Conversion, Format, conversion_problem
+from migrate.errors import RefusedError
+
+Allowance = Literal[
+    "changelog",
+    "key-change",
+    "looks-converted",
+    "loss:headers",
+    "loss:history",
+    "loss:timestamp",
+    "unclean-source",
+    "unverified",
+]
+CHANGELOG: Final = "changelog"
+KEY_CHANGE: Final = "key-change"
+LOOKS_CONVERTED: Final = "looks-converted"
+UNCLEAN_SOURCE: Final = "unclean-source"
+UNVERIFIED: Final = "unverified"
+MEANINGS: dict[str, str] = {
+    "loss:timestamp": "the old store's timestamps have no place in the new one",
+    "loss:headers": "the old store's headers have no place in the new one",
+    "loss:history": "the latest value of each key stays, former ones have no place in the new store",
+    CHANGELOG: "the changelog topic would still hold records of the old form: rewrite it, or rename the store",
+    KEY_CHANGE: "keys change, and every new key belongs to the same task as the old one",
+    LOOKS_CONVERTED: "sampled records decode as the new format too, and are of the old one",
+    UNCLEAN_SOURCE: "the application may replay records of the old form into the new store",
+    UNVERIFIED: "new stores go live without a verification",
+}
+
+
+def allowing(name: str) -> str:
+    """What a spec says to allow `name`, for hints."""
+    return f'[conversion] allow = ["{name}"]'
 
 
 def possible_targets(source: Format, wanted: Format) -> tuple[str, ...]:
-    """What a store of `source` can become, of its own system where there is any, the most like `wanted` first."""
+    """The formats that a store of `source` can become, of its own system if possible, the most like `wanted` first."""
     possible = [known for known in FORMATS if known.id != source.id and conversion_problem(source, known) is None]
     own = [known for known in possible if known.system == source.system] or possible
     return tuple(known.id for known in sorted(own, key=lambda known: len(known.carries ^ wanted.carries)))
 
 
 def must_be_allowed(conversion: Conversion) -> tuple[str, ...]:
-    """What `[conversion] allow` must name, or a run is refused."""
-    return (*conversion.losses, *(("changelog",) if conversion.changes_changelog else ()))
+    """The names without which a run of this conversion is refused."""
+    return (*conversion.losses, *((CHANGELOG,) if conversion.changes_changelog else ()))
+
+
+def check_allowed(conversion: Conversion, allow: Collection[str]) -> None:
+    """Raises RefusedError for what the conversion needs to be allowed and `allow` does not name."""
+    for name in must_be_allowed(conversion):
+        if name in allow:
+            continue
+        if name == CHANGELOG:
+            raise RefusedError(
+                "the changelog topic would still hold records of the old form: the next rebalance or restore would put "
+                "them back into the new store, and the application would misread them",
+                hint=f"rewrite the changelog too, or rename the store; then set {allowing(name)}",
+            )
+        raise RefusedError(
+            f"{conversion.target.id} cannot hold the {name.removeprefix('loss:')} that {conversion.source.id} holds",
+            hint=f"if the loss is acceptable, set {allowing(name)}",
+        )
 
 
 def changelog_note(conversion: Conversion) -> str:
-    """What the operator must know about the changelog, in one sentence; said at every step."""
+    """What the operator must know about the changelog, in one sentence; every step reports it."""
     if not conversion.source.has_changelog and not conversion.target.has_changelog:
         return "no changelog is involved"
     if conversion.changes_changelog:

@@ -1,4 +1,4 @@
-"""Avro schemas that refer to types of other schemas, made one schema that needs no other."""
+"""Avro schemas that refer to types of other schemas, made self-contained."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _KINDS = _NAMED | {"array", "map"}
 
 
 def inline_references(schema: Any, referenced: Iterable[Any]) -> Any:  # noqa: ANN401 - JSON
-    """`schema`, with the definition of each type of `referenced` where its name stands first."""
+    """`schema`, with the definitions of `referenced` types put in where their names occur first."""
     definitions: dict[str, dict[str, Any]] = {}
     for other in referenced:
         _collect(other, "", definitions)
@@ -19,7 +19,7 @@ def inline_references(schema: Any, referenced: Iterable[Any]) -> Any:  # noqa: A
 
 
 def _collect(schema: Any, namespace: str, found: dict[str, dict[str, Any]]) -> None:  # noqa: ANN401
-    """Every named type that is defined in `schema`, with its full name."""
+    """Collect every named type that `schema` defines, by its full name."""
     if isinstance(schema, list):
         for branch in schema:
             _collect(branch, namespace, found)
@@ -37,7 +37,7 @@ def _inner(schema: dict[str, Any]) -> list[Any]:
 
 
 def _name(schema: dict[str, Any], namespace: str) -> tuple[str, str]:
-    """(full name, the namespace of what is inside)."""
+    """(full name, the namespace of the types within)."""
     name = str(schema.get("name", ""))
     own = name.rpartition(".")[0] if "." in name else str(schema.get("namespace", namespace))
     return _full(name, own), own

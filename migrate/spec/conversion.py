@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Literal
 
 from formats import Conversion, Function, get_format
 from migrate.errors import SpecError
+from migrate.spec.allowed import KEY_CHANGE
 from migrate.spec.conversion_ref import ConversionRef
-from migrate.spec.function.at_work import function_at_work, with_code
+from migrate.spec.function.fingerprint import tracking_imports, with_fingerprint
 from migrate.spec.function.loading import load_function
 from migrate.spec.function.modules import forget_modules
 from migrate.spec.function.roots import roots_of
@@ -35,12 +36,12 @@ def conversion_ref(spec: Spec, function: Function | None = None) -> ConversionRe
         default_timestamp_ms=section.default_timestamp_ms,
         function=function or section.function,
         search_path=(*files, str(spec.base_dir)) if section.function else (),
-        keys_may_change="key-change" in section.allow,
+        keys_may_change=KEY_CHANGE in section.allow,
         key=_serdes(spec, "key"),
         value=_serdes(spec, "value"),
         files=tuple(path.as_posix() for path in section.files) if section.function else (),
     )
-    return ref if ref.function is None else with_code(ref)
+    return ref if ref.function is None else with_fingerprint(ref)
 
 
 def _check_files(key: str, files: Iterable[str], *, hint: str) -> None:
@@ -53,15 +54,15 @@ def _serdes(spec: Spec, part: Literal["key", "value"]) -> PayloadSerdes | None:
     section = spec.conversion.key if part == "key" else spec.conversion.value
     if section is None:
         return None
-    from migrate.spec.registry_answers import load_answers
+    from migrate.spec.pinned_responses import load_responses
     from migrate.spec.serdes import load_serdes
 
-    return load_serdes(section, part, spec.resolve, load_answers(spec.home))
+    return load_serdes(section, part, spec.resolve, load_responses(spec.home))
 
 
 @lru_cache(maxsize=8)
 def load_conversion(ref: ConversionRef) -> Conversion:
-    """Raises SpecError where the function cannot be imported."""
+    """The conversion that a ref describes. Raises SpecError where the function cannot be imported."""
     source, target = get_format(ref.source), get_format(ref.target)
     if ref.key is not None:
         source = replace(source, key_serde=_read(ref.key, ref))
@@ -89,5 +90,5 @@ def _load(ref: ConversionRef) -> Function:
     assert isinstance(ref.function, str)
     search_path, roots = roots_of(ref.search_path, ()), roots_of(ref.search_path, ref.modules)
     forget_modules(search_path, roots, dict(ref.code))
-    with function_at_work(ref):
+    with tracking_imports(ref):
         return load_function(ref.function, ref.search_path)

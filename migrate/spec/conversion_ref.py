@@ -21,13 +21,13 @@ class ConversionRef:
     function: str | Function | None = None
     """`module:name`, or the function itself where the run stays in this process."""
     search_path: tuple[str, ...] = ()
-    """Where the module may be, beside what Python finds anyway."""
+    """Where to look for the module, besides Python's own path."""
     keys_may_change: bool = False
     key: PayloadSerdes | None = None
     value: PayloadSerdes | None = None
     modules: tuple[str, ...] = ()
-    """The function's own."""
+    """The modules that define the function."""
     files: tuple[str, ...] = ()
-    """Data that it reads, by path from the spec."""
+    """Data files that the function reads, by path from the spec."""
     code: tuple[tuple[str, str], ...] = ()
-    """What it is made of: digests by path; of the function itself, where it is given as an object, by no path."""
+    """The function's fingerprint: digests by path; that of a function given as an object has an empty path."""

@@ -1,4 +1,4 @@
-"""The spec's file: read, checked, its mistakes in words."""
+"""Loading a spec's file: reading, validation, error messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from migrate.errors import SpecError
-from migrate.spec.spec import _WORDS, Spec
+from migrate.spec.spec import EXPECTATIONS, Spec
 
 
 def load_spec(path: str | Path) -> Spec:
@@ -22,19 +22,19 @@ def load_spec(path: str | Path) -> Spec:
     except OSError as error:
         raise SpecError(f"cannot read the spec {file}: {error.strerror}", hint="check the path") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SpecError(f"{file} is not valid TOML: {error}", hint="mend it there; a spec is text in UTF-8") from error
+        raise SpecError(f"{file} is not valid TOML: {error}", hint="fix it there; a spec is text in UTF-8") from error
     return parse_spec(content, base_dir=file.resolve().parent, where=str(file))
 
 
 def parse_spec(content: dict[str, Any], *, base_dir: Path, where: str = "the spec") -> Spec:
-    """Validate a spec that is in memory already. Raises SpecError."""
+    """The spec of parsed TOML. Raises SpecError."""
     if "base_dir" in content:
         raise SpecError(f"{where}: unknown key 'base_dir'", hint="remove it: paths are relative to the spec file")
     try:
         spec = Spec.model_validate({**content, "base_dir": base_dir})
     except ValidationError as error:
-        mistakes = "\n".join(f"  - {_in_words(mistake)}" for mistake in error.errors())
-        raise SpecError(f"{where} has mistakes:\n{mistakes}", hint="mend them and run the command again") from error
+        mistakes = "\n".join(f"  - {_message(mistake)}" for mistake in error.errors())
+        raise SpecError(f"{where} has mistakes:\n{mistakes}", hint="fix them and run the command again") from error
     for path in (spec.home, spec.source_path, spec.target_path):
         if path is not None and not _is_text(path):
             raise SpecError(
@@ -52,7 +52,7 @@ def _is_text(path: Path) -> bool:
     return True
 
 
-def _in_words(mistake: ErrorDetails) -> str:
+def _message(mistake: ErrorDetails) -> str:
     location = [str(part) for part in mistake["loc"]]
     where = ".".join(location) or "the spec"
     if mistake["type"] == "extra_forbidden":
@@ -65,7 +65,7 @@ def _in_words(mistake: ErrorDetails) -> str:
         message = mistake["msg"].removeprefix("Value error, ")
         return message if where == "the spec" else f"{where}: {message}"
     kind = mistake.get("ctx", {}).get("pattern", mistake["type"])
-    wanted = _WORDS.get(kind, mistake["msg"].replace("Input should", "should", 1))
+    wanted = EXPECTATIONS.get(kind, mistake["msg"].replace("Input should", "should", 1))
     return f"{where}: {wanted}, is {mistake['input']!r}"
 
 

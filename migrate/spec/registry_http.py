@@ -1,4 +1,4 @@
-"""GET requests to a Schema Registry: credentials from the environment, time limits, another try where that may help."""
+"""GET requests to a Schema Registry: credentials from the environment, time limits, retries where they may help."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ ACCEPT = "application/vnd.schemaregistry.v1+json, application/vnd.schemaregistry
 MAX_BYTES = 16 << 20
 BASE_HINT = "check the URL: it is the API's base, without /subjects or /schemas"
 T = TypeVar("T")
-_WORTH_ANOTHER_TRY = frozenset({408, 429, 500, 502, 503, 504})
+_RETRIED = frozenset({408, 429, 500, 502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True)
 class Tries:
-    """How patient to be."""
+    """How often and how long to try."""
 
     count: int = 4
     timeout_s: float = 10
-    """Without a byte."""
+    """The longest wait for the next byte, in seconds."""
     total_s: float = 60
-    """For the answer to one question, with all tries."""
+    """The longest time for one request with all tries, in seconds."""
     pause_s: float = 0.5
-    """Before the second try; then doubled each time."""
+    """The pause before the second try, in seconds; doubled before each further one."""
 
 
 PATIENT = Tries()
 
 
 @dataclass(frozen=True, slots=True)
-class NotFoundAnswer:
-    """The registry does not have it; `code` is its own number for what is missing."""
+class NotFound:
+    """The registry does not have what was requested; `code` is its own error code."""
 
     code: int | None
     message: str
@@ -63,14 +63,14 @@ class RegistryHttp:
     tries: Tries = PATIENT
 
     def get(self, path: str) -> Any:  # noqa: ANN401 - JSON
-        """The answer's JSON, or NotFoundAnswer for 404. Raises RegistryError."""
+        """The response's JSON, or NotFound for 404. Raises RegistryError."""
         end = time.monotonic() + self.tries.total_s
         number, pause = 1, self.tries.pause_s
         while True:
             try:
                 return _before(end, partial(self._answer, path))
             except (URLError, HTTPException, OSError) as error:
-                reason = _in_words(error)
+                reason = _reason(error)
             if number == self.tries.count or time.monotonic() + pause >= end:
                 break
             time.sleep(pause)
@@ -82,8 +82,8 @@ class RegistryHttp:
         )
 
     def _answer(self, path: str) -> Any:  # noqa: ANN401
-        """The answer's JSON, or NotFoundAnswer. Raises OSError or HTTPException where another try may help."""
-        # Confluent Cloud leaves out guid and schemaType unless the client says that it does not mind new keys.
+        """The response's JSON, or NotFound. Raises OSError or HTTPException where a retry may help."""
+        # Confluent Cloud leaves out guid and schemaType unless the client accepts unknown keys.
         headers = {"Accept": ACCEPT, "Confluent-Accept-Unknown-Properties": "true"}
         if self.authorization is not None:
             headers["Authorization"] = self.authorization
@@ -94,8 +94,8 @@ class RegistryHttp:
         except HTTPError as error:
             with error:
                 if error.code == 404:
-                    return NotFoundAnswer(*_message(error))
-                if error.code in _WORTH_ANOTHER_TRY:
+                    return NotFound(*_message(error))
+                if error.code in _RETRIED:
                     raise OSError(f"HTTP {error.code}") from None
                 raise self._refusal(path, error) from None
         try:
@@ -106,17 +106,17 @@ class RegistryHttp:
 
     def _refusal(self, path: str, error: HTTPError) -> RegistryError:
         if error.code in (401, 403):
-            how = "wants to know who asks" if self.authorization is None else "does not accept these credentials"
-            hint = f"set {USER_INFO} to user:password, or {TOKEN} to a bearer token, of someone who may read schemas"
+            how = "requires credentials" if self.authorization is None else "does not accept these credentials"
+            hint = f"set {USER_INFO} to user:password, or {TOKEN} to a bearer token, of a user who may read schemas"
             return RegistryError(f"the Schema Registry {self.url} {how} (HTTP {error.code})", hint=hint)
         if 300 <= error.code < 400:
             return RegistryError(
-                f"{self.url}{path} leads elsewhere: {error.headers.get('Location')} (HTTP {error.code})",
+                f"{self.url}{path} redirects to {error.headers.get('Location')} (HTTP {error.code})",
                 hint="credentials are sent to the registry that the spec names and to no other: name the right URL",
             )
         return RegistryError(
             f"the Schema Registry {self.url} refuses {path}: HTTP {error.code}, {_message(error)[1]}",
-            hint="check the URL and what the spec asks for",
+            hint="check the URL, and the subject and ids in the spec",
         )
 
 
@@ -124,9 +124,13 @@ def authorization(environment: Mapping[str, str] = os.environ) -> str | None:
     """The value of the Authorization header; None: nothing is set. Raises RegistryError for two ways at once."""
     user_info, token = (environment.get(name, "").strip() for name in (USER_INFO, TOKEN))  # files end with a newline
     if user_info and token:
-        raise RegistryError(f"{USER_INFO} and {TOKEN} are both set", hint="unset the one that it does not want")
+        raise RegistryError(
+            f"{USER_INFO} and {TOKEN} are both set", hint="unset the one that the registry does not use"
+        )
     if not (token.isascii() and token.isprintable()):
-        raise RegistryError(f"{TOKEN} holds what no header can", hint="set it to the token alone, on one line")
+        raise RegistryError(
+            f"{TOKEN} holds characters that a header cannot", hint="set it to the token alone, on one line"
+        )
     if token:
         return f"Bearer {token}"
     if user_info and ":" not in user_info:
@@ -135,7 +139,7 @@ def authorization(environment: Mapping[str, str] = os.environ) -> str | None:
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """urllib would send the credentials along, to wherever it is told."""
+    """Refuses redirects: urllib would send the credentials to any host that a redirect names."""
 
     def redirect_request(  # noqa: PLR0917 - urllib's
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
@@ -158,7 +162,7 @@ def _before(end: float, call: Callable[[], T]) -> T:
 
 
 def _message(error: HTTPError) -> tuple[int | None, str]:
-    """The registry's own number and words, where the answer has them."""
+    """The registry's own error code and message, where the response has them."""
     try:
         content = json.loads(error.read(MAX_BYTES))
         return content["error_code"], str(content["message"])
@@ -166,7 +170,7 @@ def _message(error: HTTPError) -> tuple[int | None, str]:
         return None, error.reason
 
 
-def _in_words(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     reason = getattr(error, "reason", error)
     if isinstance(reason, TimeoutError):
         return "no answer in time"

@@ -28,7 +28,7 @@ _OPTIONS = {
     "avro": frozenset({"frame", "schemas", "schema", "registry", "subject", "ids", "id", "guid"}),
 }
 NamedId = int | UUID
-"""What a frame calls a schema: a number, or in headers a GUID."""
+"""How a frame names a schema: by a number, or in headers by a GUID."""
 
 
 def _named_id(name: object) -> NamedId:
@@ -88,8 +88,8 @@ class _SerdeSection(_Section):
             return
         if any(mark in self.registry for mark in "@?#"):  # anything may be meant as a secret: never shown
             raise ValueError(
-                "`registry` holds a password or more than a URL's base, and specs are printed: docs/serdes.md says "
-                "where it belongs"
+                "`registry` holds a password or more than a URL's base, and specs are printed: docs/serdes.md "
+                "describes where credentials belong"
             )
         if not _is_base_url(self.registry):
             raise ValueError(f"`registry` is a URL, like http://localhost:8081, not {self.registry!r}")
@@ -102,11 +102,11 @@ class OldSerdeSection(_SerdeSection):
     """`from`: how the old store's payloads are written."""
 
     schemas: dict[_Id, Path] = {}
-    """Files of the schemas that wrote them, by id."""
+    """Files of the schemas that wrote the payloads, by id."""
     subject: str | None = None
-    """In the registry: every version of it."""
+    """A subject in the registry: every version of it."""
     ids: tuple[_Id, ...] = ()
-    """In the registry: these."""
+    """Ids of schemas in the registry."""
 
     def _check_avro(self) -> None:
         named = {"schemas": self.schemas, "schema": self.avro_schema, "subject": self.subject, "ids": self.ids}
@@ -117,7 +117,7 @@ class OldSerdeSection(_SerdeSection):
         if (given[0] in ("subject", "ids")) != (self.registry is not None):
             raise ValueError("`subject` and `ids` go with `registry`, and files do not")
         if self.frame == "none" and len(self.ids) > 1:
-            raise ValueError('with frame "none" nothing tells several schemas apart: give one id')
+            raise ValueError('with frame "none" payloads do not name their schema: give one id')
         if self.frame == "confluent" and any(isinstance(name, UUID) for name in (*self.schemas, *self.ids)):
             raise ValueError('frame "confluent" names schemas by number; GUIDs go with frame "header"')
 
@@ -136,13 +136,13 @@ class NewSerdeSection(_SerdeSection):
         if self.frame == "header" and (self.guid is None or self.id is not None):
             raise ValueError('frame "header" needs the new schema\'s `guid`, and no `id`')
         if self.frame == "none" and (self.registry is None) != (self.id is None and self.guid is None):
-            raise ValueError('with frame "none", `id` or `guid` goes with `registry`: nothing of it is written')
+            raise ValueError('with frame "none", `id` or `guid` goes with `registry`: the frame writes neither')
         if self.id is not None and self.guid is not None:
             raise ValueError("give `id` or `guid`, not both")
 
 
 class SerdeChangeSection(_Section):
-    """One part of each record: what its payload is, and what it becomes."""
+    """How the payload of one part of each record is written, and what it becomes."""
 
     source: Annotated[OldSerdeSection, Field(alias="from")]
     target: Annotated[NewSerdeSection, Field(alias="to")]

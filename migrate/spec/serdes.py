@@ -1,4 +1,4 @@
-"""From `[conversion.key]` and `[conversion.value]` to serdes: files read, the registry asked, on the driver alone."""
+"""From `[conversion.key]` and `[conversion.value]` to serdes: reads files and the registry, on the driver alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from formats.serdes.numeric import NumberName, NumberSerde
 from formats.serdes.text import StringSerde
 from formats.serdes.uuid_text import UuidSerde
 from migrate.errors import RefusedError, RegistryError, SpecError
-from migrate.spec.registry_answers import KeptAnswers
+from migrate.spec.allowed import KEY_CHANGE, allowing
+from migrate.spec.pinned_responses import PinnedResponses
 from migrate.spec.schema_registry import RegisteredSchema, SchemaRegistry
 from migrate.spec.serde_section import NewSerdeSection, OldSerdeSection, SerdeChangeSection
 
@@ -28,35 +29,35 @@ if TYPE_CHECKING:
     from formats.avro.schema import AvroSchema
 
 Resolve = Callable[[Path], Path]
-"""A path, seen from the spec file."""
+"""Resolves a path relative to the spec file."""
 
 
 @dataclass(frozen=True, slots=True)
 class PayloadSerdes:
-    """What a payload is and what it becomes: frozen, and carried to executors."""
+    """The serdes of a payload before and after; frozen, and sent to executors."""
 
     source: Serde
     target: Serde
     identity: str
     """The schemas that the spec names by file or id, as text: part of a migration's identity."""
-    answers: str = "{}"
-    """What the Schema Registry said, by URL, as JSON: kept with the plan."""
+    responses: str = "{}"
+    """The Schema Registry's responses by URL, as JSON, to be pinned with the plan."""
 
 
 def load_serdes(
-    section: SerdeChangeSection, part: Part, resolve: Resolve, kept: KeptAnswers | None = None
+    section: SerdeChangeSection, part: Part, resolve: Resolve, pinned: PinnedResponses | None = None
 ) -> PayloadSerdes:
-    """`kept`: what a registry answered before. Raises SpecError for a file that is no schema, RegistryError."""
+    """The serdes of one part of a record. Raises SpecError for a file that is not a schema, RegistryError."""
     old, new = section.source, section.target
-    answers = KeptAnswers() if kept is None else kept
-    source = _old_avro(old, part, resolve, answers) if old.serde == "avro" else _plain(old.serde, old.endian)
-    target = _new_avro(new, part, resolve, answers) if new.serde == "avro" else _plain(new.serde, new.endian)
+    pinned = PinnedResponses() if pinned is None else pinned
+    source = _old_avro(old, part, resolve, pinned) if old.serde == "avro" else _plain(old.serde, old.endian)
+    target = _new_avro(new, part, resolve, pinned) if new.serde == "avro" else _plain(new.serde, new.endian)
     # Ids are never given to another schema, and a subject may get a version while a migration runs.
     is_growing = old.subject is not None
     texts: dict[str, object] = {"from": {} if is_growing else _texts(source), "to": _texts(target)}
     if (revision := _revision(source, target)) > 1:
         texts["revision"] = revision
-    return PayloadSerdes(source, target, json.dumps(texts), answers.text)
+    return PayloadSerdes(source, target, json.dumps(texts), pinned.text)
 
 
 def _plain(name: str, endian: str | None) -> Serde:
@@ -66,14 +67,14 @@ def _plain(name: str, endian: str | None) -> Serde:
     return next(serde for serde in serdes if serde.name == name)
 
 
-def _old_avro(section: OldSerdeSection, part: Part, resolve: Resolve, kept: KeptAnswers) -> Serde:
+def _old_avro(section: OldSerdeSection, part: Part, resolve: Resolve, pinned: PinnedResponses) -> Serde:
     assert section.frame is not None
     if section.avro_schema is not None:
         return _avro([(None, _of_file(resolve(section.avro_schema)))], section.frame, part)
     if section.registry is None:
         files = ((schema_id, _of_file(resolve(path))) for schema_id, path in section.schemas.items())
         return _avro(files, section.frame, part)
-    registry = SchemaRegistry.at(section.registry, kept=kept)
+    registry = SchemaRegistry.at(section.registry, pinned=pinned)
     if section.subject is not None:
         found = registry.of_subject(section.subject)
         return _avro(_named_by_frame(found, section.frame, section.subject), section.frame, part)
@@ -81,7 +82,7 @@ def _old_avro(section: OldSerdeSection, part: Part, resolve: Resolve, kept: Kept
     return _avro(named, section.frame, part)
 
 
-def _new_avro(section: NewSerdeSection, part: Part, resolve: Resolve, kept: KeptAnswers) -> Serde:
+def _new_avro(section: NewSerdeSection, part: Part, resolve: Resolve, pinned: PinnedResponses) -> Serde:
     assert section.frame is not None
     name: SchemaId = section.id if section.id is not None else section.guid
     if section.avro_schema is not None:
@@ -89,7 +90,7 @@ def _new_avro(section: NewSerdeSection, part: Part, resolve: Resolve, kept: Kept
     else:
         assert section.registry is not None
         assert name is not None
-        schema = _registered(SchemaRegistry.at(section.registry, kept=kept), name)
+        schema = _registered(SchemaRegistry.at(section.registry, pinned=pinned), name)
     return _avro([(None if section.frame == "none" else name, schema)], section.frame, part)
 
 
@@ -102,7 +103,7 @@ def _avro(schemas: Iterable[tuple[SchemaId, AvroSchema]], frame: Frame, part: Pa
 def _named_by_frame(
     found: Iterable[RegisteredSchema], frame: Frame, subject: str
 ) -> Iterable[tuple[SchemaId, AvroSchema]]:
-    """By id, and in a `header` frame by GUID too: where a record has no such header, its payload has a prefix."""
+    """Schemas by id, in a `header` frame by GUID too: a record without the header has a prefix in its payload."""
     for registered in found:
         schema = _parsed(registered.text, f"schema {registered.id} of subject {subject!r}")
         if registered.id is not None:
@@ -110,7 +111,7 @@ def _named_by_frame(
         if frame == "header":
             if registered.guid is None:
                 raise RegistryError(
-                    f"the Schema Registry tells no GUID for schema {registered.id} of subject {subject!r}",
+                    f"the Schema Registry reports no GUID for schema {registered.id} of subject {subject!r}",
                     hint='name the files in `schemas`, by GUID: schemas = {"<guid>" = "v1.avsc"}',
                 )
             yield registered.guid, schema
@@ -137,21 +138,21 @@ def _parsed(text: str, what: str) -> AvroSchema:
     try:
         return AvroSchema(text)
     except SchemaError as error:
-        raise SpecError(f"{what} is not an Avro schema: {error}", hint="mend it, or name another") from error
+        raise SpecError(f"{what} is not an Avro schema: {error}", hint="fix it, or name another") from error
 
 
 def _revision(source: Serde, target: Serde) -> int:
-    """Of Avro's rules; 1 is no part of the identity, as it was before there was another one."""
+    """The revision of Avro's resolution rules; 1 is not part of the identity, as before there were others."""
     old, new = getattr(source, "schemas", ()), getattr(target, "schemas", ())
     if not (old and new):
         return 1
-    from formats.avro.resolving import revision_of
+    from formats.avro.resolving import resolution_revision
 
-    return max(revision_of(writer, new[0][1]) for _, writer in old)
+    return max(resolution_revision(writer, new[0][1]) for _, writer in old)
 
 
 def _texts(serde: Serde) -> dict[str, str]:
-    """Spaces and comments say nothing, and are not in them."""
+    """The schemas' JSON by id, without whitespace and comments."""
     from formats.avro.parsing import load_json
 
     schemas = getattr(serde, "schemas", ())
@@ -173,7 +174,7 @@ def check_payloads(conversion: Conversion, key: PayloadSerdes | None, value: Pay
 
 
 def payload_warnings(key: PayloadSerdes | None, value: PayloadSerdes | None) -> list[str]:
-    """What some payloads may hold that the target cannot."""
+    """Warnings about what some payloads may hold and the target cannot."""
     return [
         f"[conversion.{part}]: {risk}: such records would be rejected"
         for part, serdes in (("key", key), ("value", value))
@@ -194,22 +195,22 @@ def _check_headers(part: str, serde: Serde, format_id: str, carries: bool) -> No
 def _check_key(conversion: Conversion, key: PayloadSerdes) -> None:
     if not is_order_preserving(key.source, key.target):
         raise RefusedError(
-            f"[conversion.key]: keys would change their order from {_in_words(key.source)} to {_in_words(key.target)}",
-            hint="a store is rewritten in the order of its keys: only a conversion that keeps it can be done yet",
+            f"[conversion.key]: keys would change their order from {_named(key.source)} to {_named(key.target)}",
+            hint="a store is rewritten in the order of its keys: only conversions that keep the order are possible yet",
         )
     may_move = conversion.target.keeps_keys_in_tasks and not keeps_bytes(key.source, key.target)
     if may_move and not conversion.keys_may_change:
         raise RefusedError(
             "[conversion.key]: the new key may belong to another task, which its hash decides",
-            hint='allow = ["key-change"] if every new key belongs to the same task as the old one',
+            hint=f"{allowing(KEY_CHANGE)} if every new key belongs to the same task as the old one",
         )
 
 
-def _in_words(serde: Serde) -> str:
+def _named(serde: Serde) -> str:
     return f"{serde.name} ({serde.endian}-endian)" if isinstance(serde, NumberSerde) else serde.name
 
 
 def _hint(serdes: PayloadSerdes) -> str:
     if serdes.source.name == "avro" and serdes.target.name == "avro":
-        return "mend the new schema (an alias, a default), leave a version out with ids = [...], or give a function"
+        return "fix the new schema (an alias, a default), leave a version out with ids = [...], or give a function"
     return "name other serdes, or give a [conversion] function"

@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, mo
 from pydantic_core import PydanticCustomError
 
 from formats import Format, UnknownFormatError, get_format
+from migrate.spec.allowed import Allowance
 from migrate.spec.serde_section import SerdeChangeSection
 
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|m|h|d)\s*")
@@ -19,7 +20,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _NAME = r"^[a-z0-9-]+$"
 _FUNCTION = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
 _VERSION = r"^\d+\.\d+(\.\d+)*$"
-_WORDS = {
+EXPECTATIONS = {
     _NAME: "should be lower-case letters, digits and hyphens",
     _FUNCTION: 'should be "module:function"',
     _VERSION: 'should be a version, like "4.3"',
@@ -30,11 +31,11 @@ _WORDS = {
     "path_type": "should be a path, in quotes",
     "model_type": "should be a section, with keys of its own",
 }
-"""What an operator reads instead of pydantic's own words, by pattern or by its name for the mistake."""
+"""Error messages in place of pydantic's own, by pattern or by pydantic's type of error."""
 _NO_SEGMENTS = "only windowed and session stores, by name, have segments by time"
 _NOT_SEGMENTED = {
-    "versioned": "a versioned store's history stays in the segments that it lies in: how long it is kept, the "
-    "application alone says, and the time that a segment covers cannot be changed yet"
+    "versioned": "a versioned store's history stays in the segments that hold it: the application alone sets how long "
+    "it is kept, and the time that a segment covers cannot be changed yet"
 }
 
 
@@ -46,22 +47,12 @@ def _duration(text: object) -> object:
 
 
 def _size(text: object) -> object:
-    """pydantic reads "1 GB/s" up to the slash."""
+    """Refuse what pydantic would read in part, like "1 GB/s"."""
     if isinstance(text, str) and _SIZE.fullmatch(text) is None:
         raise PydanticCustomError("byte_size", "should be a size")
     return text
 
 
-Allowance = Literal[
-    "changelog",
-    "key-change",
-    "looks-converted",
-    "loss:headers",
-    "loss:history",
-    "loss:timestamp",
-    "unclean-source",
-    "unverified",
-]
 Milliseconds = Annotated[int, Field(gt=0, lt=1 << 53)]
 
 
@@ -77,9 +68,9 @@ class SourceSection(_Section):
     store: str | None = None
     stores: tuple[str, ...] = ()
     retention_ms: Milliseconds | None = None
-    """Of a windowed or session store, as its segments were made with."""
+    """The retention that a windowed or session store's segments were made with."""
     segment_ms: Milliseconds | None = None
-    """The time that one segment covers, where the owner was told; it follows from the retention otherwise."""
+    """The time that one segment covers, where the application sets it; otherwise the retention determines it."""
 
     @model_validator(mode="after")
     def _one_way_to_name_stores(self) -> SourceSection:
@@ -101,10 +92,10 @@ class TargetSection(_Section):
     format: str
     path: Path | None = None
     retention_ms: Milliseconds | None = None
-    """Of the new store: another one than the old store's moves its records to other segments."""
+    """The new store's retention: if it differs from the old store's, records move to other segments."""
     segment_ms: Milliseconds | None = None
     version: Annotated[str, Field(pattern=_VERSION)] | None = None
-    """Of the owning system that will open the new store, where that is known."""
+    """The version of the owning system that will open the new store, if known."""
 
 
 class ConversionSection(_Section):
@@ -114,7 +105,7 @@ class ConversionSection(_Section):
     function: Annotated[str, Field(pattern=_FUNCTION)] | None = None
     py_files: tuple[Path, ...] = ()
     files: tuple[Path, ...] = ()
-    """Data that the function reads, and modules of which no import statement tells."""
+    """Data that the function reads, and modules that it imports without an import statement."""
     allow: tuple[Allowance, ...] = ()
     """Losses and risks that would be refused otherwise."""
     key: SerdeChangeSection | None = None
@@ -122,7 +113,7 @@ class ConversionSection(_Section):
 
 
 class RunSection(_Section):
-    """`[run]`: how, not what: none of it changes the result."""
+    """`[run]`: how the migration runs. None of it changes the result."""
 
     chunk_size: Annotated[ByteSize, BeforeValidator(_size), Field(gt=0)] = ByteSize(1 << 30)
     time_budget: Annotated[timedelta, BeforeValidator(_duration)] | None = None
@@ -132,7 +123,7 @@ class RunSection(_Section):
     verify: Literal["full", "digest", "off"] = "full"
     snapshot: Literal["link", "copy"] = "link"
     source: Literal["live", "snapshot"] = "live"
-    """Convert the application's directory, or the snapshot taken of it earlier while the application goes on."""
+    """Convert the application's directory, or an earlier snapshot of it while the application goes on."""
 
 
 class Spec(_Section):
@@ -182,16 +173,16 @@ class Spec(_Section):
 
     def _check_retentions(self) -> None:
         for name, section in (("source", self.source), ("target", self.target)):
-            told = [key for key in ("retention_ms", "segment_ms") if getattr(section, key) is not None]
-            if told and not self.has_segments:
+            given = [key for key in ("retention_ms", "segment_ms") if getattr(section, key) is not None]
+            if given and not self.has_segments:
                 why = _NOT_SEGMENTED.get(self.source_format.kind, _NO_SEGMENTS)
-                raise ValueError(f"[{name}] {told[0]}: {why}")
-            if told == ["segment_ms"]:
-                raise ValueError(f"[{name}] segment_ms says nothing without retention_ms")
+                raise ValueError(f"[{name}] {given[0]}: {why}")
+            if given == ["segment_ms"]:
+                raise ValueError(f"[{name}] segment_ms has no effect without retention_ms")
         if self.target.retention_ms is not None and self.source.retention_ms is None:
             raise ValueError(
                 "[target] retention_ms needs [source] retention_ms (and segment_ms, where the application sets it): "
-                "they tell how the old store's segments were made"
+                "they describe how the old store's segments were made"
             )
         source, target = self.source_format, self.target_format
         if source.system != target.system and self.has_segments and target.is_segmented:

@@ -1,4 +1,4 @@
-"""Records as columns: the unit in which scans, conversions, digests and SST writers work."""
+"""Records as columns: the unit of work of scans, conversions, digests and SST writers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Buffer = bytes | memoryview
 
 
 class Batch:
-    """Some records in key order. `keys[i]` belongs to `values[i]`; the joined columns are made once and shared."""
+    """Records in key order: `values[i]` belongs to `keys[i]`. The joined columns are computed once and shared."""
 
     __slots__ = ("_joined_keys", "_joined_values", "_lengths", "keys", "sizes", "values")
 
@@ -29,7 +29,7 @@ class Batch:
         self.keys = keys
         self.values = values
         self.sizes = sizes
-        """(key length, value length) where all records have the same; None: they differ, or nobody has looked."""
+        """(key length, value length) of every record; None: they differ, or are not known."""
         self._joined_keys = joined_keys
         self._joined_values = joined_values
         self._lengths = lengths
@@ -39,14 +39,14 @@ class Batch:
 
     @property
     def joined_keys(self) -> Buffer:
-        """All keys, one after the other."""
+        """All keys, concatenated."""
         if self._joined_keys is None:
             self._joined_keys = b"".join(self.keys)
         return self._joined_keys
 
     @property
     def joined_values(self) -> Buffer:
-        """All values, one after the other."""
+        """All values, concatenated."""
         if self._joined_values is None:
             self._joined_values = b"".join(self.values)
         return self._joined_values
@@ -55,7 +55,7 @@ class Batch:
     def lengths(self) -> bytes:
         """(key length, value length) of each record, as little-endian u32.
 
-        Asking every record for its length costs 50 to 60 ns, a tenth of scanning and writing it: hence `sizes`.
+        To measure a record costs 50 to 60 ns, a tenth of scanning and writing it: hence `sizes`.
         """
         if self._lengths is None:
             self._lengths = self._measure() if self.sizes is None else _same_lengths(*self.sizes, len(self.keys))
@@ -63,7 +63,7 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """Bytes of keys and values."""
+        """Bytes of all keys and values."""
         return len(self.joined_keys) + len(self.joined_values)
 
     def head(self, count: int) -> Batch:

@@ -1,4 +1,4 @@
-"""Exchanging two directories in one step, so that whoever looks finds the one or the other, and never none.
+"""Exchanging two directories in one step, so that a reader finds one or the other at any time.
 
 Linux: renameat2(2) with RENAME_EXCHANGE (ext4, XFS, Btrfs, tmpfs, overlayfs). macOS: renamex_np(2) with RENAME_SWAP
 (APFS). NFS and some FUSE file systems have neither.
@@ -22,11 +22,11 @@ _UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
 class ExchangeUnsupportedError(OSError):
-    """This system, or the file system that both lie on, has no such step."""
+    """The operating system, or the file system, cannot exchange two directories."""
 
 
 def exchange(first: Path, second: Path) -> None:
-    """Each takes the other's name, atomically; not durable before both parents are synced.
+    """Exchange two names atomically; durable only after both parents are synced.
 
     Raises ExchangeUnsupportedError, or OSError as rename(2) does.
     """
@@ -41,9 +41,9 @@ def exchange(first: Path, second: Path) -> None:
 
 
 def can_rename(folder: Path, other: Path) -> bool:
-    """Whether names can move between two directories: not across file systems, nor across two mounts of one.
+    """Whether files can be renamed between two directories: not across file systems, nor across mounts of one.
 
-    Asked by renaming what is not there, which Linux refuses across mounts before it looks for the name.
+    Tested by renaming a missing file: Linux refuses that across mounts before it searches the name.
     """
     try:
         (folder / _NOTHING).rename(other / _NOTHING)
@@ -53,7 +53,7 @@ def can_rename(folder: Path, other: Path) -> bool:
 
 
 def can_exchange(folder: Path) -> bool:
-    """Whether the file system of `folder` has such a step: tried on two directories that are made for it."""
+    """Whether the file system of `folder` can exchange directories, tested with two temporary ones."""
     with tempfile.TemporaryDirectory(dir=folder, prefix=".exchange-") as made:
         first, second = Path(made, "first"), Path(made, "second")
         first.mkdir()
@@ -66,7 +66,7 @@ def can_exchange(folder: Path) -> bool:
 
 
 def _system_call() -> Callable[[bytes, bytes], int] | None:
-    """What exchanges two paths and returns an errno, 0 for done."""
+    """The function that exchanges two paths and returns an errno, 0 for success; None: the system has none."""
     library = ctypes.CDLL(None, use_errno=True)
     if sys.platform == "darwin":
         swap = getattr(library, "renamex_np", None)

@@ -1,6 +1,6 @@
-"""Files and directories: durable writes, hard links, trees.
+"""Files and directories: durable writes, hard links, owners and modes.
 
-Order matters everywhere: data, then the directory that names it, then whatever vouches for it (I1).
+The order is always the same: data, then the directory that names it, then the file that refers to it (I1).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def fsync_tree(root: Path) -> None:
 
 
 def make_directories(path: Path) -> None:
-    """`mkdir -p`, durable."""
+    """Create a directory and its missing parents, durably."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     for folder in reversed(missing):
         folder.mkdir(exist_ok=True)
@@ -51,7 +51,7 @@ def make_directories(path: Path) -> None:
 
 
 def write_synced(path: Path, content: bytes) -> None:
-    """The content is durable; the name is not, before its directory is synced."""
+    """Write a file and sync its content; its name is durable only after its directory is synced."""
     with path.open("wb") as out:
         out.write(content)
         out.flush()
@@ -59,13 +59,13 @@ def write_synced(path: Path, content: bytes) -> None:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """The whole file or none of it: a file beside it, synced, renamed over."""
+    """Write the whole file or nothing: a temporary file beside it, synced, then renamed."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         write_synced(temporary, content)
         temporary.replace(path)
     except OSError as error:
-        error.filename = error.filename or str(path)  # a write that fails does not say where
+        error.filename = error.filename or str(path)  # a failed write does not name the file
         raise
     finally:
         temporary.unlink(missing_ok=True)
@@ -73,25 +73,25 @@ def write_durably(path: Path, content: bytes) -> None:
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """A copy with mode and times; the owner's too where we may set it."""
+    """Copy a file with mode and times, and with its owner where this user may set it."""
     shutil.copy2(source, target)
     keep_owner(source, target)
 
 
 def keep_owner(source: Path, target: Path) -> None:
-    """Give `target` the owner of `source`, where we may."""
+    """Give `target` the owner of `source`, where this user may."""
     status = source.stat()
     if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
         try:
             os.chown(target, status.st_uid, status.st_gid)
         except PermissionError:
-            return  # only root may give files away; whoever runs us as another user gets files of that user
+            return  # only root may change owners; for any other user the new files are that user's
 
 
 def protect_like(root: Path, folder: Path, is_secret: Callable[[str], bool]) -> None:
-    """Let nobody into `folder` who may not read all of the directory `root`; owned as that is, where we may.
+    """Restrict `folder` to users who may read all of the directory `root`, and give it the owner of `root` if possible.
 
-    `is_secret`: the names of the files in it that count. The owner alone is let in where `root` is not there.
+    `is_secret`: whether a file of this name counts. If `root` does not exist, only the owner gets access.
     """
     allowed = stat.S_IRWXU
     with suppress(FileNotFoundError, NotADirectoryError):
@@ -105,7 +105,7 @@ def protect_like(root: Path, folder: Path, is_secret: Callable[[str], bool]) -> 
 
 
 def _readers(root: Path, is_secret: Callable[[str], bool]) -> int:
-    """The bits of the group and of all others, each where it may read all that is below `root`, and get there."""
+    """The permission bits of group and others, each where it may reach and read everything below `root`."""
     group = root.stat().st_gid
     bits = stat.S_IRWXG | stat.S_IRWXO
     for above in root.parents:
@@ -115,22 +115,19 @@ def _readers(root: Path, is_secret: Callable[[str], bool]) -> int:
             folders.clear()  # no store lies there
         bits &= _let_in(Path(inside).stat(), group, stat.S_IXOTH)
         for name in filter(is_secret, names):
-            with suppress(FileNotFoundError):  # whoever writes there may be at work
+            with suppress(FileNotFoundError):  # its owner may be running
                 bits &= _let_in(Path(inside, name).stat(), group, stat.S_IROTH)
     return bits
 
 
 def _let_in(status: os.stat_result, group: int, bit: int) -> int:
-    """`bit`: that of all others, which counts for a group that is not the file's as well."""
+    """The bits of group and others that the mode allows. `bit`: that of others, used for any group but the file's."""
     of_group = bit << 3 if status.st_gid == group else bit
     return stat.S_IRWXG * bool(status.st_mode & of_group) | stat.S_IRWXO * bool(status.st_mode & bit)
 
 
 def own_like(old: Path, new: Path) -> bool:
-    """Owner and mode of the old store's directory, and of the files in it, for everything in the new one.
-
-    Returns whether that changed anything.
-    """
+    """Give everything in the new store the owner and mode of the old directory and its files; whether any changed."""
     pattern = next((path for path in sorted(old.rglob("CURRENT")) if path.is_file()), old)
     changed = False
     for folder, _, names in os.walk(new):
@@ -145,7 +142,7 @@ def own_like(old: Path, new: Path) -> bool:
 
 
 def link_file(source: Path, target: Path) -> None:
-    """A hard link, of the file itself where `source` is a symbolic link to it.
+    """Make a hard link, to the file itself where `source` is a symbolic link.
 
     Raises RefusedError where the two are on different file systems.
     """
@@ -158,7 +155,7 @@ def link_file(source: Path, target: Path) -> None:
 
 
 def cannot_link(source: Path, target: Path, reason: str | None = os.strerror(errno.EXDEV)) -> RefusedError:
-    """The refusal where a hard link cannot be made."""
+    """The error for a hard link that cannot be made."""
     return RefusedError(
         f"cannot hard-link {source} to {target}: {reason}",
         hint='put work_dir on the file system of the state directory, or set [run] snapshot = "copy"',
@@ -166,22 +163,20 @@ def cannot_link(source: Path, target: Path, reason: str | None = os.strerror(err
 
 
 def existing_parent(path: Path) -> Path:
-    """The path itself, or the nearest folder above it that is there."""
+    """The path itself, or its nearest parent that exists."""
     return next(folder for folder in (path, *path.parents) if folder.exists())
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """A hard link where the file system can, a copy elsewhere."""
+    """Make a hard link where the file system can, a copy elsewhere."""
     try:
-        os.link(source, target)
-    except OSError as error:
-        if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP):
-            raise
+        link_file(source, target)
+    except RefusedError:
         copy_file(source, target)
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory of ours, if it is there."""
+    """Remove a directory and everything in it, if it exists."""
     if path.exists():
         shutil.rmtree(path)
 
@@ -195,12 +190,12 @@ def remove_empty(folder: Path, *, below: Path) -> None:
 
 
 def delta_uri(folder: Path) -> str:
-    """A directory as delta-rs wants it: a bare path with a space or a % in it would be taken for an escaped one."""
+    """A directory as a URI for delta-rs, which would take a plain path with a space or a % for an escaped one."""
     return folder.absolute().as_uri()
 
 
 def present(paths: Iterable[Path]) -> dict[Path, os.stat_result]:
-    """The files that are there: a running owner may remove some meanwhile, and a link may lead nowhere."""
+    """The files that exist, with their status: a running owner may remove some, and a link may lead nowhere."""
     found = {}
     for path in paths:
         with suppress(OSError):
@@ -209,11 +204,11 @@ def present(paths: Iterable[Path]) -> dict[Path, os.stat_result]:
 
 
 def total_size(paths: Iterable[Path]) -> int:
-    """Bytes in these files."""
+    """The total size of these files in bytes."""
     return sum(path.stat().st_size for path in paths)
 
 
 def content_digest(file: Path) -> str:
-    """SHA-256 of what a file holds, in hex."""
+    """The SHA-256 of a file's content, in hex."""
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""The life of an open store: Kafka Streams' states (KIP-696), where an error of the storage is the end.
+"""The states of an open store: those of Kafka Streams (KIP-696), where an error of the storage is final.
 
 CREATED ──► RUNNING ──► PENDING_SHUTDOWN ──► NOT_RUNNING
     │          │               │
@@ -18,7 +18,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class State(StrEnum):
-    """What a store can do now."""
+    """The states of a store."""
 
     CREATED = "CREATED"
     RUNNING = "RUNNING"
@@ -39,11 +39,11 @@ _NEXT = {
 FAILED = (State.PENDING_ERROR, State.ERROR)
 
 Listener = Callable[[State, State], None]
-"""Called with the state before and the new one, in the thread that moved."""
+"""Called with the previous and the new state, in the thread that made the transition."""
 
 
 class Lifecycle:
-    """The state of one store, and who wants to hear of it."""
+    """The state of one store, and the listeners to its transitions."""
 
     def __init__(self, what: str, listener: Listener | None = None) -> None:
         self._what = what
@@ -52,11 +52,11 @@ class Lifecycle:
         self.state = State.CREATED
 
     def listen(self, listener: Listener) -> None:
-        """Hear of every transition from now on."""
+        """Call `listener` at every transition from now on."""
         self._listeners.append(listener)
 
     def move_to(self, state: State) -> None:
-        """Raises IllegalTransitionError, and stays, where the state cannot follow the present one."""
+        """Change the state. Raises IllegalTransitionError, and keeps it, where the new one cannot follow."""
         with self._lock:
             before = self.state
             if state not in _NEXT[before]:
@@ -65,5 +65,5 @@ class Lifecycle:
         for listener in self._listeners:
             try:
                 listener(before, state)
-            except Exception:  # noqa: BLE001 - a listener's trouble is not the store's
+            except Exception:  # noqa: BLE001 - an error of a listener is not the store's
                 _LOG.exception("a listener of %s failed at %s -> %s", self._what, before, state)

@@ -1,14 +1,13 @@
-"""Who holds a lock file, asked without taking it.
+"""Which process holds a lock file, found without taking the lock; and holding lock files.
 
 POSIX record locks belong to a process: opening and closing a lock file in the process that holds it drops the lock.
-So the file is probed in a child process only, by F_GETLK on a read-only descriptor, which also tells the holder's pid.
+So the file is probed in a child process, by F_GETLK on a read-only descriptor, which also returns the holder's pid.
 RocksDB's LOCK and Kafka Streams' `.lock` (a Java FileChannel lock) are both of this kind.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -39,9 +38,9 @@ json.dump(held, sys.stdout)
 
 
 def lock_holders(files: Iterable[Path]) -> dict[Path, int]:
-    """The lock files that a process holds now, with its pid (0: not of this host). Missing files are free.
+    """The lock files that a process holds, with its pid (0: on another host). Missing files are free.
 
-    Raises RefusedError for what is no file, or cannot be read.
+    Raises RefusedError for an entry that is no file, or cannot be read.
     """
     paths = [path for path in files if path.exists()]
     for path in paths:
@@ -78,9 +77,9 @@ sys.stdin.read()
 
 @contextmanager
 def holding_locks(files: Iterable[Path]) -> Iterator[Callable[[], None]]:
-    """Hold these lock files, as their owner would, in a child process; those that do not exist are not made.
+    """Hold these lock files, as their owner would, in a child process; missing ones are not created.
 
-    Yields a check for owners that came by way of a lock file that was not there. Raises StoreLockedError.
+    Yields a check that no owner has meanwhile taken a lock file that was missing. Raises StoreLockedError.
     """
     paths = list(files)
     check_unlocked(paths)
@@ -109,13 +108,8 @@ def holding_locks(files: Iterable[Path]) -> Iterator[Callable[[], None]]:
             child.kill()
 
 
-def _check_is(file: Path, descriptor: int) -> None:
-    if not os.path.samestat(file.stat(), os.fstat(descriptor)):
-        raise FileNotFoundError(file)  # who held it has removed it, and another one has made it anew
-
-
 def check_unlocked(files: Iterable[Path], *, but: int | None = None) -> None:
-    """Raises StoreLockedError naming the first lock file that is held, and by whom; `but`: a process that may."""
+    """Raises StoreLockedError for the first lock file that is held, with its holder; `but`: a pid that may hold it."""
     for path, pid in lock_holders(files).items():
         if pid == but:
             continue

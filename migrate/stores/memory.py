@@ -1,4 +1,4 @@
-"""A store in memory: for tests of processors, and the plainest statement of what a store does."""
+"""A store in memory: for tests of processors, and the simplest implementation of the protocol."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from migrate.stores.state_store import Change, OrderedStore
 
 
 class MemoryStore(OrderedStore):
-    """A dict, sorted for each scan. Nothing of it outlives the process."""
+    """A dict, sorted for each scan; lost with the process."""
 
     def __init__(self, *, on_state_change: Listener | None = None) -> None:
         super().__init__(None, on_state_change)
@@ -28,11 +28,11 @@ class MemoryStore(OrderedStore):
             return [self.get(key) for key in keys]
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        """Write one record; None deletes it."""
+        """Write one record, or delete it where the value is None."""
         self.put_all([(key, value)])
 
     def put_all(self, changes: Iterable[Change]) -> None:
-        """All of them at once; a later change of a key wins."""
+        """Make all changes at once; a later change of a key wins."""
         changes = list(changes)
         for key, value in changes:
             _check_bytes(key)
@@ -50,11 +50,11 @@ class MemoryStore(OrderedStore):
         self.put_all([(key, None)])
 
     def approximate_num_entries(self) -> int:
-        """Exact, here."""
+        """The exact number of records."""
         return len(self._open)
 
     def flush(self) -> None:
-        """Nothing to do but to say whether the store is open."""
+        """Check that the store is open; there is nothing to flush."""
         assert self._open is not None
 
     def _scan(self, start: bytes | None, end: bytes | None, *, reverse: bool) -> _Slices:
@@ -70,7 +70,7 @@ class MemoryStore(OrderedStore):
     @property
     def _open(self) -> dict[bytes, bytes]:
         if self.state is not State.RUNNING:
-            raise StoreClosedError("the store in memory is closed", hint="make a new one")
+            raise StoreClosedError("the store in memory is closed", hint="create a new one")
         return self._records
 
 
@@ -80,7 +80,7 @@ def _check_bytes(part: object) -> None:
 
 
 class _Slices:
-    """A copy of the records, handed out piece by piece."""
+    """A copy of the records, returned in pieces."""
 
     def __init__(self, keys: list[bytes], values: list[bytes]) -> None:
         self._records = list(zip(keys, values, strict=True))

@@ -1,4 +1,4 @@
-"""Iterators over the records of a store: closable, and of one instant."""
+"""Iterators over the records of a store as it was at one time, which can be closed."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from migrate.errors import StoreClosedError
 Record = tuple[bytes, bytes]
 _FIRST_PULL = 16
 _LAST_PULL = 256
-"""A short scan should not read hundreds of records; a long one should not pay for each pull."""
+"""A short scan should not read hundreds of records; a long one should not need many pulls."""
 
 
 class BatchSource(Protocol):
-    """What a scan comes from."""
+    """The source of a scan's records."""
 
     def pull(self, limit: int) -> list[Record]:
         """The next records, at most `limit`; empty at the end. Raises CorruptionError where the scan ended early."""
         ...
 
     def close(self) -> None:
-        """Give up what the storage holds for it."""
+        """Release the resources of the storage."""
         ...
 
 
 class Cursor:
-    """One pass over a source. It knows no generator, so that nothing but who iterates keeps what the storage holds."""
+    """One pass over a source. It has no reference to its generator, so that only the caller keeps the storage open."""
 
     def __init__(self, source: BatchSource, where: str, on_error: Callable[[Exception], NoReturn]) -> None:
         self._source: BatchSource | None = source
@@ -37,7 +37,7 @@ class Cursor:
         self._buffer: list[Record] = []
 
     def walk(self) -> Generator[Record]:
-        """The records."""
+        """The records, as a generator."""
         limit = _FIRST_PULL
         while (source := self._source) is not None:
             try:
@@ -50,21 +50,21 @@ class Cursor:
                 self._release()
                 return
             self._buffer = records
-            del records, source  # or a closed iterator would live on in here
+            del records, source  # a local reference would keep a closed iterator alive
             yield from self._buffer
             limit = min(_LAST_PULL, 4 * limit)
         self.check()
 
     def close(self) -> None:
-        """Give up what the storage holds for it."""
+        """Release the resources of the storage."""
         self._is_closed = True
         self._release()
-        self._buffer.clear()  # ends the loop over it, so that the generator finds that it was closed
+        self._buffer.clear()  # ends the loop over it, after which the generator checks whether it was closed
 
     def check(self) -> None:
-        """Raises StoreClosedError, or what ended the pass before."""
+        """Raises StoreClosedError, or the error that ended the pass."""
         if self._is_closed:
-            raise StoreClosedError(f"the iterator over {self._where} is closed", hint="begin a new one")
+            raise StoreClosedError(f"the iterator over {self._where} is closed", hint="start a new one")
         if self._failure is not None:
             raise self._failure
 
@@ -82,19 +82,19 @@ class Cursor:
 
 
 class Records(Iterator[Record]):
-    """(key, value) in order, as the store was when the iterator was made. A context manager."""
+    """(key, value) in order, as the store was when the iterator was created. A context manager."""
 
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
         self._walk = cursor.walk()
 
     def __iter__(self) -> Iterator[Record]:
-        """Raises StoreClosedError. The generator itself: a loop over it costs no call of ours for each record."""
+        """The generator itself: a loop over it makes no call of ours per record. Raises StoreClosedError."""
         self._cursor.check()
         return self._walk
 
     def __next__(self) -> Record:
-        """Raises StoreClosedError once it, or its store, is closed; once it has failed, the same error again."""
+        """The next record. Raises StoreClosedError once it or its store is closed; after a failure, its error again."""
         self._cursor.check()
         return next(self._walk)
 
@@ -105,5 +105,5 @@ class Records(Iterator[Record]):
         self.close()
 
     def close(self) -> None:
-        """Give up what the storage holds for it."""
+        """Release the resources of the storage."""
         self._cursor.close()

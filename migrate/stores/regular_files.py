@@ -1,6 +1,6 @@
-"""Reading directories that others may put anything into: only regular files are opened, and walks have a bottom.
+"""Reading directories with arbitrary content: only regular files are opened, and the depth of walks is limited.
 
-To open a pipe waits for whoever writes to it, and to read a device may never end.
+Opening a pipe waits for its writer, and reading a device may never end.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import BinaryIO
 from migrate.errors import RefusedError
 
 MAX_DEPTH = 64
-"""Of directories below one that is walked: no owning system nests more than five."""
+"""Levels of directories below one that is walked: no stream processor nests more than five."""
 _KINDS = {
     stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a named pipe",
@@ -28,7 +28,7 @@ _KINDS = {
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """A regular file, or the one that a link leads to, open for reading.
+    """Open a regular file, or the one that a link leads to, for reading.
 
     Raises RefusedError for anything else, OSError where it cannot be opened.
     """
@@ -37,13 +37,13 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def read_regular(path: Path) -> bytes:
-    """The content of such a file. Raises RefusedError, OSError."""
+    """The content of a regular file. Raises RefusedError, OSError."""
     with open_regular(path) as file:
         return file.read()
 
 
 def check_regular(path: Path) -> None:
-    """Raises RefusedError for what is there and no regular file, FileNotFoundError where nothing is."""
+    """Raises RefusedError for an entry that is no regular file, FileNotFoundError where there is none."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -60,35 +60,30 @@ def check_regular(path: Path) -> None:
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # it may have been replaced since it was looked at
+    return os.open(path, flags | os.O_NONBLOCK)  # it may have been replaced since it was checked
 
 
 def special_kind(path: Path) -> str | None:
-    """What an entry is that holds no state, in words: a socket, a pipe or a device; None: a file, directory or link."""
+    """The kind of an entry without content: a socket, a pipe or a device; None: a file, directory or link."""
     mode = path.lstat().st_mode
     is_state = stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)
     return None if is_state else _KINDS.get(stat.S_IFMT(mode), "no file")
 
 
 def walk(root: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """(directory, directories in it, other entries in it), from the top; as with os.walk, taking out a directory keeps
-    the walk out of it.
+    """(directory, directories in it, other entries in it), top down; as in os.walk, removing a directory from the list
+    skips it.
 
     Raises RefusedError where directories are nested too deep, OSError where one cannot be listed.
     """
     for folder, folders, names in os.walk(root, onerror=_raise):
         here = Path(folder)
         if len(here.relative_to(root).parts) > MAX_DEPTH:
-            raise too_deep(root)
+            raise RefusedError(
+                f"{root} has directories nested more than {MAX_DEPTH} deep, which no state directory has",
+                hint="move those away: they are not the application's",
+            )
         yield here, folders, names
-
-
-def too_deep(root: Path) -> RefusedError:
-    """The refusal of a tree that has no bottom in sight."""
-    return RefusedError(
-        f"{root} has directories nested more than {MAX_DEPTH} deep, which no state directory has",
-        hint="move those away: they are not the application's",
-    )
 
 
 def _raise(error: OSError) -> None:
@@ -97,7 +92,7 @@ def _raise(error: OSError) -> None:
 
 @dataclass(frozen=True)
 class Folder:
-    """A directory as names alone. Raises OSError where it cannot be listed."""
+    """The names in a directory, by kind. Raises OSError where it cannot be listed."""
 
     path: Path
 
@@ -108,19 +103,19 @@ class Folder:
 
     @cached_property
     def folders(self) -> tuple[str, ...]:
-        """Directories, without symbolic links."""
+        """Names of directories, without symbolic links."""
         return tuple(entry.name for entry in self._entries if entry.is_dir(follow_symlinks=False))
 
     @cached_property
     def files(self) -> tuple[str, ...]:
-        """Regular files, without symbolic links."""
+        """Names of regular files, without symbolic links."""
         return tuple(entry.name for entry in self._entries if entry.is_file(follow_symlinks=False))
 
     @cached_property
     def links(self) -> tuple[str, ...]:
-        """Symbolic links to directories."""
+        """Names of symbolic links to directories."""
         return tuple(entry.name for entry in self._entries if entry.is_symlink() and Path(entry.path).is_dir())
 
     def inside(self, name: str) -> Folder:
-        """One of the directories in it."""
+        """The listing of one of its directories."""
         return Folder(self.path / name)

@@ -46,7 +46,7 @@ class RocksStore(OrderedStore):
             self._raise(error)
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        """Write one record; None deletes it."""
+        """Write one record, or delete it where the value is None."""
         try:
             with self._lock:
                 if value is None:
@@ -57,7 +57,7 @@ class RocksStore(OrderedStore):
             self._raise(error)
 
     def put_all(self, changes: Iterable[Change]) -> None:
-        """All of them or, after a crash, none; a later change of a key wins."""
+        """Make all changes or, after a crash, none; a later change of a key wins."""
         try:
             with self._lock:
                 database = self._writable
@@ -80,14 +80,14 @@ class RocksStore(OrderedStore):
             self._raise(error)
 
     def approximate_num_entries(self) -> int:
-        """RocksDB's estimate."""
+        """RocksDB's estimate of the number of records."""
         try:
             return self._family.estimated_records
         except Exception as error:
             self._raise(error)
 
     def flush(self) -> None:
-        """What was written before is durable after it."""
+        """Make everything that was written before durable."""
         try:
             with self._lock:
                 if self._database is not None:
@@ -108,11 +108,11 @@ class RocksStore(OrderedStore):
         self._resources.close()
 
     def start(self) -> None:
-        """From CREATED to RUNNING."""
+        """Move from CREATED to RUNNING."""
         self._lifecycle.move_to(State.RUNNING)
 
     @property
     def _writable(self) -> LiveDatabase:
         if self._database is None:
-            raise RefusedError(f"{self._where} is open for reading only", hint="open it read_only=False")
+            raise RefusedError(f"{self._where} is open for reading only", hint="open it with read_only=False")
         return self._database

@@ -1,7 +1,7 @@
-"""The store protocol, and what all stores of ours have in common.
+"""The store protocol, and the base class of all stores here.
 
-Keys and values are bytes, in the order of bytes. Nothing in the protocol says how many databases lie below: a store of
-segments can be one too.
+Keys and values are bytes, in the order of bytes. The protocol does not depend on the number of databases below: a
+store of segments can implement it too.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ Change = tuple[bytes, bytes | None]
 
 
 class StateStore(Protocol):
-    """What a processor keeps its state in. Safe to share between the threads of one process.
+    """A store of a stream processor's state. Safe to share between the threads of one process.
 
     Every method raises StoreClosedError once the store is closed, StoreFailedError once its storage has failed.
     """
 
     @property
     def state(self) -> State:
-        """Where it is in its life."""
+        """The present state in the life of the store."""
         ...
 
     @property
     def directory(self) -> Path | None:
-        """Where it lies on disk; None: nowhere."""
+        """The directory on disk; None: the store is in memory."""
         ...
 
     def get(self, key: bytes) -> bytes | None:
@@ -58,15 +58,15 @@ class StateStore(Protocol):
         ...
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        """Write one record; None deletes it."""
+        """Write one record, or delete it where the value is None."""
         ...
 
     def put_all(self, changes: Iterable[Change]) -> None:
-        """All of them or, after a crash, none; a later change of a key wins."""
+        """Make all changes or, after a crash, none; a later change of a key wins."""
         ...
 
     def put_if_absent(self, key: bytes, value: bytes) -> bytes | None:
-        """Write it unless the key has a value, which is returned."""
+        """Write the record unless the key has a value, which is returned."""
         ...
 
     def delete(self, key: bytes) -> None:
@@ -78,7 +78,7 @@ class StateStore(Protocol):
         ...
 
     def prefix_scan(self, prefix: bytes, *, reverse: bool = False) -> Records:
-        """The records whose keys begin so."""
+        """The records whose keys start with the prefix."""
         ...
 
     def all(self) -> Records:
@@ -90,20 +90,20 @@ class StateStore(Protocol):
         ...
 
     def approximate_num_entries(self) -> int:
-        """An estimate."""
+        """An estimate of the number of records."""
         ...
 
     def flush(self) -> None:
-        """What was written before is durable after it."""
+        """Make everything that was written before durable."""
         ...
 
     def close(self) -> None:
-        """Give up files, locks and iterators. Once more is no error; after a failure it does nothing."""
+        """Release files, locks and iterators. A second call, and one after a failure, does nothing."""
         ...
 
 
 class OrderedStore(ABC):
-    """The parts of the protocol that need no storage: scans by one method, and the life of a store."""
+    """The parts of the protocol that need no storage: scans from one method, and the states of a store."""
 
     def __init__(self, directory: Path | None, listener: Listener | None = None) -> None:
         self.directory = directory
@@ -122,11 +122,11 @@ class OrderedStore(ABC):
 
     @property
     def state(self) -> State:
-        """Where it is in its life."""
+        """The present state in the life of the store."""
         return self._lifecycle.state
 
     def check_running(self) -> None:
-        """Raises what every other method would, in this state of its life."""
+        """Raises the error of every other method in the present state, unless it is RUNNING."""
         if self.state in FAILED:
             raise self._failure() from self._cause
         if self.state is State.CREATED:
@@ -135,13 +135,13 @@ class OrderedStore(ABC):
             raise StoreClosedError(f"{self._where} is closed", hint="open it again")
 
     def listen(self, listener: Listener) -> None:
-        """Hear of every transition from now on."""
+        """Call `listener` at every transition from now on."""
         self._lifecycle.listen(listener)
 
     def range(self, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False) -> Records:
         """The records in [start, end), None: unbounded; `reverse`: from the last one on."""
         try:
-            with self._lock:  # no iterator begins while the store closes
+            with self._lock:  # no iterator is created while the store closes
                 cursor = Cursor(self._scan(start, end, reverse=reverse), self._where, self._raise)
                 self._iterators.add(cursor)
         except Exception as error:
@@ -149,7 +149,7 @@ class OrderedStore(ABC):
         return Records(cursor)
 
     def prefix_scan(self, prefix: bytes, *, reverse: bool = False) -> Records:
-        """The records whose keys begin so."""
+        """The records whose keys start with the prefix."""
         return self.range(prefix, after_prefix(prefix), reverse=reverse)
 
     def all(self) -> Records:
@@ -161,7 +161,7 @@ class OrderedStore(ABC):
         return self.range(reverse=True)
 
     def put_if_absent(self, key: bytes, value: bytes) -> bytes | None:
-        """Write it unless the key has a value, which is returned."""
+        """Write the record unless the key has a value, which is returned."""
         with self._lock:
             existing = self.get(key)
             if existing is None:
@@ -169,10 +169,10 @@ class OrderedStore(ABC):
             return existing
 
     def close(self) -> None:
-        """Give up files, locks and iterators. Once more is no error; after a failure it does nothing."""
+        """Release files, locks and iterators. A second call, and one after a failure, does nothing."""
         with self._lock:
             if self.state in FAILED:
-                _LOG.warning("%s has failed before and holds nothing any more: close() does nothing", self._where)
+                _LOG.warning("%s has already failed and released its files: close() does nothing", self._where)
                 return
             if self.state in (State.PENDING_SHUTDOWN, State.NOT_RUNNING):
                 return
@@ -195,36 +195,37 @@ class OrderedStore(ABC):
 
     @abstractmethod
     def put(self, key: bytes, value: bytes | None) -> None:
-        """Write one record; None deletes it."""
+        """Write one record, or delete it where the value is None."""
 
     @abstractmethod
     def _scan(self, start: bytes | None, end: bytes | None, *, reverse: bool) -> BatchSource:
-        """The records of this instant. Called under the lock."""
+        """The records as they are now. Called under the lock."""
 
     @abstractmethod
     def _shut(self) -> None:
-        """Make what is left durable, and give up files and locks."""
+        """Make all writes durable, and release files and locks."""
 
     @abstractmethod
     def _abandon(self) -> None:
-        """The storage has failed: give up files and locks as far as they can be."""
+        """Release files and locks as far as possible after a failure of the storage."""
 
     def _close_iterators(self) -> None:
         for cursor in list(self._iterators):
             cursor.close()  # a live RocksDB iterator would keep the directory open, and its LOCK
 
     def _raise(self, error: Exception) -> NoReturn:
-        """What the caller is told; an error of the storage is the end of the store."""
+        """Raise the error for the caller; the store fails for good where the error is one of the storage."""
         try:
             if isinstance(error, CorruptionError) or is_storage_error(error):
                 self._fail(error)
             elif self.state not in FAILED or not isinstance(error, StoreClosedError):
                 if not isinstance(error, ConversionError):  # its frames are the caller's own
                     _clear_frames(error)
-                raise _in_words(error)
+                is_type_error = "raw mode only support" in str(error)
+                raise TypeError("keys and values are bytes") if is_type_error else error
             raise self._failure() from self._cause
         finally:
-            del error  # its traceback leads to this frame: a cycle, which would keep what the LOCK hangs on
+            del error  # its traceback refers to this frame: a cycle, which would keep objects alive that hold the LOCK
 
     def _fail(self, error: Exception) -> None:
         with self._lock:
@@ -253,36 +254,30 @@ class OrderedStore(ABC):
             f"{self._where} has failed: {text}",
             hint="restore the store from a backup or its changelog"
             if is_damage
-            else "mend what failed (space, rights, the disk), then open the store again: what was acknowledged is kept",
+            else "fix the cause (space, permissions, disk), then open the store again: acknowledged writes are kept",
         )
 
 
 def _clear_frames(error: BaseException | None) -> None:
-    """What failed may hold an iterator still, which would keep the LOCK as long as anybody keeps the error."""
+    """Clear the frames of an error: they may hold an iterator, which would keep the LOCK as long as the error lives."""
     while error is not None:
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__
 
 
 class StorageError(Exception):
-    """A store's own file cannot be written."""
+    """A file of the store itself cannot be written."""
 
 
 def after_prefix(prefix: bytes) -> bytes | None:
-    """The first key after all that begin with `prefix`; None: there is none."""
+    """The first key after all keys that start with `prefix`; None: there is none."""
     head = prefix.rstrip(b"\xff")
     return head[:-1] + bytes([head[-1] + 1]) if head else None
-
-
-def _in_words(error: Exception) -> Exception:
-    if "raw mode only support" in str(error):
-        return TypeError("keys and values are bytes")
-    return error
 
 
 _STATUSES = ("Corruption: ", "IO error: ", "Shutdown in progress", "Operation aborted", "Resource busy")
 
 
 def is_storage_error(error: Exception) -> bool:
-    """Whether the storage failed, and not the caller (RocksDB's util/status.cc: how an error begins)."""
+    """Whether the storage failed, and not the caller: known from how the message begins (RocksDB's util/status.cc)."""
     return isinstance(error, StorageError) or (type(error) is Exception and str(error).startswith(_STATUSES))

@@ -158,7 +158,7 @@ def test_what_changes_while_the_run_goes_on_ends_it(raw: Migration, changed: str
 
     outcome = raw.run(before=at_event("chunk.committed", change))
 
-    check_clear(outcome, ExitCode.REFUSED, changed, "changed while the run went on", "restore it")
+    check_clear(outcome, ExitCode.REFUSED, changed, "changed during the run", "restore it")
     assert not raw.target.exists()
 
 

@@ -64,7 +64,7 @@ def test_skip_leaves_them_out_and_counts_them(picky: Migration) -> None:
 def test_more_than_max_rejects_fail_and_a_raised_cap_completes(picky: Migration, on_reject: str, cap: int) -> None:
     picky.set("run", on_reject=on_reject, max_rejects=cap)
 
-    picky.fails(ExitCode.FAILED, f"max_rejects allows {cap}", "raise the cap", "what is finished is kept")
+    picky.fails(ExitCode.FAILED, f"max_rejects allows {cap}", "raise the cap", "finished chunks are kept")
     assert not (picky.home / "new").exists()
 
     picky.set("run", max_rejects=REJECTED)

@@ -29,7 +29,7 @@ def seen(records: dict[bytes, bytes]) -> dict[bytes, bytes]:
     return {key: UNKNOWN_TIMESTAMP + value for key, value in records.items()}
 
 
-def begun(folder: Path, *, two: bool = True) -> Ground:
+def started(folder: Path, *, two: bool = True) -> Ground:
     """An old store that no adapter has seen."""
     ground = Ground(folder / "state", UPGRADE, two)
     ground.make(OLD)
@@ -73,7 +73,7 @@ def killed_as_it_opens(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Groun
         return "token"
 
     with monkeypatch.context() as patched:
-        patched.setattr(access, "write_mark", kill)
+        patched.setattr(access, "write_cursor", kill)
         ground.open().close()
     return found[0]
 
@@ -85,7 +85,7 @@ def killed_before_the_second_file(
 
 
 def killed_at_file(number: int, ground: Ground, monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> Ground:
-    """As the files stand before `work` writes a mark for the time `number`."""
+    """As the files stand before `work` writes a cursor for the time `number`."""
     left: list[bytes] = []
     writing: Callable[..., None] = cursor_file._write
 

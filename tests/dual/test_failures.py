@@ -1,4 +1,4 @@
-"""What the adapter does when the storage fails, and when somebody else has the store."""
+"""What the adapter does when the storage fails, and when another process has the store."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def opened(path: Path, seen: list[tuple[State, State]] | None = None) -> DualRea
     return DualReadStore.open(path, source=KEY_VALUE, target=TIMESTAMPED, on_state_change=listener)
 
 
-def test_a_damaged_block_is_the_end_of_the_store_and_every_call_says_why(
+def test_after_a_damaged_block_every_call_raises_with_the_cause(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     directory = make_store(tmp_path / "store", RECORDS)
@@ -62,7 +62,7 @@ def test_a_damaged_block_is_the_end_of_the_store_and_every_call_says_why(
         assert failed.value.__cause__ is not None
     caplog.clear()
     store.close()
-    assert "has failed before" in caplog.text
+    assert "has already failed" in caplog.text
     opened(directory).close()  # the LOCK is free
 
 
@@ -81,7 +81,7 @@ def test_a_full_disk_is_the_end_of_the_store_and_loses_nothing_acknowledged(tmp_
         assert written > 100
 
 
-def test_a_second_process_is_told_who_has_the_store(tmp_path: Path) -> None:
+def test_a_second_process_gets_the_pid_of_the_holder(tmp_path: Path) -> None:
     directory = make_store(tmp_path / "store", RECORDS)
     command = [sys.executable, "-c", _HOLD, str(directory), KEY_VALUE, TIMESTAMPED]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
@@ -94,10 +94,10 @@ def test_a_second_process_is_told_who_has_the_store(tmp_path: Path) -> None:
         assert store.get(next(iter(RECORDS))) == UNKNOWN_TIMESTAMP + next(iter(RECORDS.values()))
 
 
-def test_the_same_process_is_told_so_by_any_name_of_the_directory(tmp_path: Path) -> None:
+def test_the_same_process_is_refused_by_any_name_of_the_directory(tmp_path: Path) -> None:
     directory = make_store(tmp_path / "store", RECORDS)
     (tmp_path / "alias").symlink_to(directory)
     with opened(directory):
         for name in (directory, tmp_path / "alias"):
-            with pytest.raises(StoreLockedError, match=r"this process has .* open already"):
+            with pytest.raises(StoreLockedError, match=r"this process already has .* open"):
                 opened(name)

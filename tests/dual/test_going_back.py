@@ -26,11 +26,11 @@ from tests.dual.half_way import (
     arrangements,
     as_killed,
     assert_shows,
-    begun,
     converge_a_part,
     killed_before_the_second_file,
     put_back,
     seen,
+    started,
 )
 from tests.dual.pairings import LOUD, PREFIXED, Ground
 from tests.support import read_family
@@ -51,7 +51,7 @@ def assert_asks(ground: Ground, why: str, shows: dict[str, dict[bytes, bytes]]) 
 
 
 def test_a_copy_from_before_the_adapter_that_the_old_code_wrote_to(tmp_path: Path) -> None:
-    ground = begun(tmp_path)
+    ground = started(tmp_path)
     shutil.copytree(ground.old, tmp_path / "copy")
     converge_a_part(ground)
     put_back(ground, tmp_path / "copy")
@@ -61,9 +61,9 @@ def test_a_copy_from_before_the_adapter_that_the_old_code_wrote_to(tmp_path: Pat
     assert_asks(ground, "is not as an adapter left it", {"old-wins": old, "new-wins": old | {MOVED: NEW}})
 
 
-def test_a_copy_from_before_the_adapter_that_nobody_wrote_to(tmp_path: Path) -> None:
+def test_a_copy_from_before_the_adapter_without_writes(tmp_path: Path) -> None:
     """Its manifest is the one that the adapter found at its first opening, and it has what was deleted since."""
-    ground = begun(tmp_path)
+    ground = started(tmp_path)
     shutil.copytree(ground.old, tmp_path / "copy")
     converge_a_part(ground)
     put_back(ground, tmp_path / "copy")
@@ -73,8 +73,8 @@ def test_a_copy_from_before_the_adapter_that_nobody_wrote_to(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("opened", [1, 2, 3])
 def test_a_copy_whose_manifest_has_the_number_that_the_new_store_speaks_of(tmp_path: Path, opened: int) -> None:
-    """The manifest alone would vouch for it: one of these has been opened as often as the adapter opened the other."""
-    ground = begun(tmp_path)
+    """The manifest alone would be in force: one of these was opened as often as the adapter opened the other."""
+    ground = started(tmp_path)
     shutil.copytree(ground.old, tmp_path / "copy")
     converge_a_part(ground)
     put_back(ground, tmp_path / "copy")
@@ -85,7 +85,7 @@ def test_a_copy_whose_manifest_has_the_number_that_the_new_store_speaks_of(tmp_p
 
 def test_a_copy_from_between_two_sessions(tmp_path: Path) -> None:
     """It has a stateferry.json of its own, which was right once."""
-    ground = begun(tmp_path)
+    ground = started(tmp_path)
     with ground.open() as store:
         store.converge(20, None)
     shutil.copytree(ground.old, tmp_path / "copy")
@@ -99,7 +99,7 @@ def test_a_copy_from_between_two_sessions(tmp_path: Path) -> None:
 @pytest.mark.parametrize("write", [1, 2])
 def test_a_copy_from_the_middle_of_an_opening(tmp_path: Path, write: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before and after the old directory's file has the new token."""
-    ground = begun(tmp_path)
+    ground = started(tmp_path)
     with ground.open() as store:
         store.converge(20, None)
     writing: Callable[..., None] = cursor_file._write
@@ -121,10 +121,10 @@ def test_a_copy_from_the_middle_of_an_opening(tmp_path: Path, write: int, monkey
 
 
 def test_a_copy_from_within_a_session_that_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The session has gone on until it wrote its mark again."""
-    monkeypatch.setattr(access, "_LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(access, "_MARK_SECONDS", 0.0)
-    ground = begun(tmp_path)
+    """The session has gone on until it wrote its cursor again."""
+    monkeypatch.setattr(access, "_CHECK_SECONDS", 0.0)
+    monkeypatch.setattr(access, "_CURSOR_SECONDS", 0.0)
+    ground = started(tmp_path)
     with ground.open() as store:
         store.put(MOVED, NEW)
         copy_as_it_stands(ground.old, tmp_path / "copy")
@@ -137,7 +137,7 @@ def test_a_copy_from_within_a_session_that_was_killed(tmp_path: Path, monkeypatc
 
 def test_a_copy_from_before_an_answer_that_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kill between the two files left a copy that the new directory's file still belonged to."""
-    ground = begun(tmp_path)
+    ground = started(tmp_path)
     with ground.open() as store:
         store.converge(50, None)
         ground = killed_before_the_second_file(ground, monkeypatch, store.close)
@@ -154,7 +154,7 @@ def test_a_copy_from_before_an_answer_that_was_killed(tmp_path: Path, monkeypatc
 
 @arrangements
 def test_what_the_old_code_wrote_to_the_store_that_the_adapter_left(tmp_path: Path, two: bool) -> None:
-    ground = begun(tmp_path, two=two)
+    ground = started(tmp_path, two=two)
     converge_a_part(ground)
     by_old = {MOVED: BY_OLD, ADDED: BY_OLD, LEFT: BY_OLD, GONE: BY_OLD}
     ground.write_old(by_old)
@@ -164,7 +164,7 @@ def test_what_the_old_code_wrote_to_the_store_that_the_adapter_left(tmp_path: Pa
 
 @arrangements
 def test_what_the_old_code_wrote_after_the_store_had_converged(tmp_path: Path, two: bool) -> None:
-    ground = begun(tmp_path, two=two)
+    ground = started(tmp_path, two=two)
     with ground.open() as store:
         store.put(MOVED, NEW)
         store.converge(None, None)
@@ -190,7 +190,7 @@ def test_old_wins_by_the_key_that_a_record_becomes(tmp_path: Path, two: bool, pa
 
 
 def test_an_answer_that_is_not_known_is_refused(tmp_path: Path) -> None:
-    ground = begun(tmp_path)
+    ground = started(tmp_path)
     with pytest.raises(SpecError, match="'newest-wins' is not known"):
         ground.open(on_foreign_writes="newest-wins")
     assert read_family(ground.old) == OLD

@@ -1,4 +1,4 @@
-"""A store that is half converged has its records in two places: nobody but the adapter may take it for whole."""
+"""A store that is half converged has its records in two places: only the adapter may open it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def half_converged(base: Path, *, two_databases: bool) -> Path:
 
 
 @pytest.mark.parametrize("two_databases", [False, True])
-def test_a_plain_opening_is_refused_and_says_what_to_do(tmp_path: Path, two_databases: bool) -> None:
+def test_a_plain_opening_is_refused_with_a_hint(tmp_path: Path, two_databases: bool) -> None:
     path = half_converged(tmp_path, two_databases=two_databases)
     for directory, format_id in ((path, TIMESTAMPED), (tmp_path / "old", KEY_VALUE)):
         with pytest.raises(RefusedError, match=r"half converged.*about 30 records are left(?s:.*)DualReadStore"):
             open_store(directory, format=format_id)
 
 
-def test_inspect_says_so(tmp_path: Path) -> None:
+def test_inspect_reports_a_half_converged_store(tmp_path: Path) -> None:
     half_converged(tmp_path, two_databases=True)
     how_far = {database.path: database.half_converged for database in inspect(tmp_path).databases}
     expected = f"half converged from {KEY_VALUE} to {TIMESTAMPED}, about 30 records are left"
@@ -54,7 +54,7 @@ def test_with_other_formats_or_another_old_store_it_is_not_taken_up(tmp_path: Pa
     with pytest.raises(RefusedError):
         DualReadStore.open(path, source="rocksdb.raw", target=TIMESTAMPED, old_path=other)
     if two_databases:
-        with pytest.raises(RefusedError, match=r"half converged from .*, of another old store"):
+        with pytest.raises(RefusedError, match=r"half converged from .*, with another old store"):
             DualReadStore.open(path, source=KEY_VALUE, target=TIMESTAMPED, old_path=other)
         with pytest.raises(RefusedError, match="its new store is not in"):
             DualReadStore.open(tmp_path / "newer", source=KEY_VALUE, target=TIMESTAMPED, old_path=tmp_path / "old")
@@ -73,10 +73,10 @@ def test_once_converged_it_is_a_plain_store(tmp_path: Path, two_databases: bool)
         assert dict(plain.all()) == CONVERTED
 
 
-def test_a_mark_that_cannot_be_read_still_says_half_converged(tmp_path: Path) -> None:
+def test_a_cursor_that_cannot_be_read_still_means_half_converged(tmp_path: Path) -> None:
     path = half_converged(tmp_path, two_databases=False)
     (path / "stateferry.json").write_bytes(b"")
-    with pytest.raises(RefusedError, match="half converged: its records lie in two places"):
+    with pytest.raises(RefusedError, match="half converged: its records are in two places"):
         open_store(path, format=TIMESTAMPED)
     with pytest.raises(RefusedError, match="is not as an adapter left it"):
         DualReadStore.open(path, source=KEY_VALUE, target=TIMESTAMPED)
@@ -92,7 +92,7 @@ def test_a_new_store_from_an_older_backup_is_not_taken_up(tmp_path: Path) -> Non
         store.converge(20, None)
     shutil.rmtree(path)
     (tmp_path / "backup").rename(path)
-    with pytest.raises(RefusedError, match="has gone back to before records were moved into it"):
+    with pytest.raises(RefusedError, match="is from before records were moved into it"):
         DualReadStore.open(path, source=KEY_VALUE, target=TIMESTAMPED, old_path=tmp_path / "old")
 
 

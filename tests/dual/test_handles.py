@@ -70,7 +70,7 @@ def test_after_a_hand_over_a_handle_is_to_be_resolved_again(stores: Stores, dire
     assert stores.resolve("orders").get(KEY) == NEW_VALUE
 
 
-def test_an_iterator_of_a_handle_goes_on_over_the_switch_off(stores: Stores, directory: Path) -> None:
+def test_an_iterator_of_a_handle_continues_after_dual_access_ends(stores: Stores, directory: Path) -> None:
     store = stores.open("orders", directory, **FORMATS)
     assert isinstance(store, DualReadStore)
     records = stores.resolve("orders").all()
@@ -93,7 +93,7 @@ def test_while_it_is_opened_a_store_is_not_ready(stores: Stores, directory: Path
     assert seen == ["the store 'orders' is being opened", "the store 'orders' is being handed over"]
 
 
-def test_who_waits_is_told_as_soon_as_the_store_runs(stores: Stores, directory: Path) -> None:
+def test_a_waiting_thread_continues_as_soon_as_the_store_runs(stores: Stores, directory: Path) -> None:
     may_open = threading.Event()
     values: list[bytes | None] = []
 
@@ -114,7 +114,7 @@ def test_who_waits_is_told_as_soon_as_the_store_runs(stores: Stores, directory: 
     assert values == [RECORDS[KEY]]
 
 
-def test_who_waits_in_vain_is_told_for_what(stores: Stores) -> None:
+def test_a_timeout_names_the_reason(stores: Stores) -> None:
     with pytest.raises(StoreNotReadyError, match=r"after 0\.05 seconds there is no store 'orders'"):
         stores.wait_until_running("orders", 0.05)
 
@@ -131,14 +131,14 @@ def test_a_closed_store_is_said_to_be_closed(stores: Stores, directory: Path) ->
 
 def test_one_name_for_two_directories_is_refused(stores: Stores, directory: Path, tmp_path: Path) -> None:
     stores.open("orders", directory, **FORMATS)
-    with pytest.raises(RefusedError, match=rf"'orders' stands for {directory} already.*{tmp_path / 'other'}"):
+    with pytest.raises(RefusedError, match=rf"'orders' is already used for {directory}, .*{tmp_path / 'other'}"):
         stores.open("orders", make_store(tmp_path / "other", RECORDS), **FORMATS)
 
 
 def test_two_names_for_one_directory_are_refused(stores: Stores, directory: Path, tmp_path: Path) -> None:
     stores.open("orders", directory, **FORMATS)
     (tmp_path / "alias").symlink_to(directory)
-    with pytest.raises(RefusedError, match=r"is the store 'orders' already, it cannot be 'refunds' too"):
+    with pytest.raises(RefusedError, match=r"is already open as the store 'orders', and cannot be 'refunds' too"):
         stores.open("refunds", tmp_path / "new", old_path=tmp_path / "alias", **FORMATS)
 
 
@@ -148,7 +148,7 @@ def test_a_store_that_cannot_be_opened_leaves_its_name_free(stores: Stores, dire
     stores.open("orders", directory, **FORMATS)
 
 
-def test_a_hand_over_that_fails_says_so_to_whom_asks(stores: Stores, directory: Path) -> None:
+def test_a_failed_hand_over_is_reported_by_resolve(stores: Stores, directory: Path) -> None:
     stores.open("orders", directory, opener=open_store, format=KEY_VALUE, read_only=False)
     with pytest.raises(RefusedError):
         stores.hand_over("orders", opener=open_store, format=TIMESTAMPED)

@@ -76,7 +76,7 @@ def test_the_same_comes_as_a_file(tmp_path: Path) -> None:
     }
 
 
-def test_a_store_that_converges_while_somebody_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_converges_during_a_collection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the question whether there is dual access and the answer, another thread may have ended it."""
     store = _open(tmp_path / "orders", 10)
     access = store._access

@@ -1,4 +1,4 @@
-"""Where the old store is as the adapter left it nobody is asked which store wins, whatever was killed."""
+"""An old store as the adapter left it is accepted without `on_foreign_writes`, whichever process was killed."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tests.dual.half_way import (
     arrangements,
     as_killed,
     assert_shows,
-    begun,
     converge_a_part,
     killed_as_it_opens,
     killed_at_file,
     put_back,
     seen,
+    started,
 )
 
 
 @arrangements
-def test_nobody_asks_where_the_old_store_was_only_opened(tmp_path: Path, two: bool) -> None:
-    ground = begun(tmp_path, two=two)
+def test_an_old_store_that_was_only_opened_is_accepted(tmp_path: Path, two: bool) -> None:
+    ground = started(tmp_path, two=two)
     converge_a_part(ground)
     expected = seen(OLD) | {MOVED: NEW}
     del expected[GONE]
@@ -38,11 +38,11 @@ def test_nobody_asks_where_the_old_store_was_only_opened(tmp_path: Path, two: bo
 
 @arrangements
 @pytest.mark.parametrize("kills", [1, 2])
-def test_nobody_asks_after_openings_that_were_killed(
+def test_a_store_is_accepted_after_killed_openings(
     tmp_path: Path, two: bool, kills: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A session is killed, with deletes in the old store that its file does not know of; then one that only begins."""
-    ground = begun(tmp_path, two=two)
+    ground = started(tmp_path, two=two)
     with ground.open() as store:
         store.converge(50, None)
         store.put(MOVED, NEW)
@@ -58,10 +58,10 @@ def test_nobody_asks_after_openings_that_were_killed(
 
 @pytest.mark.parametrize("write", [1, 2])
 @pytest.mark.parametrize("session", [1, 2])
-def test_nobody_asks_after_a_kill_between_the_two_files(
+def test_a_store_is_accepted_after_a_kill_between_the_two_files(
     tmp_path: Path, session: int, write: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ground = begun(tmp_path)
+    ground = started(tmp_path)
     if session == 2:
         converge_a_part(ground)
     expected = seen(OLD)
@@ -75,7 +75,7 @@ def test_nobody_asks_after_a_kill_between_the_two_files(
 
 def test_a_cursor_is_in_force_for_the_two_directories_that_it_was_written_to(tmp_path: Path) -> None:
     """Else every start would search the old store from its first key."""
-    ground = begun(tmp_path)
+    ground = started(tmp_path)
     converge_a_part(ground)
     with ground.open() as store:
         assert store._access is not None
@@ -84,10 +84,10 @@ def test_a_cursor_is_in_force_for_the_two_directories_that_it_was_written_to(tmp
 
 def test_files_of_the_release_before_are_taken_up(tmp_path: Path) -> None:
     """They have no token."""
-    ground = begun(tmp_path)
+    ground = started(tmp_path)
     converge_a_part(ground)
     for directory in (ground.old, ground.path):
-        known = cursor_file.read_mark(directory)
+        known = cursor_file.read_cursor(directory)
         assert known is not None
         content = known.model_dump_json(exclude={"token", "previous_token", "is_at_rest"})
         (directory / "stateferry.json").write_text(content)
@@ -97,8 +97,8 @@ def test_files_of_the_release_before_are_taken_up(tmp_path: Path) -> None:
         assert_shows(store, expected)
 
 
-def test_a_new_directory_for_a_copy_from_before_the_adapter_begins_anew(tmp_path: Path) -> None:
-    ground = begun(tmp_path)
+def test_a_new_directory_for_a_copy_from_before_the_adapter_starts_again(tmp_path: Path) -> None:
+    ground = started(tmp_path)
     shutil.copytree(ground.old, tmp_path / "copy")
     converge_a_part(ground)
     put_back(ground, tmp_path / "copy")
@@ -108,7 +108,7 @@ def test_a_new_directory_for_a_copy_from_before_the_adapter_begins_anew(tmp_path
 
 
 def test_a_whole_directory_of_one_database_goes_back_as_a_whole(tmp_path: Path) -> None:
-    ground = begun(tmp_path, two=False)
+    ground = started(tmp_path, two=False)
     with ground.open() as store:
         store.converge(20, None)
     shutil.copytree(ground.old, tmp_path / "copy")

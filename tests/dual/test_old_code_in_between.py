@@ -11,7 +11,7 @@ from rocksdict import Options, Rdict
 
 from migrate import DualReadStore, RefusedError
 from migrate.dual import opening
-from migrate.stores.cursor_file import read_mark
+from migrate.stores.cursor_file import read_cursor
 from migrate.stores.rocksdb.live import open_live
 
 PUT = b"k001x"
@@ -78,9 +78,9 @@ def test_what_the_old_code_put_while_the_store_was_about_to_be_opened_is_found(
         _assert_found(store)
 
 
-def test_the_mark_is_in_force_for_the_next_opening_alone(half_converged: Path) -> None:
-    mark = read_mark(half_converged / "old")
-    assert mark is not None
+def test_the_cursor_is_in_force_for_the_next_opening_alone(half_converged: Path) -> None:
+    cursor = read_cursor(half_converged / "old")
+    assert cursor is not None
     for in_force in (True, False):
         with open_live(half_converged / "old") as database:
-            assert mark.is_in_force(database) == in_force
+            assert cursor.is_in_force(database) == in_force

@@ -73,12 +73,12 @@ def test_the_new_record_wins_over_an_old_copy_that_was_left(tmp_path: Path) -> N
 
 
 @both
-def test_a_reader_finds_what_moves_between_its_two_looks(
+def test_a_reader_finds_a_record_that_moves_between_its_two_reads(
     tmp_path: Path, two: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(tmp_path / "state", two=two) as store:
         assert store._access is not None
-        old = store._access.arrangement.old
+        old = store._access.pair.old
         look = old.get
 
         def late(key: bytes) -> bytes | None:
@@ -91,7 +91,7 @@ def test_a_reader_finds_what_moves_between_its_two_looks(
 
 
 @both
-def test_a_read_that_would_move_a_key_looks_again_under_the_lock(
+def test_a_read_that_would_move_a_key_reads_again_under_the_lock(
     tmp_path: Path, two: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(tmp_path / "state", two=two) as store:
@@ -158,7 +158,7 @@ def test_without_a_log_what_is_moved_is_logged_all_the_same(tmp_path: Path, two:
         store.converge(5, None)
         store.converge(5, None)
         assert store._access is not None
-        store._access.arrangement.old.flush()  # as RocksDB does by itself, one family before the other
+        store._access.pair.old.flush()  # as RocksDB does by itself, one family before the other
         after = crashed(tmp_path / "state")
     with opened(after, two=two) as store:
         assert dict(store.all()) == CONVERTED

@@ -35,12 +35,12 @@ class Watcher:
 
     def get(self, rng: random.Random) -> None:
         key = KEYS[rng.choice(KEPT)]
-        self._look(key, self._store.get(key))
+        self._check(key, self._store.get(key))
 
     def multi_get(self, rng: random.Random) -> None:
         keys = [KEYS[number] for number in rng.sample(KEPT, 20)]
         for key, value in zip(keys, self._store.multi_get(keys), strict=True):
-            self._look(key, value)
+            self._check(key, value)
 
     def scan(self, rng: random.Random) -> None:
         start = rng.choice(KEPT)
@@ -51,9 +51,9 @@ class Watcher:
         assert keys == sorted(set(keys), reverse=reverse)
         values = dict(found)
         for key in wanted:
-            self._look(key, values.get(key))
+            self._check(key, values.get(key))
 
-    def _look(self, key: bytes, value: bytes | None) -> None:
+    def _check(self, key: bytes, value: bytes | None) -> None:
         assert value is not None, f"{key!r} was never deleted"
         version = int(value[8:])
         assert version >= self._seen.get(key, 0), f"{key!r} went back"
@@ -61,7 +61,7 @@ class Watcher:
 
 
 class Writer:
-    """Writes some keys that nobody else writes."""
+    """Writes some keys that no other thread writes."""
 
     def __init__(self, store: DualReadStore, remainder: int) -> None:
         self._store = store
@@ -77,7 +77,7 @@ class Writer:
             self._store.put_all([(KEYS[number], _value(version)), (KEYS[number + 1], None)])
         passing = KEYS[number + 2]
         self._store.delete(passing)
-        assert self._store.get(passing) is None, "it is deleted, and nobody else writes it"
+        assert self._store.get(passing) is None, "it is deleted, and no other thread writes it"
 
 
 def _steps(store: DualReadStore, with_converge: bool) -> list[Step]:
@@ -136,7 +136,7 @@ def test_threads_see_no_version_go_back_while_the_old_store_empties(ground: Grou
 
 
 @pytest.mark.parametrize("moved", [0, COUNT // 2, COUNT])
-def test_threads_under_which_the_store_is_closed_are_told_so(ground: Ground, moved: int) -> None:
+def test_threads_whose_store_is_closed_get_an_error(ground: Ground, moved: int) -> None:
     store = ground.open()
     if moved:
         store.converge(moved, None)

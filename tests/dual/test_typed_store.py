@@ -91,7 +91,7 @@ def test_its_iterators_are_closed_like_those_below() -> None:
         next(records)
 
 
-def test_a_serde_that_looks_into_headers_is_refused(tmp_path: Path) -> None:
+def test_a_serde_that_needs_headers_is_refused(tmp_path: Path) -> None:
     """It would write what it cannot read: the schema's name would be nowhere."""
     serde = AvroSerde(((UUID(int=1), AvroSchema('"int"')),), "header")
     with (

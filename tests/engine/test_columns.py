@@ -28,10 +28,10 @@ from formats.program import (
 )
 from formats.serdes.avro_serde import AvroSerde
 from formats.serdes.compiling import compile_serdes
-from migrate.engine.columns import MIN_ROWS, run_program
+from migrate.engine.bail_out import BailOutError
+from migrate.engine.columns import MIN_ROWS, compile_program
 from migrate.engine.digest import RecordDigest
 from migrate.engine.generated import compile_pairs
-from migrate.engine.unfit import UnfitError
 from migrate.stores.batch import Batch
 from tests.formats.serdes.schemas import NEW, OLD
 
@@ -140,11 +140,11 @@ def test_a_batch_converts_as_its_records_do(
     batch = _batch([writer.record(key) for _ in range(count)], [writer.record(value) for _ in range(count)])
     keys, values = _expected(key, batch.keys), _expected(value, batch.values)
     if keys is None or values is None:
-        with pytest.raises(UnfitError):
-            run_program(ByteProgram(key, value), batch)
+        with pytest.raises(BailOutError):
+            compile_program(ByteProgram(key, value))(batch)
         return
 
-    converted = run_program(ByteProgram(key, value), batch)
+    converted = compile_program(ByteProgram(key, value))(batch)
 
     assert (converted.keys, converted.values) == (keys, values)
     by_hand, digest = RecordDigest(), RecordDigest()
@@ -165,7 +165,7 @@ def test_pairs_convert_as_their_values_do(program: Operations, count: int, chanc
     pairs = [(b"%d" % number, value) for number, value in enumerate(values)]
     expected = _expected(program, values)
     if expected is None:
-        with pytest.raises(UnfitError):
+        with pytest.raises(BailOutError):
             compile_pairs(program)(pairs)
         return
     assert compile_pairs(program)(pairs) == [(key, value) for (key, _), value in zip(pairs, expected, strict=True)]
@@ -201,14 +201,14 @@ def test_a_record_that_does_not_fit_is_noticed(
 ) -> None:
     column = [bytes.fromhex(good)] * count
     wanted = [run_operations(operations, record) for record in column]
-    assert run_program(ByteProgram(IDENTITY, operations), _batch(column, column)).values == wanted
+    assert compile_program(ByteProgram(IDENTITY, operations))(_batch(column, column)).values == wanted
 
     column[bad_ones] = [bytes.fromhex(bad)] * len(column[bad_ones])
 
     for key, value in ((IDENTITY, operations), (operations, IDENTITY)):
-        with pytest.raises(UnfitError):
-            run_program(ByteProgram(key, value), _batch(column, column))
-    with pytest.raises(UnfitError):
+        with pytest.raises(BailOutError):
+            compile_program(ByteProgram(key, value))(_batch(column, column))
+    with pytest.raises(BailOutError):
         compile_pairs(operations)([(record, record) for record in column])
 
 
@@ -216,14 +216,14 @@ def test_a_record_that_does_not_fit_is_noticed(
 def test_spans_of_any_size_are_passed_over(sizes: tuple[int, int]) -> None:
     values = [pack_varint(size) + bytes(size) + b"the rest" for size in sizes] * MIN_ROWS
     batch = _batch([b"%02d" % number for number in range(len(values))], values)
-    assert run_program(ByteProgram(IDENTITY, (Span("skip"), Copy())), batch).values == [b"the rest"] * len(values)
-    assert run_program(ByteProgram(IDENTITY, (Span("copy"), Copy())), batch).values == values
+    assert compile_program(ByteProgram(IDENTITY, (Span("skip"), Copy())))(batch).values == [b"the rest"] * len(values)
+    assert compile_program(ByteProgram(IDENTITY, (Span("copy"), Copy())))(batch).values == values
 
 
 def test_what_stays_as_it_is_is_not_copied() -> None:
     for count in (1, 2 * MIN_ROWS):
         batch = _batch([b"%016d" % number for number in range(count)], [bytes(9)] * count)
-        converted = run_program(ByteProgram((Copy(), Copy(8), Copy(4)), (Copy(8), Copy())), batch)
+        converted = compile_program(ByteProgram((Copy(), Copy(8), Copy(4)), (Copy(8), Copy())))(batch)
         assert all(map(lambda a, b: a is b, converted.keys + converted.values, batch.keys + batch.values))
 
 
@@ -233,7 +233,7 @@ def test_a_program_of_one_batch_does_not_outlive_it() -> None:
     for heads in ("00616162", "02616162", "00616162", "04616162", "00"):
         values = [bytes.fromhex(heads)] * (2 * MIN_ROWS)
         batch = _batch([b"%02d" % number for number in range(len(values))], values)
-        assert run_program(program, batch).values == [run_operations(program.value, value) for value in values]
+        assert compile_program(program)(batch).values == [run_operations(program.value, value) for value in values]
 
 
 SCHEMAS = {1: OLD, 2: NEW}
@@ -255,7 +255,7 @@ def test_values_of_several_schemas_are_converted_together(values: list[bytes], b
         column.append(bad)
     expected = _expected(program, column)
     if expected is None:
-        with pytest.raises(UnfitError):
-            run_program(ByteProgram(IDENTITY, program), _batch(column, column))
+        with pytest.raises(BailOutError):
+            compile_program(ByteProgram(IDENTITY, program))(_batch(column, column))
         return
-    assert run_program(ByteProgram(IDENTITY, program), _batch(column, column)).values == expected
+    assert compile_program(ByteProgram(IDENTITY, program))(_batch(column, column)).values == expected

@@ -26,8 +26,8 @@ from formats.program import (
     fixed_size,
     run_operations,
 )
-from migrate.engine.columns import run_program
-from migrate.engine.unfit import UnfitError
+from migrate.engine.bail_out import BailOutError
+from migrate.engine.columns import compile_program
 from migrate.stores.batch import Batch
 from tests.formats.entries import INT64, TIMES, Entry, entries
 from tests.support import KEY_VALUE, RAW, TIMESTAMPED
@@ -56,8 +56,8 @@ def _by_columns(program: ByteProgram, some: list[Entry]) -> list[Entry] | None:
     sizes = {(len(key), len(value)) for key, value in some}
     batch = Batch([key for key, _ in some], [value for _, value in some], sizes.pop() if len(sizes) == 1 else None)
     try:
-        converted = run_program(program, batch)
-    except UnfitError:
+        converted = compile_program(program)(batch)
+    except BailOutError:
         return None
     assert converted.joined_keys == b"".join(converted.keys)
     assert converted.joined_values == b"".join(converted.values)

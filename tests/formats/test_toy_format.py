@@ -35,7 +35,7 @@ from formats import (
 )
 from formats.layout import PAYLOAD, TIMESTAMP, VALUE_SIZE, Carried, Field, Framing, payload_field
 from formats.program import run_operations
-from migrate.engine.columns import run_program
+from migrate.engine.columns import compile_program
 from migrate.stores.batch import Batch
 from tests.formats.entries import INT64, entries
 from tests.support import KEY_VALUE, RAW, TIMESTAMPED
@@ -144,7 +144,7 @@ def test_all_paths_do_the_same(data: st.DataObject, other: Format, default: int,
         return
     assert (run_operations(program.key, key), run_operations(program.value, value)) == expected
     count = data.draw(st.sampled_from([1, 20]))
-    converted = run_program(program, Batch([key] * count, [value] * count, (len(key), len(value))))
+    converted = compile_program(program)(Batch([key] * count, [value] * count, (len(key), len(value))))
     assert list(zip(converted.keys, converted.values, strict=True)) == [expected] * count
 
 

@@ -8,7 +8,7 @@ _HOOK = """\
         if self._on_migrated is not None and new_value is not None:
             self._on_migrated(key, value, new_value)
 """
-_MOVE = "        self.arrangement.put_moved(key, old_key, new_value)\n"
+_MOVE = "        self.pair.put_moved(key, old_key, new_value)\n"
 
 _BELONG = """\
         if self.old is None or self.new_token is None:
@@ -21,7 +21,7 @@ LAZY: tuple[Mutant, ...] = (
     Mutant(
         name="put-leaves-the-old-copy",
         claim="I6",
-        definition="OneDatabase.put",
+        definition="SharedDatabase.put",
         old="        batch.delete(old_key, self.old.handle)\n",
         new="",
         tests=("test_in_one_database_a_key_is_never_in_both_families",),
@@ -29,7 +29,7 @@ LAZY: tuple[Mutant, ...] = (
     Mutant(
         name="move-leaves-the-old-copy",
         claim="I6",
-        definition="OneDatabase.put_moved",
+        definition="SharedDatabase.put_moved",
         old="        batch.delete(old_key, self.old.handle)\n",
         new="",
         tests=("test_in_one_database_a_key_is_never_in_both_families",),
@@ -37,7 +37,7 @@ LAZY: tuple[Mutant, ...] = (
     Mutant(
         name="delete-forgets-the-old-copy",
         claim="I6",
-        definition="TwoDatabases.delete",
+        definition="SeparateDatabases.delete",
         old="        gone = self._remove([] if old_key is None else [old_key])\n",
         new="        gone = 0\n",
         tests=("test_a_deleted_key_is_gone_from_both_stores",),
@@ -72,7 +72,7 @@ LAZY: tuple[Mutant, ...] = (
         definition="DualReadStore.get",
         old="return self._family.get(key) if value is None else value",
         new="return value",
-        tests=("test_a_reader_finds_what_moves_between_its_two_looks",),
+        tests=("test_a_reader_finds_a_record_that_moves_between_its_two_reads",),
     ),
     Mutant(
         name="moved-without-another-look",
@@ -80,20 +80,20 @@ LAZY: tuple[Mutant, ...] = (
         definition="DualAccess.move",
         old="        if current is not None:\n            return current\n",
         new="",
-        tests=("test_a_read_that_would_move_a_key_looks_again_under_the_lock",),
+        tests=("test_a_read_that_would_move_a_key_reads_again_under_the_lock",),
     ),
     Mutant(
-        name="mark-not-voided",
+        name="cursor-not-voided",
         claim="I6",
-        definition="Mark.is_in_force",
+        definition="AdapterCursor.is_in_force",
         old="self.manifest == database.manifest_found and",
         new="",
-        tests=("test_the_mark_is_in_force_for_the_next_opening_alone",),
+        tests=("test_the_cursor_is_in_force_for_the_next_opening_alone",),
     ),
     Mutant(
-        name="mark-trusted-by-manifest-alone",
+        name="cursor-trusted-by-manifest-alone",
         claim="I6",
-        definition="Marks.belong_together",
+        definition="Cursors.belong_together",
         old=_BELONG,
         new="        if self.old is None and self.new is None:\n            return False\n        return True\n",
         tests=("test_a_copy_from_between_two_sessions",),
@@ -102,7 +102,7 @@ LAZY: tuple[Mutant, ...] = (
         name="foreign-writes-not-asked-about",
         claim="I6",
         definition="_foreign_writes",
-        old="        if marks.old.is_untouched(arrangement.old_database) or _is_empty(arrangement):\n",
+        old="        if cursors.old.is_untouched(pair.old_database) or pair.old.first() is None:\n",
         new="        if True:\n",
         tests=(
             "test_what_the_old_code_wrote_to_the_store_that_the_adapter_left",
@@ -112,48 +112,48 @@ LAZY: tuple[Mutant, ...] = (
     Mutant(
         name="new-directory-has-the-token-first",
         claim="I6",
-        definition="write_mark",
+        definition="write_cursor",
         old="    for directory in directories if previous_token is None else reversed(directories):\n",
         new="    for directory in directories:\n",
-        tests=("test_nobody_asks_after_a_kill_between_the_two_files",),
+        tests=("test_a_store_is_accepted_after_a_kill_between_the_two_files",),
     ),
     Mutant(
         name="old-directory-has-the-token-of-an-answer-first",
         claim="I6",
-        definition="write_mark",
+        definition="write_cursor",
         old="    for directory in directories if previous_token is None else reversed(directories):\n",
         new="    for directory in reversed(directories):\n",
         tests=("test_a_copy_from_before_an_answer_that_was_killed",),
     ),
     Mutant(
-        name="mark-written-by-converge-alone",
+        name="cursor-written-by-converge-alone",
         claim="I6",
-        definition="DualAccess.look_whether_empty",
+        definition="DualAccess._find_first",
         old="        self.settle()\n",
-        new="        self.arrangement.settle()\n",
+        new="        self.pair.settle()\n",
         tests=("test_a_copy_from_within_a_session_that_was_killed",),
     ),
     Mutant(
         name="large-keys-remembered",
         claim="I6",
-        definition="_Remembering.has_none",
-        old="            if len(key) <= _LONGEST_KNOWN:\n                self._gone.add(key)\n",
-        new="            self._gone.add(key)\n",
+        definition="StorePair.note_absent",
+        old="            if len(key) <= _MAX_KNOWN_KEY:\n                self._absent.add(key)\n",
+        new="            self._absent.add(key)\n",
         tests=("test_large_keys_do_not_stay_in_memory",),
     ),
     Mutant(
         name="sequence-number-not-noted-before-an-opening",
         claim="I6",
-        definition="open_pair",
+        definition="open_stores",
         old="    note_sequence_number(places.old_directory)\n",
         new="",
-        tests=("test_nobody_asks_after_openings_that_were_killed",),
+        tests=("test_a_store_is_accepted_after_killed_openings",),
     ),
     Mutant(
         name="old-wins-nothing",
         claim="I6",
         definition="settle_foreign_writes",
-        old="    if policy == OLD_WINS:\n        _let_old_win(arrangement, conversion)\n",
+        old="    if policy == OLD_WINS:\n        _let_old_win(pair, conversion)\n",
         new="",
         tests=("test_a_copy_from_before_the_adapter_that_the_old_code_wrote_to",),
     ),
@@ -169,8 +169,8 @@ LAZY: tuple[Mutant, ...] = (
         name="low-water-above-a-reject",
         claim="I6",
         definition="Sweep.low_water",
-        old="return min([*self.rejects, self.cursor]) if",
-        new="return self.cursor if",
+        old="return min([*self.rejects, self.next_key]) if",
+        new="return self.next_key if",
         tests=("test_what_cannot_be_converted_stays_in_quarantine_over_restarts",),
     ),
     Mutant(
@@ -187,6 +187,6 @@ LAZY: tuple[Mutant, ...] = (
         definition="open_store",
         old="    check_not_half_converged(directory)\n",
         new="",
-        tests=("test_a_plain_opening_is_refused_and_says_what_to_do",),
+        tests=("test_a_plain_opening_is_refused_with_a_hint",),
     ),
 )

@@ -82,7 +82,7 @@ SITUATIONS = [
     app("a store named twice", USAGE, "source: `stores` names a store twice",
         source={"format": RAW, "path": "x", "store": None, "stores": ["orders", "orders"]}),
     app("many mistakes", USAGE, "migration.toml has mistakes: - ", "'name' is missing", "- unknown key 'source.stroe'",
-        "- run.verify", "next: mend them and run the command again", do=nameless, source={"stroe": "orders"},
+        "- run.verify", "next: fix them and run the command again", do=nameless, source={"stroe": "orders"},
         run={"verify": "fast"}),
     app("a section that is a value", USAGE, "source: ", "section", source="state"),
     app("a format without stores, and a store", USAGE, "no stores by name", "orders", "leave `store` out",
@@ -99,6 +99,6 @@ SITUATIONS = [
            source={"format": WINDOW, "path": "visits-app/0_0/visits", "store": None, "retention_ms": HOUR}),
     visits("a new retention without the old one", USAGE, "[target] retention_ms needs [source] retention_ms",
            "how the old store's segments were made", target={"retention_ms": HOUR}),
-    visits("a segment size without its retention", USAGE, "[source] segment_ms says nothing without retention_ms",
+    visits("a segment size without its retention", USAGE, "[source] segment_ms has no effect without retention_ms",
            source={"segment_ms": HOUR}),
 ]  # fmt: skip

@@ -20,7 +20,7 @@ from formats import StateRecord
 from migrate import ExitCode, RefusedError, cutover, load_spec, run, verify
 from migrate.spec.conversion import conversion_ref
 from migrate.spec.conversion_ref import ConversionRef
-from migrate.spec.function.at_work import files_for_executors, with_code
+from migrate.spec.function.fingerprint import files_for_executors, with_fingerprint
 from migrate.spec.function.syntax_tree import parsed, tree_digest
 from tests.support import RAW, make_store, numbered, read_family
 
@@ -84,10 +84,10 @@ def test_a_function_with_sets_is_resumed_and_cut_over_by_other_processes(tmp_pat
 ON_AN_EXECUTOR = """
 import pickle, sys
 from migrate.errors import RefusedError
-from migrate.spec.function.at_work import checked_code, function_at_work
+from migrate.spec.function.fingerprint import checked_code, tracking_imports
 from migrate.spec.conversion import load_conversion
 ref = pickle.load(open("ref", "rb"))
-with function_at_work(ref):
+with tracking_imports(ref):
     _, value = load_conversion(ref).convert(b"k", b"v")
 try:
     print(value.decode(), *sorted(checked_code(ref)))
@@ -128,7 +128,7 @@ def test_an_executor_that_does_not_see_the_spec_looks_at_what_it_was_sent(tmp_pa
     here.rename(tmp_path / "gone")
     assert work() == LOADED
     (sent / "codes.csv").write_text("C")
-    assert work() == "codes.csv, which the function is made of, changed while the run went on"
+    assert work() == "codes.csv, which the function is made of, changed during the run"
 
 
 OBJECTS = """
@@ -174,7 +174,7 @@ def test_a_function_given_as_an_object_is_known_again_with_the_sets_that_it_brin
 
 
 def _digest(function: Callable[..., StateRecord | None]) -> str:
-    return dict(with_code(ConversionRef(RAW, RAW, function=function)).code)[""]
+    return dict(with_fingerprint(ConversionRef(RAW, RAW, function=function)).code)[""]
 
 
 def _add(record: StateRecord, more: object, *, last: object = None) -> StateRecord:

@@ -106,7 +106,7 @@ def test_in_a_header_frame_a_subject_is_known_by_guids_and_by_ids(registry: Regi
 
 def test_a_registry_that_tells_no_guids_cannot_name_headers(registry: Registry, folder: Path) -> None:
     registry.subjects["orders-value"] = [Version(1, OLD)]
-    with pytest.raises(RegistryError, match="tells no GUID for schema 1") as caught:
+    with pytest.raises(RegistryError, match="reports no GUID for schema 1") as caught:
         _load(f"{_from_registry(registry, ORDERS, 'header')}\n{TO_FILE}", folder)
     assert "schemas = {" in caught.value.hint
 

@@ -149,7 +149,7 @@ def test_credentials_come_from_the_environment(
     registry: Registry, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, sent: str
 ) -> None:
     registry.authorization = sent
-    assert "wants to know who asks (HTTP 401)" in _failure(registry).message
+    assert "requires credentials (HTTP 401)" in _failure(registry).message
     monkeypatch.setenv(variable, value)
     assert _client(registry).by_id(4).id == 4
 
@@ -188,7 +188,7 @@ def test_credentials_go_to_no_other_place(registry: Registry, monkeypatch: pytes
         registry.troubles, registry.location = [(302, "")], elsewhere.url
         error = _failure(registry)
         assert elsewhere.asked == []
-    assert f"leads elsewhere: {elsewhere.url} (HTTP 302)" in error.message
+    assert f"redirects to {elsewhere.url} (HTTP 302)" in error.message
 
 
 # What goes wrong

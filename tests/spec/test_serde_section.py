@@ -137,7 +137,7 @@ def _to(options: str) -> str:
         (_to(f'serde = "avro", frame = "confluent", schema = "a", guid = "{GUID}"'), "needs the new schema's `id`"),
         (_to('serde = "avro", frame = "header", schema = "a", id = 7'), "needs the new schema's `guid`, and no `id`"),
         (_to('serde = "avro", frame = "header", schema = "a", guid = "7"'), "to.guid: should be a GUID, like"),
-        (_to('serde = "avro", frame = "none", schema = "a", id = 7'), "nothing of it is written"),
+        (_to('serde = "avro", frame = "none", schema = "a", id = 7'), "the frame writes neither"),
         (_to('serde = "avro", frame = "none", registry = "http://r"'), "goes with `registry`"),
         (
             _to(f'serde = "avro", frame = "none", registry = "http://r", id = 7, guid = "{GUID}"'),

@@ -173,7 +173,7 @@ def test_reads_the_newest_options_file(tmp_path: Path) -> None:
     assert (options["a=b [x]"].compression, options["a=b [x]"].format_version) == ("kLZ4Compression", 4)
 
 
-def test_no_options_file_says_nothing(tmp_path: Path) -> None:
+def test_without_an_options_file_there_are_no_options(tmp_path: Path) -> None:
     assert read_options(tmp_path) == {}
 
 

@@ -59,7 +59,7 @@ def test_what_is_kept_is_closed_in_the_end_and_after_an_error(tmp_path: Path, vi
     assert not [view for view in views if Path(view).exists()]
 
 
-def test_nothing_is_kept_where_nobody_wants_that(tmp_path: Path, views: list[str]) -> None:
+def test_nothing_is_kept_without_users(tmp_path: Path, views: list[str]) -> None:
     with open_to_read(make_store(tmp_path / "old", numbered(10))):
         pass
 

@@ -112,7 +112,7 @@ def test_nothing_is_left_to_the_write_ahead_log(tmp_path: Path) -> None:
     assert read_families(tmp_path / "db")["offsets"] == {b"status": bytes(8)}
 
 
-def test_new_tables_look_like_the_owners(tmp_path: Path) -> None:
+def test_new_tables_have_the_owners_options(tmp_path: Path) -> None:
     create_database(tmp_path / "db", {}, {"default": [_write(tmp_path / "a.sst", numbered(5))]}, {})
     ours = read_options(tmp_path / "db")["default"]
     theirs = read_options(FIXTURE / "orders-app" / "0_0" / "rocksdb" / "orders")["default"]

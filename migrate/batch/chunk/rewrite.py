@@ -23,7 +23,7 @@ from migrate.model.receipt import Receipt, Scanned, Written, attempt_name
 from migrate.model.seal import with_seal
 from migrate.spec.conversion import load_conversion
 from migrate.spec.conversion_ref import ConversionRef
-from migrate.spec.function.at_work import checked_code
+from migrate.spec.function.fingerprint import checked_code
 from migrate.stores.batch import Batch
 from migrate.stores.files import content_digest, fsync_directory, fsync_file, make_directories, write_durably
 from migrate.stores.rocksdb.writing import KeyOrderError, SstWriter, TableOptions

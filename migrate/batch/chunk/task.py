@@ -9,7 +9,7 @@ from migrate.batch.chunk.verify import CountTask, Verified, VerifyTask, run_veri
 from migrate.batch.stop import never_stop
 from migrate.errors import MigrationError, explain_system_error
 from migrate.model.receipt import Receipt
-from migrate.spec.function.at_work import function_at_work
+from migrate.spec.function.fingerprint import tracking_imports
 
 Task = RewriteTask | VerifyTask
 TaskResult = Receipt | Verified | MigrationError
@@ -24,7 +24,7 @@ def run_task(task: Task, check: Callable[[], None] = never_stop) -> TaskResult:
     try:
         if isinstance(task, CountTask):
             return run_verify_task(task, check)
-        with function_at_work(task.conversion):
+        with tracking_imports(task.conversion):
             return rewrite_chunk(task, check) if isinstance(task, RewriteTask) else run_verify_task(task, check)
     except Exception as failure:
         error = failure if isinstance(failure, MigrationError) else explain_system_error(failure)

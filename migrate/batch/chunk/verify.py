@@ -24,7 +24,7 @@ from migrate.model.store_partition import place_name
 from migrate.model.values import Stored
 from migrate.spec.conversion import load_conversion
 from migrate.spec.conversion_ref import ConversionRef
-from migrate.spec.function.at_work import checked_code
+from migrate.spec.function.fingerprint import checked_code
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.database import Database
 from migrate.stores.rocksdb.openings import open_to_read

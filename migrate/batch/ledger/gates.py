@@ -16,6 +16,7 @@ from migrate.model.comparison import Totals
 from migrate.model.ledger_row import Step
 from migrate.model.reports import Concern
 from migrate.model.units import moment, plural
+from migrate.spec.allowed import UNVERIFIED, allowing
 from migrate.spec.spec import RunSection, Spec
 
 _SWITCHED = (Step.CUTTING_OVER, Step.CUT_OVER, Step.FINALIZING, Step.FINALIZED)
@@ -105,7 +106,7 @@ def _mismatch(standing: Standing) -> Concern | None:
 def _unverified(spec: Spec, standing: Standing, acceptance: Acceptance) -> Concern | None:
     if standing.is_verified or not standing.newest:
         return None
-    accepted = '[conversion] allow = ["unverified"]' if "unverified" in spec.conversion.allow else ""
+    accepted = allowing(UNVERIFIED) if UNVERIFIED in spec.conversion.allow else ""
     return Concern(
         kind="unverified",
         sentence="the new stores are not verified",

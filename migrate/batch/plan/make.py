@@ -21,7 +21,7 @@ from migrate.errors import RefusedError
 from migrate.model.plan import Chunk, DatabasePlan, FamilyMapping, Input, Plan
 from migrate.model.store_partition import StorePartition
 from migrate.spec.conversion_ref import ConversionRef
-from migrate.spec.function.at_work import checked_code, function_at_work
+from migrate.spec.function.fingerprint import checked_code, tracking_imports
 from migrate.spec.spec import Spec
 from migrate.stores.rocksdb.database import Database, open_read_only
 from migrate.stores.rocksdb.layout import log_bytes
@@ -163,7 +163,7 @@ def make_plan(
         with open_inputs(inputs_of(database, directories), conversion.source) as opened:
             chunks += cut_database(database, opened.databases, spec.run.chunk_size)
             check_segments(opened.databases, database, source)
-            with function_at_work(ref):
+            with tracking_imports(ref):
                 check_sample(opened.databases, database, conversion, spec.conversion.allow)
     checked_code(ref)
     program = conversion.program

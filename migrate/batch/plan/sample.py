@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from itertools import pairwise, product
 
 from formats import Conversion, EntryError, Format
-from formats.function import said_by
+from formats.function import describe_error
 from formats.likeness import FormatSample
 from migrate.batch.source.sampling import SampleSize, read_sample
 from migrate.batch.source.source import Source
@@ -14,6 +14,7 @@ from migrate.errors import RefusedError
 from migrate.model.key_range import show_key
 from migrate.model.plan import DatabasePlan, FamilyMapping, TimeSlice
 from migrate.model.store_partition import Segment
+from migrate.spec.allowed import LOOKS_CONVERTED, allowing
 from migrate.stores.rocksdb.database import Database
 
 _SAMPLE = 100
@@ -77,8 +78,6 @@ def check_segments(opened: Sequence[Database], plan: DatabasePlan, source: Sourc
 
 Entry = tuple[bytes, bytes]
 """A key and its value, as stored."""
-LOOKS_CONVERTED = "looks-converted"
-"""The name in `allow` for records that could be of the new form, and are of the old one."""
 
 
 def convert_sample(conversion: Conversion, key: bytes, value: bytes) -> tuple[bytes, bytes] | None:
@@ -92,7 +91,7 @@ def convert_sample(conversion: Conversion, key: bytes, value: bytes) -> tuple[by
         first, second = conversion.convert(key, value), conversion.convert(key, value)
     except OSError as error:
         raise RefusedError(
-            f"the function cannot reach what it needs: for the key {show_key(key)} it raised {said_by(error)}",
+            f"the function cannot reach what it needs: for the key {show_key(key)} it raised {describe_error(error)}",
             hint="put that where the function expects it; a file beside the spec is found by Path(__file__), and named "
             "in [conversion] files",
         ) from error
@@ -121,7 +120,7 @@ def check_not_already_converted(
         raise RefusedError(
             f"each of {sample.sampled} sampled records of {where} could be one of the new form already: was this store "
             "migrated before?",
-            hint=f'if it was not, accept that: [conversion] allow = ["{LOOKS_CONVERTED}"]',
+            hint=f"if it was not, accept that: {allowing(LOOKS_CONVERTED)}",
         )
 
 

@@ -33,6 +33,7 @@ from migrate.batch.source.snapshot import has_snapshot, is_snapshot_current, ope
 from migrate.batch.source.source import Source, find_source
 from migrate.errors import MigrationError, RefusedError, StoreLockedError
 from migrate.model.plan import DatabasePlan, Plan
+from migrate.spec.allowed import UNVERIFIED, allowing
 from migrate.stores.rocksdb.layout import database_files
 from migrate.stores.rocksdb.options_file import (
     NEWEST_FORMAT_VERSION,
@@ -211,14 +212,13 @@ class Preflight:
         spec, mode = self._spec, self._spec.run.verify
         if mode != "off" or self.stored is not None:
             return mode
-        if self._context.acceptance.unverified or "unverified" in spec.conversion.allow:
+        if self._context.acceptance.unverified or UNVERIFIED in spec.conversion.allow:
             return "off, and that is accepted"
         if spec.target_path is None:
             return "off: cutover asks for stateferry verify SPEC before it, or for --unverified"
         raise RefusedError(
             '[run] verify = "off": new stores that were not compared are not published without consent',
-            hint='[run] verify = "full" or "digest"; to publish without: --unverified, or [conversion] allow = '
-            '["unverified"]',
+            hint=f'[run] verify = "full" or "digest"; to publish without: --unverified, or {allowing(UNVERIFIED)}',
         )
 
     def _found(self) -> str:

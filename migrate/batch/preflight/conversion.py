@@ -6,7 +6,7 @@ from formats import Conversion, conversion_problem
 from formats.layout import TIMESTAMP
 from migrate.batch.source.source import is_another_system, source_system
 from migrate.errors import RefusedError
-from migrate.spec.allowed import possible_targets
+from migrate.spec.allowed import check_allowed, possible_targets
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.spec import Spec
 
@@ -25,13 +25,6 @@ def check_conversion(spec: Spec, conversion: Conversion, ref: ConversionRef) -> 
             "new store cannot take the old one's place",
             hint="name a path that does not exist yet in [target] path: a complete new state directory is made there",
         )
-    allowed = spec.conversion.allow
-    for loss in conversion.losses:
-        if loss not in allowed:
-            raise RefusedError(
-                f"{spec.target.format} cannot hold the {loss.removeprefix('loss:')} that {spec.source.format} holds",
-                hint=f'if that may be lost, accept it: [conversion] allow = ["{loss}"]',
-            )
     share_a_changelog = conversion.source.has_changelog and conversion.target.has_changelog
     if spec.run.source == "snapshot" and (conversion.changes_changelog or not share_a_changelog):
         raise RefusedError(
@@ -39,12 +32,7 @@ def check_conversion(spec: Spec, conversion: Conversion, ref: ConversionRef) -> 
             "goes on: what it writes meanwhile would have to come from a changelog that fits the new store as it is",
             hint='set [run] source = "live", and stop the application for the whole run',
         )
-    if conversion.changes_changelog and "changelog" not in allowed:
-        raise RefusedError(
-            "the changelog topic would still hold records of the old form: the next rebalance or restore would put "
-            "them back into the new store, and the application would misread them",
-            hint='rewrite the changelog too, or rename the store; then accept that: [conversion] allow = ["changelog"]',
-        )
+    check_allowed(conversion, spec.conversion.allow)
 
 
 def check_possible(spec: Spec, conversion: Conversion) -> None:

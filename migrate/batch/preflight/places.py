@@ -15,6 +15,7 @@ from migrate.batch.source.source import Source
 from migrate.errors import RefusedError, SourceChangedError
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.units import size
+from migrate.spec.allowed import UNCLEAN_SOURCE, allowing
 from migrate.spec.spec import Spec
 from migrate.stores.carry_over import check_can_be_carried_over
 from migrate.stores.exchange import can_rename
@@ -23,7 +24,6 @@ from migrate.stores.regular_files import walk
 from migrate.stores.rocksdb.layout import database_files, foreign_entries
 
 SPACE_MARGIN = 1.2
-_UNCLEAN = "unclean-source"
 
 
 def check_position(source: Source) -> None:
@@ -47,13 +47,13 @@ def check_clean(
     """
     if not _may_replay_old_records(conversion):
         return "the changelog fits the new store, into which the application replays what its files lack"
-    if _UNCLEAN in spec.conversion.allow:
+    if UNCLEAN_SOURCE in spec.conversion.allow:
         return "what the application wrote after its files' positions is replayed in the old form (allowed by name)"
     if warnings := source.warnings():
         raise RefusedError(
             f"the application did not stop cleanly, and would replay old records into the new store: {warnings[0]}",
             hint="start and stop the old application once, cleanly; or, if nothing will be replayed, accept that: "
-            '[conversion] allow = ["unclean-source"]',
+            f"{allowing(UNCLEAN_SOURCE)}",
         )
     if has_begun and not ends:
         return "the old store was not opened since the run began"
@@ -66,13 +66,17 @@ def _may_replay_old_records(conversion: Conversion) -> bool:
 
 def check_asked(spec: Spec, conversion: Conversion, plan: Plan) -> None:
     """Raises RefusedError where an earlier release planned the migration without confirmed ends of changelogs."""
-    if plan.asked_for_changelog_ends or not _may_replay_old_records(conversion) or _UNCLEAN in spec.conversion.allow:
+    if (
+        plan.asked_for_changelog_ends
+        or not _may_replay_old_records(conversion)
+        or UNCLEAN_SOURCE in spec.conversion.allow
+    ):
         return
     raise RefusedError(
         "an earlier release began this migration, and did not ask where the changelogs end: an application that was "
         "killed replays what it wrote since into the new store, in the old form",
         hint="ask the broker (docs/operations.md has the command); where every changelog ends at its store's position, "
-        f'[conversion] allow = ["{_UNCLEAN}"] and the same command; else stateferry abandon SPEC',
+        f"{allowing(UNCLEAN_SOURCE)} and the same command; else stateferry abandon SPEC",
     )
 
 
@@ -81,7 +85,7 @@ def check_not_opened_since(spec: Spec, conversion: Conversion, source: Source) -
 
     Even with unchanged files it may have written more to the changelog: a kill loses what was not flushed.
     """
-    if not _may_replay_old_records(conversion) or _UNCLEAN in spec.conversion.allow:
+    if not _may_replay_old_records(conversion) or UNCLEAN_SOURCE in spec.conversion.allow:
         return
     if not is_snapshot_current(source, spec.home, mode=spec.run.snapshot):
         raise SourceChangedError(

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from migrate.batch.source.source import Source
 from migrate.errors import RefusedError, SpecError
 from migrate.model.store_partition import StorePartition
+from migrate.spec.allowed import UNCLEAN_SOURCE, allowing
 
 ChangelogEnds = Mapping[str, int]
 """Positions by `<topic>-<partition>`."""
 _END = re.compile(r"(?P<name>.+-\d+)=(?P<position>\d+)")
 _MOST_SHOWN = 4
-_ACCEPT = 'or, if nothing will be replayed, accept that: [conversion] allow = ["unclean-source"]'
+_ACCEPT = f"or, if nothing will be replayed, accept that: {allowing(UNCLEAN_SOURCE)}"
 _CONFIRM = (
     "ask the broker while the application is stopped (docs/operations.md has the command), and confirm each: "
     f"--changelog-end TOPIC-PARTITION=N; {_ACCEPT}"

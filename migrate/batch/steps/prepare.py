@@ -41,9 +41,11 @@ def prepare(context: Context, preflight: Preflight, ledger: Ledger) -> Plan:
         revision=1 + (stored.revision if stored else 0),
     )
     if context.ref.key is not None or context.ref.value is not None:
-        from migrate.spec.registry_answers import store_answers
+        from migrate.spec.pinned_responses import store_responses
 
-        store_answers(context.home, [each.answers for each in (context.ref.key, context.ref.value) if each is not None])
+        store_responses(
+            context.home, [each.responses for each in (context.ref.key, context.ref.value) if each is not None]
+        )
     store_plan(context.home, plan)
     context.notify("plan.stored", plan=plan)
     return plan

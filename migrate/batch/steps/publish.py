@@ -17,7 +17,7 @@ from migrate.errors import RefusedError
 from migrate.model.ledger_row import Step
 from migrate.model.plan import Plan
 from migrate.model.reports import Concern
-from migrate.stores.carry_over import _as_it_was, _carry_over
+from migrate.stores.carry_over import carry_over, copy_attributes
 from migrate.stores.files import fsync_directory, fsync_tree, make_directories, own_like, remove_tree
 from migrate.stores.rocksdb.layout import identity_of
 
@@ -107,13 +107,13 @@ def build_directory(source: Path, new_stores: dict[Path, Path], temporary: Path,
     make_directories(temporary.parent)
     temporary.mkdir(mode=0o700)  # until its content has its owner and mode
     if not is_alone:
-        _carry_over(source, temporary, leave_out={source / relative for relative in new_stores})
+        carry_over(source, temporary, leave_out={source / relative for relative in new_stores})
     for relative, new_store in new_stores.items():
         target = temporary / relative
         make_directories(target.parent)
-        _carry_over(new_store, target, leave_out=set())
+        carry_over(new_store, target)
         own_like(source if is_alone else source / relative, target)
-    _as_it_was(source, temporary)
+    copy_attributes(source, temporary)
     fsync_tree(temporary)
 
 

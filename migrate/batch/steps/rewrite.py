@@ -12,7 +12,6 @@ from migrate.batch.context import Context
 from migrate.batch.ledger.intervals import pending_chunks, totals_of
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.stop import RERUN
-from migrate.engine.rejects import raise_the_cap
 from migrate.errors import InterruptedMigrationError, MigrationError, RejectedError
 from migrate.model.ledger_row import chunk_row
 from migrate.model.plan import Chunk, Plan
@@ -89,4 +88,4 @@ def _check_reject_share(context: Context, receipts: list[Receipt]) -> None:
 
 
 def _too_many(context: Context, message: str) -> RejectedError:
-    return RejectedError(message, hint=raise_the_cap(has_function=context.ref.function is not None))
+    return RejectedError(message, hint=way_past_the_cap(has_function=context.ref.function is not None))

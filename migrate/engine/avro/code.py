@@ -1,8 +1,8 @@
 """Avro programs as Python source, for the portable engine.
 
-The source is made of operations and of numbers; the bytes to write are bound to names, so that data is never code. It
-reads only what is ordinary: a value that is not (damaged, in several blocks, nested too deeply) goes to `run_avro`,
-which converts it or says what is wrong with it.
+The source is made of operations and numbers. The bytes to write are bound to names, so that data never becomes code.
+The generated code bails out of an unusual value (damaged, in several blocks, nested too deeply): `run_avro` converts it
+or reports what is wrong with it.
 """
 
 from __future__ import annotations
@@ -15,20 +15,17 @@ from typing import Any
 from formats.avro.program import PACK, AvroProgram, run_avro
 from migrate.engine.avro.function import render
 from migrate.engine.avro.source import Source
+from migrate.engine.bail_out import BailOutError
 
 Column = Callable[[list[bytes]], list[bytes]]
 
 
-class OddError(Exception):
-    """The value is not an ordinary one."""
-
-
-FAILURES = (OddError, IndexError, UnicodeDecodeError, RecursionError, struct.error)
-"""What the generated code raises for a value that is not an ordinary one; all of it by reading on."""
+FAILURES = (BailOutError, IndexError, UnicodeDecodeError, RecursionError, struct.error)
+"""What the generated code raises where it bails out: itself, or by reading past what it expects."""
 
 
 def long_number(data: bytes, at: int, bits: int = 64) -> tuple[int, int]:
-    """(the number as it is stored, with its sign in the lowest bit; where it ends)."""
+    """(the number as stored, with its sign in the lowest bit; where it ends). Raises BailOutError."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -38,17 +35,17 @@ def long_number(data: bytes, at: int, bits: int = 64) -> tuple[int, int]:
             break
         shift += 7
     if not byte or value >> bits:
-        raise OddError
+        raise BailOutError
     return value, at
 
 
 def generate(program: AvroProgram) -> Callable[[bytes], bytes]:
-    """Does what `run_avro` does with the program, and raises what it raises, many times faster."""
+    """A function that does what `run_avro` does with the program, and raises what it raises, many times faster."""
     return _bound(program)[0]
 
 
 def generate_column(program: AvroProgram) -> Column:
-    """The same for many values. Raises EntryError at the first that has no new form."""
+    """A function that converts many values. It raises EntryError at the first that has no new form."""
     return _bound(program)[1]
 
 
@@ -57,7 +54,7 @@ def _bound(program: AvroProgram) -> tuple[Callable[[bytes], bytes], Column]:
     source = Source(program)
     slow = partial(run_avro, program)
     names: dict[str, Any] = {
-        "Odd": OddError,
+        "BailOut": BailOutError,
         "FAILURES": FAILURES,
         "long_number": long_number,
         "slow": slow,

@@ -1,6 +1,6 @@
-"""One function of an Avro program's source: what it reads, and what it makes of it.
+"""The source of an Avro program's functions: each reads a value and returns the new one.
 
-`s1` is a place to copy from or to, `c1` a constant, `p1` a piece of the new value, `q1` a list of such.
+In the source, `s1` is a position in the old value, `c1` a constant, `p1` a piece of the new value, `q1` a list of them.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from migrate.engine.avro.source import END, Constant, Piece, Source, Span, Varia
 
 
 class Function(Reading):
-    """Writes code that reads values, and tells the pieces of the new value that it leads to."""
+    """Writes the code of one function, and collects the pieces of the new value."""
 
     def __init__(self, source: Source, *, indent: int, start: str | None, depth: str) -> None:
         super().__init__(source, indent=indent, start=start, depth=depth)
         self._names = 0
 
     @classmethod
-    def whole(cls, source: Source, name: str, operations: Operations, writes: bool) -> list[str]:
-        """The lines of a function that returns (what it writes, where it ends), or only where it ends."""
+    def render(cls, source: Source, name: str, operations: Operations, writes: bool) -> list[str]:
+        """The lines of a function that returns (what it writes, where the value ends), or only where the value ends."""
         body = cls(source, indent=1, start=None, depth="k")
         body.line(f"if k > {MAX_DEPTH}:")
-        body.line("    raise Odd")
+        body.line("    raise BailOut")
         if writes:
             body.line(f"return {body.expression(body.pieces(operations))}, i")
         else:
@@ -35,27 +35,27 @@ class Function(Reading):
         return [f"def {name}(d, i, k):", *body.lines()]
 
     def expression(self, pieces: list[Piece]) -> str:
-        """Python for the bytes of these pieces, one after the other."""
+        """The Python expression for the concatenated pieces."""
         terms = [self._term(piece) for piece in _joined(pieces)]
         if len(terms) > 4:
             return f"b''.join(({', '.join(terms)}))"
         return " + ".join(terms) or "b''"
 
     def to_the_end(self, pieces: list[Piece]) -> list[Piece]:
-        """Once all is read: a span that ends here ends with the value."""
+        """The pieces, where a span that ends at the current position ends with the value."""
         return [Span(each.begin, END) if isinstance(each, Span) and each.end == self._here else each for each in pieces]
 
     def pieces(self, operations: Operations) -> list[Piece]:
-        """Code that reads what these read; what they write."""
-        found: list[Piece] = []
+        """Write the code that reads for these operations, and return what they write."""
+        pieces: list[Piece] = []
         for operation in operations:
             if self.source.copies((operation,)):
                 begin = self._place()
                 self.walk((operation,))
-                found.append(Span(begin, self._place()))
+                pieces.append(Span(begin, self._place()))
             else:
-                found.extend(PIECES[type(operation)](self, operation))
-        return found
+                pieces.extend(PIECES[type(operation)](self, operation))
+        return pieces
 
     def _term(self, piece: Piece) -> str:
         if isinstance(piece, Constant):
@@ -76,20 +76,20 @@ class Function(Reading):
             self._lines.append((f"{'    ' * self.indent}{self._here} = i", self._here))
         return self._here
 
-    def _written_block(self, operations: Operations, into: str, keep: str = "{} = {}") -> None:
-        """`into` gets what these write."""
+    def _block_into(self, operations: Operations, into: str, keep: str = "{} = {}") -> None:
+        """Write the code that assigns what these operations write to `into`."""
 
         def write() -> None:
             self.line(keep.format(into, self.expression(self.pieces(operations))))
 
-        self._block(write, lambda: self._called_into(into, operations, 0, keep))
+        self._block(write, lambda: self._call_into(into, operations, 0, keep))
 
-    def _called_into(self, into: str, operations: Operations, level: int, keep: str = "{} = {}") -> None:
+    def _call_into(self, into: str, operations: Operations, level: int, keep: str = "{} = {}") -> None:
         self.line(f"p, i = {self._call(operations, level, writes=True)}")
         self.line(keep.format(into, "p"))
         self._here = None
 
-    def _promoted(self, operation: Promote) -> list[Piece]:
+    def _pieces_of_promote(self, operation: Promote) -> list[Piece]:
         name = self._name("p")
         if operation.kind == "float":
             self.line(f"{name} = pack_{operation.to}(float_at(d, i)[0])")
@@ -100,7 +100,7 @@ class Function(Reading):
         return [Variable(name)]
 
     def _pack_number(self, name: str, operation: Promote) -> None:
-        """A long of more bits than a double has is shortened, as by `shortened`, so that a float rounds it once."""
+        """A long of more bits than a double holds is shortened, as by `shortened`, so that a float rounds it once."""
         number, pack = "n >> 1 ^ -(n & 1)", f"{name} = pack_{operation.to}"
         if (operation.kind, operation.to) != ("long", "float"):
             self.line(f"{pack}({number})")
@@ -111,31 +111,31 @@ class Function(Reading):
         self.line("else:")
         self.line(f"    {pack}({number})")
 
-    def _emitted(self, operation: Emit) -> list[Piece]:
+    def _pieces_of_emit(self, operation: Emit) -> list[Piece]:
         return [Constant(operation.data)]
 
-    def _called(self, operation: Call) -> list[Piece]:
+    def _pieces_of_call(self, operation: Call) -> list[Piece]:
         name = self._name("p")
-        self._called_into(name, self.source.named[operation.name], operation.level)
+        self._call_into(name, self.source.named[operation.name], operation.level)
         return [Variable(name)]
 
-    def _dropped(self, operation: Drop) -> list[Piece]:
+    def _pieces_of_drop(self, operation: Drop) -> list[Piece]:
         self.walk(operation.body)
         return []
 
-    def _chosen(self, operation: Choice) -> list[Piece]:
+    def _pieces_of_choice(self, operation: Choice) -> list[Piece]:
         name = self._name("p")
         self._branch_number(operation)
         table = table_of(operation)
         if table is None:
-            self._branches(operation, lambda branch: self._written_block(branch, name))
+            self._branches(operation, lambda branch: self._block_into(branch, name))
         else:
             self.line(f"{name} = {self.source.constant(table)}.get(n)")
             self.line(f"if {name} is None:")
-            self.line("    raise Odd")
+            self.line("    raise BailOut")
         return [Variable(name)]
 
-    def _repeated(self, operation: Repeat) -> list[Piece]:
+    def _pieces_of_repeat(self, operation: Repeat) -> list[Piece]:
         name, items, begin = self._name("p"), self._name("q"), self._place()
         self._count(operation)
         self.line("if n:")
@@ -143,7 +143,7 @@ class Function(Reading):
         head = self.expression([Span(begin, self._place())])
         self.line(f"{items} = [{head}]")
         self.line("for _ in range(n >> 1):")
-        self._written_block(operation.body, items, "{}.append({})")
+        self._block_into(operation.body, items, "{}.append({})")
         self._end_of_items()
         self.line(f"{items}.append({self.source.constant(bytes(1))})")
         self.line(f"{name} = b''.join({items})")
@@ -153,7 +153,7 @@ class Function(Reading):
         self._here = None
         return [Variable(name)]
 
-    def _arranged(self, operation: Arrange) -> list[Piece]:
+    def _pieces_of_arrange(self, operation: Arrange) -> list[Piece]:
         wanted = set(operation.order)
         parts: list[list[Piece]] = []
         for number, part in enumerate(operation.parts):
@@ -166,32 +166,32 @@ class Function(Reading):
 
 
 def _joined(pieces: list[Piece]) -> list[Piece]:
-    """Neighbours in one piece."""
-    found: list[Piece] = []
+    """The pieces, with adjacent spans and constants merged."""
+    joined: list[Piece] = []
     for piece in pieces:
-        last = found[-1] if found else None
+        last = joined[-1] if joined else None
         if isinstance(piece, Span) and isinstance(last, Span) and last.end == piece.begin:
-            found[-1] = Span(last.begin, piece.end)
+            joined[-1] = Span(last.begin, piece.end)
         elif isinstance(piece, Constant) and isinstance(last, Constant):
-            found[-1] = Constant(last.data + piece.data)
+            joined[-1] = Constant(last.data + piece.data)
         elif not isinstance(piece, Span) or piece.begin != piece.end:
-            found.append(piece)
-    return found
+            joined.append(piece)
+    return joined
 
 
 PIECES: dict[type, Callable[[Function, Any], list[Piece]]] = {
-    Promote: Function._promoted,
-    Emit: Function._emitted,
-    Call: Function._called,
-    Drop: Function._dropped,
-    Choice: Function._chosen,
-    Repeat: Function._repeated,
-    Arrange: Function._arranged,
+    Promote: Function._pieces_of_promote,
+    Emit: Function._pieces_of_emit,
+    Call: Function._pieces_of_call,
+    Drop: Function._pieces_of_drop,
+    Choice: Function._pieces_of_choice,
+    Repeat: Function._pieces_of_repeat,
+    Arrange: Function._pieces_of_arrange,
 }
 
 
 def render(source: Source) -> str:
-    """The whole module."""
+    """The source of the module: `convert`, `convert_column` and the functions that they call."""
     lines: list[str] = []
     for name, before, last, after in (
         ("convert(d)", ["try:"], "return {}", ["except FAILURES:", "    pass", "return slow(d)"]),
@@ -206,7 +206,7 @@ def render(source: Source) -> str:
         body.line("i = 0")
         pieces = body.pieces(source.program.main)
         body.line("if i != len(d):")
-        body.line("    raise Odd")
+        body.line("    raise BailOut")
         body.line(last.format(body.expression(body.to_the_end(pieces))))
         lines += [
             f"def {name}:",
@@ -215,5 +215,5 @@ def render(source: Source) -> str:
             *(f"    {line}" for line in after),
         ]
     while source.waiting:
-        lines += Function.whole(source, *source.waiting.pop())
+        lines += Function.render(source, *source.waiting.pop())
     return "\n".join(lines) + "\n"

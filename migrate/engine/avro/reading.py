@@ -1,6 +1,6 @@
-"""Code that reads the parts of an Avro value, and goes on behind them.
+"""The source that reads the parts of an Avro value.
 
-In it `d` is the value, `i` where it is read, `k` how deeply it is nested; `n`, `b` and `j` are forgotten at once.
+In the source, `d` is the value, `i` the position in it, `k` the nesting depth; `n`, `b` and `j` are temporary.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from formats.avro.operations import (
     Drop,
     Emit,
     Keep,
-    Operation,
     Operations,
     Promote,
     Refuse,
@@ -25,13 +24,13 @@ from formats.avro.operations import (
 from migrate.engine.avro.source import Source, size_of
 
 BLOCKS = 6
-"""How deep blocks may stand in one another before a function takes over; Python allows 20 loops."""
+"""How deep blocks may be nested before the code calls a function instead; Python allows 20 nested loops."""
 LONGEST = {"int": (5, 16), "long": (10, 2)}
-"""How many bytes the number may take, and what the last one must be below."""
+"""By kind: how many bytes a number may take, and what its last byte must be below."""
 
 
 class Reading:
-    """Writes code, line by line."""
+    """Writes the code that reads a value, line by line."""
 
     def __init__(self, source: Source, *, indent: int, start: str | None, depth: str) -> None:
         self.source = source
@@ -40,19 +39,19 @@ class Reading:
         self.depth = depth
         self._lines: list[tuple[str, str | None]] = []
         self._here = start
-        """The name of the place that is being read, if it has one."""
+        """The variable that holds the current position, if there is one."""
         self._used: set[str] = set()
 
     def line(self, text: str) -> None:
-        """One line, at the depth that the code has reached."""
+        """Add one line at the current indentation."""
         self._lines.append((f"{'    ' * self.indent}{text}", None))
 
     def lines(self) -> list[str]:
-        """All of them, but for the places that nothing refers to."""
+        """The lines, without the positions that nothing refers to."""
         return [text for text, place in self._lines if place is None or place in self._used]
 
     def walk(self, operations: Operations) -> None:
-        """Reads what these read, and no more."""
+        """Write the code that reads for these operations, and writes nothing."""
         size = size_of(operations)
         if size is None:
             for operation in operations:
@@ -65,7 +64,7 @@ class Reading:
         self._here = None
 
     def _block(self, write: Callable[[], None], call: Callable[[], None]) -> None:
-        """The body of a loop or of a branch: written here, or called where it would stand too deep."""
+        """The body of a loop or a branch: written in place, or a call where it would be nested too deep."""
         self.indent += 1
         self._here = None
         count = len(self._lines)
@@ -75,7 +74,7 @@ class Reading:
         self.indent -= 1
         self._here = None
 
-    def _walked_block(self, operations: Operations) -> None:
+    def _walk_block(self, operations: Operations) -> None:
         self._block(lambda: self.walk(operations), lambda: self._walk_function(operations, 0))
 
     def _walk_function(self, operations: Operations, level: int) -> None:
@@ -91,7 +90,7 @@ class Reading:
             self._walk_number(operation.kind)
         elif operation.kind == "boolean":
             self.line("if d[i] > 1:")
-            self.line("    raise Odd")
+            self.line("    raise BailOut")
             self._advance(1)
         elif operation.kind in ("bytes", "string"):
             self._walk_text(utf8=operation.kind == "string")
@@ -108,9 +107,9 @@ class Reading:
             self.line(f"    {word} (b := d[i + {size - 1}]) < {limit if size == longest else 128}:")
             self.line(f"        i += {size}")
         self.line("    else:")
-        self.line("        raise Odd")
+        self.line("        raise BailOut")
         self.line("    if not b:")
-        self.line("        raise Odd")
+        self.line("        raise BailOut")
         self._here = None
 
     def _walk_text(self, *, utf8: bool) -> None:
@@ -123,7 +122,7 @@ class Reading:
         self.line("    else:")
         self.line("        n, i = long_number(d, i - 2)")
         self.line("    if n & 1:")
-        self.line("        raise Odd")
+        self.line("        raise BailOut")
         if utf8:
             self.line("j = i + (n >> 1)")
             self.line("if not d[i:j].isascii():")
@@ -133,32 +132,17 @@ class Reading:
             self.line("i += n >> 1")
 
     def _small_number(self) -> None:
-        """Reads one byte of a number into `n`."""
+        """Write the code that reads one byte of a number into `n`."""
         self.line("n = d[i]")
         self._advance(1)
 
     def _number(self, kind: str = "long") -> None:
-        """Reads a whole number into `n`, as it is stored."""
+        """Write the code that reads a complete number into `n`, as stored."""
         self._small_number()
         self.line("if n > 127:")
         self.line(f"    n, i = long_number(d, i - 1{', 32' if kind == 'int' else ''})")
 
-    def _walk_promoted(self, operation: Promote) -> None:
-        self._walk_keep(Keep(operation.kind, 4))
-
-    def _walk_nothing(self, operation: Operation) -> None:
-        """Emitting reads nothing."""
-
-    def _walk_refused(self, operation: Refuse) -> None:
-        self.line("raise Odd")
-
-    def _walk_call(self, operation: Call) -> None:
-        self._walk_function(self.source.named[operation.name], operation.level)
-
-    def _walk_dropped(self, operation: Drop) -> None:
-        self.walk(operation.body)
-
-    def _walk_arranged(self, operation: Arrange) -> None:
+    def _walk_arrange(self, operation: Arrange) -> None:
         for part in operation.parts:
             self.walk(part)
 
@@ -166,14 +150,14 @@ class Reading:
         self._branch_number(operation)
         table = table_of(operation)
         if table is None:
-            self._branches(operation, self._walked_block)
+            self._branches(operation, self._walk_block)
             return
         whole = len(table) == len(operation.branches)
         unknown = (
             f"n & 1 or n > {2 * len(table) - 2}" if whole else f"n not in {self.source.constant(frozenset(table))}"
         )
         self.line(f"if {unknown}:")
-        self.line("    raise Odd")
+        self.line("    raise BailOut")
 
     def _branch_number(self, operation: Choice) -> None:
         if len(operation.branches) > 64:
@@ -186,7 +170,7 @@ class Reading:
             self.line(f"{'elif' if number else 'if'} n == {2 * number}:")
             block(branch)
         self.line("else:")
-        self.line("    raise Odd")
+        self.line("    raise BailOut")
 
     def _walk_repeat(self, operation: Repeat) -> None:
         self._count(operation)
@@ -195,35 +179,35 @@ class Reading:
         size = size_of(operation.body)
         if size is None:
             self.line("for _ in range(n >> 1):")
-            self._walked_block(operation.body)
+            self._walk_block(operation.body)
         elif size:
             self._advance(f"(n >> 1) * {size}")
         self._end_of_items()
         self.indent -= 1
 
     def _count(self, operation: Repeat) -> None:
-        """How many items the block has, times two, into `n`.
+        """Write the code that reads twice the number of items of a block into `n`.
 
-        A loop that reads nothing, or only skips, would else run as often as a damaged count says. A value has fewer
-        arrays than bytes: none of these may have more items without bytes than its share of what a value may have.
+        Without the limits, a loop that reads nothing or only skips would run as often as a damaged count says. A value
+        has fewer arrays than bytes: each may have its share of the items without bytes that a value may have.
         """
         self._small_number()
         self.line("if n & 129:")
         self.line("    n, i = long_number(d, i - 1)")
         self.line("    if n & 1 or n > 2 * len(d):" if operation.least else "    if n & 1:")
-        self.line("        raise Odd")
+        self.line("        raise BailOut")
         if not operation.least:
             self.line(f"if n * len(d) > {2 * MAX_EMPTY}:")
-            self.line("    raise Odd")
+            self.line("    raise BailOut")
 
     def _end_of_items(self) -> None:
         self.line("if d[i]:")
-        self.line("    raise Odd")
+        self.line("    raise BailOut")
         self._advance(1)
 
 
 def table_of(operation: Choice) -> dict[int, bytes] | None:
-    """What is written for each number as it is stored, where that is all there is to do."""
+    """The bytes to write by stored branch number; None where a branch has more to do than write."""
     table = {}
     for number, branch in enumerate(operation.branches):
         if branch and isinstance(branch[0], Refuse):
@@ -236,12 +220,12 @@ def table_of(operation: Choice) -> dict[int, bytes] | None:
 
 WALKS: dict[type, Callable[[Reading, Any], None]] = {
     Keep: Reading._walk_keep,
-    Promote: Reading._walk_promoted,
-    Emit: Reading._walk_nothing,
-    Refuse: Reading._walk_refused,
-    Call: Reading._walk_call,
-    Drop: Reading._walk_dropped,
+    Promote: lambda reading, operation: reading._walk_keep(Keep(operation.kind, 4)),
+    Emit: lambda reading, operation: None,
+    Refuse: lambda reading, operation: reading.line("raise BailOut"),
+    Call: lambda reading, operation: reading._walk_function(reading.source.named[operation.name], operation.level),
+    Drop: lambda reading, operation: reading.walk(operation.body),
     Choice: Reading._walk_choice,
     Repeat: Reading._walk_repeat,
-    Arrange: Reading._walk_arranged,
+    Arrange: Reading._walk_arrange,
 }

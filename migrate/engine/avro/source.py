@@ -1,4 +1,4 @@
-"""What the functions of an Avro program's source share: names, constants, and what is known of its operations."""
+"""What the generated functions of an Avro program share: names, constants, and which operations copy bytes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from formats.avro.operations import (
 from formats.avro.program import AvroProgram
 
 END = ""
-"""The place where the value ends."""
+"""The position where the value ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Bytes of the old value, from one place to another."""
+    """Bytes of the old value, from one position to another."""
 
     begin: str
     end: str
@@ -35,14 +35,14 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """Bytes of the program."""
+    """Bytes that the program holds."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """Bytes that the code has made."""
+    """Bytes that the generated code computes."""
 
     name: str
 
@@ -52,14 +52,14 @@ Piece = Span | Constant | Variable
 
 @dataclass(slots=True)
 class Source:
-    """What all functions of one program share."""
+    """The constants and functions of one program's source."""
 
     program: AvroProgram
     constants: dict[str, Any] = field(default_factory=dict)
     functions: dict[tuple[Operations, bool], str] = field(default_factory=dict)
-    """By what they run, and whether they write it."""
+    """Names by the operations that a function runs, and whether it writes."""
     waiting: list[tuple[str, Operations, bool]] = field(default_factory=list)
-    """Functions that are called and not yet written."""
+    """Functions that are called and not rendered yet."""
     named: dict[str, Operations] = field(init=False)
     _copies: dict[str, bool] = field(default_factory=dict)
 
@@ -67,13 +67,13 @@ class Source:
         self.named = dict(self.program.named)
 
     def constant(self, value: object) -> str:
-        """Its name."""
+        """Bind a constant, and return its name."""
         name = f"c{len(self.constants)}"
         self.constants[name] = value
         return name
 
     def function(self, operations: Operations, *, writes: bool) -> str:
-        """The name of the function that runs these; it is written later."""
+        """The name of the function that runs these operations; it is rendered later."""
         key = operations, writes
         if key not in self.functions:
             self.functions[key] = f"f{len(self.functions)}"
@@ -81,7 +81,7 @@ class Source:
         return self.functions[key]
 
     def copies(self, operations: Operations) -> bool:
-        """Whether what they write is what they read."""
+        """Whether these operations write the bytes that they read."""
         return all(map(self._copies_one, operations))
 
     def _copies_one(self, operation: Operation) -> bool:
@@ -100,15 +100,15 @@ class Source:
 
     def _copies_named(self, name: str) -> bool:
         if name not in self._copies:
-            self._copies[name] = True  # so says the recursion, unless something else says otherwise
+            self._copies[name] = True  # assumed for the recursion, until a part of it proves otherwise
             self._copies[name] = found = self.copies(self.named[name])
-            if not found:  # what was concluded from the assumption is void
+            if not found:  # what followed from the assumption no longer holds
                 self._copies = {known: False for known, copied in self._copies.items() if not copied}
         return self._copies[name]
 
 
 def size_of(operations: Operations) -> int | None:
-    """How many bytes they read where that is fixed, and nothing about them needs a check."""
+    """How many bytes these operations read; None where that varies or the bytes need a check."""
     total = 0
     for operation in operations:
         size = _size_of_one(operation)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from migrate.show.output import Output
 from migrate.show.plain import Layout
+from migrate.spec.allowed import MEANINGS
 from migrate.survey.known_formats import ConversionReport, FormatReport, FormatsReport
 
 _MOST_COLUMNS = 100
@@ -83,9 +84,9 @@ def _pairs(group: list[FormatReport], layout: Layout) -> list[str]:
     pairs = [(known, each) for known in group for each in known.conversions if each.problem is None]
     pairs = [(known, each) for known, each in pairs if each.target != known.id]
     lines = []
-    for allowed, why in _ALLOWED.items():
-        asked = [pair for pair in pairs if allowed in pair[1].must_be_allowed]
-        lines += _said_once(asked, f'{why}: "{allowed}"', layout)
+    for name, meaning in MEANINGS.items():
+        needing = [pair for pair in pairs if name in pair[1].must_be_allowed]
+        lines += _said_once(needing, f'needs allow = ["{name}"]: {meaning}', layout)
     slow = [pair for pair in pairs if not pair[1].is_compiled]
     lines += _said_once(slow, "record by record, not compiled", layout)
     notes = []
@@ -94,14 +95,6 @@ def _pairs(group: list[FormatReport], layout: Layout) -> list[str]:
     if len({known.system for known in group if known.metadata_families or known.is_segmented}) > 1:
         notes.append("from one system to another: into a new state directory, [target] path")
     return lines + layout.wrapped("\n".join(notes), indent=2)
-
-
-_ALLOWED = {
-    "loss:timestamp": "loses timestamps, which must be allowed",
-    "loss:headers": "loses headers, which must be allowed",
-    "loss:history": "loses former values, which must be allowed",
-    "changelog": "the changelog no longer matches, which must be allowed",
-}
 
 
 def _said_once(pairs: list[tuple[FormatReport, ConversionReport]], what: str, layout: Layout) -> list[str]:

@@ -1,4 +1,4 @@
-"""A user's function by its bytecode: how migrations that an earlier release began know theirs.
+"""The digest of a user's function by its bytecode, for migrations that an earlier release started.
 
 It depends on the version of Python, and for a set in the code on the process.
 """
@@ -18,7 +18,7 @@ from migrate.spec.conversion_ref import ConversionRef
 
 
 def conversion_digest(ref: ConversionRef) -> str:
-    """What the function's code is, and every py_file; empty without one."""
+    """The digest of the function's code and of every py_file; empty without a function."""
     if ref.function is None:
         return ""
     function = load_conversion(ref).function
@@ -34,10 +34,10 @@ def conversion_digest(ref: ConversionRef) -> str:
 
 
 def _function_digest(function: Callable[..., object], folders: list[Path]) -> str:
-    """Over the function's own code and values, and over every module of the user's that it can reach.
+    """The digest of the function's code and values, and of every module of the user's that it can reach.
 
-    `folders`: where the user's modules lie. A function whose values cannot be told apart gets a digest of its own each
-    time: it is another migration then, never a wrong resume.
+    `folders`: where the user's modules are. A function whose values cannot be compared gets a new digest each time: it
+    is another migration then, never a wrong resume.
     """
     digest = hashlib.sha256()
     for part in _code_of(function):
@@ -80,7 +80,7 @@ def _value(value: object) -> bytes:
 
 
 def _files(module: ModuleType | None, folders: list[Path]) -> set[Path]:
-    """The files of this module and of those that it refers to, as far as they lie in `folders`."""
+    """The files of this module and of those that it refers to, if they are in `folders`."""
     found: set[Path] = set()
     waiting = [module]
     while waiting:

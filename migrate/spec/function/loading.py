@@ -10,16 +10,16 @@ from pathlib import Path
 from types import ModuleType
 
 from formats import Function
-from formats.function import said_by
+from formats.function import describe_error
 from migrate.errors import SpecError
 from migrate.spec.function.roots import OUR_PACKAGES
 
 
 def load_function(name: str, search_path: tuple[str, ...]) -> Function:
-    """Import `module:name`. Raises SpecError, which says where it looked."""
+    """Import `module:name`. Raises SpecError."""
     module_name, _, attribute = name.partition(":")
     if module_name.partition(".")[0] in OUR_PACKAGES:
-        raise SpecError(f"{module_name!r} is a name of Stateferry's own", hint="give that module another name")
+        raise SpecError(f"{module_name!r} is the name of a package of Stateferry", hint="give that module another name")
     hint = "put the module beside the spec or name its file in [conversion] py_files"
     try:
         module = _import(module_name, search_path)
@@ -27,8 +27,8 @@ def load_function(name: str, search_path: tuple[str, ...]) -> Function:
         raise
     except BaseException as error:  # a module that is a script may end in `sys.exit()`
         raise SpecError(
-            f"the function {name!r} cannot be imported: {said_by(error)}",
-            hint=hint if isinstance(error, ModuleNotFoundError) else f"mend the module {module_name}",
+            f"the function {name!r} cannot be imported: {describe_error(error)}",
+            hint=hint if isinstance(error, ModuleNotFoundError) else f"fix the module {module_name}",
         ) from error
     function = getattr(module, attribute, None)
     if not callable(function):
@@ -37,7 +37,7 @@ def load_function(name: str, search_path: tuple[str, ...]) -> Function:
 
 
 def _import(module_name: str, search_path: tuple[str, ...]) -> ModuleType:
-    """The module that the search path has, even where one of that name lies elsewhere or was imported before."""
+    """The module on the search path, even where another of that name exists elsewhere or was imported before."""
     folders = [str(Path(entry).parent) if entry.endswith(".py") else entry for entry in search_path]
     package = module_name.partition(".")[0]
     found = PathFinder.find_spec(package, folders)
@@ -58,5 +58,5 @@ def _no_function(module: ModuleType, attribute: str) -> SpecError:
     near = get_close_matches(attribute, names, n=1)
     return SpecError(
         f"the module {module.__name__!r} ({module.__file__}) has no function {attribute!r}",
-        hint=f"did you mean {near[0]!r}?" if near else "name one that it has in [conversion] function",
+        hint=f"did you mean {near[0]!r}?" if near else "name one of its functions in [conversion] function",
     )

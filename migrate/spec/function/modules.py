@@ -1,6 +1,6 @@
-"""The modules that a user's function is made of: found by their import statements, and those that were really loaded.
+"""The modules that a user's function is made of: found by their import statements, and those that were loaded.
 
-A module counts by its syntax tree, what is in an archive and any other file by its bytes.
+A module is compared by its syntax tree; members of archives and other files by their bytes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pathlib import Path
 from migrate.spec.function.roots import Roots, find_module, import_path, path_of
 from migrate.spec.function.syntax_tree import imported_modules, parsed, tree_digest
 
-_asked_for: dict[Hashable, set[str]] = defaultdict(set)
-"""Modules whose import a function has begun in this process, by function."""
+_imported: dict[Hashable, set[str]] = defaultdict(set)
+"""Names of the modules that each function started to import in this process."""
 
 
 def module_digests(roots: Roots, names: Iterable[str]) -> dict[str, str]:
-    """These modules and all that they import of the user's, by path."""
+    """Digests of these modules, and of all of the user's modules that they import, by path."""
     importlib.invalidate_caches()
     found: dict[str, str] = {}
     seen: set[str] = {""}
@@ -42,7 +42,7 @@ def module_digests(roots: Roots, names: Iterable[str]) -> dict[str, str]:
         path, read = path_of(roots, name, spec.origin), _read(spec.origin)
         if path is None or read is None:
             continue
-        found[path] = file_digest(*read, is_module=path.endswith(".py"))
+        found[path] = _digest(read, path)
         tree = parsed(read[0]) if path.endswith(".py") else None
         if tree is not None:
             waiting += imported_modules(tree, name if spec.submodule_search_locations else name.rpartition(".")[0])
@@ -50,7 +50,7 @@ def module_digests(roots: Roots, names: Iterable[str]) -> dict[str, str]:
 
 
 def archive_digests(archive: Path) -> dict[str, str]:
-    """Of every file in it; of a file that is no archive, or a damaged one, its own."""
+    """Digests of the members of an archive, by path; of the file itself where it is damaged or not an archive."""
     try:
         with zipfile.ZipFile(archive) as opened:
             files = [name for name in opened.namelist() if not name.endswith("/") and "__pycache__/" not in name]
@@ -59,25 +59,25 @@ def archive_digests(archive: Path) -> dict[str, str]:
         return {archive.name: bytes_digest(archive.read_bytes())}
 
 
-def file_digest(content: bytes, is_archived: bool, *, is_module: bool) -> str:
-    """Of a module that stands for itself its syntax tree's, if it has one; else the bytes'."""
-    return source_digest(content) if is_module and not is_archived else bytes_digest(content)
-
-
 @lru_cache(maxsize=256)
-def source_digest(source: bytes) -> str:
-    """Each chunk asks for it."""
-    tree = parsed(source)
-    return bytes_digest(source) if tree is None else tree_digest(tree)
+def file_digest(content: bytes, *, is_source: bool) -> str:
+    """The digest of Python source's syntax tree, of anything else's bytes; cached, for every chunk needs it."""
+    tree = parsed(content) if is_source else None
+    return bytes_digest(content) if tree is None else tree_digest(tree)
 
 
 def bytes_digest(content: bytes) -> str:
-    """As they are."""
+    """SHA-256 of the bytes."""
     return hashlib.sha256(content).hexdigest()
 
 
+def _digest(read: tuple[bytes, bool], path: str) -> str:
+    content, is_archived = read
+    return file_digest(content, is_source=path.endswith(".py") and not is_archived)
+
+
 def _read(file: str) -> tuple[bytes, bool] | None:
-    """The content, and whether it is in an archive; None: it is gone."""
+    """(content, whether it is in an archive); None: the file is gone."""
     try:
         if (archive := _archive_of(file)) is None:
             return Path(file).read_bytes(), False
@@ -97,52 +97,52 @@ def _member(archive: Path, name: str, mtime_ns: int, size: int) -> bytes:
         return opened.read(name)
 
 
-class _Watch(MetaPathFinder):
-    """Finds nothing, and remembers what this thread asks for."""
+class _ImportRecorder(MetaPathFinder):
+    """Finds nothing, and records the names that this thread imports."""
 
-    def __init__(self, asked_for: set[str]) -> None:
-        self._asked_for = asked_for
+    def __init__(self, names: set[str]) -> None:
+        self._names = names
         self._thread = threading.get_ident()
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
-        """Whoever comes next finds it."""
+        """Record the name, and leave it to the other finders."""
         if threading.get_ident() == self._thread:
-            self._asked_for.add(fullname)
+            self._names.add(fullname)
 
 
 @contextmanager
-def watching_imports(function: Hashable) -> Iterator[None]:
-    """What is imported meanwhile, by this thread, counts as this function's.
+def recording_imports(function: Hashable) -> Iterator[None]:
+    """What this thread imports in the context counts as part of the function.
 
-    No bytecode is written: by seconds and size alone it would be taken for that of a module changed just then.
+    No bytecode is written: Python checks it by seconds and size alone, and would use it after a quick change.
     """
-    watch, before = _Watch(_asked_for[function]), sys.dont_write_bytecode
-    sys.meta_path.insert(0, watch)
+    recorder, before = _ImportRecorder(_imported[function]), sys.dont_write_bytecode
+    sys.meta_path.insert(0, recorder)
     sys.dont_write_bytecode = True
     try:
         yield
     finally:
         sys.dont_write_bytecode = before
-        sys.meta_path.remove(watch)
+        sys.meta_path.remove(recorder)
 
 
 def loaded_digests(function: Hashable, roots: Roots, expected: Iterable[str]) -> dict[str, str]:
-    """The user's modules that this process has, as they are on disk now, by path.
+    """Digests of the user's modules that this process has loaded, as they are on disk now, by path.
 
-    A module that is `expected` counts wherever it was found: Spark lays copies into a folder of its own. What else the
-    process had before the function asked for anything is none of the function's.
+    An `expected` module counts wherever it was found: Spark copies files into a folder of its own. Other modules count
+    only if the function imported them.
     """
     found = {}
-    wanted, asked_for = set(expected), _asked_for[function]
+    wanted, imported = set(expected), _imported[function]
     names = {_name(path) for each in wanted for path in (each, each.partition("/")[2])}  # with and without an archive
-    for name in (names | asked_for) & sys.modules.keys():
+    for name in (names | imported) & sys.modules.keys():
         file = getattr(sys.modules[name], "__file__", None)
         if not isinstance(file, str):
             continue
         path = path_of(roots, name, file) or _expected_path(name, file, wanted)
-        if path is not None and (path in wanted or name in asked_for):
+        if path is not None and (path in wanted or name in imported):
             read = _read(file)
-            found[path] = "" if read is None else file_digest(*read, is_module=path.endswith(".py"))
+            found[path] = "" if read is None else _digest(read, path)
     return found
 
 
@@ -157,11 +157,11 @@ def _name(path: str) -> str:
 
 
 def forget_modules(search_path: Roots, roots: Roots, code: Iterable[str]) -> None:
-    """What is to be imported anew: what an earlier function brought, and namesakes of this one's from elsewhere.
+    """Unload modules, to be imported again: those of earlier functions, and others with the names of this function's.
 
-    `roots`: those of the search path, and where this function's own modules lie.
+    `roots`: those of the search path, and where this function's own modules are.
     """
-    brought = set().union(*_asked_for.values())
+    brought = set().union(*_imported.values())
     own = {_name(path) for path in code if path.endswith(".py")}
     for name in ((brought | own) - sys.stdlib_module_names) & sys.modules.keys():
         file = getattr(sys.modules[name], "__file__", None) or ""

@@ -1,4 +1,4 @@
-"""Where the modules of a user's function lie: folders and archives, here or on an executor."""
+"""Where the modules of a user's function are: folders and archives, on this host or on an executor."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _INSTALLED = {"site-packages", "dist-packages"}
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A folder or an archive that names of modules begin at."""
+    """A folder or an archive that modules are imported from."""
 
     place: str
     package: str = ""
-    """The only package in it that is the user's; empty: all of them are."""
+    """The only package in it that is the user's; empty: all are."""
 
     def may_hold(self, name: str) -> bool:
         """Whether a module of this name would be the user's."""
@@ -33,7 +33,7 @@ Roots = tuple[Root, ...]
 
 
 def roots_of(search_path: Iterable[str], modules: Iterable[str]) -> Roots:
-    """The search path's, and those where the function's own modules lie if it has them not."""
+    """The roots of the search path, and those of the function's modules that are not in it."""
     entries = [str(Path(entry).parent) if entry.endswith(".py") else entry for entry in search_path]
     roots = [Root(entry) for entry in dict.fromkeys(entries)]
     for module in modules:
@@ -47,7 +47,7 @@ def roots_of(search_path: Iterable[str], modules: Iterable[str]) -> Roots:
 
 
 def _root(module: str) -> Root | None:
-    """Where its name begins; None: it has no file, or is Python's own."""
+    """The root that a module's name starts from; None: it has no file, or is Python's own."""
     name = real_name(module)
     package = name.partition(".")[0]
     file = _file_of(module if module in sys.modules else package)
@@ -61,7 +61,7 @@ def _root(module: str) -> Root | None:
 
 
 def _file_of(module: str) -> str | None:
-    """Of a module that is imported already, or of one that is not part of a package."""
+    """The file of a module that is imported already, or that is not part of a package."""
     if module in sys.modules:
         return getattr(sys.modules[module], "__file__", None)
     spec = importlib.util.find_spec(module)
@@ -69,7 +69,7 @@ def _file_of(module: str) -> str | None:
 
 
 def real_name(module: str) -> str:
-    """What others would import it by: a script is called `__main__`."""
+    """The name to import a module by, which for a script is not `__main__`."""
     loaded = sys.modules.get(module)
     if module != "__main__" or loaded is None:
         return module
@@ -78,7 +78,7 @@ def real_name(module: str) -> str:
 
 
 def find_module(roots: Roots, name: str) -> ModuleSpec | None:
-    """Without running anything; None: it is not the user's."""
+    """A module's spec, found without running any code; None: it is not the user's."""
     locations = [root.place for root in roots if root.may_hold(name)]
     found = None
     for part in name.split("."):  # by its last part: a namespace package asks for its parents, which are not imported
@@ -90,13 +90,13 @@ def find_module(roots: Roots, name: str) -> ModuleSpec | None:
 
 
 def import_path(name: str, file: str) -> str:
-    """A module's name as the path that an import looks for."""
+    """The path below a root where an import finds the module."""
     init = "/__init__" if Path(file).name.startswith("__init__.") else ""
     return f"{name.replace('.', '/')}{init}.{Path(file).name.partition('.')[2]}"
 
 
 def path_of(roots: Roots, name: str, file: str) -> str | None:
-    """What a module is known by wherever it lies; None where its name does not lead from a root to this file."""
+    """A module's path below its root, the same on every host; None where its name does not lead to this file."""
     path = import_path(name, file)
     for root in roots:
         if root.may_hold(name) and file == f"{root.place}/{path}":

@@ -8,21 +8,21 @@ import warnings
 from collections.abc import Iterator
 
 _SPELLING = {"kind", "type_comment", "type_ignores"}
-"""Fields that say how something was written, not what it does."""
+"""Fields for how something was written, not for what it does."""
 
 
 def parsed(source: bytes) -> ast.Module | None:
-    """The tree; None: this is not Python, or too deep for its own parser."""
+    """The syntax tree; None: the source is not Python, or nested too deeply for its parser."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # importing the module says the same
+            warnings.simplefilter("ignore")  # importing the module warns too
             return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
 def tree_digest(*trees: ast.AST) -> str:
-    """Of what they do, in this order."""
+    """The digest of the trees, in this order."""
     digest = hashlib.sha256()
     for part in _parts(list(trees)):
         digest.update(part)
@@ -30,9 +30,9 @@ def tree_digest(*trees: ast.AST) -> str:
 
 
 def _parts(trees: list[ast.AST]) -> Iterator[bytes]:
-    """Without recursion: a long sum is as deep a tree.
+    """The bytes to digest, found without recursion, since a long sum is a deep tree.
 
-    A field without a value is left out, so that one which a later Python adds changes nothing.
+    A field without a value is left out, so that a field which a later Python adds changes nothing.
     """
     waiting: list[object] = [*reversed(trees)]
     while waiting:
@@ -58,7 +58,7 @@ def _parts(trees: list[ast.AST]) -> Iterator[bytes]:
 
 
 def constant(value: object) -> bytes:
-    """A number, a text, bytes, or a name as one; the digits of a text's length tell where it ends."""
+    """A constant or a name as bytes, unambiguous by its type and length."""
     kind = type(value).__name__
     match value:
         case bool() | None:
@@ -79,7 +79,7 @@ def constant(value: object) -> bytes:
 
 
 def imported_modules(tree: ast.Module, package: str) -> Iterator[str]:
-    """Every module that an import statement anywhere in it may bring; `package`: the one that it belongs to."""
+    """The modules that import statements anywhere in the tree may load; `package`: the package that it belongs to."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -1,4 +1,4 @@
-"""A function given as an object: its own syntax, and the values that it brings along, in any process the same."""
+"""The digest of a function that is given as an object: of its syntax and its values, the same in every process."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _CONSTANTS = (bool, int, float, complex, str, bytes, type(None), type(...))
 
 @dataclass(slots=True)
 class Described:
-    """What was met on the way."""
+    """Takes values apart into digests, and collects the modules of their code."""
 
     modules: set[str] = field(default_factory=set)
-    """Of the functions and classes that the value is made of."""
+    """The modules of the functions and classes that were found."""
     _open: list[int] = field(default_factory=list)
 
     def digest(self, value: object) -> str:
-        """The same for the same value. What cannot be taken apart gets another one each time: never a wrong resume."""
+        """Equal for equal values. One that cannot be taken apart gets a new one each time: never a wrong resume."""
         if id(value) in self._open:
             return f"again {len(self._open) - self._open.index(id(value))}"
         self._open.append(id(value))
@@ -77,14 +77,14 @@ class Described:
         yield from map(self.digest, (function.__defaults__, function.__kwdefaults__, function.__dict__, cells))
 
     def _object(self, value: object) -> Iterator[str]:
-        """As pickle takes it apart."""
+        """Take an object apart as pickle does."""
         own = getattr(value, "__module__", None)  # of a cached function it is the function's, not functools'
         self.modules |= {type(value).__module__, own if isinstance(own, str) else type(value).__module__}
         if (wrapped := getattr(value, "__wrapped__", None)) is not None:
             yield self.digest(wrapped)
         try:
             made = value.__reduce_ex__(4)
-        except Exception:  # noqa: BLE001 - a lock, a socket: nothing tells two of them apart
+        except Exception:  # noqa: BLE001 - a lock, a socket: two of them cannot be compared
             yield uuid.uuid4().hex
             return
         if isinstance(made, str):
@@ -107,9 +107,9 @@ def _names(code: CodeType) -> set[str]:
 
 
 def _nodes(function: FunctionType) -> list[ast.AST]:
-    """Where its source defines it: several where lambdas of one line cannot be told apart.
+    """The syntax nodes that define the function: several where lambdas of one line cannot be distinguished.
 
-    None where it was typed at a prompt, or made by `exec`: its bytecode serves, which is that of one Python version.
+    Empty where it was typed at a prompt or made by `exec`: its bytecode serves, which depends on Python's version.
     """
     try:
         lines, _ = inspect.findsource(function)
@@ -130,7 +130,7 @@ def _defines(node: ast.AST, code: CodeType) -> bool:
 
 
 def _holds(node: ast.AST, code: CodeType) -> bool:
-    """Whether an instruction comes of the body of this lambda, where Python tells columns."""
+    """Whether an instruction is from the body of this lambda; true where Python does not record columns."""
     if not isinstance(node, ast.Lambda) or node.body.end_lineno is None or node.body.end_col_offset is None:
         return True
     begin, end = (node.body.lineno, node.body.col_offset), (node.body.end_lineno, node.body.end_col_offset)

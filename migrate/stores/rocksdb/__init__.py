@@ -1,1 +1,1 @@
-"""RocksDB directories: read, scanned, written, sampled. Nothing else calls rocksdict."""
+"""Reading, scanning, sampling and writing RocksDB directories: the only callers of rocksdict."""

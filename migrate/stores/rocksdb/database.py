@@ -1,10 +1,10 @@
-"""Reading RocksDB through rocksdict, and what is known of its traps.
+"""Reading a RocksDB directory through rocksdict, and the traps in that.
 
 * `items()` ends silently on a damaged block: every scan ends with a status check (I4).
 * `set_iterate_lower_bound` sets the upper bound and `set_iterate_upper_bound` keeps no reference to its bytes: neither
   is used; scans start by `from_key` and stop by comparing.
-* Opening writes `rocksdict-config.json` into the directory, even read-only: what is not ours is opened through a
-  directory of symbolic links.
+* Opening writes `rocksdict-config.json` into the directory, even read-only: another owner's directory is opened through
+  a directory of symbolic links.
 * An iterator or a column family handle that lives on keeps the LOCK: both are dropped before `close()`.
 """
 
@@ -20,27 +20,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
-from rocksdict import AccessType, DBRecoveryMode, Options, Rdict, RdictIter, ReadOptions
+from rocksdict import AccessType, DBRecoveryMode, Options, Rdict
 
 from migrate.errors import CorruptionError, RefusedError
-from migrate.model.key_range import KeyRange, show_key
+from migrate.model.key_range import KeyRange
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.layout import DatabaseFiles, check_readable, database_files
+from migrate.stores.rocksdb.scan import READAHEAD, check_end, pull, streaming
 from migrate.stores.rocksdb.transactions import check_nothing_prepared
 from migrate.stores.rocksdb.unreadable import cannot_open, explain
 
 DEFAULT_FAMILY = "default"
-MAX_BATCH_RECORDS = 1024
-MAX_BATCH_BYTES = 1 << 18
-_SMALL = MAX_BATCH_BYTES // MAX_BATCH_RECORDS
-READAHEAD = 1 << 17
 _FILE_NUMBER = re.compile(r"^ (\d+):", re.MULTILINE)
-"""In RocksDB's list of a family's files: one to a line, its keys in hex (VersionStorageInfo's DebugString)."""
-_COUNTS = ("entries", "deletes")
-_SUMMED_UP = re.compile(r"# (entries|deletions)=(\d+)")
-_LOOKS = 5
+"""One per line of RocksDB's list of a family's files, which has keys in hex (VersionStorageInfo's DebugString)."""
+_TABLE_COUNTS = re.compile(r"# (entries|deletions)=(\d+)")
+_ATTEMPTS = 5
 _OPEN_FILES = 256  # tables are opened when a scan reaches them, so that a chunk of a huge store opens only its own
 
 
@@ -55,7 +50,7 @@ class LiveFile:
 
 
 class Database:
-    """A RocksDB directory, read through symbolic links; nothing in it is touched."""
+    """A RocksDB directory, read through symbolic links; nothing in it is changed."""
 
     def __init__(self, database: Rdict, families: tuple[str, ...], directory: Path, view: Path) -> None:
         self._database = database
@@ -65,12 +60,12 @@ class Database:
 
     @property
     def sequence_number(self) -> int:
-        """Raised by every write: tells whether the directory has changed."""
+        """The number of the last write: a changed number means that the directory has changed."""
         return int(self._database.latest_sequence_number())
 
     @cached_property
     def _files(self) -> tuple[LiveFile, ...]:
-        """Asked once: what is open for reading alone stays as it is."""
+        # Read once: the files of a database that is open read-only stay the same.
         files = [
             LiveFile(name=file["name"].lstrip("/"), size=file["size"], level=file["level"])
             for file in self._database.live_files()
@@ -82,7 +77,7 @@ class Database:
         return list(self._files)
 
     def files_of(self, family: str) -> list[LiveFile]:
-        """The SST files of one column family: those that were ingested do not say whose they are."""
+        """The SST files of one column family. (Ingested files do not name their family themselves.)"""
         listing = self.column(family).property_value("rocksdb.sstables") or ""
         numbers = {int(number) for number in _FILE_NUMBER.findall(listing)}
         return [file for file in self.live_files() if int(file.name.partition(".")[0]) in numbers]
@@ -92,28 +87,26 @@ class Database:
         return self.column(family).property_int_value("rocksdb.estimate-num-keys") or 0
 
     def table_puts(self, family: str) -> int:
-        """Entries of all its SST files that are no deletions: from the files as they were when it was opened."""
+        """Entries that are no deletions in all SST files, as these were when the database was opened."""
         summary = self.column(family).property_value("rocksdb.aggregated-table-properties") or ""
-        numbers = {name: int(number) for name, number in _SUMMED_UP.findall(summary)}
+        numbers = {name: int(number) for name, number in _TABLE_COUNTS.findall(summary)}
         return numbers.get("entries", 0) - numbers.get("deletions", 0)
 
     def unflushed_entries(self, family: str) -> tuple[int, int]:
-        """(entries, deletions among them) that lie in the write-ahead log alone."""
-        column = self.column(family)
-        entries, deletions = (
-            column.property_int_value(f"rocksdb.num-{what}-active-mem-table") or 0 for what in _COUNTS
-        )
+        """(entries, deletions among them) that are in the write-ahead log only."""
+        names = [f"rocksdb.num-{what}-active-mem-table" for what in ("entries", "deletes")]
+        entries, deletions = (self.column(family).property_int_value(name) or 0 for name in names)
         return entries, deletions
 
     def last_key(self, family: str) -> bytes | None:
-        """The greatest key; None: there is no record."""
+        """The greatest key; None: the family is empty."""
         cursor = self.column(family).iter(streaming())
         cursor.seek_to_last()
         key = cursor.key() if cursor.valid() else None
         return None if key is None else bytes(key)
 
     def get(self, family: str, key: bytes) -> bytes | None:
-        """One value."""
+        """The value of a key, or None."""
         return self.column(family).get(key)
 
     def batches(self, family: str, keys: KeyRange | None = None) -> Iterator[Batch]:
@@ -132,7 +125,7 @@ class Database:
                 return
             last = batch.keys[-1]
             yield batch
-            del batch  # or a large value would live on while the next one is read
+            del batch  # so that a large value is freed before the next one is read
         self.check_ended(family, keys.start, last)
 
     def sample(self, family: str, start: bytes | None, count: int, max_bytes: int = 1 << 20) -> Batch:
@@ -151,7 +144,7 @@ class Database:
         return Batch(keys, values)
 
     def check_ended(self, family: str, start: bytes | None, last: bytes | None) -> None:
-        """A scan from `start` ended behind `last`: raises CorruptionError where that is not the end (I4)."""
+        """Raises CorruptionError where a scan from `start` ended after `last`, and records follow (I4)."""
         where = f"column family {family!r} of {self.directory}"
         try:
             at = start if last is None else last
@@ -162,127 +155,22 @@ class Database:
             raise known or CorruptionError(message, hint=error.hint, place=self.directory) from error
 
     def column(self, family: str) -> Rdict:
-        """rocksdict's own view of one family; to be dropped before the database is closed."""
+        """rocksdict's object for one family; its references must be dropped before the database is closed."""
         return self._database.get_column_family(family)
 
 
-def check_end(cursor: RdictIter, at: bytes | None, where: str, *, is_record: bool, backwards: bool = False) -> None:
-    """An iterator ended after `at`: is that the end, or an error that rocksdict kept to itself? (I4)
-
-    `cursor`: of the same instant. `at`: the last record that came, or where the scan began; None: at its end.
-
-    Raises CorruptionError.
-    """
-    try:
-        if at is None:
-            cursor.seek_to_last() if backwards else cursor.seek_to_first()
-        else:
-            cursor.seek_for_prev(at) if backwards else cursor.seek(at)
-        if is_record and cursor.valid():
-            cursor.prev() if backwards else cursor.next()
-        cursor.status()
-    except Exception as error:
-        raise _damaged(where, at, str(error)) from error
-    if cursor.valid():
-        raise _damaged(where, at, "the scan ended before the records did")
-
-
-def streaming(readahead: int = 0) -> ReadOptions:
-    """For one pass over the data: what is read once is not cached.
-
-    Memory-mapped reads would save 2 % more, but count the whole chunk as the worker's memory, which YARN kills it for,
-    and turn a bad sector into the death of the process.
-    """
-    options = ReadOptions()
-    options.fill_cache(False)  # type: ignore[call-arg]  # its stub lacks the argument; 5 to 10 % less time
-    options.set_readahead_size(readahead)  # 3 % less: one system call for 32 blocks
-    return options
-
-
-def pull(items: Iterator[tuple[Any, Any]], limit: int = MAX_BATCH_RECORDS) -> Batch | None:
-    """The next records, as long as all have the size of the first; those of any size once one differs.
-
-    At most `limit`, which is at most 1024, and 512 KiB, not counting the last one; None: the iterator has ended.
-
-    Two plain loops: appending to two lists costs 20 ns a record, flattening the pairs in C 60. To compare the sizes
-    here costs 25 ns and saves 80 further on (`Batch.lengths`, `CompiledProgram`). And the size of the first record says
-    how many of the kind fit into a batch, before the second one is read.
-    """
-    first = next(items, None)
-    if first is None:
-        return None
-    key, value = first
-    key_size, value_size = sizes = len(key), len(value)
-    keys, values = [key], [value]
-    fit = MAX_BATCH_BYTES // (key_size + value_size or 1)
-    for key, value in islice(items, max(0, min(limit, fit) - 1)):
-        keys.append(key)
-        values.append(value)
-        if len(value) != value_size or len(key) != key_size:
-            return _pull_uneven(items, keys, values, limit)
-    return Batch(keys, values, sizes)
-
-
-def pull_records(items: Iterator[tuple[Any, Any]], limit: int) -> list[tuple[bytes, bytes]]:
-    """The same as pairs, empty at the end: a quarter less time where nobody needs columns."""
-    records = []
-    for record in islice(items, limit):
-        records.append(record)
-        if len(record[1]) > _SMALL:
-            break
-    else:
-        return records
-    size = sum(len(key) + len(value) for key, value in records)
-    for record in islice(items, limit - len(records)) if size < MAX_BATCH_BYTES else ():
-        records.append(record)
-        size += len(record[0]) + len(record[1])
-        if size >= MAX_BATCH_BYTES:
-            break
-    return records
-
-
-def _pull_uneven(items: Iterator[tuple[Any, Any]], keys: list[bytes], values: list[bytes], limit: int) -> Batch:
-    """These records and the next ones; bytes are counted, for 40 ns each, once one of them is not small."""
-    if len(keys[-1]) <= _SMALL and len(values[-1]) <= _SMALL:
-        for key, value in islice(items, limit - len(keys)):
-            keys.append(key)
-            values.append(value)
-            if len(value) > _SMALL or len(key) > _SMALL:
-                break
-        else:
-            return Batch(keys, values)
-    size = sum(map(len, keys)) + sum(map(len, values))
-    if size < MAX_BATCH_BYTES:
-        for key, value in islice(items, limit - len(keys)):
-            keys.append(key)
-            values.append(value)
-            size += len(key) + len(value)
-            if size >= MAX_BATCH_BYTES:
-                break
-    return Batch(keys, values)
-
-
-def _damaged(where: str, at: bytes | None, reason: str) -> CorruptionError:
-    after = "its first record" if at is None else f"the key {show_key(at)}"
-    return CorruptionError(
-        f"{where} cannot be read beyond {after}: {reason}",
-        hint="nothing was lost that was not lost before; unless its own application still reads it, restore this store "
-        "from a backup or let its owner rebuild it",
-    )
-
-
 def family_names(directory: Path) -> tuple[str, ...]:
-    """The column families that the manifest names: a hundredth of what it takes to open the directory."""
+    """The column families that the manifest names, in a hundredth of the time of opening the directory."""
     return tuple(Rdict.list_cf(str(directory), Options(raw_mode=True)))
 
 
 @contextmanager
 def open_read_only(directory: Path, *, all_files: bool = False) -> Iterator[Database]:
-    """Open a RocksDB directory without touching it, beside a running owner too.
+    """Open a RocksDB directory without changing it, also while its owner runs.
 
     `all_files`: open every file at once, for an owner that may remove some of them meanwhile.
 
-    Raises RefusedError where it cannot be opened: a missing, truncated or unreadable file, no RocksDB directory at all.
+    Raises RefusedError for a missing, truncated or unreadable file, or where it is no RocksDB directory.
     """
     with tempfile.TemporaryDirectory(prefix="stateferry-") as folder:
         view = Path(folder)
@@ -294,8 +182,8 @@ def open_read_only(directory: Path, *, all_files: bool = False) -> Iterator[Data
 
 
 def _open_view(directory: Path, view: Path, *, all_files: bool) -> tuple[Rdict, tuple[str, ...]]:
-    """Once more where its owner has changed its files meanwhile."""
-    for left in reversed(range(_LOOKS)):
+    """Open the links, again if the owner has changed the files meanwhile."""
+    for left in reversed(range(_ATTEMPTS)):
         seen = _entries(directory)
         try:
             files = database_files(directory)
@@ -312,11 +200,11 @@ def _open_view(directory: Path, view: Path, *, all_files: bool) -> tuple[Rdict, 
             problem = cannot_open(directory, str(error).replace(str(view), str(directory)))
             problem.place = directory
             raise problem from error
-    raise AssertionError("the last look returns or raises")
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _entries(directory: Path) -> set[tuple[str, int]]:
-    """Names, and the inodes behind them: a file that is made anew is another one."""
+    """Names and inodes of the files: a file that was replaced has another inode."""
     with os.scandir(directory) as entries:
         return {(entry.name, entry.inode()) for entry in entries}
 
@@ -332,7 +220,7 @@ def _link(files: DatabaseFiles, view: Path) -> None:
 def _open_links(view: Path, *, all_files: bool) -> tuple[Rdict, tuple[str, ...]]:
     options = Options(raw_mode=True)
     options.set_max_open_files(-1 if all_files else _OPEN_FILES)
-    # By default RocksDB ends a damaged write-ahead log where the damage is, and says nothing (I4).
+    # By default RocksDB stops reading a write-ahead log where it is damaged, without an error (I4).
     options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
     families = tuple(Rdict.list_cf(str(view), options))
     database = Rdict(

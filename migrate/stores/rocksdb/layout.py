@@ -1,4 +1,4 @@
-"""What lies in a RocksDB directory, by file name (RocksDB's db/filename.cc)."""
+"""The files in a RocksDB directory, by name (RocksDB's db/filename.cc)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAKING = re.compile(
 
 
 def is_immutable(name: str) -> bool:
-    """SST and blob files: written once, so that a hard link is a copy."""
+    """Whether it is an SST or blob file: written once, so that a hard link is as good as a copy."""
     return _SST.fullmatch(name) is not None
 
 
@@ -33,7 +33,7 @@ def is_rocksdb(directory: Path) -> bool:
 
 
 def is_half_made(directory: Path) -> bool:
-    """Whether a crash left it while RocksDB was about to make it: no record can be in it, and RocksDB begins anew."""
+    """Whether it is empty, or a crash left it while RocksDB created it: it has no record, and RocksDB starts again."""
     if not directory.is_dir():
         return False
     names = {path.name for path in directory.iterdir()}  # without CURRENT, which comes before the first log
@@ -46,17 +46,17 @@ def is_rocksdb_file(name: str) -> bool:
 
 
 def foreign_entries(directory: Path) -> list[str]:
-    """What lies in a RocksDB directory and is not RocksDB's."""
+    """Names in a RocksDB directory that are not RocksDB's."""
     return [name for name in sorted(path.name for path in directory.iterdir()) if not is_rocksdb_file(name)]
 
 
 def rocksdb_identities(folder: Path) -> frozenset[str]:
-    """The names that RocksDB gave to the databases at or below a folder when it made them; they never change."""
+    """The identities that RocksDB gave to the databases at or below a folder, which never change."""
     return frozenset(identity_of(file.parent) for file in folder.rglob("IDENTITY")) - {""}
 
 
 def identity_of(directory: Path) -> str:
-    """What RocksDB called the database when it made it; empty where there is none. Damage makes it another name."""
+    """The identity that RocksDB gave to the database when it created it; empty where there is none."""
     file = directory / "IDENTITY"
     return read_regular(file).decode("utf-8", "backslashreplace").strip() if file.is_file() else ""
 
@@ -64,7 +64,7 @@ def identity_of(directory: Path) -> str:
 def file_states(directory: Path) -> list[tuple[str, int, int]]:
     """(name, size, modification time in ns) of each file that makes up a RocksDB directory.
 
-    The same as before: nobody has opened it for writing. Another: somebody has, and may have written nothing.
+    Unchanged: no program has opened it for writing. Changed: one has, though it may have written nothing.
     """
     files = sorted(database_files(directory).every, key=lambda path: path.name)
     return [(path.name, status.st_size, status.st_mtime_ns) for path in files for status in [path.stat()]]
@@ -72,15 +72,15 @@ def file_states(directory: Path) -> list[tuple[str, int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseFiles:
-    """The files that make up a RocksDB directory, without LOCK and logs of its life."""
+    """The files that make up a RocksDB directory, without LOCK and the information logs."""
 
     immutable: tuple[Path, ...]
     mutable: tuple[Path, ...]
-    """Manifest, CURRENT, options and write-ahead logs: a running owner appends to or replaces them."""
+    """Manifest, CURRENT, options and write-ahead logs, which a running owner appends to or replaces."""
 
     @property
     def every(self) -> tuple[Path, ...]:
-        """All of them."""
+        """Both the immutable and the mutable files."""
         return self.immutable + self.mutable
 
 
@@ -95,7 +95,7 @@ def database_files(directory: Path) -> DatabaseFiles:
 
 
 def _list_regular(directory: Path) -> list[str]:
-    """The names in it. Raises RefusedError where what bears the name of one of RocksDB's files is no regular file."""
+    """The names in it. Raises RefusedError where an entry with the name of a RocksDB file is no regular file."""
     with os.scandir(directory) as entries:
         is_file = {entry.name: _is_file(entry) for entry in entries}
     for name in sorted(name for name in is_file if not is_file[name]):
@@ -112,7 +112,7 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 
 def metadata_digest(directory: Path) -> str:
-    """Of the content of manifest, CURRENT, options, identity and write-ahead logs; SST files bear checksums.
+    """A digest of manifest, CURRENT, options, identity and write-ahead logs; SST files have their own checksums.
 
     Raises RefusedError where CURRENT or its manifest is missing.
     """
@@ -125,7 +125,7 @@ def metadata_digest(directory: Path) -> str:
 
 
 def log_bytes(directory: Path) -> int:
-    """How much of it lies in write-ahead logs."""
+    """The total size of the write-ahead logs in bytes."""
     return total_size(path for path in directory.iterdir() if _WAL.fullmatch(path.name))
 
 
@@ -133,7 +133,7 @@ def _check_manifest(directory: Path, names: list[str]) -> None:
     hint = "the RocksDB directory is damaged or incomplete: restore it from a backup or let its owner rebuild it"
     if "CURRENT" not in names:
         if names and is_half_made(directory):
-            hint = "no record can be in it yet, whoever was making it: remove it, or let its owner open it once"
+            hint = "it was being created and can hold no record: remove it, or let its owner open it once"
         raise RefusedError(f"{directory} has no file CURRENT", hint=hint)
     try:
         manifest = read_regular(directory / "CURRENT").decode("ascii").strip()
@@ -155,5 +155,5 @@ def check_readable(files: DatabaseFiles) -> None:
 
 
 def unreadable(path: Path) -> RefusedError:
-    """The refusal for a file that this user may not read."""
+    """The error for a file that this user may not read."""
     return RefusedError(f"cannot read {path}", hint="run as the application's user, or make the file readable")

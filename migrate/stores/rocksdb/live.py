@@ -1,6 +1,6 @@
 """RocksDB directories that a processor reads and writes: column families, batches over several of them, scans.
 
-An iterator, a snapshot or a column family handle that lives on keeps the LOCK: all are dropped before `close()`.
+An iterator, a snapshot or a column family handle that stays alive keeps the LOCK: all are dropped before `close()`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from rocksdict import ColumnFamily, Rdict, WriteBatch, WriteOptions
 
 from migrate.errors import RefusedError, StoreClosedError, StoreLockedError
 from migrate.stores.lock import check_unlocked
+from migrate.stores.records import Record
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database
 from migrate.stores.rocksdb.layout import is_half_made, is_rocksdb
 from migrate.stores.rocksdb.scan import Scan
@@ -50,7 +51,7 @@ class Family:
 
     @property
     def handle(self) -> ColumnFamily:
-        """What a batch names the family by."""
+        """The handle by which a batch names the family."""
         return self._handle if self._handle is not None else self._raise_closed()
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -65,8 +66,16 @@ class Family:
         reverse: bool = False,
         max_skips: int | None = None,
     ) -> Scan:
-        """The records in [start, end) of this instant."""
+        """A scan of the records in [start, end), as they are now."""
         return Scan(self._open, start, end, self.where, reverse=reverse, max_skips=max_skips)
+
+    def first(self, start: bytes | None = None, *, max_skips: int | None = None) -> Record | None:
+        """The first record from `start` on. Raises TooManyTombstonesError past `max_skips` deleted records."""
+        scan = self.scan(start, max_skips=max_skips)
+        try:
+            return next(iter(scan.pull(1)), None)
+        finally:
+            scan.close()
 
     @property
     def estimated_records(self) -> int:
@@ -75,33 +84,25 @@ class Family:
 
     @property
     def file_bytes(self) -> int:
-        """The size of its SST files."""
+        """The size of its SST files, in bytes."""
         return self._property("total-sst-files-size")
 
     @property
     def is_blank(self) -> bool:
-        """No SST file and nothing in memory: there is neither a record nor a tombstone. From metadata."""
+        """Whether metadata prove it empty: no SST file and nothing in memory, neither a record nor a tombstone."""
         entries = ("num-entries-active-mem-table", "num-entries-imm-mem-tables")
         return self.file_bytes == 0 and not any(self._property(name) for name in entries)
 
     def flush(self) -> None:
-        """Write what is in memory to an SST file. Other threads run meanwhile."""
+        """Write what is in memory to an SST file. Other Python threads run meanwhile."""
         self._open.flush(True)
 
     def compact(self) -> None:
-        """Rewrite all of it without what was deleted. Other threads run meanwhile."""
+        """Rewrite the family without its tombstones. Other Python threads run meanwhile."""
         self._open.compact_range(None, None)
 
-    def make_read_only(self) -> None:
-        """Writes raise RefusedError from now on."""
-
-        def refuse(*_: object) -> NoReturn:
-            raise RefusedError(f"{self.where} is open for reading only", hint="open it read_only=False")
-
-        self.put = self.delete = refuse
-
     def close(self) -> None:
-        """Drop what is rocksdict's."""
+        """Drop the references to rocksdict's objects."""
 
         def closed(*_: object) -> NoReturn:
             self._raise_closed()
@@ -125,13 +126,13 @@ class LiveDatabase:
     """A RocksDB directory, open for writing and locked.
 
     `sync`: every write is durable when it returns. `wal`: without it, a write is lost with the process, unless flushed.
-    `keeps_config`: the owner is a user of rocksdict too, whose file stays.
+    `keeps_config`: the owner uses rocksdict too, and its configuration file stays.
     """
 
     write: Callable[[WriteBatch], None]
-    """All of it or, after a crash, none. rocksdict's own, as are the calls of a Family."""
+    """Write a batch whole or, after a crash, not at all. rocksdict's own method, like those of a Family."""
     new_batch = staticmethod(partial(WriteBatch, True))
-    """An empty one; its calls take the `handle` of a family."""
+    """Create an empty batch; its methods take the `handle` of a family."""
 
     def __init__(self, database: Rdict, directory: Path, *, sync: bool, wal: bool, keeps_config: bool) -> None:
         self.directory = directory
@@ -151,24 +152,29 @@ class LiveDatabase:
 
     @property
     def sequence_number(self) -> int:
-        """Raised by every write."""
+        """The number of the last write."""
         return int(self._open.latest_sequence_number())
 
     @property
     def manifest(self) -> str:
-        """The name of the manifest: every opening for writing makes a new one."""
+        """The name of the manifest: every opening for writing creates a new one."""
         return manifest_of(self.directory)
 
     @property
     def manifest_found(self) -> str:
-        """The one that this opening found, by RocksDB's own log; empty where that does not say.
+        """The manifest that this opening found, from RocksDB's own log, which each opening starts; empty if not known.
 
-        What CURRENT says before an opening can be outdated by then: only from the opening on is the directory locked.
+        CURRENT, read before the opening, may be outdated by then: the directory is locked only by the opening.
         """
-        return _manifest_found(self.directory / "LOG")
+        log = self.directory / "LOG"
+        if not log.is_file():
+            return ""
+        with log.open(encoding="utf-8", errors="replace") as lines:
+            found = next((line for line in lines if _RECOVERING in line), "")
+        return found.rstrip().rpartition("/")[2]
 
     def family(self, name: str) -> Family:
-        """Raises Exception where there is none of that name."""
+        """The open family of that name. Raises Exception where there is none."""
         if name not in self._families:
             column = self._open.get_column_family(name)
             column.set_write_options(self._plain)
@@ -177,11 +183,11 @@ class LiveDatabase:
         return self._families[name]
 
     def write_logged(self, batch: WriteBatch) -> None:
-        """The same, by way of the write-ahead log even where other writes go without."""
+        """Write a batch to the write-ahead log too, even where other writes are not logged."""
         self._open.write(batch, self._logged)
 
     def sync(self) -> None:
-        """What was written before is durable after it."""
+        """Make everything that was written before durable."""
         if not self._wal:
             for family in self._families.values():
                 family.flush()
@@ -193,24 +199,24 @@ class LiveDatabase:
             family.flush()
 
     def make_family(self, name: str, *, filters_everywhere: bool = False) -> None:
-        """Make it, unless it is there."""
+        """Create the family unless it exists. `filters_everywhere`: see `table_options`."""
         if name not in families_of(self.directory):
             self._open.create_column_family(name, table_options(TableOptions(), filters_everywhere=filters_everywhere))
             self._remove_config()
 
     def drop_family(self, name: str) -> None:
-        """The family is gone; its files go when the last iterator over them has."""
+        """Drop the family; RocksDB deletes its files after the last iterator over them was closed."""
         self._open.drop_column_family(name)
         self._families.pop(name).close()
         self._remove_config()
 
     def stop_background_work(self) -> None:
-        """Flushes and compactions end; nothing can be written to disk any more."""
+        """Abort flushes and compactions; nothing can be written to disk afterwards."""
         self._is_stopped = True
         self._open.cancel_all_background(True)
 
     def close(self) -> None:
-        """Give up the files and the LOCK."""
+        """Close the files and release the LOCK."""
         database, self._database = self._database, None
 
         def closed(_: WriteBatch) -> None:
@@ -223,12 +229,12 @@ class LiveDatabase:
             if database is not None:
                 database.close()
         except Exception:
-            if not self._is_stopped:  # what was in memory is in the log
+            if not self._is_stopped:  # otherwise the log has what was in memory
                 raise
         self._remove_config()
 
     def _remove_config(self) -> None:
-        """rocksdict writes it again and again; one that a crash left could not be told from the owner's."""
+        """Remove the file that rocksdict writes repeatedly: after a crash it would look like the owner's."""
         if not self._keeps_config:
             (self.directory / _OWN_CONFIG).unlink(missing_ok=True)
 
@@ -240,22 +246,13 @@ class LiveDatabase:
 
 
 def manifest_of(directory: Path) -> str:
-    """What CURRENT says; empty where there is no database."""
+    """The manifest that CURRENT names; empty where there is no database."""
     current = directory / "CURRENT"
     return current.read_text(encoding="ascii").strip() if current.is_file() else ""
 
 
-def _manifest_found(log: Path) -> str:
-    """`log`: every opening begins a new one, and has written so far when it is done."""
-    if not log.is_file():
-        return ""
-    with log.open(encoding="utf-8", errors="replace") as lines:
-        found = next((line for line in lines if _RECOVERING in line), "")
-    return found.rstrip().rpartition("/")[2]
-
-
 def families_of(directory: Path) -> tuple[str, ...]:
-    """The column families of a RocksDB directory, which nobody need have closed. Raises RefusedError."""
+    """The column families of a RocksDB directory, which may be open. Raises RefusedError."""
     try:
         return tuple(Rdict.list_cf(str(directory), table_options(TableOptions())))
     except Exception as error:
@@ -266,14 +263,14 @@ def families_of(directory: Path) -> tuple[str, ...]:
 def open_live(
     directory: Path, *, sync: bool = False, wal: bool = True, filtered: str | None = None
 ) -> Iterator[LiveDatabase]:
-    """Open a RocksDB directory for writing, with options that its owner can read; make it if it is missing.
+    """Open a RocksDB directory for writing, with options that its owner can read; create it if it is missing.
 
-    `filtered`: the family that is asked for much that it does not have.
+    `filtered`: the family of which many missing keys are read.
 
-    Raises StoreLockedError where it is open already, here or elsewhere, RefusedError where RocksDB cannot open it.
+    Raises StoreLockedError where any process has it open, RefusedError where RocksDB cannot open it.
     """
-    # By one name for each directory: RocksDB knows by its name what this process has open, and a second opening would
-    # drop the lock of the first.
+    # One name for each directory: RocksDB finds by name what this process has open, and a second opening under another
+    # name would drop the lock of the first.
     directory = directory.resolve()
     has_config = (directory / _OWN_CONFIG).exists()
     is_made = is_rocksdb(directory) and not is_half_made(directory)
@@ -302,11 +299,15 @@ def _check_unlocked(directory: Path) -> None:
         if held.pid != os.getpid():
             raise
         hint = "share that store between threads, or close it first"
-        raise StoreLockedError(f"this process has {directory} open already", pid=held.pid, hint=hint) from held
+        raise StoreLockedError(f"this process already has {directory} open", pid=held.pid, hint=hint) from held
 
 
 def read_only_family(database: Database, name: str) -> Family:
-    """A family of a database that is open for reading; to be closed before it is."""
+    """A family of a database that is open for reading, which must be closed first. Writes raise RefusedError."""
     family = Family(database.column(name), name, database.directory)
-    family.make_read_only()
+
+    def refuse(*_: object) -> NoReturn:
+        raise RefusedError(f"{family.where} is open for reading only", hint="open it with read_only=False")
+
+    family.put = family.delete = refuse
     return family

@@ -1,4 +1,4 @@
-"""RocksDB directories that stay open from one task to the next: to open one costs time for each of its files."""
+"""RocksDB directories that stay open from one task to the next: opening takes time for each file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from threading import Lock
 from migrate.stores.rocksdb.database import Database, open_read_only
 
 _MOST_IDLE = 4
-"""The old and the new store of a task, and those of the next one; each may hold 256 files."""
+"""The old and the new store of two tasks; each may have 256 files open."""
 
 
 class _Openings:
-    """Databases that nobody uses at the moment, the least recently used first."""
+    """Open databases that are not in use, the least recently used first."""
 
     def __init__(self) -> None:
         self.users = 0
@@ -23,7 +23,7 @@ class _Openings:
         self._idle: OrderedDict[Path, tuple[Database, ExitStack]] = OrderedDict()
 
     def take(self, directory: Path) -> tuple[Database, ExitStack]:
-        """For the caller alone."""
+        """An open database for exclusive use by the caller."""
         with self._lock:
             kept = self._idle.pop(directory, None)
         if kept is not None:
@@ -32,7 +32,7 @@ class _Openings:
         return stack.enter_context(open_read_only(directory)), stack
 
     def give_back(self, directory: Path, database: Database, stack: ExitStack) -> None:
-        """Kept for the next one, as long as somebody wants that."""
+        """Keep the database for the next task while there are users, or close it."""
         with self._lock:
             closing = [stack] if directory in self._idle else []
             if not closing:
@@ -43,7 +43,7 @@ class _Openings:
             each.close()
 
     def close(self) -> None:
-        """All that are idle."""
+        """Close all databases that are not in use."""
         while self._idle:
             self._idle.popitem()[1][1].close()
 
@@ -53,7 +53,7 @@ _openings = _Openings()
 
 @contextmanager
 def keeping_open() -> Iterator[None]:
-    """What tasks of this process open to read meanwhile is kept for the tasks that follow: nobody changes it."""
+    """Keep databases that tasks of this process open to read for the following tasks; none may change meanwhile."""
     _openings.users += 1
     try:
         yield
@@ -65,7 +65,7 @@ def keeping_open() -> Iterator[None]:
 
 @contextmanager
 def open_to_read(directory: Path) -> Iterator[Database]:
-    """As `open_read_only`, which see; the one of an earlier task where one was kept."""
+    """Open a directory as `open_read_only` does, or reuse the database of an earlier task."""
     database, stack = _openings.take(directory)
     try:
         yield database

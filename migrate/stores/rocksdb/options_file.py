@@ -1,4 +1,4 @@
-"""What a RocksDB directory's own OPTIONS file says (RocksDB's options/options_parser.cc: an ini file)."""
+"""The OPTIONS file of a RocksDB directory, an ini file (RocksDB's options/options_parser.cc)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BYTEWISE = "leveldb.BytewiseComparator"
 _NONE = ("", "nullptr")
 _PLAIN_TABLE = "BlockBasedTable"
 NEWEST_FORMAT_VERSION = 6
-"""Of tables that the RocksDB in rocksdict (9.8) reads; 7 is the default since RocksDB 10.11."""
+"""The newest table format that the RocksDB in rocksdict (9.8) reads; 7 is the default since RocksDB 10.11."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,40 +33,38 @@ class FamilyOptions:
 
 
 def read_options(directory: Path) -> dict[str, FamilyOptions]:
-    """The newest OPTIONS file, by column family; empty where there is none.
+    """The options in the newest OPTIONS file, by column family; empty where there is none.
 
-    Raises RefusedError for a damaged one, and where it says that part of the store lies in another directory.
+    Raises RefusedError for a damaged file, and where the write-ahead log is in another directory.
     """
     parsed = _parse_newest(directory)
     if parsed.wal_dir and Path(parsed.wal_dir).resolve() != directory.resolve():
         raise RefusedError(
-            f"{directory} keeps its write-ahead log elsewhere, in {parsed.wal_dir}",
+            f"{directory} has its write-ahead log in another directory, {parsed.wal_dir}",
             hint="open and close the store once with its owner after setting wal_dir to the directory itself",
         )
     return {options.family: options for options in parsed.families}
 
 
 def rocksdb_version(directory: Path) -> str | None:
-    """Of the RocksDB that opened the directory for writing last, as its newest OPTIONS file says; None: it does not.
-
-    Raises RefusedError for a damaged file.
-    """
+    """The version of the last RocksDB that opened the directory for writing, from its newest OPTIONS file; None: not
+    known. Raises RefusedError for a damaged file."""
     return _parse_newest(directory).rocksdb_version
 
 
 def blob_compression(directory: Path) -> str:
-    """Of blob files, as RocksDB spells it; empty where the newest OPTIONS file does not tell."""
+    """The compression of blob files, as RocksDB spells it; empty where the newest OPTIONS file lacks it."""
     return _parse_newest(directory).blob_compression
 
 
 def allows_transactions(directory: Path) -> bool:
-    """Whether a TransactionDB had it open last. Raises RefusedError for a damaged file."""
+    """Whether a TransactionDB was the last to open the directory. Raises RefusedError for a damaged file."""
     return _parse_newest(directory).allows_transactions
 
 
 @dataclass(frozen=True, slots=True)
 class _Parsed:
-    """What is asked of an OPTIONS file."""
+    """The parts of an OPTIONS file that are needed."""
 
     families: tuple[FamilyOptions, ...] = ()
     wal_dir: str = ""
@@ -76,9 +74,9 @@ class _Parsed:
 
 
 def _parse_newest(directory: Path) -> _Parsed:
-    """The newest OPTIONS file; nothing where there is none."""
+    """The newest OPTIONS file; empty values where there is none."""
     named = {path.name.removeprefix("OPTIONS-"): path for path in directory.glob("OPTIONS-*")}
-    # RocksDB writes it as OPTIONS-000007.dbtmp first; a crash leaves that behind.
+    # RocksDB writes OPTIONS-000007.dbtmp first, which a crash leaves behind.
     files = [named[number] for number in sorted(filter(str.isdecimal, named), key=int)]
     if not files:
         return _Parsed()
@@ -88,13 +86,13 @@ def _parse_newest(directory: Path) -> _Parsed:
 
 @lru_cache(maxsize=4096)
 def _parse(file: Path, _inode: int, _mtime_ns: int, _size: int) -> _Parsed:
-    """Once: each of a dozen checks asks each store partition, and a parser takes 3 ms."""
+    """Parse a file once: a dozen checks read that of each store partition, and a parser takes 3 ms."""
     parser = ConfigParser(delimiters=("=",), comment_prefixes=("#",), interpolation=None, strict=False)
     try:
         parser.read_string(read_regular(file).decode("utf-8", "replace"))
     except ConfigParserError as error:
         raise RefusedError(
-            f"{file} cannot be understood: {str(error).splitlines()[0]}",
+            f"{file} cannot be parsed: {str(error).splitlines()[0]}",
             hint="restore it from a backup, or remove it: its owner writes a new one when it opens the store",
         ) from error
     sections = [section for section in parser.sections() if section.startswith("CFOptions ")]
@@ -125,7 +123,7 @@ def _family(parser: ConfigParser, section: str) -> FamilyOptions:
 
 
 def check_comparator(family: FamilyOptions, where: str) -> None:
-    """Raises RefusedError for any order but the bytewise one."""
+    """Raises RefusedError for any order except the bytewise one."""
     if family.comparator != BYTEWISE:
         raise RefusedError(
             f"{where} is ordered by the comparator {family.comparator!r}",
@@ -134,38 +132,43 @@ def check_comparator(family: FamilyOptions, where: str) -> None:
 
 
 def check_merge_operator(family: FamilyOptions, where: str) -> None:
-    """Raises RefusedError where there is one."""
+    """Raises RefusedError for a family with a merge operator."""
     if family.merge_operator is not None:
         raise RefusedError(
             f"{where} has the merge operator {family.merge_operator!r}",
-            hint="its values may be unmerged operands, which only that operator can put together: migrate this "
+            hint="its values may be unmerged operands, which only that operator can combine: migrate this "
             "store through its own application",
         )
 
 
 def check_table(family: FamilyOptions, where: str) -> None:
-    """Raises RefusedError for tables that this RocksDB does not read."""
+    """Raises RefusedError for tables that the RocksDB here cannot read."""
     if not family.table_factory.startswith(_PLAIN_TABLE):
         raise RefusedError(
             f"{where} is stored as {family.table_factory!r}",
             hint="only block-based tables can be read: have its owner rewrite it with them",
         )
-    if (family.format_version or 0) > NEWEST_FORMAT_VERSION:
+    check_format_version(family.format_version or 0, where)
+
+
+def check_format_version(version: int, where: str) -> None:
+    """Raises RefusedError for a table format that the RocksDB here cannot read."""
+    if version > NEWEST_FORMAT_VERSION:
         raise RefusedError(
-            f"{where} has table format version {family.format_version}",
+            f"{where} has table format version {version}",
             hint=f"up to {NEWEST_FORMAT_VERSION} can be read: have its owner write an older one and compact",
         )
 
 
 OptionsCheck = Callable[[FamilyOptions, str], None]
-"""Called with a column family's options, and where it lies."""
+"""Called with the options of a column family, and its name and directory in words."""
 OPTIONS_CHECKS: tuple[OptionsCheck, ...] = (check_comparator, check_merge_operator, check_table)
 
 
 def check_options(
     directory: Path, options: dict[str, FamilyOptions], checks: Iterable[OptionsCheck] = OPTIONS_CHECKS
 ) -> None:
-    """Raises RefusedError for what we cannot read in the order or the form in which its owner wrote it."""
+    """Raises RefusedError for column families whose order or form cannot be read."""
     for family in options.values():
         for check in checks:
             check(family, f"column family {family.family!r} of {directory}")

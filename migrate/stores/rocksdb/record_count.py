@@ -1,4 +1,4 @@
-"""How many records a column family has: by RocksDB's metadata where that proves it, else by a scan of its keys."""
+"""The number of records in a column family: from RocksDB's metadata where they prove it, else by a scan of its keys."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from itertools import islice
 from typing import cast
 
 from migrate.model.key_range import KeyRange
-from migrate.stores.rocksdb.database import MAX_BATCH_RECORDS, READAHEAD, Database, streaming
+from migrate.stores.rocksdb.database import Database
+from migrate.stores.rocksdb.scan import MAX_BATCH_RECORDS, READAHEAD, streaming
 
 _UNFLUSHED = ("rocksdb.num-entries-active-mem-table", "rocksdb.num-entries-imm-mem-tables")
 _LESS_THAN_RECORDS = ("deletions", "merge operands", "range deletions")
@@ -19,10 +20,10 @@ _NEWEST_SEQUENCE_NUMBER = re.compile(r"^ \d+:\d+\[\d+ \.\. (\d+)\]", re.MULTILIN
 
 
 def proven_records(database: Database, family: str) -> int | None:
-    """None: only a scan can tell.
+    """The number of records that metadata prove; None: only a scan can count them.
 
-    It is proven where every entry of its files has sequence number 0, which RocksDB gives to the only version that is
-    left of a key, and to files that were ingested into an empty family; and where nothing was deleted or is in the log.
+    It is proven if every entry of the files has sequence number 0, which RocksDB gives to the only remaining version of
+    a key, and to files that were ingested into an empty family; and if nothing was deleted or is in the log.
     """
     column = database.column(family)
     if [column.property_int_value(name) for name in _UNFLUSHED] != [0, 0]:
@@ -39,7 +40,8 @@ def proven_records(database: Database, family: str) -> int | None:
 
 
 def count_records(database: Database, family: str, keys: KeyRange, check: Callable[[], None]) -> int:
-    """Those in the range; `check` is called now and then, and may raise. Without values a scan takes 40 % less time.
+    """Count the records in the range; `check` is called for each batch, and may raise. Without values a scan takes 40 %
+    less time.
 
     Raises CorruptionError unless the range was read whole.
     """

@@ -1,7 +1,7 @@
 """The parts of a block-based SST file that planning needs: its properties, and a sample of its index.
 
-Neither rocksdict nor the C API tells how the bytes of one file spread over its key range; the file's own index does,
-at about a hundredth of the data's size, and only the sampled entries of it are touched.
+Neither rocksdict nor the C API reports how the bytes of one file are spread over its key range. The file's own index
+has that, at about a hundredth of the data's size, and only the sampled entries of it are read.
 
 | footer, last 53 bytes | format version < 6        | format version >= 6                            |
 |-----------------------|---------------------------|------------------------------------------------|
@@ -29,17 +29,18 @@ FOOTER_SIZE = 53
 MAGIC = 0x88E241B785F4CFF7
 TRAILER_SIZE = 5  # compression type, checksum
 INTERNAL_KEY_SUFFIX = 8  # sequence number and type
-_CODECS = {1: "snappy", 4: "lz4_raw", 5: "lz4_raw", 7: "zstd"}
+_SNAPPY = 1
+_CODECS = {_SNAPPY: "snappy", 4: "lz4_raw", 5: "lz4_raw", 7: "zstd"}
 _PARTITIONED_INDEX = 2
 
 
 class SstFormatError(Exception):
-    """Not a block-based SST file, or a form of it that is not read here."""
+    """The file is no block-based SST file, is damaged, or has a form that is not supported here."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableProperties:
-    """What RocksDB wrote about the file into it."""
+    """The properties that RocksDB wrote into the file."""
 
     entries: int
     deletions: int
@@ -65,7 +66,7 @@ class IndexSample:
 
 
 class SstFile:
-    """A block-based SST file, mapped; reads only what is asked for. Use it as a context manager."""
+    """A block-based SST file, memory-mapped and read only where needed. A context manager."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -77,7 +78,7 @@ class SstFile:
             raise SstFormatError(f"{path} is empty") from error
         self._map.madvise(mmap.MADV_RANDOM)
         self.bytes_read = 0
-        """Bytes that were looked at, for the plan's own budget."""
+        """Bytes that were read, for the plan's budget."""
 
     def __enter__(self) -> SstFile:
         return self
@@ -88,59 +89,53 @@ class SstFile:
         self._file.close()
 
     def properties(self) -> TableProperties:
-        """Raises SstFormatError."""
+        """The properties of the table. Raises SstFormatError."""
         with self._parsing():
-            return self._properties()
+            raw = self._raw_properties()
+            merge_operator = raw.get("rocksdb.merge.operator", b"").decode()
+            return TableProperties(
+                entries=_number(raw, "rocksdb.num.entries"),
+                deletions=_number(raw, "rocksdb.deleted.keys"),
+                raw_bytes=_number(raw, "rocksdb.raw.key.size") + _number(raw, "rocksdb.raw.value.size"),
+                data_bytes=_number(raw, "rocksdb.data.size"),
+                comparator=raw.get("rocksdb.comparator", b"").decode(),
+                merge_operator=None if merge_operator in ("", "nullptr") else merge_operator,
+                column_family=raw.get("rocksdb.column.family.name", b"").decode("utf-8", "replace"),
+                format_version=self._footer()[0],
+                compression=raw.get("rocksdb.compression", b"").decode("utf-8", "replace"),
+                range_deletions=_number(raw, "rocksdb.num.range-deletions"),
+            )
 
     def index_samples(self, count: int) -> list[IndexSample]:
         """About `count` entries of the index, evenly spread over its length. Raises SstFormatError."""
         with self._parsing():
-            return self._index_samples(count)
+            raw = self._raw_properties()
+            _, _, index = self._footer()
+            if index is None:
+                index = dict(self._metaindex())["rocksdb.index"]
+            block = self._block(*index)
+            is_user_key = _number(raw, "rocksdb.index.key.is.user.key") == 1
+            is_delta = _number(raw, "rocksdb.index.value.is.delta.encoded") == 1
+            partitioned = int.from_bytes(raw.get("rocksdb.block.based.table.index.type", b"")[:4], "little")
+            samples = []
+            for at in _restarts(block, count):
+                key, handle, touched = _index_entry(block, at, is_delta=is_delta)
+                self.bytes_read += touched
+                offset, size = handle
+                if partitioned != _PARTITIONED_INDEX:
+                    offset += size + TRAILER_SIZE
+                samples.append(IndexSample(key if is_user_key else key[:-INTERNAL_KEY_SUFFIX], offset))
+            if partitioned == _PARTITIONED_INDEX:
+                samples = _spread_evenly(samples, _number(raw, "rocksdb.data.size"))
+            return samples
 
     @contextmanager
     def _parsing(self) -> Iterator[None]:
-        """Whatever damaged bytes make of the parser is one error."""
+        """Turn every error of parsing damaged bytes into an SstFormatError."""
         try:
             yield
         except (struct.error, LookupError, ValueError, OSError, ArithmeticError, MemoryError) as error:
             raise SstFormatError(f"{self.path} is damaged: {error!r}") from error
-
-    def _properties(self) -> TableProperties:
-        raw = self._raw_properties()
-        merge_operator = raw.get("rocksdb.merge.operator", b"").decode()
-        return TableProperties(
-            entries=_number(raw, "rocksdb.num.entries"),
-            deletions=_number(raw, "rocksdb.deleted.keys"),
-            raw_bytes=_number(raw, "rocksdb.raw.key.size") + _number(raw, "rocksdb.raw.value.size"),
-            data_bytes=_number(raw, "rocksdb.data.size"),
-            comparator=raw.get("rocksdb.comparator", b"").decode(),
-            merge_operator=None if merge_operator in ("", "nullptr") else merge_operator,
-            column_family=raw.get("rocksdb.column.family.name", b"").decode("utf-8", "replace"),
-            format_version=self._footer()[0],
-            compression=raw.get("rocksdb.compression", b"").decode("utf-8", "replace"),
-            range_deletions=_number(raw, "rocksdb.num.range-deletions"),
-        )
-
-    def _index_samples(self, count: int) -> list[IndexSample]:
-        raw = self._raw_properties()
-        _, _, index = self._footer()
-        if index is None:
-            index = dict(self._metaindex())["rocksdb.index"]
-        block = self._block(*index)
-        is_user_key = _number(raw, "rocksdb.index.key.is.user.key") == 1
-        is_delta = _number(raw, "rocksdb.index.value.is.delta.encoded") == 1
-        partitioned = int.from_bytes(raw.get("rocksdb.block.based.table.index.type", b"")[:4], "little")
-        samples = []
-        for at in _restarts(block, count):
-            key, handle, touched = _index_entry(block, at, is_delta=is_delta)
-            self.bytes_read += touched
-            offset, size = handle
-            if partitioned != _PARTITIONED_INDEX:
-                offset += size + TRAILER_SIZE
-            samples.append(IndexSample(key if is_user_key else key[:-INTERNAL_KEY_SUFFIX], offset))
-        if partitioned == _PARTITIONED_INDEX:
-            samples = _spread_evenly(samples, _number(raw, "rocksdb.data.size"))
-        return samples
 
     def _footer(self) -> tuple[int, tuple[int, int], tuple[int, int] | None]:
         """(format version, metaindex handle, index handle or None where the metaindex names it)."""
@@ -155,17 +150,17 @@ class SstFile:
         if version >= 6:
             (size,) = struct.unpack_from("<I", footer, 13)
             return version, (start - TRAILER_SIZE - size, size), None
-        offset, at = _varint(footer, 1)
-        size, at = _varint(footer, at)
-        index_offset, at = _varint(footer, at)
-        index_size, at = _varint(footer, at)
+        offset, at = varint(footer, 1)
+        size, at = varint(footer, at)
+        index_offset, at = varint(footer, at)
+        index_size, at = varint(footer, at)
         return version, (offset, size), (index_offset, index_size)
 
     def _metaindex(self) -> Iterator[tuple[str, tuple[int, int]]]:
         _, metaindex, _ = self._footer()
         for name, value in _entries(bytes(self._block(*metaindex))):
-            offset, at = _varint(value, 0)
-            size, _ = _varint(value, at)
+            offset, at = varint(value, 0)
+            size, _ = varint(value, at)
             yield name.decode("utf-8", "replace"), (offset, size)
 
     def _raw_properties(self) -> dict[str, bytes]:
@@ -187,31 +182,25 @@ class SstFile:
         if codec is None:
             raise SstFormatError(f"{self.path} has a block of compression type {compression}")
         self.bytes_read += size
-        raw_size, at = (_varint(bytes(content[:10]), 0)) if compression != 1 else (_snappy_size(content), 0)
+        raw_size, at = varint(bytes(content[:10]), 0)
+        at = 0 if compression == _SNAPPY else at  # its own format begins with the size
         plain = pa.Codec(codec).decompress(content[at:].tobytes(), decompressed_size=raw_size)
         return memoryview(plain)
 
 
 def _number(raw: dict[str, bytes], name: str) -> int:
     value = raw.get(name)
-    return _varint(value, 0)[0] if value else 0
+    return varint(value, 0)[0] if value else 0
 
 
-def _snappy_size(content: memoryview) -> int:
-    return _varint(bytes(content[:10]), 0)[0]
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """(the number that is encoded at `at`, the place after it). Raises IndexError past the end."""
     value = shift = 0
-    while True:
-        if at >= len(data):
-            raise SstFormatError("a number runs past the end of its block")
-        byte = data[at]
+    while (byte := data[at]) >= 128:
         value |= (byte & 127) << shift
-        at += 1
-        if byte < 128:
-            return value, at
         shift += 7
+        at += 1
+    return value | byte << shift, at + 1
 
 
 def _restart_array(block: memoryview) -> tuple[int, int]:
@@ -235,16 +224,16 @@ def _restarts(block: memoryview, wanted: int) -> Iterator[int]:
 def _index_entry(block: memoryview, at: int, *, is_delta: bool) -> tuple[bytes, tuple[int, int], int]:
     """(key, handle, bytes touched) of the entry at a restart point, where nothing is shared with the one before."""
     head = bytes(block[at : at + 30])
-    shared, cursor = _varint(head, 0)
-    key_size, cursor = _varint(head, cursor)
+    shared, cursor = varint(head, 0)
+    key_size, cursor = varint(head, cursor)
     if not is_delta:
-        _, cursor = _varint(head, cursor)
+        _, cursor = varint(head, cursor)
     if shared != 0:
         raise SstFormatError("an index entry at a restart point shares bytes with the one before")
     key = bytes(block[at + cursor : at + cursor + key_size])
     value = bytes(block[at + cursor + key_size : at + cursor + key_size + 20])
-    offset, end = _varint(value, 0)
-    size, end = _varint(value, end)
+    offset, end = varint(value, 0)
+    size, end = varint(value, end)
     return key, (offset, size), cursor + key_size + end + 4
 
 
@@ -253,9 +242,9 @@ def _entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
     at = 0
     key = b""
     while at < end:
-        shared, at = _varint(block, at)
-        key_size, at = _varint(block, at)
-        value_size, at = _varint(block, at)
+        shared, at = varint(block, at)
+        key_size, at = varint(block, at)
+        value_size, at = varint(block, at)
         key = key[:shared] + block[at : at + key_size]
         at += key_size
         yield key, block[at : at + value_size]
@@ -263,5 +252,5 @@ def _entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _spread_evenly(samples: list[IndexSample], data_bytes: int) -> list[IndexSample]:
-    """A partitioned index is read at its top level only, whose parts cover about the same number of blocks each."""
+    """Offsets for the top level of a partitioned index, whose parts have about the same number of blocks each."""
     return [IndexSample(s.key, data_bytes * (n + 1) // len(samples)) for n, s in enumerate(samples)]

@@ -1,7 +1,7 @@
-"""Transactions that were prepared and neither committed nor rolled back, as write-ahead logs tell.
+"""Transactions that were prepared and neither committed nor rolled back, found in write-ahead logs.
 
 A database of RocksDB's TransactionDB may hold them in its log alone (WRITE_COMMITTED) or in its tables too
-(WRITE_PREPARED, WRITE_UNPREPARED), where whoever opens it without its transactions takes them for committed.
+(WRITE_PREPARED, WRITE_UNPREPARED), where a program that opens it without its transactions takes them for committed.
 
 | log, in blocks of 32 KiB     | batch: sequence number u64, count u32, then entries                                  |
 |------------------------------|--------------------------------------------------------------------------------------|
@@ -22,6 +22,7 @@ from pathlib import Path
 from migrate.errors import RefusedError
 from migrate.stores.regular_files import read_regular
 from migrate.stores.rocksdb.options_file import allows_transactions
+from migrate.stores.rocksdb.sst import varint
 from migrate.stores.rocksdb.unreadable import FLUSH
 
 _BLOCK = 32768
@@ -62,7 +63,7 @@ def check_nothing_prepared(directory: Path) -> None:
 
 
 def _records(log: bytes, number: int) -> Iterator[bytes]:
-    """What was written at once; an unfinished record at the end is none."""
+    """The batches in the log, without an unfinished one at the end."""
     parts: list[bytes] = []
     for kind, part in _fragments(log, number):
         if kind == _COMPRESSED:
@@ -88,7 +89,7 @@ def _fragments(log: bytes, number: int) -> Iterator[tuple[int, bytes]]:
         start = at + _HEADER.size
         if kind in _RECYCLABLE:
             if struct.unpack_from("<I", log, start)[0] != number & 0xFFFFFFFF:
-                return  # of the log that this one was written over
+                return  # left from the log file that RocksDB recycled for this one
             start, kind = start + 4, kind - 4
         at = start + length
         if kind <= _LAST[1] or kind == _COMPRESSED:
@@ -96,28 +97,19 @@ def _fragments(log: bytes, number: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _follow(batch: bytes, open_ones: dict[bytes, None]) -> None:
-    """Add the transactions that it prepares, take out those that it ends."""
+    """Add the transactions that the batch prepares, remove those that it ends."""
     at = _BATCH_HEADER
     while at < len(batch):
         tag = batch[at]
         at += 1
         if tag in _WITH_FAMILY:
-            _, at = _varint(batch, at)
+            _, at = varint(batch, at)
         text = b""
         for _ in range(_STRINGS[tag]):
-            size, at = _varint(batch, at)
+            size, at = varint(batch, at)
             text = batch[at : at + size]
             at += size
         if tag == _PREPARED:
             open_ones[text] = None
         elif tag in (_COMMITTED, _COMMITTED_AT, _ROLLED_BACK):
             open_ones.pop(text, None)
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while (byte := data[at]) >= 128:
-        value |= (byte & 127) << shift
-        shift += 7
-        at += 1
-    return value | byte << shift, at + 1

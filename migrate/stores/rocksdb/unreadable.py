@@ -1,4 +1,4 @@
-"""Why RocksDB cannot read a directory: damage is claimed only where nothing else explains it."""
+"""Why RocksDB cannot read a directory: reported as damage only where nothing else explains it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from migrate.errors import RefusedError
-from migrate.stores.rocksdb.options_file import NEWEST_FORMAT_VERSION, blob_compression
+from migrate.stores.rocksdb.options_file import blob_compression, check_format_version
 from migrate.stores.rocksdb.sst import SstFile, SstFormatError, TableProperties
 
 _UNREADABLE = {"Zlib": "zlib", "Xpress": "XPRESS", "kZlibCompression": "zlib", "kXpressCompression": "XPRESS"}
@@ -22,32 +22,29 @@ FLUSH = (
     "nothing is damaged: let its application commit or roll back what it has prepared, then flush every column family "
     "and close the database"
 )
-"""What makes a database with transactions readable."""
+"""The hint for a database with transactions that cannot be read."""
 
 
 def cannot_open(directory: Path, reason: str) -> RefusedError:
-    """The refusal of a directory that RocksDB cannot open, for the reason that it gives."""
-    problem = explain(directory, reason)
-    if problem is not None:
-        return problem
-    return RefusedError(
+    """The error for a directory that RocksDB cannot open, with the reason that RocksDB gives."""
+    return explain(directory, reason) or RefusedError(
         f"RocksDB cannot open {directory}: {reason}",
-        hint="can its own application open it? then nothing is damaged: report this; else restore it from a backup or "
+        hint="if its own application can open it, nothing is damaged: report this; else restore it from a backup or "
         "let its owner rebuild it",
     )
 
 
 def explain(directory: Path, reason: str) -> RefusedError | None:
-    """The same where its files are whole, as far as can be seen; None: they may be damaged."""
+    """The error where a cause other than damage is found; None: the files may be damaged."""
     if "Permission denied" in reason:
         return RefusedError(f"RocksDB cannot open {directory}: {reason}", hint="run as the application's user")
     if _TRANSACTIONS.search(reason):
         return RefusedError(f"{directory} has transactions in its write-ahead log, which was not flushed", hint=FLUSH)
-    if _NO_FAMILY.search(reason) and "\ufffd" in reason:  # where rocksdict could not tell what stands there
+    if _NO_FAMILY.search(reason) and "\ufffd" in reason:  # rocksdict's replacement for bytes that are not UTF-8
         return RefusedError(
             f"{directory} has a column family whose name is not UTF-8",
-            hint="nothing is damaged, but such a name cannot be given here: let its application copy the records into "
-            "a column family of another name, and drop that one",
+            hint="nothing is damaged, but such a name cannot be used here: let its application copy the records to a "
+            "column family with another name, and drop this one",
         )
     if "No such file" in reason and (missing := _MISSING.findall(reason)):
         return _no_file(directory, missing[-1])
@@ -80,14 +77,10 @@ def _unreadable_tables(directory: Path) -> RefusedError | None:
 
 
 def check_table_readable(path: Path, properties: TableProperties) -> None:
-    """Raises RefusedError for a table that the RocksDB here cannot read, though it may be whole."""
+    """Raises RefusedError for a table that the RocksDB here cannot read, even if it is not damaged."""
     if (compression := _UNREADABLE.get(properties.compression)) is not None:
         raise _compressed(str(path), compression)
-    if properties.format_version > NEWEST_FORMAT_VERSION:
-        raise RefusedError(
-            f"{path} has table format version {properties.format_version}",
-            hint=f"up to {NEWEST_FORMAT_VERSION} can be read: have its owner write an older one and compact",
-        )
+    check_format_version(properties.format_version, str(path))
 
 
 def _compressed(what: str, compression: str) -> RefusedError:

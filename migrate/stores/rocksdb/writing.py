@@ -1,6 +1,6 @@
 """Writing RocksDB directories through rocksdict: sorted SST files, new databases, and single records.
 
-A column family handle that lives on keeps the LOCK: handles are dropped before `close()`.
+A column family handle that stays alive keeps the LOCK: handles are dropped before `close()`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY
 
 ROCKSDB_VERSION = "9.8.4"
-"""That rocksdict carries, as it writes it into its OPTIONS files."""
+"""The version of RocksDB in rocksdict, as its OPTIONS files have it."""
 _COMPRESSIONS = {
     "kSnappyCompression": DBCompressionType.snappy,
     "kZlibCompression": DBCompressionType.zlib,
@@ -38,7 +38,7 @@ _COMPRESSIONS = {
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """How SST files are written: what every version of the owning system can open."""
+    """How SST files are written: by default so that every version of the owning system can open them."""
 
     compression: str = "kNoCompression"
     format_version: int = 5
@@ -48,8 +48,8 @@ class TableOptions:
 def table_options(table: TableOptions, *, filters_everywhere: bool = False) -> Options:
     """RocksDB's options for new tables and the databases that hold them.
 
-    `filters_everywhere`: in the last level too, where Kafka Streams leaves them out, for a store that is asked for much
-    that it does not have.
+    `filters_everywhere`: Bloom filters in the last level too, where Kafka Streams omits them, for a store of which many
+    missing keys are read.
     """
     blocks = BlockBasedOptions()
     blocks.set_block_size(4096)
@@ -77,7 +77,7 @@ class SstWriter:
         self._records = 0
 
     def write(self, batch: Batch) -> None:
-        """Append records. Raises KeyOrderError where a key does not come after the one before."""
+        """Append records. Raises KeyOrderError where a key is not greater than the one before."""
         writer = self._writer
         try:
             for key, value in zip(batch.keys, batch.values, strict=True):
@@ -91,7 +91,7 @@ class SstWriter:
         self._records += len(batch)
 
     def finish(self) -> None:
-        """Complete the file; RocksDB syncs it."""
+        """Complete the file, which RocksDB syncs."""
         self._writer.finish()
 
     def _check_order(self, batch: Batch) -> None:
@@ -103,7 +103,7 @@ class SstWriter:
 
 
 class KeyOrderError(ChunkFailedError):
-    """A converted key does not come after the one before it."""
+    """A converted key is not greater than the one before it."""
 
     def __init__(self, before: bytes, key: bytes) -> None:
         what = "two old keys become one" if key == before else "the conversion changes the order of keys"
@@ -132,9 +132,9 @@ def create_database(
     files: dict[str, list[Path]],
     entries: dict[str, list[tuple[bytes, bytes]]],
 ) -> None:
-    """Make a RocksDB directory: ingest each family's SST files in one step, and put the few `entries`.
+    """Create a RocksDB directory: ingest each family's SST files in one step, and put the few `entries`.
 
-    The files are moved into it. The caller syncs the directory.
+    The files are moved into the directory, which the caller syncs.
     """
     options = {family: table_options(table) for family, table in families.items()}
     default = options.setdefault(DEFAULT_FAMILY, table_options(TableOptions()))

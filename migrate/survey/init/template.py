@@ -8,7 +8,7 @@ from pathlib import Path
 
 from formats import Conversion
 from migrate.batch.source.source import is_another_system
-from migrate.spec.allowed import must_be_allowed
+from migrate.spec.allowed import MEANINGS, must_be_allowed
 from migrate.spec.spec import Spec
 
 
@@ -24,14 +24,6 @@ class Findings:
     target_path: str
     """What an alternative would be."""
     warnings: tuple[str, ...]
-
-
-_MEANING = {
-    "loss:timestamp": "the old store's timestamps have no place in the new one",
-    "loss:headers": "the old store's headers have no place in the new one",
-    "loss:history": "the latest value of each key stays, former ones have no place in the new store",
-    "changelog": "the changelog topic would still hold records of the old form: rewrite it, or rename the store",
-}
 
 
 def spec_text(spec: Spec, found: Findings) -> str:
@@ -133,7 +125,7 @@ def _conversion(spec: Spec) -> list[str]:
     if must_be:
         lines += [
             "# Refused unless you allow it by name, knowing what it means:",
-            *(f"#   {name}: {_MEANING.get(name, 'the new store cannot hold it')}" for name in must_be),
+            *(f"#   {name}: {MEANINGS[name]}" for name in must_be),
             f"# allow = {toml_strings(must_be)}",
         ]
     return [

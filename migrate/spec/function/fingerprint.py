@@ -1,4 +1,4 @@
-"""What a user's function is made of: part of the migration's identity, and looked at again wherever it runs."""
+"""The fingerprint of a user's function: digests of its code, part of the identity, checked wherever it runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from migrate.errors import RefusedError, SpecError
-from migrate.spec.function.modules import archive_digests, file_digest, loaded_digests, module_digests, watching_imports
+from migrate.spec.function.modules import (
+    archive_digests,
+    file_digest,
+    loaded_digests,
+    module_digests,
+    recording_imports,
+)
 from migrate.spec.function.roots import Roots, roots_of
 from migrate.spec.function.values import Described
 from migrate.stores.files import content_digest
@@ -19,8 +25,8 @@ if TYPE_CHECKING:
     from migrate.spec.conversion_ref import ConversionRef
 
 
-def with_code(ref: ConversionRef) -> ConversionRef:
-    """The same, and what its function is made of now."""
+def with_fingerprint(ref: ConversionRef) -> ConversionRef:
+    """The ref with the modules and digests of its function as they are now."""
     if isinstance(ref.function, str):
         modules, code = [ref.function.partition(":")[0]], {}
     else:
@@ -35,7 +41,7 @@ def with_code(ref: ConversionRef) -> ConversionRef:
     listed = [*(each.stem for each in given if each.suffix == ".py"), *filter(None, map(_as_module, ref.files))]
     code |= module_digests(roots, [*modules, *listed])
     for name in ref.files:
-        code[name] = file_digest(_beside_spec(ref, name).read_bytes(), False, is_module=name.endswith(".py"))
+        code[name] = file_digest(_beside_spec(ref, name).read_bytes(), is_source=name.endswith(".py"))
     return replace(ref, modules=tuple(modules), code=tuple(sorted(code.items())))
 
 
@@ -48,9 +54,9 @@ def _beside_spec(ref: ConversionRef, name: str) -> Path:
     return Path(ref.search_path[-1], name)
 
 
-def function_at_work(ref: ConversionRef) -> AbstractContextManager[None]:
-    """While its function is loaded or called: what that imports is remembered."""
-    return nullcontext() if ref.function is None else watching_imports(_key(ref))
+def tracking_imports(ref: ConversionRef) -> AbstractContextManager[None]:
+    """A context to load or call the function in: what it imports there counts as part of it."""
+    return nullcontext() if ref.function is None else recording_imports(_key(ref))
 
 
 def _key(ref: ConversionRef) -> Hashable:
@@ -58,7 +64,7 @@ def _key(ref: ConversionRef) -> Hashable:
 
 
 def checked_code(ref: ConversionRef) -> dict[str, str]:
-    """What of it this process has loaded, and the data beside it. Raises RefusedError where it is not as planned."""
+    """Digests of what this process has loaded of the function, and of its data. Raises RefusedError for a change."""
     if ref.function is None:
         return {}
     expected = dict(ref.code)
@@ -67,20 +73,21 @@ def checked_code(ref: ConversionRef) -> dict[str, str]:
     for path, digest in found.items():
         if path not in expected:
             raise RefusedError(
-                f"the function loaded the module {path}, which no import statement names: nobody would see it change",
+                f"the function loaded the module {path}, which no import statement names: a change of it would go "
+                "unnoticed",
                 hint=f'import it by a statement, or list it in the spec: [conversion] files = ["{path}"]',
             )
         if expected[path] != digest:
             raise RefusedError(
-                f"{path}, which the function is made of, changed while the run went on",
-                hint="restore it and run the same command again: what is finished is kept; to begin anew with what it "
-                "is now: stateferry abandon SPEC",
+                f"{path}, which the function is made of, changed during the run",
+                hint="restore it and run the same command again: finished chunks are kept; to start again with the "
+                "changed one: stateferry abandon SPEC",
             )
     return found
 
 
 def _data(ref: ConversionRef, roots: Roots) -> Iterator[tuple[str, str]]:
-    """Of the listed files, those that can be seen from here; modules among them are looked at once they are loaded."""
+    """Digests of the listed data files that this host has; listed modules are checked once they are loaded."""
     for name in ref.files:
         places = [_beside_spec(ref, name), *(Path(root.place, name) for root in roots)]
         file = next((place for place in places if place.is_file()), None)
@@ -95,7 +102,7 @@ def _digest_of(file: Path, mtime_ns: int, size: int) -> str:
 
 
 def files_for_executors(ref: ConversionRef) -> list[Path]:
-    """What they need of the function: py_files, and what lies beside the spec."""
+    """The files of the function that executors need: py_files, and those beside the spec."""
     if not isinstance(ref.function, str):
         return []
     given, folder = [Path(entry) for entry in ref.search_path[:-1]], Path(ref.search_path[-1])

@@ -100,7 +100,7 @@ def test_a_version_that_comes_later_changes_no_verification(tmp_path: Path, regi
     assert read_family(store) == CONVERTED
 
 
-def test_a_damaged_file_of_answers_is_named(tmp_path: Path, registry: Registry) -> None:
+def test_a_damaged_file_of_responses_is_named(tmp_path: Path, registry: Registry) -> None:
     _store(tmp_path, RECORDS)
     spec = _spec(tmp_path, registry)
     run(spec)
