@@ -12,6 +12,7 @@ from migrate.batch.context import Context
 from migrate.batch.ledger.intervals import pending_chunks, totals_of
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.stop import RERUN
+from migrate.engine.rejects import way_past_the_cap
 from migrate.errors import InterruptedMigrationError, MigrationError, RejectedError
 from migrate.model.ledger_row import chunk_row
 from migrate.model.plan import Chunk, Plan
