@@ -1,1 +1,1 @@
-"""What needs Spark: its Java, its session, and the batch job."""
+"""Everything that needs Spark: its Java, its session, the executors, and the batch job."""

@@ -1,19 +1,20 @@
-"""What only Spark can tell of the ground: `doctor`'s checks of Java, the session and its executors."""
+"""The checks of `doctor` that need Spark: Java, the session and its executors."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from jobs.ask import INSTALL, SHARE, Answers, Clock, ask, check_packages, check_seen
-from jobs.java import JavaNotFoundError, find_java_home
-from jobs.probe import Probe, code_digest, versions
+from jobs.probe import ProbeResult, code_digest, versions
+from jobs.probe_executors import INSTALL, SHARE, DriverView, check_directory, check_packages, probe_slots
+from jobs.session import java_home, spark_session
 from migrate.batch.preflight.check import Check, Outcome
 from migrate.batch.preflight.doctor import SPARK_CHECKS
 from migrate.dry_run.cost import WORKER_BYTES
 from migrate.errors import RefusedError
+from migrate.model.units import plural
 from migrate.spec.conversion import conversion_ref
 from migrate.spec.function.fingerprint import files_for_executors
 from migrate.spec.spec import Spec
@@ -30,18 +31,18 @@ _ON_FAILURE: dict[str, Outcome] = {"spark.clock": "warning", "spark.memory": "wa
 
 @contextmanager
 def spark_checks(spec: Spec, master: str) -> Iterator[tuple[Check, ...]]:
-    """The checks; the session that one of them starts ends with the block. Raises SpecError."""
+    """The checks in order; the session that `spark.session` starts ends with the block. Raises SpecError."""
     with ExitStack() as stack:
-        ground = SparkGround(spec, master, files_for_executors(conversion_ref(spec)), stack)
+        checks = SparkChecks(spec, master, files_for_executors(conversion_ref(spec)), stack)
         runs: dict[str, Callable[[], str]] = {
-            "spark.java": _check_java,
-            "spark.session": ground.check_session,
-            "spark.tasks": ground.check_tasks,
-            "spark.packages": ground.check_packages,
-            "spark.source": ground.check_source,
-            "spark.work_dir": ground.check_work_dir,
-            "spark.clock": ground.check_clock,
-            "spark.memory": ground.check_memory,
+            "spark.java": java_home,
+            "spark.session": checks.check_session,
+            "spark.tasks": checks.check_tasks,
+            "spark.packages": checks.check_packages,
+            "spark.source": checks.check_source,
+            "spark.work_dir": checks.check_work_dir,
+            "spark.clock": checks.check_clock,
+            "spark.memory": checks.check_memory,
         }
         yield tuple(
             Check(
@@ -55,17 +56,8 @@ def spark_checks(spec: Spec, master: str) -> Iterator[tuple[Check, ...]]:
         )
 
 
-def _check_java() -> str:
-    try:
-        return str(find_java_home())
-    except JavaNotFoundError as error:
-        raise RefusedError(
-            str(error), hint="or run in this process, without Spark: stateferry run SPEC --no-spark"
-        ) from error
-
-
-class SparkGround:
-    """A session, started by one check, and what its executors answered to another."""
+class SparkChecks:
+    """The checks of a session, which one of them starts, and of its executors, which another one probes."""
 
     def __init__(self, spec: Spec, master: str, files: list[Path], stack: ExitStack) -> None:
         self._spec = spec
@@ -73,40 +65,35 @@ class SparkGround:
         self._files = files
         self._stack = stack
         self._context: SparkContext | None = None
-        self._answers: Answers | None = None
-
-    @property
-    def answers(self) -> Answers:
-        """Of every slot."""
-        assert self._answers is not None, "every check that asks for them needs `spark.tasks`"
-        return self._answers
+        self.driver: DriverView | None = None
+        self.probes: tuple[ProbeResult, ...] = ()
+        """One for each slot, after `check_tasks`."""
 
     def check_session(self) -> str:
-        """Start one."""
-        from jobs.session import spark_session
-
+        """Start a session."""
         try:
             session = self._stack.enter_context(spark_session(self._spec.name, self._master, self._files))
         except RefusedError:
             raise
-        except Exception as error:  # Spark and py4j raise what they like
+        except Exception as error:  # Spark and py4j raise errors of many classes
             raise RefusedError(
-                f"no Spark session starts on {self._master}: {_said(error)}",
-                hint="is --master right, and does the master run? Spark's own log above says more",
+                f"no Spark session starts on {self._master}: {_first_message(error)}",
+                hint="check --master, and that the master is running; Spark's log above has more",
             ) from error
         self._context = session.sparkContext
         return f"Spark {session.version} on {self._master}"
 
     def check_tasks(self) -> str:
-        """Ask every slot."""
-        assert self._context is not None, "it needs `spark.session`"
-        self._answers = ask(self._context, self._spec)
-        return _hosts(self._answers.probes)
+        """Probe every slot."""
+        assert self._context is not None, "`spark.tasks` needs `spark.session`"
+        self.driver, self.probes = probe_slots(self._context, self._spec)
+        slots = Counter(probe.host for probe in self.probes)
+        return ", ".join(f"{host} ({count} at a time)" for host, count in sorted(slots.items()))
 
     def check_packages(self) -> str:
-        """Ours and those that ours need."""
+        """Compare the packages of every executor with the driver's: ours and those that ours need."""
         here = versions()
-        for probe in self.answers.probes:
+        for probe in self.probes:
             check_packages(probe)
             for name, version in here.items():
                 if (theirs := probe.versions.get(name)) != version:
@@ -116,21 +103,23 @@ class SparkGround:
             if probe.code != code_digest():
                 raise RefusedError(
                     f"the executors on {probe.host} have another stateferry than the driver",
-                    hint="remove it from their Python, or install the same one: the job brings its own code along",
+                    hint="remove it from their Python, which gets the job's own code, or install the same version",
                 )
         return ", ".join(f"{name} {version}" for name, version in here.items())
 
     def check_source(self) -> str:
-        """Seen by all, and the same."""
-        for probe in self.answers.probes:
-            check_seen(self.answers.question.source, probe.host, probe.source, self.answers.source_entries)
-        return self.answers.question.source
+        """Check that every executor sees the driver's old store."""
+        assert self.driver is not None, "`spark.source` needs `spark.tasks`"
+        for probe in self.probes:
+            check_directory(self.driver.request.source, probe.host, probe.source, self.driver.source_entries)
+        return self.driver.request.source
 
     def check_work_dir(self) -> str:
-        """Seen by all, the same, and written to by all."""
-        folder = self.answers.question.work_dir
-        for probe in self.answers.probes:
-            check_seen(folder, probe.host, probe.work_dir, self.answers.work_dir_entries)
+        """Check that every executor sees the driver's work_dir, and can write to it."""
+        assert self.driver is not None, "`spark.work_dir` needs `spark.tasks`"
+        folder = self.driver.request.work_dir
+        for probe in self.probes:
+            check_directory(folder, probe.host, probe.work_dir, self.driver.work_dir_entries)
             if not probe.work_dir.sees_probe:
                 raise RefusedError(f"{folder} on {probe.host} is another directory than here", hint=SHARE)
             if not probe.work_dir.is_writable:
@@ -141,49 +130,37 @@ class SparkGround:
         return folder
 
     def check_clock(self) -> str:
-        """Within some seconds."""
-        worst = max(self.answers.probes, key=lambda probe: _skew(probe, self.answers.clock))
-        skew = _skew(worst, self.answers.clock)
+        """Compare the clocks of the executors with the driver's."""
+        assert self.driver is not None, "`spark.clock` needs `spark.tasks`"
+        worst = max(self.probes, key=self.driver.skew)
+        skew = self.driver.skew(worst)
         if skew > MOST_SKEW_SECONDS:
             raise RefusedError(
-                f"the clock on {worst.host} is {skew:,.0f} s away from the driver's",
-                hint="let NTP set it: times in the ledger, in logs and of files cannot be compared otherwise",
+                f"the clock on {worst.host} differs from the driver's by {skew:,.0f} s",
+                hint="synchronize it with NTP: otherwise times in the ledger, in logs and of files cannot be compared",
             )
-        return "no difference to be seen" if skew == 0 else f"at most {skew:,.1f} s away"
+        return "no difference found" if skew == 0 else f"at most {skew:,.1f} s apart"
 
     def check_memory(self) -> str:
-        """For every slot of a host at one time."""
-        said = []
-        for host, workers in Counter(probe.host for probe in self.answers.probes).items():
-            free = min((p.free_memory for p in self.answers.probes if p.host == host and p.free_memory), default=None)
+        """Check that each host has the memory that its workers need together."""
+        found = []
+        for host, workers in Counter(probe.host for probe in self.probes).items():
+            free = min((p.free_memory for p in self.probes if p.host == host and p.free_memory), default=None)
             if free is None:
                 continue
             needed = workers * WORKER_BYTES
-            said.append(f"{host}: {free / 2**20:,.0f} MiB for {_workers(workers)}")
+            found.append(f"{host}: {free / 2**20:,.0f} MiB for {plural(workers, 'worker')}")
             if free < needed:
                 raise RefusedError(
-                    f"{host} has {free / 2**20:,.0f} MiB of memory free, {_workers(workers)} may need "
+                    f"{host} has {free / 2**20:,.0f} MiB of memory free, {plural(workers, 'worker')} may need "
                     f"{needed / 2**20:,.0f} MiB",
                     hint="run fewer at a time (--master 'local[N]', spark.executor.cores), or lower [run] chunk_size",
                 )
-        return "; ".join(said) or "the hosts do not tell"
+        return "; ".join(found) or "not reported by the hosts"
 
 
-def _skew(probe: Probe, clock: Clock) -> float:
-    return max(0.0, clock.asked - probe.time, probe.time - clock.answered)
-
-
-def _hosts(probes: Iterable[Probe]) -> str:
-    counted = Counter(probe.host for probe in probes)
-    return ", ".join(f"{host} ({workers} at a time)" for host, workers in sorted(counted.items()))
-
-
-def _workers(number: int) -> str:
-    return f"{number} worker" + ("" if number == 1 else "s")
-
-
-def _said(error: BaseException) -> str:
-    """The first line that says something."""
+def _first_message(error: BaseException) -> str:
+    """The first line of Spark's message that is not part of a stack trace."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if not line.startswith(("at ", "An error occurred while calling"))]
-    return (telling or lines or [type(error).__name__])[0].removeprefix(": ")
+    messages = [line for line in lines if not line.startswith(("at ", "An error occurred while calling"))]
+    return (messages or lines or [type(error).__name__])[0].removeprefix(": ")

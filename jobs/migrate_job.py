@@ -1,6 +1,6 @@
 """`spark-submit jobs/migrate_job.py --spec migration.toml`: the batch migration on Spark.
 
-Works uninstalled and from any directory. Nothing is defined here: what a script defines is pickled by value.
+Works uninstalled and from any directory. Defines nothing: what a script defines is pickled by value.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an executor's Python tells of itself. Imports nothing heavy: a missing package must end in a sentence."""
+"""The probe that runs in an executor's Python. Imports only the standard library: other packages may be missing."""
 
 from __future__ import annotations
 
@@ -18,85 +18,85 @@ from typing import Any
 
 NEEDED = ("rocksdict", "fastavro", "numpy", "pyarrow", "pydantic", "xxhash")
 COMPARED = ("pyspark", "rocksdict")
-"""Whose versions must be the driver's: rocksdict carries RocksDB, which decides what is written."""
+"""Packages that need the driver's version: rocksdict contains RocksDB, which determines what is written."""
 OUR_PACKAGES = ("formats", "migrate", "jobs")
 PROBE_PREFIX = ".stateferry-probe-"
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
-    """One directory, as it is seen from here."""
+class DirectoryProbe:
+    """One directory as an executor sees it."""
 
     entries: frozenset[str] | None
-    """The names in it; None: it is not there, or cannot be read."""
+    """The names in it; None if it does not exist or cannot be read."""
     is_writable: bool
     sees_probe: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
-    """One executor's Python."""
+class ProbeResult:
+    """What one executor's Python reports."""
 
     host: str
     time: float
     versions: dict[str, str]
-    """Of the packages that matter, by name; like `code`, empty for a brief question."""
+    """Version of each package in COMPARED; empty, like `code`, for a brief request."""
     broken: dict[str, str]
-    """Packages that cannot be imported, and why."""
+    """Packages that cannot be imported, with the error."""
     code: str
     """Digest of our own code."""
-    source: Looked
-    work_dir: Looked
+    source: DirectoryProbe
+    work_dir: DirectoryProbe
     free_memory: int | None
-    """Bytes; None: the host does not tell."""
+    """In bytes; None if the host does not report it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What to look at."""
+class ProbeRequest:
+    """What an executor should check."""
 
     source: str
     work_dir: str
-    """The nearest folder of the work_dir that exists."""
+    """The work_dir, or its nearest parent that exists."""
     probe: str | None
-    """The name of a file that the driver put there; None: nothing may be written there."""
+    """The name of a file that the driver has created in the work_dir; None if nothing may be written there."""
     is_brief: bool = False
-    """Only about packages and directories, which takes no time."""
+    """Only check packages and directories, which takes no time."""
 
 
-def look(question: Question) -> Probe:
-    """Look around, here."""
+def probe_here(request: ProbeRequest) -> ProbeResult:
+    """Check the packages, directories and memory of this process."""
     broken: dict[str, str] = {}
     for name in NEEDED:
         try:
             importlib.import_module(name)
-        except Exception as error:  # noqa: BLE001 - whatever a package's import raises is what is to be told
+        except Exception as error:  # noqa: BLE001 - an import can raise any error
             broken[name] = f"{type(error).__name__}: {error}"
-    return Probe(
+    return ProbeResult(
         host=socket.gethostname(),
         time=time.time(),
-        versions={} if question.is_brief else versions(),
+        versions={} if request.is_brief else versions(),
         broken=broken,
-        code="" if question.is_brief else code_digest(),
-        source=_look_at(question.source, None),
-        work_dir=_look_at(question.work_dir, question.probe),
+        code="" if request.is_brief else code_digest(),
+        source=_probe_directory(request.source, None),
+        work_dir=_probe_directory(request.work_dir, request.probe),
         free_memory=free_memory(),
     )
 
 
 def versions() -> dict[str, str]:
-    """Of what must be the same on all of them."""
+    """Return the versions of the packages in COMPARED."""
     found = {}
     for name in COMPARED:
         with suppress(importlib.metadata.PackageNotFoundError, ImportError):
-            # Spark's own distribution has a pyspark that was never installed by pip
+            # pyspark of Spark's own distribution has no metadata
             module = importlib.import_module(name)
             found[name] = getattr(module, "__version__", None) or importlib.metadata.version(name)
     return found
 
 
 def code_digest() -> str:
-    """Of every module of ours, whether it came in a zip or is installed."""
+    """Return the digest of all our modules, which are in a zip or installed."""
     digest = hashlib.sha256()
     for package in OUR_PACKAGES:
         _add_modules(digest, importlib.resources.files(package), package)
@@ -112,18 +112,18 @@ def _add_modules(digest: Any, folder: Traversable, path: str) -> None:  # noqa: 
 
 
 def entries_of(folder: str) -> frozenset[str] | None:
-    """The names in a directory, but for probes; None where it cannot be read."""
+    """Return the names in a directory without probe files; None if it cannot be read."""
     try:
         return frozenset(entry.name for entry in Path(folder).iterdir() if not entry.name.startswith(PROBE_PREFIX))
     except OSError:
         return None
 
 
-def _look_at(folder: str, probe: str | None) -> Looked:
+def _probe_directory(folder: str, probe: str | None) -> DirectoryProbe:
     is_writable, sees_probe = os.access(folder, os.W_OK), True
     if probe is not None and (sees_probe := Path(folder, probe).exists()):
         is_writable = _can_write(Path(folder, f"{probe}-{uuid.uuid4().hex}"))
-    return Looked(entries=entries_of(folder), is_writable=is_writable, sees_probe=sees_probe)
+    return DirectoryProbe(entries=entries_of(folder), is_writable=is_writable, sees_probe=sees_probe)
 
 
 def _can_write(file: Path) -> bool:
@@ -136,7 +136,7 @@ def _can_write(file: Path) -> bool:
 
 
 def free_memory() -> int | None:
-    """What processes here may still take: of the host, and of the container that this may be."""
+    """Return the bytes of memory that are free on the host, or in the container if that has less."""
     free = [_of_host(), _of_container()]
     return min((size for size in free if size is not None), default=None)
 

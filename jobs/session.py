@@ -1,4 +1,4 @@
-"""A Spark session that runs exactly the driver's code on its executors, installed there or not."""
+"""A Spark session whose executors run exactly the driver's code, even if another version is installed there."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ ROOT = Path(__file__).resolve().parent.parent
 _LOCAL = re.compile(r"local(\[.*\])?")
 _LOOPBACK = "127.0.0.1"
 _ADDRESSES = ("spark.driver.bindAddress", "spark.driver.host", "SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
-"""By these a user says where to listen."""
+"""The settings and variables by which a user chooses where Spark listens."""
 
 
 @contextmanager
 def spark_session(name: str, master: str | None, files: list[Path]) -> Iterator[SparkSession]:
     """A session with our packages and the user's `files` on every executor.
 
-    It ends with the block, unless the caller had one running already, which is used as it is.
+    It ends with the block. A session that was already active is used as it is, and stays.
 
-    `master=None` leaves it to spark-submit, and to `local[*]` where that says nothing. Raises RefusedError where there
-    is no Java.
+    With `master=None` spark-submit chooses the master, otherwise `local[*]` is used. Raises RefusedError if there is no
+    Java.
     """
     running = SparkSession.getActiveSession()
     session = running or _new_session(name, master)
@@ -50,7 +50,8 @@ def spark_session(name: str, master: str | None, files: list[Path]) -> Iterator[
 
 def _new_session(name: str, master: str | None) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    _provide_java()
+    if not is_submitted():
+        os.environ["JAVA_HOME"] = java_home()
     SparkContext._ensure_initialized()
     builder = SparkSession.builder.appName(f"stateferry {name}")
     for key, value in settings(SparkConf().getAll(), master, os.environ).items():
@@ -58,21 +59,21 @@ def _new_session(name: str, master: str | None) -> SparkSession:
     on_interrupt = signal.getsignal(signal.SIGINT)
     session = builder.getOrCreate()
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, on_interrupt)  # Spark's own would end running chunks at once
+        signal.signal(signal.SIGINT, on_interrupt)  # Spark's handler would end running chunks at once
     return session
 
 
 def settings(given: Iterable[tuple[str, str]], master: str | None, environment: Mapping[str, str]) -> dict[str, str]:
-    """What is set beyond what was `given` to spark-submit, in spark-defaults.conf or in PYSPARK_SUBMIT_ARGS.
+    """Return the settings to add to those `given` to spark-submit, in spark-defaults.conf or in PYSPARK_SUBMIT_ARGS.
 
-    Quiet in any case: Spark's log would bury our progress. A local master needs no network: it listens on the loopback
-    interface alone, and serves no pages.
+    Spark's log is always reduced to errors: it would hide our progress. A local master listens only on the loopback
+    interface, and serves no pages.
     """
     known = dict(given)
     chosen = {"spark.master": master or known.get("spark.master") or "local[*]", "spark.log.level": "ERROR"}
     is_local = _LOCAL.fullmatch(chosen["spark.master"]) is not None
     if not is_submitted(environment):
-        chosen["spark.ui.showConsoleProgress"] = "false"  # which Spark's own shell sets, if nobody asked for it
+        chosen["spark.ui.showConsoleProgress"] = "false"  # Spark's shell sets it by itself
     if "spark.ui.enabled" not in known and (is_local or not is_submitted(environment)):
         chosen["spark.ui.enabled"] = "false"
     if is_local and not any(name in known or name in environment for name in _ADDRESSES):
@@ -85,11 +86,10 @@ def is_submitted(environment: Mapping[str, str] = os.environ) -> bool:
     return "PYSPARK_GATEWAY_PORT" in environment
 
 
-def _provide_java() -> None:
-    if is_submitted():
-        return
+def java_home() -> str:
+    """Return the JAVA_HOME for Spark. Raises RefusedError if no Java can start it."""
     try:
-        os.environ["JAVA_HOME"] = str(find_java_home())
+        return str(find_java_home())
     except JavaNotFoundError as error:
         raise RefusedError(
             str(error), hint="or run in this process, without Spark: stateferry run SPEC --no-spark"
@@ -97,7 +97,7 @@ def _provide_java() -> None:
 
 
 def _packages(folder: Path) -> Iterator[Path]:
-    """One zip of our packages, made from where they were imported; none where they came in a zip already."""
+    """Yield a zip of our packages; nothing if they were imported from a zip, which the executors then have."""
     if ROOT.suffix in (".zip", ".whl") or not ROOT.is_dir():
         return
     archive = folder / "stateferry.zip"

@@ -1,4 +1,4 @@
-"""Under spark-submit the JVM is the parent: it gets the signals, and would end at once and take this driver with it."""
+"""Signals under spark-submit, whose JVM gets them first and would end at once, together with this driver."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from jobs.session import is_submitted
 
 
 class _ToThisProcess:
-    """Calls from the JVM."""
+    """A signal handler that the JVM calls."""
 
     def handle(self, received: JavaObject) -> None:
-        """The signal, to this process, whose handlers end the run in order."""
+        """Send the signal to this process, whose handlers stop the run."""
         os.kill(os.getpid(), received.getNumber())
 
     class Java:
-        """What py4j makes of this class there."""
+        """The Java interface of this class, for py4j."""
 
         implements = ("sun.misc.SignalHandler",)
 
 
 def take_over_signals() -> None:
-    """SIGINT and SIGTERM sent to the JVM come here, where a run ends in order and says its own exit code.
+    """Pass SIGINT and SIGTERM from the JVM to this process, where a run stops cleanly with its own exit code.
 
-    A terminal sends SIGINT to both processes, so that it comes twice.
+    A terminal sends SIGINT to both processes, so that it arrives twice.
     """
     if not is_submitted():
         return

@@ -16,17 +16,17 @@ from migrate.batch.stop import RERUN
 from migrate.cli.options import current_output
 from migrate.errors import ExitCode, MigrationError
 from migrate.show.output import Output
-from migrate.show.streams import remark, say, streams_are_one
+from migrate.show.streams import streams_are_one, write_err, write_out
 
 P = ParamSpec("P")
 
-_REPORT_IT = "report it with the trace; nothing that was finished is lost, a rerun resumes"
+_REPORT_IT = "please report it with the traceback; finished work is kept, and a rerun resumes"
 
 
 def verb(work: Callable[P, int | None]) -> Callable[P, NoReturn]:
-    """The function of a verb: it exits with what `work` returns, else with 0, or as its error says.
+    """Make a verb of `work`: exit with the code that it returns, with 0 for None, or with the code of its error.
 
-    SIGTERM is an interrupt like any other.
+    SIGTERM is handled like an interrupt.
     """
 
     @wraps(work)
@@ -38,46 +38,46 @@ def verb(work: Callable[P, int | None]) -> Callable[P, NoReturn]:
 
 
 def exit_code_of(command: Callable[[], int | None], output: Output) -> int:
-    """Run the command; say what went wrong, and return it as an exit code."""
+    """Run the command, report an error if there is one, and return the exit code."""
     from migrate.errors import explain_system_error
 
     try:
         return command() or ExitCode.DONE
     except MigrationError as error:
-        _tell(error.message, error.hint, error.exit_code, output)
+        _report(error.message, error.hint, error.exit_code, output)
         return error.exit_code
     except KeyboardInterrupt:
-        _tell("interrupted", RERUN, ExitCode.INTERRUPTED, output)
+        _report("interrupted", RERUN, ExitCode.INTERRUPTED, output)
         return ExitCode.INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - the last line of defence: a bug gets a code and a trace, not a guess
+    except Exception as error:  # noqa: BLE001 - a bug is reported with its own code and a traceback
         if (known := explain_system_error(error)) is not None:
-            _tell(known.message, known.hint, known.exit_code, output)
+            _report(known.message, known.hint, known.exit_code, output)
             return known.exit_code
-        _tell(f"this is a bug: {type(error).__name__}: {error}", _REPORT_IT, ExitCode.BUG, output, is_bug=True)
+        _report(f"this is a bug: {type(error).__name__}: {error}", _REPORT_IT, ExitCode.BUG, output, is_bug=True)
         return ExitCode.BUG
 
 
-def tell_usage_error(error: click.ClickException, output: Output) -> ExitCode:
-    """What click could not understand, said like everything else."""
+def report_usage_error(error: click.ClickException, output: Output) -> ExitCode:
+    """Report a command line that click cannot parse, like any other error."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        remark(error.format_message())
+        write_err(error.format_message())
         return ExitCode.USAGE
     context = error.ctx if isinstance(error, click.UsageError) else None
     path = "stateferry" if context is None else context.command_path
-    _tell(error.format_message(), f"{path} --help says what there is", ExitCode.USAGE, output)
+    _report(error.format_message(), f"see {path} --help", ExitCode.USAGE, output)
     return ExitCode.USAGE
 
 
-def _tell(message: str, hint: str, code: ExitCode, output: Output, *, is_bug: bool = False) -> None:
+def _report(message: str, hint: str, code: ExitCode, output: Output, *, is_bug: bool = False) -> None:
     from migrate.show.foreign_text import visible_json, visible_message
 
     message, hint = visible_message(message), visible_message(hint)
     trace = traceback.format_exc() if is_bug or output.debug else ""
-    if not (output.as_json and streams_are_one()):  # else it is all in the document
-        remark(f"{trace}stateferry: {message}" + (f"\n  next: {hint}" if hint else ""))
+    if not (output.as_json and streams_are_one()):  # else the document has it all
+        write_err(f"{trace}stateferry: {message}" + (f"\n  next: {hint}" if hint else ""))
     if output.as_json:
         from migrate.model.reports import ErrorReport, Failure
 
         failure = Failure(message=message, next=hint, exit_code=int(code), trace=trace)
-        with suppress(OSError):  # that may be what went wrong
-            say(visible_json(ErrorReport(error=failure).model_dump_json(indent=2)))
+        with suppress(OSError):  # a full disk may be the error itself
+            write_out(visible_json(ErrorReport(error=failure).model_dump_json(indent=2)))

@@ -1,4 +1,4 @@
-"""The command and its verbs: common options for each, help in the order of work, mistakes said like everything else."""
+"""The command and its verbs: common options, help in the order of work, usage errors reported like all others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from migrate.cli.errors import tell_usage_error
+from migrate.cli.errors import report_usage_error
 from migrate.cli.options import add_common_options
 from migrate.show.output import Output
 
@@ -16,43 +16,43 @@ PROGRAM = "stateferry"
 
 
 class Job(click.Command):
-    """A command of its own: with the common options, and mistakes said like everything else."""
+    """A command with the common options, which reports usage errors like all others."""
 
     def __init__(self, *args: Any, **attributes: Any) -> None:  # noqa: ANN401 - click's own
         super().__init__(*args, **attributes)
         add_common_options(self)
 
     def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> Any:  # noqa: ANN401 - click's own
-        """Run; a command line that is not understood ends like any other error."""
+        """Run the command; a command line that cannot be parsed ends like any other error."""
         arguments = sys.argv[1:] if args is None else list(args)
         try:
             code = super().main(arguments, **{"prog_name": PROGRAM, **extra, "standalone_mode": False})
         except click.ClickException as error:
-            code = tell_usage_error(error, Output(as_json="--json" in arguments, debug="--debug" in arguments))
+            code = report_usage_error(error, Output(as_json="--json" in arguments, debug="--debug" in arguments))
         sys.exit(code)
 
 
 class Verbs(Job, click.Group):
-    """Every verb takes the common options, before its name or after it."""
+    """A group whose verbs take the common options, before the verb or after it."""
 
     def __init__(self, *args: Any, **attributes: Any) -> None:  # noqa: ANN401 - click's own
         super().__init__(*args, **attributes)
         self.sections: dict[str, list[click.Command]] = {}
-        """By the titles that the help has, in the order of work."""
+        """Title in the help to verbs, in the order of work."""
 
     def add_section(self, title: str, *verbs: click.Command) -> None:
-        """Verbs for one part of the work."""
+        """Add the verbs of one part of the work."""
         self.sections[title] = [*verbs]
         for verb in verbs:
             add_common_options(verb)
             self.add_command(verb)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order of work."""
+        """Return the verbs in the order of work."""
         return list(self.commands)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Under their sections."""
+        """Write the verbs under the titles of their sections."""
         widest = max(map(len, self.commands), default=0)
         for title, verbs in self.sections.items():
             with formatter.section(title):

@@ -1,4 +1,4 @@
-"""`run`, as the command and the Spark job share it."""
+"""What `stateferry run` and the Spark job share: their options and the run itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from migrate.cli.errors import exit_code_of
 from migrate.cli.group import Job
 from migrate.cli.options import current_output
 from migrate.show.output import Output
-from migrate.show.streams import user_output_aside
+from migrate.show.streams import user_output_to_stderr
 
 if TYPE_CHECKING:
     from migrate.model.events import Listener
@@ -25,28 +25,28 @@ metrics_option = click.option(
     "--metrics-file",
     "metrics_path",
     type=click.Path(dir_okay=False),
-    help="Keep Prometheus metrics there, as node_exporter's textfile collector reads them (*.prom).",
+    help="Write Prometheus metrics there, for node_exporter's textfile collector (*.prom).",
 )
 changelog_end_option = click.option(
     "--changelog-end",
     "ends",
     multiple=True,
     metavar="TOPIC-PARTITION=N",
-    help="Confirm that a consumer (read_committed) gets nothing from position N on. May be repeated.",
+    help="Confirm that a consumer (read_committed) receives nothing from offset N on. Can be repeated.",
 )
 unverified_option = click.option(
-    "--unverified", is_flag=True, help="Let new stores go live that no verification has found right."
+    "--unverified", is_flag=True, help="Let new stores go live without a successful verification."
 )
 accept_rejects_option = click.option(
     "--accept-rejects",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Let new stores go live that lack up to N records, which could not be converted.",
+    help="Let new stores go live without up to N records that could not be converted.",
 )
 
 
 def run_options(command: F) -> F:
-    """What `run` and the Spark job both take: for `run_and_show`."""
+    """Add the options of `run` and the Spark job, which are parameters of `run_and_show`."""
     for option in (changelog_end_option, metrics_option, accept_rejects_option, unverified_option):
         command = option(command)
     return command
@@ -78,10 +78,10 @@ def run_and_show(
 
     spec, changelog_ends = load_spec(spec_path), parse_changelog_ends(ends)
     stop = Stop()
-    with stopping_on_signals(stop), progress(output) as shown, _metrics(metrics_path, spec.name) as counted:
+    with stopping_on_signals(stop), progress(output) as shown, _metrics(metrics_path, spec.name) as measured:
         opener = spark(master) if on_spark else in_process
-        listener = each_of(counted, shown)
-        with user_output_aside():
+        listener = each_of(measured, shown)
+        with user_output_to_stderr():
             report = run_with(
                 opener,
                 spec,
@@ -106,7 +106,7 @@ def _metrics(path: str | None, name: str) -> AbstractContextManager[Listener]:
 @click.option("--spec", "spec_path", required=True, type=click.Path(), help="The migration spec, a TOML file.")
 @run_options
 def main(spec_path: str, **options: Any) -> None:  # noqa: ANN401 - those of `run_and_show`
-    """Migrate state stores on Spark, chunk by chunk, resuming where an earlier run stopped.
+    """Run a migration on Spark. An interrupted or killed run is resumed by the same command.
 
     \b
     spark-submit jobs/migrate_job.py --spec migration.toml

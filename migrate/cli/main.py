@@ -1,19 +1,19 @@
-"""The verbs. Imports are inside them: `--help` answers at once."""
+"""The command and its verbs, whose modules are imported only when they run: `--help` answers at once."""
 
 from __future__ import annotations
 
 import click
 
-from migrate.cli.before import doctor, formats, init, inspect, plan, snapshot
 from migrate.cli.group import PROGRAM, Verbs
 from migrate.cli.migration import report, run, status, verify
+from migrate.cli.prepare import doctor, formats, init, inspect, plan, snapshot
 from migrate.cli.switch import abandon, cutover, finalize, rollback
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="stateferry", prog_name=PROGRAM)
 def main() -> None:
-    """Move the state stores of stream processors from one format to another.
+    """Migrate the state stores of stream processors from one format to another.
 
     SPEC is the migration's TOML file. Each verb has --help, with examples.
 
@@ -22,11 +22,11 @@ def main() -> None:
     stateferry status migration.toml --json
 
     \b
-    Exit codes: 0 done, 1 a bug, 2 usage or spec, 3 failed chunks or too many rejects,
+    Exit codes: 0 done, 1 a bug, 2 usage or spec error, 3 failed chunks or too many rejects,
     4 verification found a difference, 5 interrupted (rerun to resume), 6 refused.
     """
 
 
-main.add_section("Before", inspect, formats, init, plan, doctor, snapshot)
-main.add_section("The migration", run, status, verify, report)
-main.add_section("The switch", cutover, rollback, finalize, abandon)
+main.add_section("Prepare", inspect, formats, init, plan, doctor, snapshot)
+main.add_section("Migrate", run, status, verify, report)
+main.add_section("Switch", cutover, rollback, finalize, abandon)

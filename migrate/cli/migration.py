@@ -1,16 +1,25 @@
-"""`report`: what was done, after the run, as text, as JSON and as a page."""
+"""The verbs of a migration at work: run, status, verify, report."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from migrate.cli.errors import verb
 from migrate.cli.job import run_and_show, run_options
-from migrate.cli.options import current_output, html_option, spec_argument
+from migrate.cli.options import current_output, html_option, page_path, spec_argument
 from migrate.cli.switch import switch_and_show
-from migrate.show.streams import user_output_aside
+from migrate.show.output import Output
+from migrate.show.streams import stop_writing, user_output_to_stderr, write_err
+
+if TYPE_CHECKING:
+    from migrate.spec.spec import Spec
+
+_MOST_OF_A_CORE = 0.1
+"""The share of one core that reading a very long ledger may take: it is then read less often."""
 
 
 @click.command()
@@ -18,42 +27,44 @@ from migrate.show.streams import user_output_aside
 @html_option
 @verb
 def report(spec: str, *, page: str | None) -> None:
-    """Say what was done: each run, each chunk, rejects, verification; from the ledger, also after `finalize`.
+    """Report what was done: runs, chunks, rejects, verification.
+
+    Reads the ledger alone, so that it also works after `finalize`.
 
     \b
     stateferry report migration.toml
     stateferry report migration.toml --html report.html
     stateferry report migration.toml --json
     """
-    from migrate.batch.status.history import report as look
-    from migrate.show.page.writing import page_path, write_page
-    from migrate.show.text.history import show_history
+    from migrate.batch.status.history import report as read_history
+    from migrate.show.text.reports import show_history
     from migrate.spec.loading import load_spec
 
-    file = None if page is None else page_path(page)
-    history = look(load_spec(spec))
+    file = page_path(page)
+    history = read_history(load_spec(spec))
     if file is not None:
         from migrate.show.page.run_page import run_page
+        from migrate.stores.files import write_durably
 
-        write_page(file, run_page(history))
+        write_durably(file, run_page(history).encode())
     current_output().show(history, show_history)
 
 
 _master = click.option("--master", default="local[*]", show_default=True, help="The Spark master to run on.")
-_no_spark = click.option("--no-spark", is_flag=True, help="Work in this process, one chunk at a time, without a JVM.")
+_no_spark = click.option("--no-spark", is_flag=True, help="Run in this process, one chunk at a time, without a JVM.")
 
 
 @click.command()
 @spec_argument
 @_master
 @_no_spark
-@click.option("--cutover", "and_cutover", is_flag=True, help="Then put the new stores in the old ones' places.")
+@click.option("--cutover", "and_cutover", is_flag=True, help="Afterwards, put the new stores in place of the old ones.")
 @run_options
 @verb
 def run(spec: str, master: str, *, no_spark: bool, and_cutover: bool, **options: Any) -> None:  # noqa: ANN401
-    """Migrate: plan if new, rewrite what is missing, assemble, verify, publish.
+    """Run a migration: plan, rewrite, assemble, verify and publish.
 
-    Killed at any instant, the same command goes on where it stopped.
+    If it is interrupted or killed, the same command continues where it stopped.
 
     \b
     stateferry run migration.toml
@@ -61,7 +72,7 @@ def run(spec: str, master: str, *, no_spark: bool, and_cutover: bool, **options:
     stateferry run migration.toml --no-spark --cutover
     """
     output = current_output()
-    show = not (and_cutover and output.as_json)  # one report is one JSON document: that of the last step
+    show = not (and_cutover and output.as_json)  # one JSON document: that of the last step
     run_and_show(spec, master, on_spark=not no_spark, output=output, show=show, **options)
     if and_cutover:
         accepted = {name: options[name] for name in ("unverified", "accept_rejects")}
@@ -70,19 +81,19 @@ def run(spec: str, master: str, *, no_spark: bool, and_cutover: bool, **options:
 
 @click.command()
 @spec_argument
-@click.option("--watch", is_flag=True, help="Follow a run of another process until it has ended.")
+@click.option("--watch", is_flag=True, help="Follow the run of another process until it ends.")
 @click.option(
     "--interval",
     type=click.FloatRange(min=0.1),
     default=2.0,
     show_default=True,
-    help="Seconds between two looks of --watch.",
+    help="Seconds between two updates of --watch.",
 )
 @verb
 def status(spec: str, *, watch: bool, interval: float) -> None:
-    """Say where a migration stands, from its ledger alone.
+    """Show the state of a migration.
 
-    With --watch and --json: one JSON document on a line for each look.
+    Reads the ledger alone. With --watch and --json, every update is one JSON document on a line.
 
     \b
     stateferry status migration.toml
@@ -93,14 +104,33 @@ def status(spec: str, *, watch: bool, interval: float) -> None:
 
     loaded, output = load_spec(spec), current_output()
     if watch:
-        from migrate.show.text.watch import follow
-
-        follow(loaded, interval, output)
+        _follow(loaded, interval, output)
     else:
-        from migrate.batch.status.current import status as look
+        from migrate.batch.status.current import status as read_status
         from migrate.show.text.reports import show_status
 
-        output.show(look(loaded), show_status)
+        output.show(read_status(loaded), show_status)
+
+
+def _follow(spec: Spec, interval: float, output: Output) -> None:
+    """Show the state every `interval` seconds, until the run ends or the user stops; the run itself is not affected."""
+    from migrate.batch.status.watch import Watch
+    from migrate.show.text.watch import watch_display
+
+    watch = Watch(spec)
+    try:
+        with watch_display(output) as show:
+            while True:
+                started = time.monotonic()
+                report = watch.poll()
+                show(report)
+                if report.is_over:
+                    return
+                time.sleep(max(interval, (time.monotonic() - started) / _MOST_OF_A_CORE))
+    except KeyboardInterrupt:
+        write_err("\nno longer watching; a run that is at work continues")
+    except BrokenPipeError:
+        stop_writing(sys.stdout)  # the reader of the pipe is gone
 
 
 @click.command()
@@ -112,10 +142,10 @@ def status(spec: str, *, watch: bool, interval: float) -> None:
 @_no_spark
 @verb
 def verify(spec: str, *, mode: Literal["full", "digest"], master: str, no_spark: bool) -> None:
-    """Compare the new stores, from disk, with what the old ones convert to.
+    """Compare the new stores on disk with the converted old ones.
 
-    `full` converts the old records again and compares all of them; `digest` compares with the receipts of the run.
-    What comes of it goes to the ledger: a difference holds back publishing, cutover and finalize.
+    `full` converts the old records again and compares every record; `digest` compares digests with those that the run
+    recorded. The result is stored in the ledger: a difference blocks publishing, cutover and finalize.
 
     \b
     stateferry verify migration.toml
@@ -129,6 +159,6 @@ def verify(spec: str, *, mode: Literal["full", "digest"], master: str, no_spark:
     from migrate.spec.loading import load_spec
 
     output, loaded, stop = current_output(), load_spec(spec), Stop()
-    with stopping_on_signals(stop), progress(output) as listener, user_output_aside():
+    with stopping_on_signals(stop), progress(output) as listener, user_output_to_stderr():
         report = check(loaded, mode=mode, master=None if no_spark else master, on_event=listener, stop=stop)
     output.show(report, show_verify)

@@ -12,17 +12,17 @@ from types import FrameType
 from migrate.batch.stop import GRACE_SECONDS, RERUN, Stop
 from migrate.errors import ExitCode
 
-_ASKED = f"\nstateferry: asked to stop: running chunks get {GRACE_SECONDS:.0f} s; once more ends it at once\n"
-_FINISHING = "\nstateferry: asked to stop: this takes a moment and is finished first; once more ends it at once\n"
+_STOPPING = f"\nstateferry: stop requested: running chunks get {GRACE_SECONDS:.0f} s; interrupt again to end at once\n"
+_FINISHING = "\nstateferry: stop requested: this short step is finished first; interrupt again to end at once\n"
 _AT_ONCE = f"\nstateferry: interrupted\n  next: {RERUN}\n"
 
 
 @contextmanager
 def stopping_on_signals(stop: Stop, patience: float | None = 2 * GRACE_SECONDS) -> Iterator[None]:
-    """SIGINT and SIGTERM ask for a stop; a second one ends this process. Elsewhere than in the main thread: nothing.
+    """Let SIGINT and SIGTERM request a stop, and a second one end this process. Only the main thread can do so.
 
-    Nothing that is under way needs an orderly end: whatever is not finished is redone, so that a step which does not
-    notice for `patience` seconds is ended like by a second signal. None: what was begun is finished first.
+    Unfinished work is redone by the next run, so that a step which does not stop within `patience` seconds is ended as
+    by a second signal; with None the step is always finished.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -36,7 +36,7 @@ def stopping_on_signals(stop: Stop, patience: float | None = 2 * GRACE_SECONDS) 
         stop.request()
         if patience is not None:
             watchdog.start()
-        _say(_ASKED if patience is not None else _FINISHING)
+        _write(_STOPPING if patience is not None else _FINISHING)
 
     watchdog = threading.Timer(patience or 0.0, _end)
     watchdog.daemon = True
@@ -49,11 +49,11 @@ def stopping_on_signals(stop: Stop, patience: float | None = 2 * GRACE_SECONDS) 
             signal.signal(number, handler)
 
 
-def _say(sentence: str) -> None:
-    with suppress(OSError):  # whoever read this may be gone: a terminal tells all of a pipeline to stop
-        os.write(2, sentence.encode())
+def _write(text: str) -> None:
+    with suppress(OSError):  # the reader may be gone: a terminal sends the signal to all of a pipeline
+        os.write(2, text.encode())
 
 
 def _end() -> None:
-    _say(_AT_ONCE)
+    _write(_AT_ONCE)
     os._exit(ExitCode.INTERRUPTED)

@@ -1,4 +1,4 @@
-"""The verbs around the switch: snapshot, cutover, rollback, finalize, abandon."""
+"""The verbs of the switch: cutover, rollback, finalize, abandon."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def switch_and_show(
     name: Literal["cutover", "rollback", "finalize"], spec_path: str, output: Output, **options: bool | int | None
 ) -> None:
-    """Do it, whatever signals come: it takes a second, and a kill is mended by the same command."""
+    """Run the verb and show its report. The first signal does not end it: it takes a second."""
     import migrate
     from migrate.batch.stop import Stop
     from migrate.cli.signals import stopping_on_signals
@@ -40,9 +40,9 @@ def switch_and_show(
 @accept_rejects_option
 @verb
 def cutover(spec: str, *, unverified: bool, accept_rejects: int | None) -> None:
-    """Put the verified new stores in the old ones' places, all of them; the old ones are kept.
+    """Put the verified new stores in place of the old ones, which are kept.
 
-    The application must be stopped. Killed half-way, the same command finishes it.
+    The application must be stopped. If the command is interrupted or killed, the same command finishes the switch.
 
     \b
     stateferry cutover migration.toml
@@ -53,10 +53,12 @@ def cutover(spec: str, *, unverified: bool, accept_rejects: int | None) -> None:
 
 @click.command()
 @spec_argument
-@click.option("--discard-new-writes", is_flag=True, help="Even where the new stores were written to since.")
+@click.option("--discard-new-writes", is_flag=True, help="Also if the new stores have been written to since.")
 @verb
 def rollback(spec: str, *, discard_new_writes: bool) -> None:
-    """Put the old stores back, after a cut-over or in the middle of one.
+    """Put the old stores back, after a cut-over or an unfinished one.
+
+    The application must be stopped.
 
     \b
     stateferry rollback migration.toml
@@ -67,15 +69,14 @@ def rollback(spec: str, *, discard_new_writes: bool) -> None:
 
 @click.command()
 @spec_argument
-@click.option("--accept-mismatch", is_flag=True, help="Even where a verification found the new stores wrong.")
-@click.option(
-    "--moved-away", is_flag=True, help="Even where some new stores are seen no more: their tasks run elsewhere now."
-)
+@click.option("--accept-mismatch", is_flag=True, help="Also if a verification found a difference.")
+@click.option("--moved-away", is_flag=True, help="Also if some new stores are gone because their tasks run elsewhere.")
 @verb
 def finalize(spec: str, *, accept_mismatch: bool, moved_away: bool) -> None:
-    """Give up the way back: remove the old stores and all that the new ones were made from. The ledger stays.
+    """Remove the replaced old stores and the migration's working files.
 
-    Refused where the new stores are not seen in their places.
+    A rollback is not possible afterwards. The ledger is kept, and so is an old state directory that was not replaced.
+    Refused if the new stores are not in their places.
 
     \b
     stateferry finalize migration.toml
@@ -88,15 +89,17 @@ def finalize(spec: str, *, accept_mismatch: bool, moved_away: bool) -> None:
 @spec_argument
 @verb
 def abandon(spec: str) -> None:
-    """Give up a migration that cannot go on: remove our files. Nobody else's are touched.
+    """Give up a migration that cannot continue, and remove its files.
+
+    Touches no other file. Refused if the new stores are in use.
 
     \b
     stateferry abandon migration.toml
     """
-    from migrate import abandon as give_up
+    from migrate import abandon as remove_files
     from migrate.show.text.progress import details
     from migrate.show.text.reports import show_abandon
     from migrate.spec.loading import load_spec
 
     output = current_output()
-    output.show(give_up(load_spec(spec), on_event=details(output)), show_abandon)
+    output.show(remove_files(load_spec(spec), on_event=details(output)), show_abandon)

@@ -1,1 +1,1 @@
-"""The dry run: touches nothing, reports everything, and decides by the very code that a run uses."""
+"""The dry run: changes no file, reports everything, and decides by the same code as a run."""

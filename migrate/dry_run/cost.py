@@ -1,4 +1,4 @@
-"""What a run would cost: chunks, time, disk, memory, and how long the application must stand still."""
+"""Estimate the cost of a run: chunks, time, disk, memory, and how long the application must be stopped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from formats import Conversion
 from migrate.batch.chunk.reader import Records
-from migrate.dry_run.report import ChunkPlanned, Cost, Found
+from migrate.dry_run.report import ChunkPlanned, Cost, Inventory
 from migrate.engine.converter import Converter
 from migrate.engine.pump import pump
 from migrate.engine.rejects import RejectsByReason
@@ -24,13 +24,13 @@ from migrate.stores.rocksdb.writing import KeyOrderError, SstWriter, TableOption
 SLOT_EFFICIENCY = 0.75
 """Two slots of one machine are 1.3 to 1.7 times as fast as one (docs/performance.md): disk and memory are shared."""
 START_SECONDS = 10.0
-"""Until a Spark session is there and its workers have imported what they need."""
+"""Until a Spark session is ready and its workers have imported their modules."""
 PARTITION_SECONDS = 0.2
 """Snapshot and assembly of one store partition: hard links, syncs, one ingestion."""
 SWITCH_SECONDS = 2.0
 WORKER_BYTES = 180 << 20
 BYTES_PER_RECORD = 12
-"""RocksDB keeps these of each record until its SST file is finished."""
+"""Memory that RocksDB keeps for each record until its SST file is finished."""
 LARGEST_COPIES = 6
 _MOST_BYTES = 16 << 20
 _MOST_SECONDS = 0.3
@@ -38,28 +38,28 @@ _MOST_SECONDS = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """How fast one slot read, converted and wrote a piece of the old store; without a record, nothing is known."""
+    """How fast one slot read, converted and wrote a piece of the old store; 0 records: not measured."""
 
     records: int = 0
     record_bytes: int = 0
-    """Keys and values that were read."""
+    """Size of the keys and values that were read."""
     file_bytes: int = 0
-    """What was written for them."""
+    """Size of the SST file that was written."""
     rewrite_seconds: float = 0.0
     scan_seconds: float = 0.0
-    """Reading alone, again."""
+    """Time of a second pass that only reads."""
 
     @property
     def verify_seconds(self) -> float:
-        """To read both stores, convert the old one again and compare."""
+        """Time to read both stores, convert the old one again and compare."""
         return self.rewrite_seconds + self.scan_seconds
 
     def per_second(self, seconds: float) -> int | None:
-        """Records, where a piece takes this long."""
+        """Records per second, if the piece takes this number of seconds."""
         return round(self.records / max(seconds, 1e-9)) if self.records else None
 
     def bytes_of(self, records: int) -> int:
-        """Of so many records."""
+        """Size of this number of records."""
         return records * self.record_bytes // max(1, self.records)
 
 
@@ -67,7 +67,7 @@ NOT_MEASURED = Measured()
 
 
 def measure(records: Records, mapping: FamilyMapping, start: bytes | None, conversion: Conversion) -> Measured:
-    """Rewrite from `start` on for a third of a second, to a temporary file, as a run would."""
+    """Rewrite records from `start` on for 0.3 seconds to a temporary file, as a run would."""
     with tempfile.TemporaryDirectory(prefix="stateferry-") as folder:
         file = Path(folder, "piece.sst")
         writers: list[SstWriter] = []
@@ -112,15 +112,15 @@ def _piece(batches: Iterator[Batch]) -> Iterator[Batch]:
 
 
 @dataclass(frozen=True, slots=True)
-class Bill:
-    """What the costs are estimated from."""
+class CostInputs:
+    """The facts from which the cost is estimated."""
 
     spec: Spec
     chunks: Sequence[Chunk]
     chunks_done: int
-    found: Found
+    found: Inventory
     is_moved: bool
-    """The records go to other segments: each chunk reads all of the old ones that it takes some from."""
+    """Records move to other segments: each chunk reads all old segments that it takes records from."""
     measured: Measured
     slots: int
     copied_bytes: int
@@ -129,26 +129,26 @@ class Bill:
 
     @property
     def setup_seconds(self) -> float:
-        """For the snapshot and the assembly; copying at the pace of a slow disk."""
+        """Time of the snapshot and the assembly; files are copied at the speed of a slow disk."""
         return PARTITION_SECONDS * self.found.store_partitions + self.copied_bytes / (100 << 20)
 
 
-def cost_of(bill: Bill) -> Cost:
-    """All of it an estimate."""
-    sizes, measured = [chunk.estimated_bytes for chunk in bill.chunks], bill.measured
-    left = _left(bill, sum(sizes))
-    rewrite, verify = _work_seconds(bill, left, sizes)
-    other = START_SECONDS + bill.setup_seconds
+def cost_of(inputs: CostInputs) -> Cost:
+    """Estimate the cost of a run."""
+    sizes, measured = [chunk.estimated_bytes for chunk in inputs.chunks], inputs.measured
+    left = _left(inputs, sum(sizes))
+    rewrite, verify = _work_seconds(inputs, left, sizes)
+    other = START_SECONDS + inputs.setup_seconds
     total = rewrite + verify + other
-    downtime, why = _downtime(bill, total)
-    new_bytes = _new_bytes(bill, left)
+    downtime, why = _downtime(inputs, total)
+    new_bytes = _new_bytes(inputs, left)
     return Cost(
-        chunks=tuple(ChunkPlanned(**chunk.model_dump(exclude={"keys"}), keys=chunk.keys) for chunk in bill.chunks),
-        chunk_size=int(bill.spec.run.chunk_size),
+        chunks=tuple(ChunkPlanned(**chunk.model_dump(exclude={"keys"}), keys=chunk.keys) for chunk in inputs.chunks),
+        chunk_size=int(inputs.spec.run.chunk_size),
         median_chunk=int(statistics.median(sizes)) if sizes else 0,
         biggest_chunk=max(sizes, default=0),
-        chunks_done=bill.chunks_done,
-        slots=bill.slots,
+        chunks_done=inputs.chunks_done,
+        slots=inputs.slots,
         measured_records=measured.records,
         records_per_second=measured.per_second(measured.rewrite_seconds),
         verified_per_second=measured.per_second(measured.verify_seconds),
@@ -159,50 +159,50 @@ def cost_of(bill: Bill) -> Cost:
         downtime_seconds=round(downtime, 1),
         downtime=why,
         new_bytes=new_bytes,
-        copied_bytes=bill.copied_bytes,
-        peak_bytes=new_bytes + bill.copied_bytes,
-        required_bytes=bill.required_bytes,
-        free_bytes=bill.free_bytes,
-        worker_bytes=_worker_bytes(bill, max(sizes, default=0)),
+        copied_bytes=inputs.copied_bytes,
+        peak_bytes=new_bytes + inputs.copied_bytes,
+        required_bytes=inputs.required_bytes,
+        free_bytes=inputs.free_bytes,
+        worker_bytes=_worker_bytes(inputs, max(sizes, default=0)),
     )
 
 
-def _left(bill: Bill, size: int) -> int:
-    """Bytes of records to rewrite; what lies in the write-ahead log alone is in no chunk's size."""
-    return size if bill.chunks_done else max(size, bill.measured.bytes_of(bill.found.records))
+def _left(inputs: CostInputs, size: int) -> int:
+    """Bytes of records to rewrite; records in the write-ahead log alone are in no chunk's size."""
+    return size if inputs.chunks_done else max(size, inputs.measured.bytes_of(inputs.found.records))
 
 
-def _work_seconds(bill: Bill, left: int, sizes: list[int]) -> tuple[float, float]:
-    """(rewriting, verifying): chunks are handed out one by one, so the biggest one is the least that it takes."""
-    measured = bill.measured
+def _work_seconds(inputs: CostInputs, left: int, sizes: list[int]) -> tuple[float, float]:
+    """(seconds of rewriting, of verifying): not less than the biggest chunk takes, as a slot does a whole chunk."""
+    measured = inputs.measured
     if not measured.record_bytes or not sizes:
         return 0.0, 0.0
-    speed = 1 + (bill.slots - 1) * SLOT_EFFICIENCY
+    speed = 1 + (inputs.slots - 1) * SLOT_EFFICIENCY
     pieces = max(left / min(speed, len(sizes)), *sizes) / measured.record_bytes
-    # By digest the new records are read, and the old ones counted.
+    # With "digest" the new records are read, and the old ones counted.
     verifying = {"full": measured.verify_seconds, "digest": 2 * measured.scan_seconds}
-    return pieces * measured.rewrite_seconds, pieces * verifying.get(bill.spec.run.verify, 0.0)
+    return pieces * measured.rewrite_seconds, pieces * verifying.get(inputs.spec.run.verify, 0.0)
 
 
-def _downtime(bill: Bill, total: float) -> tuple[float, str]:
-    if bill.spec.run.source == "snapshot":
-        seconds = bill.setup_seconds + SWITCH_SECONDS
+def _downtime(inputs: CostInputs, total: float) -> tuple[float, str]:
+    if inputs.spec.run.source == "snapshot":
+        seconds = inputs.setup_seconds + SWITCH_SECONDS
         return seconds, "the snapshot and, later, the cut-over; the application runs in between"
-    if bill.spec.target_path is not None:
+    if inputs.spec.target_path is not None:
         return total + SWITCH_SECONDS, "the whole run, which ends with the new state directory; then a restart on it"
     return total + SWITCH_SECONDS, "the whole run and the cut-over"
 
 
-def _new_bytes(bill: Bill, left: int) -> int:
-    """Counted, or by what a piece of it became; with the work of earlier runs not counted again."""
-    if not bill.measured.record_bytes:
+def _new_bytes(inputs: CostInputs, left: int) -> int:
+    """Estimated size of what is left to write, by the size of the measured piece."""
+    if not inputs.measured.record_bytes:
         return 0
-    if bill.is_moved and not bill.chunks_done:
-        left = bill.measured.bytes_of(bill.found.records - bill.found.expired)
-    return int(left * bill.measured.file_bytes / bill.measured.record_bytes)
+    if inputs.is_moved and not inputs.chunks_done:
+        left = inputs.measured.bytes_of(inputs.found.records - inputs.found.expired)
+    return int(left * inputs.measured.file_bytes / inputs.measured.record_bytes)
 
 
-def _worker_bytes(bill: Bill, biggest: int) -> int:
-    largest = sum(sizes.largest for sizes in (bill.found.key_sizes, bill.found.value_sizes) if sizes is not None)
-    records = biggest // max(1, bill.measured.bytes_of(1))
+def _worker_bytes(inputs: CostInputs, biggest: int) -> int:
+    largest = sum(sizes.largest for sizes in (inputs.found.key_sizes, inputs.found.value_sizes) if sizes is not None)
+    records = biggest // max(1, inputs.measured.bytes_of(1))
     return WORKER_BYTES + BYTES_PER_RECORD * records + LARGEST_COPIES * largest

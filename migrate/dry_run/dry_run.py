@@ -1,12 +1,12 @@
-"""`plan`: what a run of a spec would do, told without touching anything."""
+"""`plan`: report what a run of a spec would do, read-only."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import time
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
 
 from migrate.batch.context import Context, make_context
@@ -22,12 +22,12 @@ from migrate.batch.preflight.places import bytes_to_copy, space_needed
 from migrate.batch.preflight.retry import T, with_retries
 from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.source.snapshot import has_snapshot
+from migrate.batch.source.source import target_system
 from migrate.batch.status.run_report import already_migrated
-from migrate.dry_run.cost import Bill, cost_of
-from migrate.dry_run.reading import Options, Reading
-from migrate.dry_run.report import Cost, DryRunReport, Found, Tried
-from migrate.dry_run.summary import found_of, segmentations, tried_of
-from migrate.dry_run.verdict import checks_of_the_trial, verdict_of
+from migrate.dry_run.cost import CostInputs, cost_of
+from migrate.dry_run.report import Cost, DryRunReport, Inventory, SampleConversion, Segmentation, SegmentPlanned
+from migrate.dry_run.source_reader import Options, SourceReader
+from migrate.dry_run.verdict import conversion_checks, make_verdict
 from migrate.errors import MigrationError, SpecError, system_errors_explained
 from migrate.model.events import Listener, ignore
 from migrate.model.plan import DatabasePlan
@@ -51,19 +51,19 @@ def plan(
     on_event: Listener = ignore,
     changelog_ends: ChangelogEnds | None = None,
 ) -> DryRunReport:
-    """What `run` would do. Opens nothing for writing, leaves nothing behind, and needs no JVM.
+    """Report what `run` would do. Opens no file for writing, leaves no files behind, and needs no JVM.
 
-    `full` converts every record; else `sample` records of each store partition are, chosen by `seed`. `slots`: chunks
-    at a time, for the estimate of time. Raises SpecError alone: whatever else is wrong is part of the report.
+    `full` converts every record; without it, `sample` records of each store partition are converted, chosen by `seed`.
+    `slots`: chunks at a time, for the estimate of time. Raises SpecError; any other problem is part of the report.
     """
     if sample < 1 or (slots is not None and slots < 1):
-        raise SpecError("a sample, and the number of slots, is at least 1", hint="leave it out, or name a larger one")
+        raise SpecError("the sample size and the number of slots must be at least 1", hint="raise it, or leave it out")
     context = make_context(spec, on_event, changelog_ends=changelog_ends)
     return _DryRun(context, Options(sample, seed, full, slots)).report()
 
 
 class _DryRun:
-    """One look at one spec."""
+    """A dry run of one spec."""
 
     def __init__(self, context: Context, options: Options) -> None:
         self._started = time.monotonic()
@@ -78,26 +78,23 @@ class _DryRun:
         return read_standing(self._context.home)
 
     def report(self) -> DryRunReport:
-        finished = self._finished()
-        reading = None
+        finished = self._already_migrated()
+        found = tried = cost = None
         if finished is None:
             self._checks += self._preflight.observe()
             with tracking_imports(self._context.ref):
-                reading = self._read()
-        found = tried = cost = None
-        if reading is not None:
-            self._checks += reading.failures
-            self._checks += observe(self._checks_of_the_function())
-            found = found_of(reading)
-            tried = tried_of(reading, found, self._context.conversion, self._options.seed)
-            self._checks += checks_of_the_trial(self._spec, tried, found.records, reading.rejects)
-            cost = self._look_again(lambda: self._cost(reading, found))
-        if finished is None:
+                reader = self._read()
+            if reader is not None:
+                self._checks += [*reader.failures, *observe(self._function_checks())]
+                found = reader.inventory()
+                tried = reader.conversion(found)
+                self._checks += conversion_checks(self._spec, tried, found.records, reader.rejects)
+                cost = self._retry(partial(self._cost, reader, found))
             self._checks += not_run("needs a JVM: stateferry doctor SPEC")
         return self._put_together(finished, found, tried, cost)
 
-    def _checks_of_the_function(self) -> tuple[Check, ...]:
-        """Once it was called."""
+    def _function_checks(self) -> tuple[Check, ...]:
+        """The checks that are possible once the function was called."""
         ref = self._context.ref
         if ref.function is None:
             return ()
@@ -105,7 +102,7 @@ class _DryRun:
         return (Check("conversion.code", claim, lambda: ", ".join(checked_code(ref))),)
 
     def _put_together(
-        self, finished: str | None, found: Found | None, tried: Tried | None, cost: Cost | None
+        self, finished: str | None, found: Inventory | None, tried: SampleConversion | None, cost: Cost | None
     ) -> DryRunReport:
         spec = self._spec
         return DryRunReport(
@@ -123,16 +120,37 @@ class _DryRun:
             state=self._state(),
             found=found,
             tried=tried,
-            segments=() if found is None else tuple(segmentations(spec, self._preflight.source, self._databases)),
+            segments=() if found is None or not spec.has_segments else tuple(self._segmentations()),
             cost=cost,
             changelog=self._changelog(),
             warnings=self._warnings(),
             checks=tuple(self._checks),
-            verdict=verdict_of(self._checks, finished=finished, next_step=self._next_step(), tried=tried),
+            verdict=make_verdict(self._checks, finished=finished, next_step=self._next_step(), tried=tried),
         )
 
-    def _look_again(self, look: Callable[[], T]) -> T:
-        return with_retries(look, is_in_use=self._preflight.is_in_use)
+    def _segmentations(self) -> Iterator[Segmentation]:
+        """The old and new segments of each store partition."""
+        source, target = self._preflight.source, target_system(self._spec)
+        for partition in source.partitions:
+            new = [plan for plan in self._databases if plan.store_partition == partition.id]
+            expired = [plan.times for plan in new if not plan.is_kept and plan.times is not None]
+            yield Segmentation(
+                store_partition=partition.id,
+                old=tuple(segment.name for segment in source.system.segments(source.path, partition)),
+                new=tuple(
+                    SegmentPlanned(
+                        name=plan.database,
+                        start_ms=target.segment_start(partition.store, plan.database),
+                        made_of=tuple(each.database for each in plan.sources),
+                    )
+                    for plan in new
+                    if plan.is_kept
+                ),
+                expired_before_ms=expired[0].end_ms if expired else None,
+            )
+
+    def _retry(self, read: Callable[[], T]) -> T:
+        return with_retries(read, is_in_use=self._preflight.is_in_use)
 
     def _changelog(self) -> str:
         conversion = self._context.conversion
@@ -140,8 +158,8 @@ class _DryRun:
             return "the changelog would no longer match the store: a restore would bring the old records back"
         return changelog_note(conversion)
 
-    def _finished(self) -> str | None:
-        """What an earlier run did, where nothing is left to do."""
+    def _already_migrated(self) -> str | None:
+        """The result of an earlier run that leaves nothing to do; None: there is something to do."""
         if not is_usable(self._context.home):
             return None
         try:
@@ -151,42 +169,40 @@ class _DryRun:
             return None
         return None if done is None else done.next_step
 
-    def _read(self) -> Reading | None:
+    def _read(self) -> SourceReader | None:
         outcomes = {check.name: check.outcome for check in self._checks}
         if any(outcomes.get(name) != "ok" for name in _NEEDED_TO_READ):
             return None
         preflight = self._preflight
         self._context.notify("dry-run.started", is_full=self._options.is_full)
-        reading = Reading(
+        reader = SourceReader(
             self._context, preflight.source, self._databases, self._options, is_running=preflight.is_in_use
         )
-        return reading.read()
+        return reader.read()
 
     @cached_property
     def _databases(self) -> tuple[DatabasePlan, ...]:
-        """Where a stored plan serves, the preflight makes none."""
-        spec, source = self._spec, self._preflight.source
-        return self._preflight.databases or self._look_again(
-            lambda: plan_databases(spec, source, self._context.conversion)
-        )
+        """The preflight plans the directories, except where it finds a stored plan."""
+        make = partial(plan_databases, self._spec, self._preflight.source, self._context.conversion)
+        return self._preflight.databases or self._retry(make)
 
-    def _cost(self, reading: Reading, found: Found) -> Cost:
+    def _cost(self, reader: SourceReader, found: Inventory) -> Cost:
         spec, stored = self._spec, self._preflight.stored
-        chunks, done = reading.chunks, 0
+        chunks, done = reader.chunks, 0
         if stored is not None:
             receipts = under_reject_policy(self._standing.receipts, spec.run.on_reject)
             cut = stored if stored.chunk_size == spec.run.chunk_size else None
-            plan = cut or stored.model_copy(update={"chunks": tuple(reading.chunks)})  # a run would cut it anew
+            plan = cut or stored.model_copy(update={"chunks": tuple(reader.chunks)})  # a run would cut it again
             chunks, done = pending_chunks(plan, receipts), len(receipts)
         copied = 0 if self._preflight.is_snapshot_current else bytes_to_copy(spec, self._preflight.source)
         return cost_of(
-            Bill(
+            CostInputs(
                 spec=spec,
                 chunks=chunks,
                 chunks_done=done,
                 found=found,
                 is_moved=any(plan.times is not None for plan in self._databases),
-                measured=reading.measured,
+                measured=reader.measured,
                 slots=self._options.slots or os.cpu_count() or 1,
                 copied_bytes=copied,
                 required_bytes=space_needed(self._databases, copied_bytes=copied),
@@ -202,23 +218,25 @@ class _DryRun:
 
     def _warnings(self) -> tuple[str, ...]:
         try:
-            found = self._look_again(self._preflight.source.warnings)
-            return (*found, *spec_warnings(self._context.spec, self._context.ref))
+            return (
+                *self._retry(self._preflight.source.warnings),
+                *spec_warnings(self._context.spec, self._context.ref),
+            )
         except (MigrationError, OSError):
             return ()
 
     def _next_step(self) -> str:
         is_snapshot = self._spec.run.source == "snapshot"
-        begin = "" if is_snapshot else "stop the application, "
+        before = "" if is_snapshot else "stop the application, "
         if is_snapshot and not has_snapshot(self._spec):
-            begin = "stop the application, stateferry snapshot SPEC, start it again, "
+            before = "stop the application, stateferry snapshot SPEC, start it again, "
         stop = "stop the application, " if is_snapshot else ""
-        end = f", {stop}stateferry cutover SPEC" if self._spec.target_path is None else ""
-        return f"{begin}stateferry run SPEC{end}"
+        after = f", {stop}stateferry cutover SPEC" if self._spec.target_path is None else ""
+        return f"{before}stateferry run SPEC{after}"
 
 
 def tool_version() -> str:
-    """As it was installed."""
+    """The installed version of Stateferry."""
     try:
         return version("stateferry")
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""One record before and after, as a person reads it."""
+"""A record before and after the conversion, for people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from formats import EntryError, Format, Headers, History, StateRecord, Window
+from formats import EntryError, Format, Headers, History, StateRecord
 from formats.serde import BytesSerde, Serde
 from migrate.batch.plan.sample import Entry
 from migrate.dry_run.report import BeforeAfter
@@ -23,7 +23,7 @@ _MOST_HEADERS = 8
 
 
 def before_after(store_partition: str, old: Entry, new: Entry, *, source: Format, target: Format) -> BeforeAfter:
-    """Both, and what they hold in words."""
+    """The old and the new record, with their fields as text."""
     return BeforeAfter(
         store_partition=store_partition,
         key=shown(old[0]),
@@ -36,7 +36,7 @@ def before_after(store_partition: str, old: Entry, new: Entry, *, source: Format
 
 
 def in_words(key: bytes, value: bytes, known: Format) -> Fields:
-    """What a record carries, and its payloads where a serde is named; nothing where it is not what the format says."""
+    """The fields of a record, and its payloads where a serde is named; nothing if it does not decode."""
     known = replace(known, key_serde=_as_written(known.key_serde), value_serde=_as_written(known.value_serde))
     try:
         record = known.decode(key, value)
@@ -46,7 +46,7 @@ def in_words(key: bytes, value: bytes, known: Format) -> Fields:
 
 
 def _as_written(serde: Serde) -> Serde:
-    """Avro that goes straight to a new schema makes no objects."""
+    """The serde, set to decode objects: with a reader's schema, Avro is converted without any."""
     if serde.name != "avro":
         return serde
     from formats.serdes.avro_serde import AvroSerde
@@ -55,23 +55,20 @@ def _as_written(serde: Serde) -> Serde:
 
 
 def _carried(record: StateRecord) -> Iterator[tuple[str, str]]:
-    if record.window is not None:
-        yield from _window(record.window)
+    if (window := record.window) is not None:
+        start = timestamp_in_words(window.start_ms)
+        if window.end_ms is None:
+            yield "window", f"from {start}"
+        else:
+            yield "session", f"from {start} to {timestamp_in_words(window.end_ms)}"
+        if window.sequence:
+            yield "sequence number", str(window.sequence)
     if record.timestamp_ms is not None:
         yield "timestamp", timestamp_in_words(record.timestamp_ms)
     if record.headers is not None:
         yield "headers", _headers(record.headers)
     if record.history is not None:
         yield "former values", _history(record.history)
-
-
-def _window(window: Window) -> Iterator[tuple[str, str]]:
-    if window.end_ms is None:
-        yield "window", f"from {timestamp_in_words(window.start_ms)}"
-    else:
-        yield "session", f"from {timestamp_in_words(window.start_ms)} to {timestamp_in_words(window.end_ms)}"
-    if window.sequence:
-        yield "sequence number", str(window.sequence)
 
 
 def _headers(headers: Headers) -> str:
@@ -101,7 +98,7 @@ def _payloads(record: StateRecord, known: Format) -> Iterator[tuple[str, str]]:
             yield name, _cut(json.dumps(payload, ensure_ascii=False, default=_plain))
 
 
-def _plain(payload: Any) -> str:  # noqa: ANN401 - whatever a serde makes that JSON has no word for
+def _plain(payload: Any) -> str:  # noqa: ANN401 - a serde may return any type
     return f"0x{payload.hex()}" if isinstance(payload, bytes) else str(payload)
 
 
@@ -110,5 +107,5 @@ def _cut(text: str) -> str:
 
 
 def timestamp_in_words(milliseconds: int) -> str:
-    """The number, and the moment where it is one."""
+    """The number, and the moment that it stands for."""
     return "-1 (unknown)" if milliseconds == -1 else f"{milliseconds} = {moment(milliseconds)}"

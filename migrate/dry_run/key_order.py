@@ -1,4 +1,4 @@
-"""Old keys that become one new key, or whose new keys come in another order: neither can be written."""
+"""Detect old keys that become one new key, or whose new keys are in another order: neither can be written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OldKeys = Callable[[], list[bytes]]
 
 
 class KeyOrder:
-    """Compares neighbours among the new keys of one store partition's column family after the other."""
+    """Compares neighbouring new keys, one column family of a store partition after the other."""
 
     def __init__(self) -> None:
         self.colliding = 0
@@ -29,7 +29,7 @@ class KeyOrder:
         self._last = None
 
     def add(self, keys: list[bytes], old_keys: OldKeys) -> None:
-        """New keys in the order of the old ones; `old_keys` returns what each was made from, for an example alone."""
+        """Compare new keys, in the order of the old ones; `old_keys` returns the old ones, for an example."""
         last = [] if self._last is None else [self._last[0]]
         if (last and last[0] >= keys[0]) or not all(map(lt, keys, islice(keys, 1, None))):
             last_old = [] if self._last is None else self._last[1]()[-1:]
@@ -37,7 +37,7 @@ class KeyOrder:
         self._last = keys[-1], old_keys
 
     def _compare(self, pairs: list[tuple[bytes, bytes]]) -> None:
-        """(old key, new key) of each."""
+        """Compare neighbours among (old key, new key)."""
         for (first, before), (second, key) in pairwise(pairs):
             if before < key:
                 continue

@@ -1,4 +1,4 @@
-"""What a dry run tells: values, to be shown as text, as JSON or as a page. Sizes are bytes, rates are per second."""
+"""The report of a dry run: values, printed as text, JSON or a page. Sizes are bytes, rates are per second."""
 
 from __future__ import annotations
 
@@ -12,92 +12,92 @@ from migrate.model.values import Report, Value
 
 
 class Sizes(Value):
-    """How large keys or values are. Quantiles and buckets are estimates where a sample was read."""
+    """The sizes of keys or values. Quantiles and buckets are estimates where only a sample was read."""
 
     p50: int
     p99: int
     largest: int
     buckets: tuple[tuple[int, float], ...]
-    """(upper bound, included, a power of two; share of the records, 0 to 1), ascending, without empty ends."""
+    """(inclusive upper bound, a power of two; share of the records, 0 to 1), ascending, without empty ends."""
 
 
 class ChangelogPosition(Value):
-    """How far the owner has written a changelog's records into the store."""
+    """The changelog offset up to which the owner has written a changelog's records into the store."""
 
     topic: str
     partition: int
     offset: int | None
-    """Of the last record applied; None: unknown, the owner will replay the whole topic."""
+    """The offset of the last record applied; None: unknown, the owner will replay the whole topic."""
     where: str
-    """The file or the column family that says so."""
+    """The file or the column family that holds the offset."""
 
 
 Role = Literal["records", "older", "metadata", "other"]
 
 
-class FamilyFound(Value):
+class FamilyInventory(Value):
     """One column family of one RocksDB directory."""
 
     name: str
     role: Role
-    """Converted; left by an unfinished upgrade, and converted too; the owning system's own; none of these."""
+    """"records" are converted; "older" ones too, which an unfinished upgrade left; "metadata" is the system's own."""
     records: int
     exact: bool
     """Counted one by one; else an estimate of what lies between `at_least` and `at_most`."""
     at_least: int
-    """Unless its owner held a RocksDB snapshot while it wrote, which keeps several versions of a record."""
+    """True unless the owner held a RocksDB snapshot while it wrote, which keeps several versions of a record."""
     at_most: int
     entries: tuple[str, ...] = ()
-    """What a metadata family holds, in words: nothing here is ever converted."""
+    """The content of a metadata family, in words: it is never converted."""
 
-    def read(self, records: int, *, is_all: bool) -> FamilyFound:
-        """The same, once so many of its records were read."""
+    def with_count(self, records: int, *, is_all: bool) -> FamilyInventory:
+        """The inventory with what is known after reading this number of records. `is_all`: there are no others."""
         known = {"at_least": max(records, self.at_least), "records": max(records, self.records)}
         counted = {"records": records, "exact": True, "at_least": records, "at_most": records}
         return self.model_copy(update=counted if is_all else known)
 
 
-class DatabaseFound(Value):
+class DatabaseInventory(Value):
     """One RocksDB directory of a store partition."""
 
     store_partition: str
     database: str
     path: Path
-    families: tuple[FamilyFound, ...]
+    families: tuple[FamilyInventory, ...]
     size: int
-    """On disk, all files."""
+    """All files on disk."""
     record_bytes: int
     """Keys and values before compression, from the files' own properties."""
     sst_files: int
     wal_bytes: int
-    """Write-ahead log that was not flushed yet."""
+    """Size of the write-ahead log, which is not flushed yet."""
     table_formats: tuple[int, ...]
     """Format versions of its SST files."""
     compressions: tuple[str, ...]
     rocksdb_version: str | None
-    """Of the RocksDB that opened it last."""
+    """The version of RocksDB that opened it last."""
     owner: str | None
-    """What can be told of the owning system's version, in words."""
+    """What is known of the owning system's version, in words."""
     newest_file_ms: int | None
     """Milliseconds since the epoch."""
     positions: tuple[ChangelogPosition, ...]
 
 
-class Found(Value):
-    """All that lies there."""
+class Inventory(Value):
+    """The old stores' RocksDB directories, and totals over all of them."""
 
-    databases: tuple[DatabaseFound, ...]
+    databases: tuple[DatabaseInventory, ...]
     store_partitions: int
     records: int
     exact: bool
     at_least: int
     at_most: int
     unfinished: int = 0
-    """Of them, in column families of an upgrade that is not finished."""
+    """Records in column families of an unfinished upgrade; part of `records`."""
     shadowed: int = 0
-    """Left there under keys that were written since; no part of `records`."""
+    """Records in them whose keys were written again since; not part of `records`."""
     expired: int = 0
-    """Of them, older than the new store's retention: left behind."""
+    """Records older than the new store's retention, which are left behind; part of `records`."""
     size: int
     record_bytes: int
     key_sizes: Sizes | None
@@ -105,19 +105,19 @@ class Found(Value):
     value_sizes: Sizes | None
 
 
-class LookAlike(Value):
+class FormatHint(Value):
     """A known format that the sample fits better than, or as well as, the one that the spec names."""
 
     format: str
     share: float
-    """Of the sampled records that look like it, 0 to 1."""
+    """Share of the sampled records that look like this format, 0 to 1."""
     named_share: float
-    """The same for the format that the spec names."""
+    """Share of the sampled records that look like the format that the spec names."""
     sentence: str
 
 
 class BeforeAfter(Value):
-    """One record, converted."""
+    """A record before and after the conversion."""
 
     store_partition: str
     key: Shown
@@ -125,14 +125,14 @@ class BeforeAfter(Value):
     new_key: Shown
     new_value: Shown
     fields: tuple[tuple[str, str], ...]
-    """What the new record holds in words: ("timestamp", "1768478400000 = 2026-01-15 12:00:00 UTC"); "key" and "value"
-    where a serde is named that decodes them."""
+    """The fields of the new record as text: ("timestamp", "1768478400000 = 2026-01-15 12:00:00 UTC"); "key" and
+    "value" where the spec names a serde that decodes them."""
     old_fields: tuple[tuple[str, str], ...] = ()
-    """The same of the old one."""
+    """The fields of the old record as text."""
 
 
 class Collision(Value):
-    """Two old keys that become one."""
+    """Two old keys that become the same new key, or whose new keys are in another order."""
 
     store_partition: str
     first: Shown
@@ -140,47 +140,47 @@ class Collision(Value):
     new_key: Shown
 
 
-class Tried(Value):
-    """What became of the records that were read: a sample, or all of them with `--full`."""
+class SampleConversion(Value):
+    """The results of converting a sample of the records, or all of them with `--full`."""
 
     records: int
     is_full: bool
-    """Every record there is: because it was asked for, or because there are no more than a sample has."""
+    """Every record was converted: because of `--full`, or because the store has no more than the sample."""
     seed: int
     store_partitions_read: int
     sampled: int
-    """The same as `records`, unless all of them were converted."""
+    """Number of sampled records: `records`, unless all of them were converted."""
     decoded: int
-    """Sampled records that are what the source's format says."""
+    """Sampled records that decode as the source's format."""
     converted: int
     rejected: int
     dropped: int
-    """By the function; and former values where the new store holds the latest one."""
+    """Records that the function dropped, and former values where the new store holds the latest one only."""
     expired: int = 0
-    """Older than the new store's retention; no part of `records`."""
+    """Records older than the new store's retention; not part of `records`."""
     unchanged: int
-    """Converted to the very same key and value."""
+    """Records that the conversion leaves as they are."""
     rejects: tuple[RejectReason, ...]
     """The most frequent first, at most ten."""
-    look_alikes: tuple[LookAlike, ...]
+    look_alikes: tuple[FormatHint, ...]
     examples: tuple[BeforeAfter, ...]
     """At most three."""
     collisions: tuple[Collision, ...]
     """At most three."""
     colliding_keys: int
     out_of_order: Collision | None
-    """Two neighbours whose new keys come the other way round: no chunk could be written."""
+    """Two neighbours whose new keys are in the opposite order: no chunk could be written."""
     losses: tuple[str, ...]
     """What the target's format cannot hold, as names for [conversion] allow: "loss:timestamp"."""
     losses_in_words: tuple[str, ...]
     both_paths: int
-    """Sampled records that went through the compiled and the reference path."""
+    """Sampled records that were converted by the compiled and the reference path."""
     differences: tuple[str, ...]
-    """Where the two did not agree: a bug of ours."""
+    """Differences between the two paths: a bug of Stateferry."""
     program: str | None
-    """The compiled conversion in words; None: the reference path serves, record by record."""
+    """The compiled conversion in words; None: the reference path converts, record by record."""
     key_sizes: Sizes | None
-    """Of the new keys."""
+    """Sizes of the new keys."""
     value_sizes: Sizes | None
 
 
@@ -189,9 +189,9 @@ class SegmentPlanned(Value):
 
     name: str
     start_ms: int | None
-    """Milliseconds since the epoch; None: its name does not tell."""
+    """Milliseconds since the epoch; None: its name has no time."""
     made_of: tuple[str, ...]
-    """Segments of the old store whose records it takes, the newest first."""
+    """Segments of the old store from which it gets records, the newest first."""
 
 
 class Segmentation(Value):
@@ -199,14 +199,14 @@ class Segmentation(Value):
 
     store_partition: str
     old: tuple[str, ...]
-    """By name, the oldest first."""
+    """Names of the old segments, the oldest first."""
     new: tuple[SegmentPlanned, ...]
     expired_before_ms: int | None
     """The new store's retention keeps nothing older; None: nothing is left behind."""
 
 
 class ChunkPlanned(Value):
-    """One chunk."""
+    """One chunk of the plan."""
 
     store_partition: str
     database: str
@@ -216,47 +216,47 @@ class ChunkPlanned(Value):
 
 
 class Cost(Value):
-    """What it would take. Every second and byte here is an estimate, from what was measured just now."""
+    """The cost of a run. All seconds and bytes are estimates, from what the dry run measured."""
 
     chunks: tuple[ChunkPlanned, ...]
     chunk_size: int
-    """As [run] says."""
+    """The setting of [run]."""
     median_chunk: int
     biggest_chunk: int
     chunks_done: int
-    """By earlier runs of this migration."""
+    """Chunks done by earlier runs of this migration."""
     slots: int
     """Chunks at a time."""
     measured_records: int
     """Converted and written to a temporary file, to measure the rates."""
     records_per_second: float | None
-    """One slot: read, converted, written. None: there was nothing to measure."""
+    """Records that one slot reads, converts and writes. None: there was nothing to measure."""
     verified_per_second: float | None
     rewrite_seconds: float
     verify_seconds: float
     other_seconds: float
-    """Snapshot, assembling, the start of Spark."""
+    """Snapshot, assembly and the start of Spark."""
     total_seconds: float
     downtime_seconds: float
-    """How long the application must stand still."""
+    """How long the application must be stopped."""
     downtime: str
-    """What that is made of, in words."""
+    """The steps that need the application to be stopped, in words."""
     new_bytes: int
-    """The new stores on disk."""
+    """Size of the new stores on disk."""
     copied_bytes: int
-    """Of the snapshot: none where files are hard-linked."""
+    """Bytes copied for the snapshot: 0 where files are hard-linked."""
     peak_bytes: int
-    """The most that the work_dir takes at one time."""
+    """The most that the work_dir takes at any time."""
     required_bytes: int
-    """What a run wants to see free before it starts: 1.2 times the records before compression."""
+    """Free space that a run requires before it starts: 1.2 times the records before compression."""
     free_bytes: int | None
-    """On the work_dir's file system; None: it cannot be asked."""
+    """Free space of the work_dir's file system; None: unknown."""
     worker_bytes: int
     """Memory of one worker."""
 
 
 class Verdict(Value):
-    """One line and the exit code."""
+    """The conclusion in one line, and the exit code."""
 
     exit_code: int
     go: bool
@@ -272,22 +272,22 @@ class DryRunReport(Report):
     target_format: str
     source: Path
     target: Path | None
-    """Where the new state directory would be published; None: `cutover` exchanges the stores in place."""
+    """Path of the new state directory to publish; None: `cutover` exchanges the stores in place."""
     stores: tuple[str, ...]
     work_dir: Path
     tool_version: str
     made_at_ms: int
     """Milliseconds since the epoch."""
     seconds: float
-    """That the dry run took."""
+    """Duration of the dry run."""
     is_estimate: bool
-    """The application runs, or may run: what was read is one instant of it."""
+    """The application runs, or may run: the report shows one moment of it."""
     state: str
-    """Of a migration that was begun by this spec: see `status`."""
-    found: Found | None
-    tried: Tried | None
+    """State of a migration that was started with this spec: see `status`."""
+    found: Inventory | None
+    tried: SampleConversion | None
     segments: tuple[Segmentation, ...] = ()
-    """Of windowed and session stores."""
+    """Segments of windowed and session stores."""
     cost: Cost | None
     changelog: str
     """What the migration means for the changelog, in a sentence."""

@@ -1,4 +1,4 @@
-"""How large keys and values are: counted by size, weighted where they are a sample."""
+"""Sizes of keys and values: counted by size, weighted for a sample."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from migrate.dry_run.report import Sizes
 from migrate.stores.batch import Batch
 
 _EXACT = 4096
-"""Larger sizes are counted in steps of less than a hundredth, so that there are not too many of them."""
+"""Larger sizes are rounded up by less than 1 %, to limit the number of different sizes."""
 _STEPS = 128
 
 
 class SizeCounter:
-    """Sizes of one kind of thing."""
+    """Counts of sizes."""
 
     def __init__(self) -> None:
         self._weights: Counter[int] = Counter()
         self._largest = 0
 
     def add(self, sizes: npt.NDArray[np.uint32], weight: float = 1.0) -> None:
-        """Count these, each as `weight` records."""
+        """Count each size as `weight` records."""
         self._largest = max(self._largest, int(sizes.max()))
         for size, count in zip(*np.unique(sizes, return_counts=True), strict=True):
             self._weights[_rounded(int(size))] += count * weight
 
     def sizes(self) -> Sizes | None:
-        """What was counted; None: nothing."""
+        """Quantiles and buckets of the sizes; None: nothing was counted."""
         if not self._weights:
             return None
         ascending = sorted(self._weights.items())

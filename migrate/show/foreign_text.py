@@ -1,6 +1,6 @@
-"""Text of others (keys, file names, exceptions) on its way to a terminal, where it must not act, or pose as ours.
+"""Makes control characters visible in keys, file names and exceptions before they reach a terminal.
 
-All that the commands print passes through here: reports as values before they become words, messages, JSON.
+Everything that the commands print passes through here: reports, before they become text, messages and JSON.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from migrate.model.units import one_line, visible
 
 T = TypeVar("T")
 _BEFORE_A_BULLET = re.compile(r"\n(?=  - )")
-"""The only line breaks that our own messages have."""
+"""Our own messages have no other line breaks."""
 
 
 def visible_message(text: str) -> str:
-    """A message with all that cannot be seen made visible; it has no lines but those of its list."""
+    """A message with invisible characters made visible, and no line breaks but those of its list."""
     return "\n".join(map(one_line, _BEFORE_A_BULLET.split(text)))
 
 
 def visible_report(value: T) -> T:
-    """The same report, or part of one, with every text in it as `visible_message` makes it."""
+    """A copy of a report, or of a part of one, with `visible_message` applied to every text."""
     shown: Any = value
     if isinstance(value, str):
         shown = visible_message(value) if type(value) is str else value
@@ -42,7 +42,7 @@ def visible_report(value: T) -> T:
 
 
 def visible_json(document: str) -> str:
-    """The same JSON, with what a terminal would act upon as escapes; its strings are what they were."""
+    """The JSON document with control characters as escapes, so that its strings keep their values."""
     if document.isprintable():
         return document
     return "".join(character if visible(character) == character else _escaped(character) for character in document)

@@ -1,14 +1,14 @@
-"""How the output was asked for: as JSON, in few words, in colours."""
+"""The output that the options of a command ask for: JSON or text, progress, colours."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TextIO, TypeVar
 
 from migrate.show.plain import Layout, has_colors, width_of
-from migrate.show.streams import say, streams_are_one
+from migrate.show.streams import streams_are_one, write_out
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,7 +20,7 @@ R = TypeVar("R", bound="Report")
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """How a command talks: reports to standard output, everything else to standard error."""
+    """How a command prints: reports to standard output, everything else to standard error."""
 
     as_json: bool = False
     quiet: bool = False
@@ -30,25 +30,28 @@ class Output:
 
     @property
     def is_quiet(self) -> bool:
-        """No progress; nor where it would get between the lines of a JSON document."""
+        """Whether no progress is shown: it was not asked for, or it would get into the JSON document."""
         return self.quiet or (self.as_json and streams_are_one())
 
     @property
     def layout(self) -> Layout:
-        """Of standard output."""
+        """The layout of text on standard output."""
         return Layout(width_of(sys.stdout), has_colors(sys.stdout, no_color=self.no_color))
 
-    def show(self, report: R, in_words: Callable[[R, Output], list[str]]) -> None:
-        """Print a report, as JSON or as the lines that the given function makes of it for a person."""
+    def show(self, report: R, as_text: Callable[[R, Output], list[str]]) -> None:
+        """Print a report, as JSON or as the lines that `as_text` makes of it."""
         from migrate.show.foreign_text import visible_json, visible_report
 
         if self.as_json:
-            say(visible_json(report.model_dump_json(indent=2)))
+            write_out(visible_json(report.model_dump_json(indent=2)))
         else:
-            say("\n".join(in_words(visible_report(report), self)))
+            write_out("\n".join(as_text(visible_report(report), self)))
 
-    def console(self, *, is_error: bool = False) -> Console:
-        """Of rich, for standard output or standard error."""
-        from migrate.show.console import console
+    def terminal(self, stream: TextIO) -> Console | None:
+        """A rich console on standard output or standard error; None where that is not a terminal."""
+        if not stream.isatty():
+            return None
+        from rich.console import Console
 
-        return console(sys.stderr if is_error else sys.stdout, no_color=self.no_color)
+        color_system: Literal["auto"] | None = "auto" if has_colors(stream, no_color=self.no_color) else None
+        return Console(file=stream, highlight=False, force_terminal=True, color_system=color_system)

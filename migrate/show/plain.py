@@ -1,6 +1,6 @@
 """Text for a stream: width, colours, wrapped lines, facts, tables.
 
-rich draws tables alone: its import is a tenth of the time in which `status` answers.
+rich draws only tables: importing it takes a tenth of the time in which `status` answers.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import click
 
 WIDTH_WITHOUT_TERMINAL = 120
 ATTENTION = "attention"
-"""The fact that is shown in amber."""
+"""The label of the fact that is printed in yellow."""
 _LEAST_WIDTH = 20
 
 
 def has_colors(stream: TextIO, *, no_color: bool) -> bool:
-    """On a terminal alone: what forces colours elsewhere would put them into a pipe."""
+    """Whether to print colours: only on a terminal, since FORCE_COLOR would put them into a pipe."""
     return stream.isatty() and not no_color and not os.environ.get("NO_COLOR")
 
 
 def width_of(stream: TextIO) -> int:
-    """Of the terminal; elsewhere as COLUMNS says, else 120."""
+    """The columns of the terminal; without a terminal the value of COLUMNS, or 120."""
     if stream.isatty():
         return shutil.get_terminal_size().columns
     columns = os.environ.get("COLUMNS", "")
@@ -36,13 +36,13 @@ def width_of(stream: TextIO) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How text is laid out on a stream. Each method returns lines, or a part of one."""
+    """The width and colours of a stream. Each method returns lines, or a part of one."""
 
     width: int
     has_colors: bool
 
     def styled(self, text: str, **style: Any) -> str:  # noqa: ANN401 - click's own
-        """The text in a style of click's, where the stream has any."""
+        """The text in a style of click's, if the stream has colours."""
         return click.style(text, **style) if self.has_colors and text and any(style.values()) else text
 
     def title(self, text: str) -> list[str]:
@@ -50,9 +50,9 @@ class Layout:
         return ["", self.styled(text, bold=True)]
 
     def wrapped(self, text: str, *, indent: int = 0, hang: int | None = None) -> list[str]:
-        """Between words alone: a path can be copied whole, and a terminal breaks what is too long by itself.
+        """Lines broken between words only, so that a path can be copied.
 
-        `hang` is the indent of a second line, where it is another.
+        `hang` is the indent of continuation lines, if it differs.
         """
         lines = [
             textwrap.wrap(
@@ -68,19 +68,19 @@ class Layout:
         return [line for part in lines for line in part or [""]]
 
     def facts(self, rows: Mapping[str, str], *, indent: int = 0, label: int = 0) -> list[str]:
-        """Names, at least `label` wide, and what there is to say of each; nothing of what is empty."""
+        """Labels, at least `label` columns wide, with their texts; empty texts are left out."""
         rows = {name: text for name, text in rows.items() if text}
         column = indent + max([label, *map(len, rows)]) + 2
         lines = []
         for name, text in rows.items():
             color = "yellow" if name == ATTENTION else None
             first, *rest = (self.styled(line[column:], fg=color) for line in self.wrapped(text, indent=column))
-            told = self.styled(f"{name:<{column - indent}}", bold=True)
-            lines += [" " * indent + told + first, *(" " * column + line for line in rest)]
+            heading = self.styled(f"{name:<{column - indent}}", bold=True)
+            lines += [" " * indent + heading + first, *(" " * column + line for line in rest)]
         return lines
 
     def table(self, columns: Iterable[str], rows: Iterable[Iterable[str]], *, right: Iterable[str] = ()) -> list[str]:
-        """Cells below their columns' names; those of `right` stand at the right."""
+        """A table; the columns in `right` are aligned to the right."""
         from rich.console import Console
         from rich.table import Table
         from rich.text import Text

@@ -1,4 +1,4 @@
-"""Metrics of a run, for Prometheus, in a file that node_exporter's textfile collector reads."""
+"""Prometheus metrics of a run, in a file for node_exporter's textfile collector."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _COUNTED = {
     "bytes_in": ("bytes_read", "Keys and values that this run has read."),
     "bytes_out": ("bytes_written", "Keys and values that this run has written."),
 }
-"""By the names of `Totals`."""
+"""Field of `Totals` to the name and description of its counter."""
 _SECONDS_BETWEEN_WRITES = 1.0
 _ENDS = ("stateferry_last_success_timestamp_seconds", "stateferry_last_failure_timestamp_seconds")
 
@@ -53,22 +53,22 @@ class _Metrics:
     """The metrics of one run in a registry of their own, labelled with the migration's name and id."""
 
     def __init__(self, name: str, migration: str, ended_at: dict[str, float]) -> None:
-        """`ended_at`: when a run of this name last succeeded, or failed, by the metric's name."""
+        """`ended_at`: the times of the last success and the last failure, by the name of their metric."""
         self.registry = CollectorRegistry()
         self._labels = {"name": name, "migration": migration}
         self._records = 0
         self.chunks_planned = self._made(Gauge, "chunks_planned", "Chunks of the plan.")
-        self.chunks_done = self._made(Gauge, "chunks_done", "Committed chunks, those of earlier runs too.")
+        self.chunks_done = self._made(Gauge, "chunks_done", "Committed chunks, including those of earlier runs.")
         self.chunks_failed = self._made(Counter, "chunks_failed", "Chunks that ended this run.")
         self._counted = {field: self._made(Counter, *named) for field, named in _COUNTED.items()}
-        self._rate = self._made(Gauge, "records_per_second", "Of this run's rewriting, over all workers.")
-        self._chunk_seconds = self._made(Histogram, "chunk_seconds", "How long a chunk took.", buckets=_BUCKETS)
+        self._rate = self._made(Gauge, "records_per_second", "Records rewritten per second, on all workers.")
+        self._chunk_seconds = self._made(Histogram, "chunk_seconds", "Duration of a chunk.", buckets=_BUCKETS)
         self.verified_records = self._made(Gauge, "verified_records", "Records compared so far.")
-        self._mismatches = self._family(Gauge, "mismatches", "Keys that the verification found wrong.", "kind")
-        self.phase = self._made(Enum, "phase", "What the run is doing.", states=PHASES)
-        self._exit_code = self._family(Gauge, "exit_code", "Of the run, once it has ended.")
+        self._mismatches = self._family(Gauge, "mismatches", "Keys that differ according to the verification.", "kind")
+        self.phase = self._made(Enum, "phase", "Phase of the run.", states=PHASES)
+        self._exit_code = self._family(Gauge, "exit_code", "Exit code of the run, after its end.")
         self._ends = {
-            end: Gauge(end, "When a run of this migration last ended so.", ["name"], registry=self.registry)
+            end: Gauge(end, "Time of the last run of this migration that ended so.", ["name"], registry=self.registry)
             for end in _ENDS
         }
         for end, at in ended_at.items():
@@ -81,7 +81,7 @@ class _Metrics:
         return self._family(kind, name, what, **options).labels(**self._labels)
 
     def add(self, receipts: list[Receipt], seconds: float) -> None:
-        """Chunks that are committed; `seconds`: since the first one began."""
+        """Count committed chunks; `seconds` have passed since the first one was started."""
         totals = totals_of(receipts)
         self.chunks_done.inc(totals.chunks)
         for field, counter in self._counted.items():
@@ -92,20 +92,20 @@ class _Metrics:
         self._rate.set(self._records / max(seconds, 1e-9))
 
     def verify(self, found: Verification) -> None:
-        """What the verification has found."""
+        """Set the result of the verification."""
         self.verified_records.set(found.records)
         for kind in ("missing", "differing", "extra"):
             self._mismatches.labels(**self._labels, kind=kind).set(getattr(found, kind))
 
     def end(self, exit_code: int) -> None:
-        """The run is over."""
+        """Set the end of the run."""
         self.phase.state("ended")
         self._exit_code.labels(**self._labels).set(exit_code)
         self._ends[_ENDS[bool(exit_code)]].labels(self._labels["name"]).set(time.time())
 
 
 class _MetricsFile:
-    """A run's listener, which keeps the file up to date."""
+    """A listener that keeps the file of one run up to date."""
 
     def __init__(self, path: Path, name: str) -> None:
         self._path, self._name = path, name
@@ -115,15 +115,15 @@ class _MetricsFile:
         self._next_write = time.monotonic() + _SECONDS_BETWEEN_WRITES
 
     def __call__(self, event: Event) -> None:
-        """Take note, and write it about once a second."""
-        self._note(event.name, event.facts)
+        """Record the event, and write the file about once a second."""
+        self._record(event.name, event.facts)
         if (phase := _PHASE_OF.get(event.name)) is not None:
             self._metrics.phase.state(phase)
         if time.monotonic() >= self._next_write:
-            with suppress(OSError):  # a full disk under a metrics file is no reason to give up a migration
+            with suppress(OSError):  # a full disk of the metrics file must not end a migration
                 self.write()
 
-    def _note(self, name: str, facts: dict[str, Any]) -> None:
+    def _record(self, name: str, facts: dict[str, Any]) -> None:
         if name == "run.begun":
             self._metrics = _Metrics(self._name, facts["plan"].migration_id, self._ended_at)
             self._metrics.chunks_planned.set(len(facts["plan"].chunks))
@@ -140,26 +140,24 @@ class _MetricsFile:
             self._metrics.verify(facts["verification"])
 
     def end(self, exit_code: int) -> None:
-        """Write what there is to say of a run that is over."""
+        """Record the end of the run and write the file."""
         self._metrics.end(exit_code)
         with suppress(OSError):
             self.write()
 
     def write(self) -> None:
-        """The whole file at once. Raises OSError."""
+        """Replace the file. Raises OSError."""
         self._next_write = time.monotonic() + _SECONDS_BETWEEN_WRITES
         write_to_textfile(str(self._path), self._metrics.registry)
 
 
 @contextmanager
 def metrics_file(path: Path, name: str) -> Iterator[Listener]:
-    """A listener that keeps the file up to date.
+    """A listener that writes the file about once a second, and at the end of the run, even if it fails.
 
-    It is written about once a second while things happen, and at the end, a bad one too.
-
-    Raises SpecError where the file cannot be written at the beginning; later trouble with it does not end a run.
+    Raises SpecError if the file cannot be written at the start; later errors are ignored.
     """
-    disable_created_metrics()  # type: ignore[no-untyped-call]  # they would double each counter; this is our own process
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # they would double each counter
     file = _MetricsFile(path, name)
     try:
         file.write()
@@ -183,7 +181,7 @@ def metrics_file(path: Path, name: str) -> Iterator[Listener]:
 
 
 def _ended_before(path: Path, name: str) -> dict[str, float]:
-    """What the file of an earlier run says: a failure does not make the last success forgotten."""
+    """Read the times of the last success and failure from the file of an earlier run."""
     try:
         families = list(text_string_to_metric_families(path.read_text(encoding="utf-8")))
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What is written to the standard streams, and what is kept off them."""
+"""Writing to the standard streams."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any, TextIO
 from migrate.model.units import visible
 
 
-def say(text: str) -> None:
-    """To standard output. Whoever read it may be gone, and the command's exit code counts all the same.
+def write_out(text: str) -> None:
+    """Write to standard output. If the reader is gone, the text is discarded and the exit code stays.
 
-    Raises OSError where it cannot be written for another reason.
+    Raises OSError if writing fails for another reason.
     """
     try:
         print(text, flush=True)
@@ -25,13 +25,13 @@ def say(text: str) -> None:
             raise
 
 
-def user_output_aside() -> redirect_stdout[TextIO]:
-    """What a function of the user's prints must not stand among the reports."""
+def user_output_to_stderr() -> redirect_stdout[TextIO]:
+    """Send to standard error what the user's function prints, to keep it out of the reports."""
     return redirect_stdout(sys.stderr)
 
 
-def remark(text: str) -> None:
-    """To standard error. A log on a full disk must not end what goes on beside it."""
+def write_err(text: str) -> None:
+    """Write to standard error. An error there, like a full disk, does not end the command."""
     try:
         print(visible(text), file=sys.stderr, flush=True)
     except OSError:
@@ -39,13 +39,13 @@ def remark(text: str) -> None:
 
 
 def stop_writing(stream: Any) -> None:  # noqa: ANN401 - any text stream
-    """Python flushes at its end, and would fail again there."""
+    """Discard what is written from now on: Python flushes at exit, and would fail again."""
     with suppress(OSError), Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())
 
 
 def streams_are_one() -> bool:
-    """Whether standard error ends up in standard output: by `2>&1`, and always under spark-submit."""
+    """Whether standard error goes to the same file as standard output: `2>&1`, and always under spark-submit."""
     try:
         out, err = sys.stdout.fileno(), sys.stderr.fileno()
         return os.path.sameopenfile(out, err) and not sys.stdout.isatty()

@@ -1,1 +1,1 @@
-"""What lies in a directory: systems by the names of files, stores by column families; never by a guess at bytes."""
+"""Reports on a directory: systems by file names, stores by column families. Formats are never guessed from bytes."""

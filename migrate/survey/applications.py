@@ -1,57 +1,142 @@
-"""Applications and their stores, as `inspect` tells of them."""
+"""Applications, recognised by the names in their directories, and their stores as `inspect` reports them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
 
 from formats import get_format
+from migrate.model.units import plural
+from migrate.stores.regular_files import Folder
 from migrate.survey.likeness import formats_of, hint, likeness_of
-from migrate.survey.report import DatabaseReport, FamilyReport, PlaceReport, StoreReport, UnsupportedStore
-from migrate.survey.task_trees import Application, Part, application_sentence, part_sentence
-from migrate.systems import SYSTEMS, System
+from migrate.survey.report import DatabaseReport, FamilyReport, PlaceReport, StoreKind, StoreReport, UnsupportedStore
+from migrate.systems import SYSTEMS, System, system_of_application
 
 
-def application_places(root: Path, applications: list[Application], parts: Iterable[Part]) -> Iterator[PlaceReport]:
-    """One for each application; where several of a system lie in one directory, one for that before them."""
+@dataclass(frozen=True, slots=True)
+class Application:
+    """The directory of one application."""
+
+    path: Path
+    system: System
+
+
+@dataclass(frozen=True, slots=True)
+class StoreDatabase:
+    """One RocksDB directory of an application: a store partition, or a segment of one."""
+
+    application: Application
+    task: str
+    store: str
+    directory: Path
+    is_segment: bool
+
+    @property
+    def store_partition(self) -> str:
+        """The store partition's name in a migration: "0_0/orders"."""
+        return f"{self.task}/{self.store}"
+
+    @property
+    def role(self) -> str:
+        """A description for people: "store orders, task 0_0"."""
+        start_ms = self.segment_start_ms
+        segment = "" if start_ms is None else f", segment {_in_utc(start_ms)}"
+        return f"store {self.store}, task {self.task}{segment}"
+
+    @property
+    def segment_start_ms(self) -> int | None:
+        """The segment's start by its directory's name, in milliseconds since the epoch; None: no segment."""
+        return self.application.system.segment_start(self.store, self.directory.name) if self.is_segment else None
+
+    @property
+    def partition_directory(self) -> Path:
+        """The directory of the whole store partition."""
+        return self.directory.parent if self.is_segment else self.directory
+
+
+def application_at(folder: Folder) -> Application | None:
+    """The application whose directory it is, if any."""
+    system = system_of_application(folder)
+    return None if system is None else Application(folder.path, system)
+
+
+def application_around(path: Path) -> Application | None:
+    """The application that `path` belongs to: its own directory, or that of a task, a store or a segment."""
+    for folder in (path, *path.parents[:5]):
+        with suppress(OSError):
+            found = application_at(Folder(folder))
+            if found is not None and found.system.is_part(path.relative_to(folder)):
+                return found
+    return None
+
+
+def databases_of(application: Application) -> Iterator[StoreDatabase]:
+    """Every RocksDB directory of the application, ordered by task, store and segment."""
+    for each in application.system.store_directories(application.path):
+        yield StoreDatabase(application, each.task, each.store, each.path, each.is_segment)
+
+
+def _in_utc(milliseconds: int) -> str:
+    """The moment for people, or the number where no calendar has that time."""
+    try:
+        return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError, OSError):
+        return str(milliseconds)
+
+
+def application_places(
+    root: Path, applications: list[Application], databases: Iterable[StoreDatabase]
+) -> Iterator[PlaceReport]:
+    """One report per application, after one for each directory that holds several applications of a system."""
     for system in SYSTEMS:
-        mine = [application.path for application in applications if application.system is system]
-        for folder in [folder for folder in dict.fromkeys(path.parent for path in mine) if folder.is_relative_to(root)]:
-            names = [path.name for path in mine if path.parent == folder]
-            if len(names) == 1 and folder != root:
-                continue
-            kind = "applications" if len(names) > 1 else "application"
-            yield _place(system, folder, f"{system.title}: a state.dir with the {kind} {', '.join(names)}")
-    by_application: dict[Application, list[Part]] = {}
-    for part in parts:
-        by_application.setdefault(part.application, []).append(part)
+        paths = [application.path for application in applications if application.system is system]
+        for folder in dict.fromkeys(path.parent for path in paths if path.parent.is_relative_to(root)):
+            names = [path.name for path in paths if path.parent == folder]
+            if len(names) > 1 or folder == root:
+                kind = "applications" if len(names) > 1 else "application"
+                yield _place(system, folder, f"{system.title}: a state.dir with the {kind} {', '.join(names)}")
+    by_application: dict[Application, list[StoreDatabase]] = {}
+    for database in databases:
+        by_application.setdefault(database.application, []).append(database)
     for application in applications:
-        path = application.path
-        sentence = application_sentence(application, by_application.get(application, []))
-        if root != path and root.is_relative_to(path):
-            sentence = part_sentence(application, root)
-        yield _place(application.system, max(path, root) if root.is_relative_to(path) else path, sentence)
+        home, system = application.path, application.system
+        if root != home and root.is_relative_to(home):
+            what = system.part_in_words(root.relative_to(home))
+            yield _place(system, root, f"{system.title}: {what}, of the application {home.name} in {home.parent}")
+        else:
+            yield _place(system, home, _sentence(application, by_application.get(application, [])))
 
 
 def _place(system: System, path: Path, sentence: str) -> PlaceReport:
     return PlaceReport(path=path, system=system.name, can_be_migrated=True, sentence=sentence)
 
 
-def stores_of(parts: Mapping[Path, Part], databases: Mapping[Path, DatabaseReport]) -> tuple[StoreReport, ...]:
-    """The stores of which something was looked at, by application and name."""
-    found: dict[tuple[Path, str, bool], list[tuple[Part, DatabaseReport]]] = {}
-    for directory, part in parts.items():
-        if directory in databases:
-            key = (part.application.path, part.store, part.is_segment)
-            found.setdefault(key, []).append((part, databases[directory]))
+def _sentence(application: Application, databases: list[StoreDatabase]) -> str:
+    tasks = {database.task for database in databases}
+    stores = {database.store for database in databases}
+    holds = f"{plural(len(stores), 'store')} in {plural(len(tasks), 'task')}" if databases else "without a store"
+    return f"{application.system.title}: the state directory of the application {application.path.name}, {holds}"
+
+
+def stores_of(
+    databases: Mapping[Path, StoreDatabase], reports: Mapping[Path, DatabaseReport]
+) -> tuple[StoreReport, ...]:
+    """The stores that have a report of at least one RocksDB directory, by application and name."""
+    found: dict[tuple[Path, str, bool], list[tuple[StoreDatabase, DatabaseReport]]] = {}
+    for directory, database in databases.items():
+        if directory in reports:
+            key = (database.application.path, database.store, database.is_segment)
+            found.setdefault(key, []).append((database, reports[directory]))
     return tuple(_store(found[key]) for key in sorted(found))
 
 
-def _store(looked_at: list[tuple[Part, DatabaseReport]]) -> StoreReport:
-    first, _ = looked_at[0]
-    reports = [report for _, report in looked_at]
-    families = {family.name: None for report in reports for family in report.families}
+def _store(inspected: list[tuple[StoreDatabase, DatabaseReport]]) -> StoreReport:
+    first, _ = inspected[0]
+    reports = [report for _, report in inspected]
+    families = tuple(dict.fromkeys(family.name for report in reports for family in report.families))
     system = first.application.system
     formats = tuple(sorted(formats_of(reports, system=system.name, is_segmented=first.is_segment)))
     data = [family for report in reports for family in report.families if not family.entries]
@@ -64,15 +149,15 @@ def _store(looked_at: list[tuple[Part, DatabaseReport]]) -> StoreReport:
         system=system.name,
         application=first.application.path,
         kind=_kind(formats, is_segmented=first.is_segment),
-        store_partitions=tuple(dict.fromkeys(part.store_partition for part, _ in looked_at)),
-        segments=len(looked_at) if first.is_segment else 0,
+        store_partitions=tuple(dict.fromkeys(database.store_partition for database, _ in inspected)),
+        segments=len(inspected) if first.is_segment else 0,
         first_segment_ms=min(starts, default=None),
         last_segment_ms=max(starts, default=None),
         size=sum(report.size for report in reports),
         records=sum(family.records for family in data),
         exact=all(family.exact for family in data) and all(report.error is None for report in reports),
         unfinished=sum(family.records for family in data if family.name in _older_families(formats)),
-        column_families=tuple(families),
+        column_families=families,
         formats=formats,
         likeness=likeness,
         hint="" if unsupported is not None and unsupported.is_certain else hint(likeness),
@@ -80,9 +165,7 @@ def _store(looked_at: list[tuple[Part, DatabaseReport]]) -> StoreReport:
     )
 
 
-def _kind(
-    formats: Iterable[str], *, is_segmented: bool
-) -> Literal["key-value", "window", "session", "windowed or session"]:
+def _kind(formats: Iterable[str], *, is_segmented: bool) -> StoreKind:
     if not is_segmented:
         return "key-value"
     kinds = {get_format(format_id).kind for format_id in formats}
@@ -92,20 +175,18 @@ def _kind(
 
 
 def _older_families(formats: tuple[str, ...]) -> set[str]:
-    """Where there is one format alone: of several, one's older family is another's own."""
-    known = get_format(formats[0]) if len(formats) == 1 else None
-    return set() if known is None else {family.name for family in known.older_families}
+    """The older families of the only possible format; none of several formats: one's older family is another's own."""
+    return {family.name for family in get_format(formats[0]).older_families} if len(formats) == 1 else set()
 
 
 def _unsupported(
     system: System, store: str, families: Iterable[str], *, keys_begin_with_time: bool
 ) -> UnsupportedStore | None:
-    kind = system.unsupported_kind(store, families)
-    is_certain = kind is not None
-    kind = kind or system.likely_unsupported(store, families, keys_begin_with_time=keys_begin_with_time)
+    certain = system.unsupported_kind(store, families)
+    kind = certain or system.likely_unsupported(store, families, keys_begin_with_time=keys_begin_with_time)
     if kind is None:
         return None
-    return UnsupportedStore(name=kind.name, is_certain=is_certain, reason=kind.reason, instead=kind.instead)
+    return UnsupportedStore(name=kind.name, is_certain=certain is not None, reason=kind.reason, instead=kind.instead)
 
 
 def _all_closed_first(data: list[FamilyReport]) -> bool:

@@ -1,4 +1,4 @@
-"""`formats`: what is known, what each conversion keeps and loses, and which there are none of."""
+"""`formats`: the known formats, and for each conversion what it keeps and loses, or why it is impossible."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from migrate.systems import SYSTEMS
 
 
 class ConversionReport(Value):
-    """From one format to another."""
+    """The conversion from one format to another."""
 
     target: str
     problem: str | None
-    """Why there is no such conversion; None: there is."""
+    """Why the conversion is impossible; None: it is possible."""
     nearest: tuple[str, ...]
-    """What the old store can become instead, the most alike first; empty where there is no problem."""
+    """Formats that the old store can become instead, the most similar first; empty where there is no problem."""
     is_compiled: bool
-    """A byte program does it; else the reference path, record by record."""
+    """A byte program converts; else the reference path, record by record."""
     program: str | None
     keeps: tuple[str, ...]
-    """What a record holds in both, beside key and value."""
+    """What records of both formats hold beside key and value."""
     losses: tuple[str, ...]
     """What the target cannot hold, by the names that the spec must allow: "loss:timestamp"."""
     changelog: Literal["stays right", "no longer matches", "none"]
-    """Whether a restore from the changelog gives the new store; "none": the new store has none."""
+    """Whether a restore from the changelog gives the new store; "none": the new store has no changelog."""
     must_be_allowed: tuple[str, ...]
-    """All that the spec must allow by name, losses included: "changelog"."""
+    """Names that the spec must allow, losses included: "changelog"."""
 
 
 class FormatReport(Value):
@@ -41,44 +41,44 @@ class FormatReport(Value):
     system: str
     kind: Kind
     since: str | None
-    """The first version of the owning system that has it; None: any that is in use."""
+    """The first version of the owning system that has the format; None: every version in use has it."""
     is_segmented: bool
-    """Each store partition is a directory of RocksDB directories, by time."""
+    """Each store partition is a directory of RocksDB directories, one for each span of time."""
     column_families: tuple[str, ...] | None
-    """That hold records; None: any."""
+    """Column families that hold records; None: any."""
     older_families: tuple[str, ...]
-    """That an upgrade which is not finished leaves records in: they are read too."""
+    """Pre-upgrade families, in which an unfinished upgrade leaves records: they are read too."""
     metadata_families: tuple[str, ...]
-    """The owning system's own: never converted."""
+    """The owning system's own column families: never converted."""
     carries: tuple[str, ...]
     """What a record holds beside key and value."""
     conversions: tuple[ConversionReport, ...]
 
 
 class SerdeReport(Value):
-    """What keys and values can be read and written as: `[conversion.key]`, `[conversion.value]`."""
+    """A serde for `[conversion.key]` and `[conversion.value]`."""
 
     name: str
     summary: str
     python_type: str
-    """What a function sees, and returns."""
+    """The type that a function receives and returns."""
     options: tuple[str, ...]
     keeps_bytes: bool
-    """Every payload is written as it was read."""
+    """Every payload is written with the bytes that were read."""
 
 
 class UnsupportedReport(Value):
-    """A kind of store that is known, and cannot be migrated."""
+    """A kind of store that is known but cannot be migrated."""
 
     name: str
     told_by: str
     reason: str
     instead: str
-    """What can be done."""
+    """What to do instead."""
 
 
 class FormatsReport(Report):
-    """All of them."""
+    """All known formats, serdes and unsupported stores."""
 
     formats: tuple[FormatReport, ...]
     serdes: tuple[SerdeReport, ...]
@@ -86,24 +86,12 @@ class FormatsReport(Report):
 
 
 def known_formats() -> FormatsReport:
-    """What can be named in a spec. Touches no file."""
+    """What a spec can name. Touches no file."""
+    unsupported = (kind for system in SYSTEMS for kind in system.unsupported)
     return FormatsReport(
         formats=tuple(map(_format_report, FORMATS)),
-        serdes=tuple(
-            SerdeReport(
-                name=known.name,
-                summary=known.summary,
-                python_type=known.python_type,
-                options=known.options,
-                keeps_bytes=known.keeps_bytes,
-            )
-            for known in SERDES
-        ),
-        unsupported=tuple(
-            UnsupportedReport(name=kind.name, told_by=kind.told_by, reason=kind.reason, instead=kind.instead)
-            for system in SYSTEMS
-            for kind in system.unsupported
-        ),
+        serdes=tuple(SerdeReport.model_validate(serde, from_attributes=True) for serde in SERDES),
+        unsupported=tuple(UnsupportedReport.model_validate(kind, from_attributes=True) for kind in unsupported),
     )
 
 

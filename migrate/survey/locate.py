@@ -1,4 +1,4 @@
-"""From any directory of an application to the one that a spec names, where that is unambiguous."""
+"""Find the directory that a spec must name, starting from any directory of an application or above it."""
 
 from __future__ import annotations
 
@@ -7,41 +7,44 @@ from pathlib import Path
 
 from migrate.errors import RefusedError, SpecError
 from migrate.stores.rocksdb.layout import is_rocksdb
+from migrate.survey.applications import Application, application_around, databases_of
 from migrate.survey.other_systems import recognise_around
 from migrate.survey.own_folders import migration_around
-from migrate.survey.task_trees import Application, application_around, parts_of
-from migrate.survey.walk import Found, walk
+from migrate.survey.walk import WalkResult, walk
 
 _NAME_IT = "name the application's state directory, <state.dir>/<application.id>, or one RocksDB directory"
 
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """What [source] names."""
+    """The directory, and perhaps the store, for the spec's [source]."""
 
     path: Path
     store: str | None
-    """The one that the directory itself says; None: it may be any, or `path` is one RocksDB directory."""
+    """The store whose directory was named; None: an application's directory or a standalone RocksDB directory was."""
     application: Application | None
-    """The same; None: no name tells whose it is."""
+    """None: `path` is a standalone RocksDB directory."""
     note: str = ""
-    """What was found in place of the directory that was named."""
+    """Why `path` is not the directory that was named."""
 
     @property
     def system(self) -> str | None:
-        """The owning system; None: no name tells it."""
+        """The owning system; None: not known."""
         return None if self.application is None else self.application.system.name
 
 
-def locate(path: Path, *, store: str | None, is_lone: bool) -> Located:
-    """`is_lone`: the directory is to be taken as one RocksDB directory, whatever is around it.
+def locate(path: Path, *, store: str | None, is_standalone: bool) -> Located:
+    """Find the application of `path`, or the only one below it.
 
-    Raises RefusedError, which says what to name; SpecError where the directory is another store's than `store`.
+    `is_standalone`: `path` is a standalone RocksDB directory, even inside an application's directory.
+
+    Raises RefusedError with the directories to name instead; SpecError where `path` belongs to a store other than
+    `store`.
     """
     if not path.is_dir():
         raise RefusedError(f"{path} {'is not a directory' if path.exists() else 'does not exist'}", hint=_NAME_IT)
     root = path.resolve()
-    if is_lone:
+    if is_standalone:
         return Located(root, None, None)
     if (home := migration_around(root)) is not None:
         raise RefusedError(f"{path} is Stateferry's own: the folder of the migration {home.name}", hint=_NAME_IT)
@@ -57,18 +60,18 @@ def _in_application(root: Path, application: Application, store: str | None) -> 
     home = application.path
     if root == home:
         return Located(root, None, application)
-    own = next((part.store for part in parts_of(application) if part.store_directory == root), None)
+    own = next((each.store for each in databases_of(application) if each.partition_directory == root), None)
     inside = root.relative_to(home)
     if own is not None and store not in (None, own):
         raise SpecError(
-            f"{root} is of the store {own!r}, and --store says {store!r}",
-            hint=f"leave one of them out, or name the application's directory {home}",
+            f"{root} belongs to the store {own!r}, but --store names {store!r}",
+            hint=f"leave --store out, or name the application's directory {home}",
         )
-    note = f"{inside} is part of the application {home.name}, all of whose tasks have to be migrated together"
+    note = f"{inside} is part of the application {home.name}, all of whose tasks must be migrated together"
     return Located(home, own, application, note=note)
 
 
-def _below(path: Path, found: Found) -> Located:
+def _below(path: Path, found: WalkResult) -> Located:
     if len(found.applications) == 1:
         application = found.applications[0]
         note = f"the one application below {path} is {application.path.name}"

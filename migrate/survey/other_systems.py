@@ -16,8 +16,8 @@ from migrate.errors import RefusedError
 from migrate.stores.regular_files import Folder
 from migrate.stores.rocksdb.layout import is_rocksdb
 from migrate.stores.rocksdb.options_file import read_options
+from migrate.survey.applications import application_at
 from migrate.survey.report import PlaceReport
-from migrate.survey.task_trees import application_at
 from migrate.systems import SYSTEMS
 
 _FAUST_TABLE = re.compile(r"(.+)-(\d+)\.db")
@@ -29,21 +29,21 @@ _NOT_YET = "this version cannot migrate it"
 
 
 def recognise(folder: Folder) -> PlaceReport | None:
-    """Whose directory it is; None: no name here says so."""
+    """The system whose directory it is, as a report; None: not known."""
     for known in (_without_application, _faust, _spark, _delta, _quix):
-        with suppress(PermissionError):  # of a directory below, which is told of when it is its turn
+        with suppress(PermissionError):  # a directory below, which the walk reports when it comes to it
             if (place := known(folder)) is not None:
                 return place
     return None
 
 
 def holds_databases(place: PlaceReport) -> bool:
-    """Whether there are RocksDB directories to look for below."""
+    """Whether RocksDB directories may lie below."""
     return place.system not in ("spark", "delta")
 
 
 def recognise_around(path: Path) -> PlaceReport | None:
-    """Whose store a RocksDB directory is, by the directories above it."""
+    """The system whose store a RocksDB directory is, by the directories above it; None: not known."""
     table = _FAUST_TABLE.fullmatch(path.name)
     if table is not None and path.parent.name == "tables":
         sentence = f"Faust: partition {table[2]} of the table {table[1]}, {_NOT_YET}"
@@ -54,7 +54,7 @@ def recognise_around(path: Path) -> PlaceReport | None:
 def _without_application(folder: Folder) -> PlaceReport | None:
     system = next((each for each in SYSTEMS if each.holds_applications(folder)), None)
     if system is None or any(application_at(folder.inside(name)) is not None for name in folder.folders):
-        return None  # applications are reported when it is their turn
+        return None  # the walk reports the applications when it comes to them
     sentence = f"{system.title}: a state directory without an application"
     return PlaceReport(path=folder.path, system=system.name, sentence=sentence)
 
@@ -81,7 +81,7 @@ def _spark(folder: Folder) -> PlaceReport | None:
 
 
 def _spark_level(folder: Folder, level: int = 0) -> int | None:
-    """How far above the files of versions it stands, through directories with numbers for names."""
+    """The number of levels of numbered directories between this one and the version files; None: no such files."""
     if _version_files(folder):
         return level
     if level == len(_SPARK_LEVELS) - 1:
@@ -91,7 +91,7 @@ def _spark_level(folder: Folder, level: int = 0) -> int | None:
 
 
 def _version_files(folder: Folder) -> list[str]:
-    """Of the store `default`, which lies here, and of others, which have a directory of their own."""
+    """The version files of a store partition: of the default store, which lie here, and of stores in directories."""
     found = [name for name in folder.files if _SPARK_VERSION.fullmatch(name)]
     if found or not folder.path.name.isdecimal():
         return found
@@ -100,8 +100,7 @@ def _version_files(folder: Folder) -> list[str]:
 
 
 def _provider(folder: Folder) -> str:
-    files = _all_version_files(folder)
-    endings = {name.rpartition(".")[2] for name in files}
+    endings = {name.rpartition(".")[2] for name in _all_version_files(folder)}
     if endings <= {"zip", "changelog"}:
         return "kept by its RocksDB state store provider"
     if endings <= {"delta", "snapshot"}:
@@ -128,7 +127,7 @@ def _quix(folder: Folder) -> PlaceReport | None:
 
 
 def _quix_place(path: Path, directories: list[Path]) -> PlaceReport:
-    """Its column family for offsets is a name that nobody else gives; without it the numbers prove nothing."""
+    """The report of Quix directories: certain if one has the column family that only Quix names so."""
     is_certain = any(_QUIX_FAMILY in _families(directory) for directory in directories)
     stream = directories[0].parent
     if is_certain:

@@ -1,4 +1,4 @@
-"""Our own folders: a work_dir's migrations, as their plans and ledgers tell, and what lies in them."""
+"""The folders of migrations in a work_dir: state, and the role of each RocksDB directory in them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from migrate.batch.home import MARKER
 from migrate.batch.ledger.standing import StandingReader
 from migrate.errors import MigrationError
 from migrate.stores.regular_files import Folder
-from migrate.survey.report import MigrationReport
+from migrate.survey.report import MigrationReport, PlaceReport
 
 _PLAN = re.compile(r"plan-\d{4,}\.json")
 _ROLES = {
@@ -21,7 +21,7 @@ _ROLES = {
 
 
 def is_migration(folder: Folder) -> bool:
-    """A migration's own folder: it bears our marker, or an earlier release's plan, ledger or snapshot."""
+    """Whether it is a migration's folder: it has the marker, or an earlier release's plan, ledger or snapshot."""
     if MARKER in folder.files:
         return True
     is_planned = any(_PLAN.fullmatch(name) for name in folder.files)
@@ -33,7 +33,7 @@ def is_migration(folder: Folder) -> bool:
 
 
 def migration_around(path: Path) -> Path | None:
-    """The migration's folder that `path` is, or lies in."""
+    """The migration's folder that is, or contains, `path`."""
     for folder in (path, *path.parents[:6]):
         with suppress(OSError):
             if is_migration(Folder(folder)):
@@ -42,7 +42,7 @@ def migration_around(path: Path) -> Path | None:
 
 
 def role_in(home: Path, directory: Path) -> str:
-    """What a RocksDB directory in a migration's folder is."""
+    """The role of a RocksDB directory in a migration's folder, for people; empty: not known."""
     place, *rest = directory.relative_to(home).parts
     if place == "new":
         rest = rest[1:]  # the run's id
@@ -53,7 +53,7 @@ def role_in(home: Path, directory: Path) -> str:
 
 
 def migration_report(home: Path) -> MigrationReport:
-    """Where a migration stands, from its folder alone; what cannot be read is said in `error`."""
+    """The state of a migration, read from its folder alone; `error` says why it cannot be read."""
     snapshot = home / "snapshot"
     found = MigrationReport(path=home, name=home.name, state=None, snapshot=snapshot if snapshot.is_dir() else None)
     try:
@@ -73,8 +73,7 @@ def migration_report(home: Path) -> MigrationReport:
     return found.model_copy(update=facts)
 
 
-def migration_sentence(found: MigrationReport) -> str:
-    """What it is, in one line."""
-    if found.state is None:
-        return f"Stateferry: the folder of the migration {found.name}, whose state cannot be read"
-    return f"Stateferry: the folder of the migration {found.name}, {found.state}"
+def migration_place(found: MigrationReport) -> PlaceReport:
+    """The report of a migration's folder as a place."""
+    sentence = f"Stateferry: the folder of the migration {found.name}, {found.state or 'whose state cannot be read'}"
+    return PlaceReport(path=found.path, system="stateferry", sentence=sentence)

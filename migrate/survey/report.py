@@ -1,4 +1,4 @@
-"""What `inspect` tells: values, to be shown as text or as JSON."""
+"""The report of `inspect`: values, printed as text or as JSON."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from migrate.model.values import Report, Value
 
 
 class RecordShown(Value):
-    """One record as it lies there: nothing is decoded."""
+    """One record as it is stored, not decoded."""
 
     key: Shown
     value: Shown
 
 
 class Likeness(Value):
-    """How many of some records look like a format that fits: a hint, never a reason to choose it."""
+    """How many of a sample's records look like a format that fits: a hint, never a reason to choose the format."""
 
     format: str
     sampled: int
     decoded: int
-    """These are what the format says."""
+    """Records that decode as the format."""
     alike: int
-    """These make sense besides: their times are neither long ago nor far ahead."""
+    """Records whose times are plausible besides: neither long ago nor far ahead."""
 
 
 class FamilyReport(Value):
@@ -38,20 +38,20 @@ class FamilyReport(Value):
     record_bytes: int | None
     """Keys and values, counted."""
     digest: str | None
-    comparator: str | None
-    merge_operator: str | None
-    compression: str | None
-    format_version: int | None
+    comparator: str | None = None
+    merge_operator: str | None = None
+    compression: str | None = None
+    format_version: int | None = None
     samples: tuple[RecordShown, ...] = ()
     """The first records in key order, at most three."""
     entries: tuple[str, ...] = ()
-    """Of the owning system's own family: what it holds, in words."""
+    """The content of the owning system's metadata family, in words."""
     likeness: tuple[Likeness, ...] = ()
-    """Of some of its records, for each format that may be theirs."""
+    """The likeness of a sample to each format that fits."""
     closed_first: float = 0.0
-    """Share of these records whose keys look like those of a store that emits when windows or sessions close."""
+    """Share of that sample whose keys look like those of a store that emits when windows or sessions close."""
     error: str | None = None
-    """Why its records cannot be read, or not to their end."""
+    """Why its records cannot be read, or not all of them."""
 
 
 class DatabaseReport(Value):
@@ -60,94 +60,97 @@ class DatabaseReport(Value):
     path: str
     """Relative to the inspected path."""
     role: str = ""
-    """What it is where it lies, in words; empty: its place does not tell."""
+    """What it is by its place, in words; empty: not known."""
     store_partition: str = ""
-    """Of a system's store: "0_0/orders"."""
+    """The store partition of a system's store: "0_0/orders"."""
     segment_start_ms: int | None = None
-    """Of a segment, by its name: milliseconds since the epoch."""
+    """The start of a segment, by its name: milliseconds since the epoch."""
     families: tuple[FamilyReport, ...] = ()
     formats: tuple[str, ...] = ()
-    """Ids of the known formats whose column families these are; bytes are never guessed at."""
+    """Ids of the known formats with these column families; the records are not considered."""
     sst_files: int = 0
     size: int
     """Bytes on disk."""
     sequence_number: int = 0
     half_converged: str | None = None
-    """How far a lazy adapter came, in words; its records lie in two places then."""
+    """The progress of a lazy adapter, in words; the store's records are in two directories then."""
     rocksdb_version: str | None = None
-    """Of the RocksDB that opened it for writing last."""
+    """The version of RocksDB that last opened it for writing."""
     held_by: int | None = None
-    """The process that has it open for writing; 0: one of another host."""
+    """The process that has it open for writing; 0: a process of another host."""
     error: str | None = None
-    """Why it cannot be read; what is said above is what could be."""
+    """Why it cannot be read; the other fields hold what could be read."""
     hint: str = ""
-    """What to do about that."""
+    """What to do about the error."""
+
+
+StoreKind = Literal["key-value", "window", "session", "windowed or session"]
 
 
 class UnsupportedStore(Value):
     """Why a store cannot be converted."""
 
     name: str
-    """What it is, in words."""
+    """The kind of store, in words."""
     is_certain: bool
-    """Its name or a column family says so; else it only looks so."""
+    """Known from its name or a column family; else it is only likely."""
     reason: str
     instead: str
-    """What can be done."""
+    """What to do instead."""
 
 
 class StoreReport(Value):
-    """A store of a system, over all the tasks that were looked at."""
+    """A store of a system, over all the tasks that were inspected."""
 
     name: str
     system: str
     application: Path
-    kind: Literal["key-value", "window", "session", "windowed or session"]
-    """From the names of directories and column families, which do not always tell windows from sessions."""
+    kind: StoreKind
+    """Derived from the names of directories and column families, which do not always tell windows from sessions."""
     store_partitions: tuple[str, ...]
-    """Task and store: "0_0/orders"."""
+    """Each as task and store: "0_0/orders"."""
     segments: int
-    """RocksDB directories of a windowed or session store."""
+    """Number of RocksDB directories of a windowed or session store."""
     first_segment_ms: int | None = None
-    """When the oldest segment begins: milliseconds since the epoch."""
+    """Start of the oldest segment: milliseconds since the epoch."""
     last_segment_ms: int | None = None
-    """The same of the newest."""
+    """Start of the newest segment."""
     size: int = 0
     """Bytes on disk."""
     records: int
     exact: bool
-    """Counted; else RocksDB's estimate, of what could be read."""
+    """Counted; else RocksDB's estimate of what can be read."""
     unfinished: int = 0
-    """Of them, in column families that an upgrade which is not finished has left behind."""
+    """Records in pre-upgrade column families, part of `records`: an upgrade is not finished."""
     column_families: tuple[str, ...]
     formats: tuple[str, ...]
-    """Those of its system that fit all its RocksDB directories, by column families."""
+    """Ids of the system's formats that fit all RocksDB directories of the store, by column families."""
     likeness: tuple[Likeness, ...] = ()
-    """Of some of its records, for each of these formats."""
+    """The likeness of a sample to each of these formats."""
     hint: str = ""
-    """What that comes to, in words: to be checked by somebody who knows the application."""
+    """The same as a sentence: to be checked by a person who knows the application."""
     unsupported: UnsupportedStore | None = None
-    """None: nothing tells that it cannot be converted."""
+    """None: no reason is known why it cannot be converted."""
 
 
 class PlaceReport(Value):
-    """A directory that is some system's."""
+    """A directory that belongs to a system."""
 
     path: Path
     system: str
-    """As in formats' ids; or `stateferry` itself, or one that this version does not migrate."""
+    """The system as in formats' ids, `stateferry`, or a system that this version does not migrate."""
     is_certain: bool = True
-    """The names say so and nothing else; where they do not, `sentence` says what is ambiguous."""
+    """The names in the directory are unambiguous; else `sentence` says what is ambiguous."""
     can_be_migrated: bool = False
-    """By this version."""
+    """Whether this version migrates it."""
     sentence: str
 
 
 class MigrationReport(Value):
-    """A migration of ours, as its plan and its ledger tell."""
+    """A migration, read from its plan and its ledger."""
 
     path: Path
-    """Its own folder in a work_dir."""
+    """The migration's folder in a work_dir."""
     name: str
     state: State | None
     """None: `error` says why."""
@@ -165,14 +168,14 @@ class OwnerReport(Value):
     """A process that holds locks here."""
 
     pid: int
-    """0: of another host."""
+    """Process id; 0: a process of another host."""
     command: str
-    """The program's name; empty where the system does not tell."""
+    """The program's name; empty: not known."""
     files: tuple[Path, ...]
 
 
 class InspectReport(Report):
-    """All that lies at or below a path."""
+    """Everything found at or below a path."""
 
     path: Path
     places: tuple[PlaceReport, ...] = ()

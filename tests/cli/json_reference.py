@@ -1,4 +1,4 @@
-"""docs/json.md: every field of every report that `--json` prints, with what the code says of it."""
+"""Generates docs/json.md: every field of every report that `--json` prints, with its docstring."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ has `schema_version`, which is {REPORT_SCHEMA} now. Fields may be added without 
 something else, makes a new version. A command that fails prints an [ErrorReport](#errorreport) in its place, and its
 exit code is in there too.
 
-Bytes (keys, values) are written as hex. Paths are absolute unless their field says otherwise."""
+Bytes (keys, values) are written as hex. Paths are absolute unless noted otherwise."""
 WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false", Path: "path", bytes: "hex"}
 
 
@@ -69,10 +69,10 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401 - any
 
 
 def _section(model: type[BaseModel]) -> str:
-    told = _docstrings(model)
+    descriptions = _docstrings(model)
     rows = ["| field | type | |", "|---|---|---|"]
     for name, field in model.model_fields.items():
-        rows.append(f"| `{name}` | {in_words(field.annotation)} | {told.get(name, '')} |")
+        rows.append(f"| `{name}` | {in_words(field.annotation)} | {descriptions.get(name, '')} |")
     return f"### {model.__name__}\n\n{_joined(model.__doc__ or '')}\n\n" + "\n".join(rows)
 
 

@@ -1,4 +1,4 @@
-"""docs/cli.md and docs/json.md, from the commands and the reports themselves: `make docs-cli` writes them anew."""
+"""Generates docs/cli.md and docs/json.md from the commands and the reports, for `make docs-cli`."""
 
 from __future__ import annotations
 
@@ -19,33 +19,32 @@ DOCS = Path(__file__).parents[2] / "docs"
 MADE = "<!-- Made from the code by `make docs-cli`. Change the code, not this page. -->"
 CODES = {
     ExitCode.DONE: "done",
-    ExitCode.BUG: "a bug: standard error has the trace; report it",
-    ExitCode.USAGE: "the command line or the spec cannot be understood",
-    ExitCode.FAILED: "a chunk failed, or too many records were rejected: mend it, then run the same command again",
+    ExitCode.BUG: "a bug: please report it with the traceback on standard error",
+    ExitCode.USAGE: "the command line or the spec is not valid",
+    ExitCode.FAILED: "a chunk failed, or too many records were rejected: fix the cause and run the same command again",
     ExitCode.MISMATCH: "verification found a difference: nothing was published or cut over",
     ExitCode.INTERRUPTED: "interrupted, or the time budget is used up: run the same command again to resume",
-    ExitCode.REFUSED: "refused before anything was written that matters: do what `next:` says",
+    ExitCode.REFUSED: "refused before any data was changed: follow the line `next:`",
 }
 _STREAMS = """\
 Reports go to standard output, everything else to standard error. With `--json` standard output holds one
-JSON document and nothing else, also where the command fails ([json.md](json.md)); where both streams are one (`2>&1`,
-and always under spark-submit) that document is all there is. Colours and bars appear on a terminal alone; elsewhere
-lines are as long as `COLUMNS` says, else 120."""
+JSON document and nothing else, even if the command fails ([json.md](json.md)). If both streams are the same (`2>&1`,
+and always under spark-submit), only that document is printed. Colours and bars appear only on a terminal; otherwise
+lines are at most `COLUMNS` wide, or 120."""
 _ABOUT_CHECKS = """\
-What `plan`, `doctor` and `run` check, by the names that their JSON has. `run` stops at the first that fails;
-`plan` and `doctor` go on, and name the fix of each. Those of Spark are `doctor`'s alone."""
+What `plan`, `doctor` and `run` check, with the names in their JSON documents. `run` stops at the first that fails;
+`plan` and `doctor` make all checks and print a fix for each that fails. Only `doctor` makes the checks of Spark."""
 
 
 def pages() -> dict[Path, str]:
-    """What should stand in each file."""
+    """The content of each file."""
     return {DOCS / "cli.md": cli_page(), DOCS / "json.md": f"{MADE}\n\n{json_page()}"}
 
 
 def cli_page() -> str:
     parts = [
         f"{MADE}\n\n# The commands\n\n{_lead(main)}",
-        "`stateferry VERB --help` says the same on the terminal. SPEC is the migration's TOML file "
-        "([operations.md](operations.md#the-spec)).",
+        "`stateferry VERB --help` prints the same text. [operations.md](operations.md#the-spec) describes the spec.",
         _contents(),
         "## Options of every verb\n\nBefore the verb's name or after it.\n\n" + _options(common_options()),
         _STREAMS,
@@ -82,8 +81,8 @@ def _paragraphs(command: click.Command) -> list[str]:
 
 
 def _lead(command: click.Command) -> str:
-    told = [" ".join(paragraph.split()) for paragraph in _paragraphs(command) if not paragraph.startswith("\b")]
-    return "\n\n".join(told)
+    lines = [" ".join(paragraph.split()) for paragraph in _paragraphs(command) if not paragraph.startswith("\b")]
+    return "\n\n".join(lines)
 
 
 def _examples(command: click.Command) -> str:
@@ -96,8 +95,8 @@ def _sentence(command: click.Command) -> str:
 
 
 def _call(name: str) -> str:
-    takes = [param for param in main.commands[name].params if isinstance(param, click.Argument)]
-    arguments = [argument.make_metavar(click.Context(main)) for argument in takes]
+    parameters = [param for param in main.commands[name].params if isinstance(param, click.Argument)]
+    arguments = [argument.make_metavar(click.Context(main)) for argument in parameters]
     return " ".join(["stateferry", name, *(text for text in arguments if text and not text.startswith("-"))])
 
 
@@ -112,13 +111,11 @@ def _options(options: Iterable[click.Option]) -> str:
 
 
 def _exit_codes() -> str:
-    return "\n".join(["| code | means |", "|---|---|", *(f"| {int(code)} | {CODES[code]} |" for code in ExitCode)])
+    return "\n".join(["| code | meaning |", "|---|---|", *(f"| {int(code)} | {CODES[code]} |" for code in ExitCode)])
 
 
 def _checks() -> str:
-    return "\n".join(
-        ["| name | what is so where it passes |", "|---|---|", *(f"| `{n}` | {c} |" for n, c in all_checks())]
-    )
+    return "\n".join(["| name | passes if |", "|---|---|", *(f"| `{n}` | {c} |" for n, c in all_checks())])
 
 
 if __name__ == "__main__":

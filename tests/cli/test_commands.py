@@ -59,10 +59,10 @@ def test_run_status_verify_and_inspect_tell_one_story(spec: Path) -> None:
         assert checked.returncode == 0, checked.stderr
         assert json.loads(checked.stdout)["verification"]["records"] == 6000
 
-    looked = stateferry("inspect", report["published"], "--digest", "--json")
+    inspected = stateferry("inspect", report["published"], "--digest", "--json")
     families = {
         (database["path"], family["name"]): family["records"]
-        for database in json.loads(looked.stdout)["databases"]
+        for database in json.loads(inspected.stdout)["databases"]
         for family in database["families"]
     }
     assert families["0_0/rocksdb/orders", "keyValueWithTimestamp"] == 2022

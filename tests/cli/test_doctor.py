@@ -70,7 +70,7 @@ def test_an_application_that_runs_is_waited_for(app: Migration) -> None:
     assert "test: ready, once the application is stopped" in text
 
 
-def test_what_passed_is_told_in_full_with_verbose(app: Migration) -> None:
+def test_verbose_shows_the_details_of_checks_that_passed(app: Migration) -> None:
     brief, full = (app.run("--no-spark", *more, verb="doctor").out for more in ((), ("-v",)))
     assert "3 store partitions of orders" not in brief
     assert "3 store partitions of orders" in full

@@ -25,7 +25,7 @@ def _code_of(error: BaseException) -> int:
 
 
 @pytest.mark.parametrize("kind", list(_kinds()))
-def test_every_error_of_ours_says_its_own_code_and_none_is_0(kind: type[MigrationError]) -> None:
+def test_every_error_has_its_own_code_and_none_is_0(kind: type[MigrationError]) -> None:
     error = kind.__new__(kind)  # some take more than these two
     MigrationError.__init__(error, "what", hint="next")
     assert _code_of(error) is kind.exit_code is not ExitCode.DONE

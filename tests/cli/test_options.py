@@ -122,15 +122,17 @@ def test_an_error_is_a_json_document_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
-        (["frob"], "No such command 'frob'.", "stateferry --help says what there is"),
-        (["run"], "Missing argument 'SPEC'.", "stateferry run --help says what there is"),
-        (["run", "x", "--mater", "y"], "No such option '--mater'.", "stateferry run --help says what there is"),
-        (["verify", "x", "--mode", "z"], "Invalid value for '--mode': 'z' is not one of", "stateferry verify --help"),
+        (["frob"], "No such command 'frob'.", "see stateferry --help"),
+        (["run"], "Missing argument 'SPEC'.", "see stateferry run --help"),
+        (["run", "x", "--mater", "y"], "No such option '--mater'.", "see stateferry run --help"),
+        (
+            ["verify", "x", "--mode", "z"],
+            "Invalid value for '--mode': 'z' is not one of",
+            "see stateferry verify --help",
+        ),
     ],
 )
-def test_a_command_line_that_is_not_understood_is_said_like_any_other_error(
-    arguments: list[str], message: str, hint: str
-) -> None:
+def test_a_usage_error_is_reported_like_any_other_error(arguments: list[str], message: str, hint: str) -> None:
     plain, as_json = stateferry(*arguments), stateferry(*arguments, "--json")
     assert plain.returncode == as_json.returncode == 2
     assert plain.stdout == ""
@@ -167,7 +169,7 @@ def test_progress_beside_json_goes_to_standard_error(spec: Path) -> None:
     assert "rewrite 100%" in run.stderr
 
 
-def test_verbose_tells_every_event_as_a_line(spec: Path) -> None:
+def test_verbose_prints_every_event_as_a_line(spec: Path) -> None:
     run = stateferry("run", spec, "--no-spark", "-v")
     events = [line.split()[1] for line in run.stderr.splitlines()]
     assert events[0] == "source.checked"
@@ -178,7 +180,7 @@ def test_verbose_tells_every_event_as_a_line(spec: Path) -> None:
     assert "identity" not in again.stdout
 
 
-def test_verbose_tells_each_step_of_a_switch(spec: Path) -> None:
+def test_verbose_prints_each_step_of_a_switch(spec: Path) -> None:
     spec.write_text(spec.read_text().replace('path = "new"\n', ""))
     assert stateferry("run", spec, "--no-spark", "-q").returncode == 0
     switched = stateferry("cutover", spec, "--verbose")
@@ -186,7 +188,7 @@ def test_verbose_tells_each_step_of_a_switch(spec: Path) -> None:
     assert stateferry("rollback", spec).stderr == ""
 
 
-def test_quiet_says_nothing_but_the_result(spec: Path) -> None:
+def test_quiet_prints_only_the_report(spec: Path) -> None:
     run = stateferry("--quiet", "run", spec, "--no-spark", "-v")
     assert run.stderr == ""
     assert "300 read, 300 written" in run.stdout
@@ -230,17 +232,17 @@ def test_inspect_is_a_list_where_a_table_would_be_too_wide(spec: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [("--json",), ()])
-def test_who_stops_reading_is_no_failure(options: tuple[str, ...], spec: Path) -> None:
+def test_a_closed_pipe_is_not_a_failure(options: tuple[str, ...], spec: Path) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
-    with os.fdopen(write_end, "wb") as nobody:
+    with os.fdopen(write_end, "wb") as closed:
         command = [*COMMAND, "status", str(spec), *options]
-        done = subprocess.run(command, stdout=nobody, stderr=subprocess.PIPE, text=True, check=False, env=PLAIN)
+        done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True, check=False, env=PLAIN)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-def test_a_report_that_cannot_be_written_is_not_done(spec: Path) -> None:
+def test_a_report_that_cannot_be_written_is_a_failure(spec: Path) -> None:
     with Path("/dev/full").open("wb") as full:
         command = [*COMMAND, "status", str(spec), "--json"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=PLAIN)

@@ -28,12 +28,12 @@ def test_every_verb_has_its_examples_there(verb: str) -> None:
     assert f"\n$ stateferry {verb} " in section or f"\n$ stateferry {verb}\n" in section
 
 
-def test_every_exit_code_is_told() -> None:
+def test_every_exit_code_is_documented() -> None:
     assert CODES.keys() == set(ExitCode)
 
 
-def test_every_check_of_a_report_is_told(tmp_path: Path) -> None:
-    told = dict(all_checks())
+def test_every_check_of_a_report_is_documented(tmp_path: Path) -> None:
+    claims = dict(all_checks())
     seen: list[CheckReport] = []
     for snapshot in ("live", "snapshot"):
         spec = kafka_spec(
@@ -41,10 +41,10 @@ def test_every_check_of_a_report_is_told(tmp_path: Path) -> None:
         )
         seen += doctor(spec).checks
     assert len(seen) > 40
-    assert [check.name for check in seen if told.get(check.name) != check.claim] == []
+    assert [check.name for check in seen if claims.get(check.name) != check.claim] == []
 
 
-def test_every_report_that_is_printed_is_told() -> None:
+def test_every_report_that_is_printed_is_documented() -> None:
     page = (DOCS / "json.md").read_text(encoding="utf-8")
     assert len(reports()) > 8
     assert [report for report in reports() if f"\n### {report.__name__}\n" not in page] == []

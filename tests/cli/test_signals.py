@@ -95,7 +95,7 @@ def test_what_runs_is_finished_and_nothing_new_begins(number: signal.Signals, sp
         before = _chunk_rows(spec)
         run.send_signal(number)
         assert run.stderr is not None
-        assert any("asked to stop" in line for line in run.stderr)
+        assert any("stop requested" in line for line in run.stderr)
         (spec.parent / "hold").unlink()
         _, errors = run.communicate(timeout=60)
     assert run.returncode == 5
@@ -110,7 +110,7 @@ def test_a_second_signal_ends_it_at_once(spec: Path) -> None:
         before = _chunk_rows(spec)
         run.send_signal(signal.SIGTERM)
         assert run.stderr is not None
-        assert any("asked to stop" in line for line in run.stderr)
+        assert any("stop requested" in line for line in run.stderr)
         while run.poll() is None:  # one that comes within half a second counts as the first one's echo
             run.send_signal(signal.SIGTERM)
             time.sleep(0.1)
@@ -122,7 +122,7 @@ def test_a_second_signal_ends_it_at_once(spec: Path) -> None:
     home = load_spec(spec).home
     named = {row.facts["attempt"] for row in read_ledger(home) if row.step is Step.CHUNK}
     left = {file.name.partition(".")[0] for file in (home / "chunks").rglob("*") if file.is_file()}
-    assert left <= named, "what the killed run had begun to write is gone"
+    assert left <= named, "unfinished files of the killed run are removed"
 
 
 def test_a_killed_cut_over_command_is_not_stopped_half_way_by_a_signal(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A folder for temporary files that no other process uses: what is left in it was left by the dry run."""
+"""A folder for temporary files that only the dry run uses, so that leftovers are its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def temporary(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder."""
+    """The folder for temporary files."""
     folder = tmp_path_factory.mktemp("temporary")
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     yield folder

@@ -1,4 +1,4 @@
-"""Windowed and session stores, and upgrades that are not finished."""
+"""Windowed and session stores, and unfinished upgrades."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def make_segments(
 
 
 def timestamped(records: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-    """The same with a time before each value."""
+    """The records with a timestamp before each value."""
     return {key: struct.pack(">q", NOON) + value for key, value in records.items()}
 
 
@@ -87,7 +87,7 @@ def moved(
     /,
     **sections: Any,  # noqa: ANN401
 ) -> Spec:
-    """The same, with another retention."""
+    """A spec that changes the retention."""
     retentions = {
         "source": {"store": "visits", "retention_ms": RETENTION},
         "target": {"retention_ms": retention_ms},
@@ -96,7 +96,7 @@ def moved(
 
 
 def half_upgraded(count: int, twice: int) -> Families:
-    """Of `count` records in each family `twice` are in both."""
+    """An unfinished upgrade: of `count` records in each family, `twice` are in both."""
     old = numbered(count, prefix=b"key-")
     new = numbered(count, prefix=b"key-", seed=1)
     new = {b"new-" + key if number >= twice else key: value for number, (key, value) in enumerate(new.items())}
@@ -104,7 +104,7 @@ def half_upgraded(count: int, twice: int) -> Families:
 
 
 def unfinished_upgrade(application: Path) -> None:
-    """Of a key-value store; in one task it is finished, in one it has not begun."""
+    """An unfinished upgrade of a key-value store, at another stage in each task."""
     stores: dict[str, Families] = {
         "0_0": half_upgraded(60, 0),
         "0_1": half_upgraded(70, 10),
@@ -116,7 +116,7 @@ def unfinished_upgrade(application: Path) -> None:
 
 
 def unfinished_upgrades() -> dict[int, Families]:
-    """Of segments."""
+    """An unfinished upgrade of segments."""
     segments = hours(FAMILY)
     for number, start in enumerate(sorted(segments)[1:4]):
         both = {key: b"old" for key in list(segments[start][FAMILY])[: 7 * number]}
@@ -125,7 +125,7 @@ def unfinished_upgrades() -> dict[int, Families]:
 
 
 def an_unfinished_upgrade(folder: Path) -> Spec:
-    """Of a key-value store."""
+    """An unfinished upgrade of a key-value store."""
     application = copy_fixture(folder)
     unfinished_upgrade(application)
     allowed: dict[str, Any] = {"source": {"store": "orders"}, "conversion": {"allow": ["loss:timestamp"]}}

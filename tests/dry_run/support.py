@@ -1,4 +1,4 @@
-"""What a dry run should say, counted by hand, and what it must leave as it was."""
+"""The expected results of a dry run, by brute force, and a check that it changes no file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from migrate.dry_run.report import DryRunReport
 from tests.support import open_store
 
 Change = Callable[[bytes, bytes], tuple[bytes, bytes] | None]
-"""What a function does to one record; raises ValueError to reject it."""
+"""A conversion of one record; raises ValueError to reject it."""
 
 
 def everything(root: Path) -> dict[str, tuple[object, ...]]:
@@ -36,13 +36,13 @@ def _state(path: Path) -> tuple[object, ...]:
 
 
 def temporary_leftovers() -> set[str]:
-    """Our names in the folder for temporary files."""
+    """Names of Stateferry's files in the folder for temporary files."""
     return {path.name for path in Path(tempfile.gettempdir()).glob("stateferry-*")}
 
 
 @contextmanager
 def nothing_changes(root: Path) -> Iterator[None]:
-    """Whatever happens inside: `root` stays as it is to the last inode, and no temporary directory is left."""
+    """Check that `root` stays as it is, inodes included, and that no temporary directory is left."""
     left = temporary_leftovers()
     before = everything(root)
     try:
@@ -65,14 +65,14 @@ def failed(report: DryRunReport) -> dict[str, CheckReport]:
 
 @dataclass
 class Expected:
-    """What becomes of all records of one store, by brute force."""
+    """The results of converting all records of one store, by brute force."""
 
     records: int = 0
     converted: int = 0
     dropped: int = 0
     unchanged: int = 0
     colliding: int = 0
-    """Neighbours alone."""
+    """Only neighbours are counted."""
     is_disordered: bool = False
     reasons: Counter[str] = field(default_factory=Counter)
     old_keys: list[int] = field(default_factory=list)
@@ -85,7 +85,7 @@ class Expected:
         return self.reasons.total()
 
     def add_family(self, records: Mapping[bytes, bytes], change: Change) -> None:
-        """One column family of one RocksDB directory."""
+        """Add one column family of one RocksDB directory."""
         written = []
         for key, value in sorted(records.items()):
             self.records += 1
@@ -109,13 +109,13 @@ class Expected:
 
 
 def quantile(sizes: Iterable[int], share: float) -> int:
-    """The smallest size that so large a share of them does not exceed."""
+    """The smallest size that this share of them does not exceed."""
     ordered = sorted(sizes)
     return next(size for at, size in enumerate(ordered, 1) if at >= share * len(ordered))
 
 
 def as_function(change: Change) -> Callable[[StateRecord], StateRecord | None]:
-    """The same as a user's function."""
+    """The change as a user's function."""
 
     def convert(record: StateRecord) -> StateRecord | None:
         new = change(record.key, record.value)
@@ -125,7 +125,7 @@ def as_function(change: Change) -> Callable[[StateRecord], StateRecord | None]:
 
 
 def write_runs(path: Path, runs: Iterable[Mapping[bytes, bytes | None]], *, flush: bool, compact: bool = False) -> Path:
-    """A store written in several goes, each flushed to an SST file of its own; None deletes a key.
+    """A store written in several runs, each flushed to its own SST file; None deletes a key.
 
     Without `flush` all of it lies in the write-ahead log, as a crash leaves it.
     """
@@ -150,7 +150,7 @@ def write_runs(path: Path, runs: Iterable[Mapping[bytes, bytes | None]], *, flus
 
 
 def what_is_left(runs: Iterable[Mapping[bytes, bytes | None]]) -> dict[bytes, bytes]:
-    """The records after all of them."""
+    """The records that are left after all runs."""
     left: dict[bytes, bytes | None] = {}
     for run in runs:
         left.update(run)

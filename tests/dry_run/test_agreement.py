@@ -1,4 +1,4 @@
-"""What both verbs meet beside an application, on full disks and on others (tests/situations has the rest)."""
+"""`plan` and `run` agree beside an application and on full disks (tests/situations has other cases)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support import make_store, numbered, raw_spec, small_disk
 
 
 def raw(folder: Path, *, run: dict[str, Any] | None = None, **sections: Any) -> Spec:  # noqa: ANN401
-    """4000 records in several chunks."""
+    """A store of 4000 records in several chunks."""
     store = folder / "state"
     if not store.exists():
         make_store(store, numbered(4000))
@@ -55,7 +55,7 @@ def test_beside_a_running_application_it_is_an_estimate_and_waits(tmp_path: Path
     assert report.verdict.next_step == "stop the application, stateferry run SPEC"
 
 
-def test_without_a_snapshot_it_says_what_taking_one_and_running_would_do(tmp_path: Path) -> None:
+def test_without_a_snapshot_it_reports_what_taking_one_and_running_would_do(tmp_path: Path) -> None:
     spec = in_place_spec(tmp_path, make_application(tmp_path), run={"source": "snapshot"})
 
     report = plan(spec)
@@ -128,7 +128,7 @@ def test_a_work_dir_on_another_disk_is_refused_by_both_and_may_be_copied_to(tmp_
 
 
 def test_the_run_that_follows_is_not_kept_from_starting_by_a_dry_run(tmp_path: Path) -> None:
-    """A dry run looks whether another run is at work; it must not hold what a run needs to start."""
+    """A dry run probes for a running migration; it must not hold the lock that a run needs to start."""
     spec = raw(tmp_path)
     with pytest.raises(StoppedError):
         migrate.run(spec, on_event=StopAt("plan.stored"))

@@ -1,4 +1,4 @@
-"""Beside an application that writes, flushes, compacts and checkpoints all the time; and beside a run at work."""
+"""Dry runs beside an application that writes, flushes, compacts and checkpoints, and beside a running migration."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def check_numbers(report: DryRunReport) -> None:
         assert (report.found.records, report.tried.records, report.tried.unchanged) == (3000, 3000, 3000)
 
 
-def test_a_run_at_work_is_not_disturbed_and_is_told_of(tmp_path: Path) -> None:
+def test_a_running_migration_is_not_disturbed_and_is_reported(tmp_path: Path) -> None:
     """A dry run at every event of a run, from another thread of the same process and in between two steps."""
     spec = kafka_spec(tmp_path, make_application(tmp_path), run={"chunk_size": 20_000})
     told: list[tuple[str, int, str]] = []

@@ -117,7 +117,7 @@ def check_exact(report: DryRunReport, expected: Expected) -> None:
 
 @settings(max_examples=60)
 @given(runs=RUNS, change=st.sampled_from(CHANGES), flush=st.booleans(), compact=st.booleans())
-def test_all_counts_of_a_full_look_are_what_counting_by_hand_gives(
+def test_all_counts_of_a_full_scan_equal_those_of_a_brute_force_count(
     runs: list[dict[bytes, bytes | None]], change: Change, flush: bool, compact: bool
 ) -> None:
     with tempfile.TemporaryDirectory() as name:

@@ -131,7 +131,7 @@ def test_a_symbolic_link_as_the_source(tmp_path: Path) -> None:
     assert report.verdict.exit_code == 0
 
 
-def test_a_clock_that_is_behind_is_told_of_and_keeps_nobody(tmp_path: Path) -> None:
+def test_a_clock_that_is_behind_is_reported_and_stops_no_run(tmp_path: Path) -> None:
     store = make_store(tmp_path / "state", numbered(100))
     sst = next(store.glob("*.sst"))
     os.utime(sst, (sst.stat().st_mtime + 86_400,) * 2)

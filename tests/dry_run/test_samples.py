@@ -110,7 +110,7 @@ def test_many_deletions_do_not_make_the_sample_the_beginning_of_the_store(tmp_pa
         assert {int(key[4:]) * 10 // 9000 for key in keys} == set(range(10))
 
 
-def test_two_dry_runs_with_one_seed_tell_the_same(stores: dict[str, Path], tmp_path: Path) -> None:
+def test_two_dry_runs_with_one_seed_give_the_same_report(stores: dict[str, Path], tmp_path: Path) -> None:
     spec = raw_spec(tmp_path, stores["one file"])
     reports = [plan(spec, sample=500, seed=seed) for seed in (5, 5, 6)]
     told = [(report.found, report.tried) for report in reports]

@@ -54,7 +54,7 @@ def test_segments_that_stay_say_so(tmp_path: Path, commands: CommandServer) -> N
         ("0_1/visits", 5, 5, None),
     ]
     shown = text_of(commands, spec)
-    assert "0_0/visits 5 segments, which stay as they are: 2025-11-22 12:00:00 UTC to 2025-11-22 16:00:00 UTC" in shown
+    assert "0_0/visits 5 segments, which keep their names: 2025-11-22 12:00:00 UTC to 2025-11-22 16:00:00 UTC" in shown
     assert "every segment keeps its records: the application must open the new store with the retention" in shown
 
 
@@ -94,11 +94,11 @@ def test_a_sample_estimates_what_is_left_behind(tmp_path: Path) -> None:
     assert estimated.found.expired > 0
 
 
-def test_the_text_tells_of_new_segments_and_of_what_is_left_behind(tmp_path: Path, commands: CommandServer) -> None:
+def test_the_text_reports_new_segments_and_expired_records(tmp_path: Path, commands: CommandServer) -> None:
     shown = text_of(commands, moved(tmp_path, 40 * MINUTE), "--full")
     assert "5 segments, which become 3: 2025-11-22 16:00:00 UTC to 2025-11-22 16:40:00 UTC" in shown
-    assert "nothing from before 2025-11-22 16:00:00 UTC" in shown
-    assert "records are older than the new retention: the application would not keep them either" in shown
+    assert "none from before 2025-11-22 16:00:00 UTC" in shown
+    assert "records are older than the new retention and are not copied: the application would delete them too" in shown
 
 
 def test_records_of_an_unfinished_upgrade_are_named(tmp_path: Path, commands: CommandServer) -> None:
@@ -108,8 +108,8 @@ def test_records_of_an_unfinished_upgrade_are_named(tmp_path: Path, commands: Co
     assert (report.found.unfinished, report.found.shadowed, report.found.records) == (180, 10, 300)
     roles = {(f.name, f.role) for database in report.found.databases for f in database.families}
     assert roles == {("default", "older"), (FAMILY, "records")}
-    told = "180 records left by an unfinished upgrade, 10 of them under keys that were written since"
-    assert told in text_of(commands, spec)
+    expected = "180 records in the pre-upgrade column family are converted too; 10 of them have been replaced since"
+    assert expected in text_of(commands, spec)
 
 
 def test_a_large_half_upgraded_store_is_estimated(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_an_example_shows_a_session_and_decoded_values(tmp_path: Path) -> None:
     }
 
 
-def test_sessions_that_are_called_windows_look_like_what_they_are(tmp_path: Path) -> None:
+def test_sessions_named_as_windows_are_recognised(tmp_path: Path) -> None:
     spec = windowed(tmp_path, {NOON: {"default": sessions(NOON)}}, target_format=TIMESTAMPED_WINDOW)
     tried = plan(spec).tried
     assert tried is not None

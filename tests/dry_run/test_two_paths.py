@@ -22,7 +22,7 @@ WRONG: dict[str, tuple[Operation, ...]] = {
 
 @pytest.mark.parametrize("full", [False, True], ids=["sample", "full"])
 @pytest.mark.parametrize("value", WRONG.values(), ids=list(WRONG))
-def test_a_wrong_program_is_told_and_ends_as_a_bug(
+def test_a_wrong_program_is_reported_as_a_bug(
     value: tuple[Operation, ...], full: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = ByteProgram((Copy(None),), value)

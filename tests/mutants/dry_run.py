@@ -8,7 +8,7 @@ DRY_RUN: tuple[Mutant, ...] = (
     Mutant(
         name="paths-not-compared",
         claim="I2",
-        definition="Trial._compare_paths",
+        definition="SampleConverter._compare_paths",
         old="if (found.keys, found.values) == (expected.keys, expected.values):",
         new="if True:",
         tests=("test_a_wrong_key_is_a_difference_too",),
@@ -16,7 +16,7 @@ DRY_RUN: tuple[Mutant, ...] = (
     Mutant(
         name="estimate-called-exact",
         claim="I9",
-        definition="_find_family",
+        definition="_family_inventory",
         old="        exact=at_most == 0,\n",
         new="        exact=at_least == at_most,\n",
         tests=("test_a_snapshot_that_was_held_while_the_owner_wrote_never_makes_a_count_exact",),

@@ -1,4 +1,4 @@
-"""Metrics of a run, as Prometheus reads them, whatever becomes of the run."""
+"""Metrics of a run as Prometheus reads them, after success and after failure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_run_leaves_its_figures(tmp_path: Path) -> None:
     spec = make_migration(tmp_path)
     (tmp_path / "metrics").mkdir()
     file = tmp_path / "metrics/stateferry.prom"
-    begun = time.time()
+    started = time.time()
     done = stateferry("run", spec, "--no-spark", "--quiet", "--metrics-file", file)
     assert (done.returncode, done.stderr) == (0, "")
     assert [each.name for each in file.parent.iterdir()] == [file.name], "nothing half-written beside it"
@@ -61,7 +61,7 @@ def test_a_run_leaves_its_figures(tmp_path: Path) -> None:
     assert _value(found, "run_phase", stateferry_run_phase="ended") == 1
     assert _value(found, "run_phase", stateferry_run_phase="rewrite") == 0
     assert _value(found, "run_exit_code") == 0
-    assert begun <= _value(found, "last_success_timestamp_seconds") <= time.time()
+    assert started <= _value(found, "last_success_timestamp_seconds") <= time.time()
     assert ("stateferry_last_failure_timestamp_seconds", ()) not in found
     assert not [name for name, _ in found if name.endswith("_created")]
     assert f'name="{load_spec(spec).name}"' in file.read_text()
@@ -70,13 +70,13 @@ def test_a_run_leaves_its_figures(tmp_path: Path) -> None:
 
 _ODD = """
 def _odd(record):
-    if record.key == b"key-00001499" and not (HERE / "mended").exists():
+    if record.key == b"key-00001499" and not (HERE / "fixed").exists():
         raise ValueError("odd")
     return record
 """
 
 
-def test_a_run_that_fails_says_so_and_a_later_one_that_does_not_too(tmp_path: Path) -> None:
+def test_a_failure_and_a_later_success_are_both_recorded(tmp_path: Path) -> None:
     spec, file = make_migration(tmp_path), tmp_path / "run.prom"
     module = tmp_path / "held.py"
     module.write_text(f"{module.read_text().replace('return record', 'return _odd(record)')}\n\n{_ODD}")
@@ -88,7 +88,7 @@ def test_a_run_that_fails_says_so_and_a_later_one_that_does_not_too(tmp_path: Pa
     failed_at = _value(found, "last_failure_timestamp_seconds")
     assert ("stateferry_last_success_timestamp_seconds", ()) not in found
 
-    (tmp_path / "mended").touch()
+    (tmp_path / "fixed").touch()
     assert stateferry("run", spec, "--no-spark", "--metrics-file", file).returncode == 0
     found = _samples(file)
     assert _value(found, "last_failure_timestamp_seconds") == failed_at

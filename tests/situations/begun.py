@@ -1,4 +1,4 @@
-"""Migrations that were begun before, stand somewhere, or whose folder is not what it was."""
+"""Migrations that were started earlier, were stopped at a step, or whose folder was changed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def one_more(migration: Migration) -> None:
 
 
 def one_more_in_the_log(migration: Migration) -> None:
-    """Not even a new file."""
+    """Change a record in the write-ahead log only: no new file appears."""
     with open_store(migration.source) as database:
         database[b"key-00000007"] = b"changed"
         database.flush_wal(True)
@@ -42,12 +42,12 @@ def another_function(migration: Migration) -> None:
 
 
 def only(section: str, key: str, value: object) -> dict[str, Any]:
-    """One change of the spec."""
+    """A change of one key of the spec."""
     return {section: {key: value}}
 
 
 def ran(*verbs: Callable[..., object], then: Do = nothing) -> Do:
-    """These verbs came to their end before."""
+    """Run these verbs to their end first."""
 
     def do(migration: Migration) -> None:
         for verb in (migrate.run, *verbs):
@@ -68,12 +68,12 @@ def half_abandoned(migration: Migration) -> None:
 
 
 def torn_ledger(migration: Migration) -> None:
-    """As a power cut leaves it: a run repairs it."""
+    """The ledger as a power cut leaves it: a run repairs it."""
     max((migration.home / "ledger/_delta_log").glob("*.json")).write_bytes(b"")
 
 
 def another_row(**columns: object) -> Do:
-    """As another version of this tool, or another migration, would add it."""
+    """A ledger row as another version of Stateferry, or another migration, would add it."""
 
     def append(migration: Migration) -> None:
         newest = read_ledger(migration.home)[-1]

@@ -1,4 +1,4 @@
-"""A folder of its own for each situation, and none left behind among temporary files."""
+"""Each situation gets its own folder, and leaves no temporary files."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["commands", "folder", "memory", "temporary"]
 
 
 class _Probes:
-    """Stands in for `subprocess` where lock files are probed: this process holds none, and may ask itself."""
+    """Replaces `subprocess` where lock files are probed: this process holds none, and can probe by itself."""
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
         return getattr(subprocess, name)
 
     def run(self, command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:  # noqa: ANN401
-        """The same code as the process of its own would run, where it needs no process of its own."""
+        """Run the code of the probe in this process."""
         out = io.StringIO()
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(out):
             patch.setattr(sys, "stdin", io.StringIO(options["input"]))
@@ -37,5 +37,5 @@ class _Probes:
 
 @pytest.fixture
 def probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten processes fewer for each situation."""
+    """Saves ten processes per situation."""
     monkeypatch.setattr(lock, "subprocess", _Probes())

@@ -1,4 +1,4 @@
-"""Files of the old store that are damaged, cut short, gone or unreadable, and stores that somebody holds."""
+"""Files of the old store that are damaged, truncated, missing or unreadable, and stores that a process holds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CURRENT = f"{DATABASE}/CURRENT"
 
 
 def spoil(name: str, damage: Callable[[Path], object]) -> Do:
-    """Do this to the file, of which a copy is kept."""
+    """Apply a change to the file, and keep a copy of it."""
 
     def do(migration: Migration) -> None:
         file = next(migration.source.glob(name))
@@ -29,7 +29,7 @@ def spoil(name: str, damage: Callable[[Path], object]) -> Do:
 
 
 def restored(name: str) -> Do:
-    """The copy is put back."""
+    """Restore the file from its copy."""
     return lambda migration: shutil.copy2(migration.folder / "kept", _named(migration, name))
 
 
@@ -39,7 +39,7 @@ def _named(migration: Migration, name: str) -> Path:
 
 
 def flip(at: float) -> Callable[[Path], object]:
-    """One byte of it: at this place, or share of its size."""
+    """Change one byte, at this offset or share of the file's size."""
     return lambda file: flip_byte(file, int(at * file.stat().st_size) if at < 1 else int(at))
 
 
@@ -57,7 +57,7 @@ def lose_partition(migration: Migration) -> None:
 
 
 def held(file: str, code: str) -> Callable[[Migration], Around]:
-    """Another process has it."""
+    """Another process holds the store."""
     return lambda migration: another_process(code, migration.source / file)
 
 

@@ -1,4 +1,4 @@
-"""A format that is not the store's, stores that no format describes, and what must be allowed by name."""
+"""Specs with a format that is not the store's, stores of no known format, and what must be allowed by name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNCHANGED = "next: leave it as it is, or copy it unchanged"
 
 
 def stores(families: Families) -> Do:
-    """Let each store partition hold this."""
+    """Write these records to each store partition."""
 
     def make(migration: Migration) -> None:
         for task in TASKS:
@@ -41,7 +41,7 @@ def plain_customers() -> dict[str, dict[bytes, bytes]]:
 
 
 def own_store(name: str) -> Do:
-    """One that Kafka Streams keeps for itself."""
+    """A store that Kafka Streams keeps for itself."""
     return lambda migration: make_families(migration.source / "0_0/rocksdb" / name, {"default": numbered(20)})
 
 
@@ -55,7 +55,7 @@ def only_store(name: str) -> Callable[[], Stores]:
 
 
 def holds(count: int, *, flush: bool = True) -> Do:
-    """Let the directory hold so many records."""
+    """Write this number of records to the directory."""
 
     def make(migration: Migration) -> None:
         shutil.rmtree(migration.source)

@@ -1,4 +1,4 @@
-"""Conversion functions that cannot be found, or do what no conversion may."""
+"""Conversion functions that cannot be found, or break a rule of conversions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support import make_families, numbered
 SAME = "def convert(record):\n    return record\n"
 ONE = 'record.key == b"key-00001234"'
 REJECT_20 = "if record.key.endswith(b'77'): raise ValueError('x')\nreturn record"
-"""Of 2000."""
+"""Rejects 20 of 2000 records."""
 RAISING = """
 class Own(BaseException):
     pass
@@ -29,18 +29,18 @@ KEY_CHANGE = {"allow": ["key-change"]}
 
 
 def module(code: str, function: str = "convert") -> Do:
-    """A module beside the spec, and its function."""
+    """Write a module beside the spec, and name its function."""
     return lambda migration: migration.module(code, function=function)
 
 
 def body(lines: str, before: str = "") -> Do:
-    """A function of `record`."""
+    """A function with this body, of `record`."""
     head = f"from dataclasses import replace\nimport itertools, random\ncount = itertools.count()\n{before}\n"
     return module(f"{head}def convert(record):\n{textwrap.indent(textwrap.dedent(lines), '    ')}\n")
 
 
 def one(result: str) -> Do:
-    """A function that gives this for a single record."""
+    """A function with this result for a single record."""
     return body(f"return {result} if {ONE} else record", RAISING)
 
 

@@ -1,4 +1,4 @@
-"""Paths that name something else, or nothing; places that will not do."""
+"""Paths that name something else or do not exist, and directories that cannot be used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ THEIRS = "there are: customers, orders, refunds"
 
 
 def file(name: str, content: str = "") -> object:
-    """Let there be a file."""
+    """Create a file."""
     return lambda migration: (migration.folder / name).write_text(content)
 
 

@@ -1,4 +1,4 @@
-"""Windows, sessions, histories, and upgrades that are not finished."""
+"""Windows, sessions, histories, and unfinished upgrades."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def moved(
     segments: Mapping[int, Families] | None = None,
     **more: Any,  # noqa: ANN401
 ) -> Situation:
-    """The same windows, with another retention."""
+    """The same windows with another retention."""
     source = {"retention_ms": RETENTION, **more.pop("source", {})}
     target = {"retention_ms": retention_ms, **more.pop("target", {})}
     return visits(name, segments=segments, source=source, target=target, **more)
 
 
 def without_segments(*tasks: str) -> Do:
-    """All were older than the retention once."""
+    """Remove all segments of these tasks, as if their records had expired."""
 
     def lose(migration: Migration) -> None:
         for task in tasks:
@@ -64,7 +64,7 @@ def without_segments(*tasks: str) -> Do:
 
 
 def foreign(name: str, *, is_file: bool = False) -> Do:
-    """Among the segments of one task."""
+    """Change the segments of one task."""
 
     def make(migration: Migration) -> None:
         path = migration.source / "0_1/visits" / name

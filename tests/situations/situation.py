@@ -1,4 +1,4 @@
-"""A row of the table: what is done to the spec and to the disk, and what each verb makes of it."""
+"""A row of the table: changes of the spec and the disk, and the expected result of each verb."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from tests.shared.commands import Commands, InProcess
 
 DONE, USAGE, FAILED, REFUSED = ExitCode.DONE, ExitCode.USAGE, ExitCode.FAILED, ExitCode.REFUSED
 RECORDS = 2000
-"""Of a RocksDB directory."""
+"""Number of records in a RocksDB directory."""
 Around = AbstractContextManager[object]
 Do = Callable[[Migration], object]
 
 
 def nothing(_: Migration) -> None:
-    """The situation lies in the spec alone."""
+    """Changes nothing on the disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """`run` ends with `code` and these words; `plan`, with and without `--full`, and `doctor` said so before."""
+    """`run` ends with `code` and these words, and so do `plan`, with and without `--full`, and `doctor` before it."""
 
     name: str
     make: Callable[[Path], Migration]
@@ -38,19 +38,19 @@ class Situation:
     said: tuple[str, ...] = ()
     """`{folder}`, `{source}`, `{home}` and `{target}` stand for the migration's paths."""
     do: Do = nothing
-    """What is done to the disk."""
+    """The change of the disk."""
     sections: Mapping[str, object] = field(default_factory=dict)
-    """What is changed in the spec, before that; None removes a key."""
+    """The change of the spec, before that of the disk; None removes a key."""
     around: Callable[[Migration], Around] = lambda _: nullcontext()
-    """What is so while the verbs are at work."""
+    """A context in which the verbs run."""
     needs_records: bool = False
-    """Only records tell: `doctor` does not see it, and a run has begun its folder before it does."""
+    """Only reading records shows it: `doctor` does not see it, and a run has created its folder by then."""
     plan: ExitCode | None = None
-    """What `plan` and `doctor` end with, where a run alone finds out."""
+    """The exit code of `plan` and `doctor`, where only a run detects the problem."""
     doctor: ExitCode | None = None
-    """Where that is neither."""
+    """The exit code of `doctor`, where it differs."""
     then: Do = nothing
-    """What shows that the same command goes on, once the cause is gone."""
+    """Checks that the same command continues once the cause is gone."""
 
     def arrange(self, folder: Path) -> Migration:
         """The migration in this situation."""
@@ -60,7 +60,7 @@ class Situation:
         return migration
 
     def words(self, migration: Migration) -> list[str]:
-        """What must be said here."""
+        """The expected words for this migration."""
         paths = {"folder": migration.folder, "source": migration.source, "target": migration.target}
         return [fill(words, {**paths, "home": migration.home}) for words in self.said]
 
@@ -127,13 +127,13 @@ def _situation(
 
 
 def stop(migration: Migration, event: str) -> None:
-    """A run that ends, as if killed, when it reaches this point."""
+    """Run until this event, then stop as if killed."""
     with pytest.raises(StoppedError):
         migrate.run(migration.load(), on_event=StopAt(event))
 
 
 def begun(do: Do = nothing, *, at: str = "chunk.committed", **sections: object) -> Do:
-    """A run came to this point before; then this happened, and the spec became this one."""
+    """Run until this event first, then apply `do`, then change the spec."""
 
     def begin(migration: Migration) -> None:
         stop(migration, at)
@@ -144,7 +144,7 @@ def begun(do: Do = nothing, *, at: str = "chunk.committed", **sections: object) 
 
 
 def completes(mend: Do = nothing, stores: Callable[[], Stores] | None = None, **sections: object) -> Do:
-    """Once the cause is gone, the same command migrates every record."""
+    """Check that the same command migrates every record once the cause is gone."""
 
     def complete(migration: Migration) -> None:
         mend(migration)

@@ -1,4 +1,4 @@
-"""Specs that cannot be understood: every mistake is named, and nothing is written."""
+"""Specs with mistakes: each one is reported, and no file is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the verbs of a switch refuse, before anything moves."""
+"""Refusals of the verbs of a switch, before any store is moved."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ MISMATCH = ExitCode.MISMATCH
 
 
 def nothing(_: Application) -> None:
-    """The situation lies in the spec alone."""
+    """Changes nothing on the disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Each verb ends with `code` and these words and what to do; no store moves, and the ledger stays."""
+    """Each verb ends with `code`, these words and a next step; stores and ledger stay as they are."""
 
     name: str
     base: str
@@ -48,22 +48,22 @@ class Refusal:
     said: str
     hint: str = ""
     do: Do = nothing
-    """What is done to the disk, and which verbs came to their end before."""
+    """Changes of the disk, and verbs that are run first."""
     spec: Callable[[Application], Spec] | None = None
-    """Where the verbs take another one."""
+    """The spec for the verbs, where it differs."""
     around: Callable[[Application], AbstractContextManager[object]] = lambda _: nullcontext()
     code: ExitCode = REFUSED
     then: Do = nothing
-    """What shows that it goes on, once the cause is gone."""
+    """Checks that the verb succeeds once the cause is gone."""
 
 
 def spec(**sections: object) -> Callable[[Application], Spec]:
-    """Of the same stores, in place."""
+    """A migration of the same stores, in place."""
     return lambda app: in_place_spec(app.base, app.path, **sections)
 
 
 def ran(*verbs: Callable[..., object], then: Do = nothing) -> Do:
-    """These verbs came to their end."""
+    """Run these verbs to their end."""
 
     def do(app: Application) -> None:
         for verb in verbs:
@@ -74,7 +74,7 @@ def ran(*verbs: Callable[..., object], then: Do = nothing) -> Do:
 
 
 def stopped(at: str, verb: Callable[..., object] = run) -> Do:
-    """The verb ended, as if killed, when it reached this point."""
+    """Run the verb until this event, then stop as if killed."""
 
     def do(app: Application) -> None:
         with pytest.raises(StoppedError):
@@ -84,7 +84,7 @@ def stopped(at: str, verb: Callable[..., object] = run) -> Do:
 
 
 def found_wrong(app: Application) -> None:
-    """By the verification of a run."""
+    """Let the verification of a run refute the new store."""
 
     def spoil(event: Event) -> None:
         if event.name == "assemble.ingested" and event.facts["store_partition"].id == FIRST:
@@ -95,7 +95,7 @@ def found_wrong(app: Application) -> None:
 
 
 def goes_on(*verbs: Callable[..., object]) -> Do:
-    """These end well now, the last one with a switch."""
+    """Check that these verbs succeed now, the last one with a switch."""
 
     def do(app: Application) -> None:
         for verb in verbs:
@@ -153,7 +153,7 @@ def still_there(file: str, app: Application) -> None:
 
 
 def journal_alone(app: Application) -> None:
-    """The way back asks nothing else."""
+    """A rollback needs nothing else."""
     cutover(app.spec)
     assert rollback(spec(conversion={"default_timestamp_ms": 7})(app)).state == "rolled back"
 

@@ -1,4 +1,4 @@
-"""All situations."""
+"""The table of all situations."""
 
 from __future__ import annotations
 

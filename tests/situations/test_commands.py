@@ -1,4 +1,4 @@
-"""One situation for each exit code, by the command itself: a process that shares nothing with another one."""
+"""One situation for each exit code, with the command in a process of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each situation with `plan`, `doctor` and `run`: what the dry run says will happen is what a run does."""
+"""Each situation with `plan`, `doctor` and `run`: a run does what the dry run predicts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.situations.table import SITUATIONS
 from tests.support import tree_state
 
 SAYS_ITS_OWN = {"conversion.rejects", "conversion.keys"}
-"""What a run meets record by record, and says of the first one."""
+"""Checks of single records: a run reports the first failure in its own words."""
 
 
 def test_no_two_situations_have_a_name() -> None:
@@ -31,7 +31,7 @@ def test_no_two_situations_have_a_name() -> None:
 
 @pytest.mark.usefixtures("probes")
 @pytest.mark.parametrize("situation", SITUATIONS, ids=[situation.name for situation in SITUATIONS])
-def test_every_command_agrees(situation: Situation, folder: Path) -> None:
+def test_every_verb_reports_the_same(situation: Situation, folder: Path) -> None:
     migration = situation.arrange(folder)
     said = situation.words(migration)
     with situation.around(migration) as holder:
@@ -60,7 +60,7 @@ def check_said(text: str, said: list[str]) -> None:
 
 
 def dry_run(migration: Migration, situation: Situation, said: list[str], *, full: bool) -> DryRunReport | None:
-    """`plan`; None where it cannot make a report."""
+    """The report of `plan`; None if it raises an error."""
     code = situation.code if situation.plan is None else situation.plan
     try:
         report = migrate.plan(load_spec(migration.spec_file), full=full)
@@ -100,7 +100,7 @@ def check_doctor(migration: Migration, situation: Situation, said: list[str]) ->
 def really(
     migration: Migration, situation: Situation, said: list[str]
 ) -> tuple[RunReport | None, MigrationError | None]:
-    """`run`: nothing but a migration that is done is published, and the old store is never touched."""
+    """Check `run`: only a complete migration is published, and the old store is never changed."""
     before, beside = everything_of(migration), names(migration.folder)
     was_planned, had_home = migration.is_planned, migration.home.exists()
     error = done = None
@@ -126,13 +126,13 @@ def names(folder: Path) -> set[str]:
 
 
 def everything_of(migration: Migration) -> dict[str, object]:
-    """The old store, and what stands where the new one shall appear."""
+    """The files of the old store and of the target's path."""
     paths = {"source": migration.source, "target": migration.target}
     return {name: tree_state(path) if path.exists() else None for name, path in paths.items()}
 
 
 def check_words(report: DryRunReport, error: MigrationError) -> None:
-    """The first check that failed for this reason says what the run said, and the verdict repeats it."""
+    """Check that the first failed check of this kind has the run's message, and the verdict repeats it."""
     mine = [check for check in report.checks if check.outcome == "failed" and check.exit_code == error.exit_code]
     assert mine[0].fix == report.verdict.next_step
     assert mine[0].detail in report.verdict.sentence

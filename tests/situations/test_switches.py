@@ -1,4 +1,4 @@
-"""Each refusal of a switch: said with what to do, nothing moves, and the ledger is as it was."""
+"""Each refusal of a switch has a next step, moves no store, and leaves the ledger as it was."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["_from_snapshot", "_lone", "_verified", "app", "folder", "later", "lo
 
 @pytest.fixture
 def fresh(folder: Path) -> Application:
-    """Nothing has begun."""
+    """A migration that was not started."""
     path = make_application(folder)
     return Application(folder, path, in_place_spec(folder, path))
 
 
 def ledger(spec: Spec) -> list[Row] | None:
-    """None where there is no folder of the migration."""
+    """The ledger's rows; None if the migration has no folder."""
     return read_ledger(spec.home) if spec.home.exists() else None
 
 

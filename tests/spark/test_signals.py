@@ -66,6 +66,6 @@ def test_ctrl_c_in_the_command_that_starts_spark_itself(tmp_path: Path) -> None:
 def _await_request(scene: Scene) -> None:
     deadline = time.monotonic() + PATIENCE
     told = ("job.out", "job.err")
-    while not any("asked to stop" in (scene.folder / name).read_text() for name in told):
+    while not any("stop requested" in (scene.folder / name).read_text() for name in told):
         assert time.monotonic() < deadline
         time.sleep(0.05)

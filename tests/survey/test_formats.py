@@ -71,7 +71,7 @@ def test_what_must_be_allowed_is_what_a_run_asks_for(pair: tuple[str, str], tmp_
 
 
 @pytest.mark.parametrize("pair", sorted({*PAIRS} - {*POSSIBLE}), ids=" to ".join)
-def test_where_there_is_no_conversion_it_says_what_a_run_says(pair: tuple[str, str], tmp_path: Path) -> None:
+def test_an_impossible_conversion_has_the_reason_that_a_run_gives(pair: tuple[str, str], tmp_path: Path) -> None:
     report = listed(*pair)
     spec = spec_of(*pair, tmp_path, [])
     with pytest.raises(RefusedError) as refused:
@@ -97,24 +97,24 @@ def test_formats_of_one_group_become_each_other_and_no_others() -> None:
     assert together == {*POSSIBLE}
 
 
-def test_text_and_json_tell_the_same(commands: CommandServer) -> None:
+def test_text_and_json_agree(commands: CommandServer) -> None:
     text = commands.run(["formats"], before="import os; os.environ['COLUMNS'] = '80'")
     report = json.loads(commands.run(["formats", "--json"]).out)
     assert (text.code, [known["id"] for known in report["formats"]]) == (0, [known.id for known in FORMATS])
     assert max(map(len, text.out.splitlines())) <= 80
     in_one_line = " ".join(text.out.split())
     for fact in (
-        f"{KEY_VALUE} Kafka Streams key-value store: key -> value column family default; the system's own: offsets",
-        'needs allow = ["loss:timestamp"]: the old store\'s timestamps have no place in the new one',
-        'needs allow = ["changelog"]: the changelog topic would still hold records of the old form',
+        f"{KEY_VALUE} Kafka Streams key-value store: key -> value column family default; metadata column family",
+        'the old store\'s timestamps have no place in the new one: [conversion] allow must have "loss:timestamp"',
+        'rewrite it, or rename the store: [conversion] allow must have "changelog"',
         "Kafka Streams window store with headers: key, window -> headers, timestamp, value; since 4.3",
         f"{TIMESTAMPED} Kafka Streams timestamped key-value store: key -> timestamp, value column family",
-        "keyValueWithTimestamp (of an unfinished upgrade: default)",
+        "keyValueWithTimestamp (pre-upgrade: default)",
         f"{RAW} any RocksDB directory",
         "column family any",
-        "a record has key, window, value, timestamp, headers",
-        "Between these groups: no conversion",
-        "kafka-streams.window can become kafka-streams.timestamped-window",
+        "record: key, window, value, timestamp, headers",
+        "No conversion between these groups",
+        "kafka-streams.window can be converted to kafka-streams.timestamped-window",
         "The list store of an outer or left join",
         *(serde["summary"] for serde in report["serdes"]),
     ):

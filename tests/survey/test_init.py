@@ -1,4 +1,4 @@
-"""`init` writes a spec that loads, plans and runs, from whatever directory of an application it is given."""
+"""`init` writes a spec that loads, plans and runs, from any directory of an application."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ STREAMIZ = "streamiz.timestamped-key-value"
 
 @pytest.fixture
 def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The fixture's application in `state`, seen from the folder above."""
+    """The fixture's application in `state`; the working directory is the one above."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "state").mkdir()
     return copy_fixture(tmp_path / "state")
 
 
-def test_a_newcomer_gets_from_a_directory_to_a_migrated_store(app: Path, commands: CommandServer) -> None:
+def test_a_directory_becomes_a_spec_and_then_a_migrated_store(app: Path, commands: CommandServer) -> None:
     before = tree_state(app)
     done = commands.run(
         ["init", str(app), "--store", "orders", "--to", TIMESTAMPED, "--output", str(app.parents[1] / "my spec.toml")]
@@ -59,7 +59,7 @@ def test_a_newcomer_gets_from_a_directory_to_a_migrated_store(app: Path, command
     assert read_family(partition, "keyValueWithTimestamp")[b"order-000005"].startswith(UNKNOWN_TIMESTAMP)
 
 
-def test_the_comments_tell_what_was_found_and_what_else_could_be(app: Path) -> None:
+def test_the_comments_report_the_findings_and_the_alternatives(app: Path) -> None:
     text = init_spec("state/orders-app", store="orders", to=TIMESTAMPED, output=None).text
     for line in (
         'name = "orders-to-timestamped-key-value"  # the migration\'s own folder in work_dir',
@@ -68,7 +68,7 @@ def test_the_comments_tell_what_was_found_and_what_else_could_be(app: Path) -> N
         '# "0_0/orders", "0_1/orders", "0_2/orders"; column families "default".',
         'path = "state/orders-app"',
         'store = "orders"',
-        '# Other stores of this format could go with it, in place of `store`: stores = ["orders", "refunds"]',
+        '# To migrate the other stores of this format with it, replace `store` by: stores = ["orders", "refunds"]',
         '# path = "state/orders-app-migrated"',
         "default_timestamp_ms = -1",
         '# function = "my_conversion:convert"',
@@ -78,7 +78,7 @@ def test_the_comments_tell_what_was_found_and_what_else_could_be(app: Path) -> N
     assert not (app.parents[1] / "migration.toml").exists()
 
 
-def test_what_would_be_lost_is_named_and_not_yet_allowed(app: Path) -> None:
+def test_losses_are_named_and_not_yet_allowed(app: Path) -> None:
     report = init_spec(app, store="customers", to=KEY_VALUE)
     assert report.must_be_allowed == ("loss:timestamp",)
     assert report.spec is not None
@@ -110,7 +110,7 @@ def test_several_applications_are_listed(app: Path) -> None:
     assert str(refused.value) == "state holds several applications\n  next: name one: state/orders-app, state/other"
 
 
-def test_a_store_that_is_not_named_is_asked_for_with_counts(app: Path) -> None:
+def test_several_stores_are_listed_with_counts(app: Path) -> None:
     with pytest.raises(SpecError) as asked:
         init_spec(app, to=TIMESTAMPED)
     assert str(asked.value) == (
@@ -118,7 +118,7 @@ def test_a_store_that_is_not_named_is_asked_for_with_counts(app: Path) -> None:
         f"  - customers: about 580 records in 3 store partitions, {TIMESTAMPED}\n"
         f"  - orders: about 6,479 records in 3 store partitions, {KEY_VALUE} or kafka-streams.versioned\n"
         f"  - refunds: about 580 records in 3 store partitions, {KEY_VALUE} or kafka-streams.versioned\n"
-        "  next: say which: --store NAME"
+        "  next: choose one with --store NAME"
     )
 
 
@@ -143,7 +143,7 @@ def test_the_only_store_need_not_be_named(tmp_path: Path) -> None:
         ({"store": "orders", "output": "nowhere/m.toml"}, "nowhere is not a directory"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_and_nothing_is_written(app: Path, options: dict[str, str], said: str) -> None:
+def test_impossible_options_are_refused_and_no_file_is_written(app: Path, options: dict[str, str], said: str) -> None:
     before = tree_state(app.parents[1])
     with pytest.raises((RefusedError, SpecError), match=f"(?s){said}") as refused:
         init_spec(app, **({"to": TIMESTAMPED} | options))
@@ -172,7 +172,7 @@ def test_a_lone_directory_that_fits_two_formats_is_asked_about(tmp_path: Path) -
         init_spec(store, to=TIMESTAMPED, output=None)
     fitting = (KEY_VALUE, "streamiz.key-value", RAW)
     assert f"(default) fit more than one format: {', '.join(fitting)}" in asked.value.message
-    assert asked.value.hint == f"say which it is: {' or '.join(f'--from {each}' for each in fitting)}"
+    assert asked.value.hint == f"choose one: {' or '.join(f'--from {each}' for each in fitting)}"
     report = init_spec(store, to=TIMESTAMPED, source_format=KEY_VALUE, output=tmp_path / "spec.toml")
     assert (report.store, report.records, report.store_partitions) == (None, 7, ("lone",))
     assert plan(load_spec(tmp_path / "spec.toml")).verdict.exit_code == 0
@@ -187,7 +187,7 @@ def test_a_lone_directory_of_families_of_its_own_is_taken_as_it_is(tmp_path: Pat
     assert "# The formats are the same: without a function the records stay as they are." in report.text
 
 
-def test_families_of_no_known_format_are_said(tmp_path: Path) -> None:
+def test_families_of_no_known_format_are_listed(tmp_path: Path) -> None:
     make_families(tmp_path / "app/0_0/rocksdb/odd", {"odd": numbered(2)})
     with pytest.raises(SpecError, match=r"store 'odd' \(default, odd\) are those of no known format of kafka-streams"):
         init_spec(tmp_path / "app", to=TIMESTAMPED, output=None)
@@ -204,7 +204,7 @@ def test_families_of_no_known_format_are_said(tmp_path: Path) -> None:
         ("work/mine/snapshot", "is Stateferry's own: the folder of the migration mine"),
     ],
 )
-def test_what_cannot_be_migrated_says_what_to_name(tmp_path: Path, path: str, said: str) -> None:
+def test_a_directory_that_cannot_be_migrated_is_refused_with_what_to_name(tmp_path: Path, path: str, said: str) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "empty").mkdir()
     make_store(tmp_path / "faust/v1/tables/users-0.db", numbered(2))
@@ -249,13 +249,13 @@ def test_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
         init_spec(odd, to=RAW, source_format=RAW, output=None)
 
 
-def test_a_name_under_which_a_migration_has_begun_is_not_taken_again(app: Path) -> None:
+def test_the_name_of_a_started_migration_is_not_chosen_again(app: Path) -> None:
     (app.parents[1] / "stateferry-work/orders-to-timestamped-key-value").mkdir(parents=True)
     assert init_spec(app, store="orders", to=TIMESTAMPED, output=None).name == "orders-to-timestamped-key-value-2"
 
 
 def test_the_work_dir_is_put_where_a_run_accepts_it(app: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not in the application's own directory, though that is where the command is typed."""
+    """The work_dir is not in the application's directory, even if that is the working directory."""
     monkeypatch.chdir(app)
     report = init_spec(".", store="orders", to=TIMESTAMPED, output=None)
     assert report.work_dir == app.parents[1] / "stateferry-work"
@@ -272,13 +272,13 @@ def test_the_work_dir_is_on_the_state_s_own_disk(tmp_path: Path, monkeypatch: py
         check_target(spec, find_source(spec))
 
 
-def test_what_a_run_would_refuse_whatever_the_work_dir_is_said(app: Path) -> None:
+def test_a_refusal_with_every_work_dir_becomes_a_warning(app: Path) -> None:
     (app / "0_0/rocksdb/orders/notes.txt").touch()
     report = init_spec(app, store="orders", to=TIMESTAMPED)
     (warning,) = report.warnings
     assert warning.startswith("a run would be refused: ")
     assert "notes.txt" in warning
-    assert "# Take care: a run would be refused: " in report.text
+    assert "# Warning: a run would be refused: " in report.text
     load_spec("migration.toml")
 
 
@@ -299,7 +299,7 @@ def test_dash_prints_the_spec_and_nothing_else(app: Path, commands: CommandServe
     assert (report["spec"], report["store"], report["source_format"]) == (None, "orders", KEY_VALUE)
 
 
-def test_a_plain_store_of_streamiz_is_told_by_what_its_records_cannot_be(tmp_path: Path) -> None:
+def test_a_plain_store_of_streamiz_is_recognised_by_what_its_records_rule_out(tmp_path: Path) -> None:
     make_store(tmp_path / "app/0-0/rocksdb/totals", numbered(5))
     make_store(tmp_path / "app/0-0/rocksdb/prices", {b"k": struct.pack("<qi", 61000, 2) + b"v1"})
     report = init_spec(tmp_path / "app", to=STREAMIZ, store="totals", output=tmp_path / "spec.toml")

@@ -1,4 +1,4 @@
-"""`init` for windows, sessions, histories and headers: what is told, what is asked, what is refused at once."""
+"""`init` for windows, sessions, histories and headers: the spec, errors with options, refusals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WINDOW = "kafka-streams.window"
 
 @pytest.fixture
 def app(tmp_path: Path) -> Path:
-    """Windows in two tasks, and a versioned store."""
+    """An application with windows in two tasks, and a versioned store."""
     app = make_segments(tmp_path / "visits-app", "visits", hours())
     latest = {struct.pack(">q", -1) + key: struct.pack(">q", NOON) + value for key, value in numbered(30).items()}
     make_store(app / "0_0/rocksdb/prices", latest)
@@ -30,7 +30,7 @@ def written(app: Path, store: str, to: str, source_format: str | None = None) ->
     return init_spec(app, to=to, store=store, source_format=source_format, output=app.parent / "migration.toml")
 
 
-def test_what_the_target_is_tells_windows_from_sessions(app: Path) -> None:
+def test_the_target_distinguishes_windows_from_sessions(app: Path) -> None:
     report = written(app, "visits", "kafka-streams.timestamped-window")
     assert (report.source_format, report.must_be_allowed) == (WINDOW, ())
     assert plan(load_spec(app.parent / "migration.toml")).verdict.exit_code == 0
@@ -82,7 +82,7 @@ def test_history_that_goes_is_named(app: Path) -> None:
     assert "#   loss:history: the latest value of each key stays" in report.text
 
 
-def test_a_versioned_store_needs_a_time_and_the_spec_says_so(app: Path) -> None:
+def test_the_spec_names_the_timestamp_that_a_versioned_store_needs(app: Path) -> None:
     make_store(app / "0_0/rocksdb/plain", numbered(30))
     report = written(app, "plain", "kafka-streams.versioned")
     assert report.source_format == "kafka-streams.key-value"
@@ -92,7 +92,7 @@ def test_a_versioned_store_needs_a_time_and_the_spec_says_so(app: Path) -> None:
     assert plan(parse_spec(tomllib.loads(changed), base_dir=app.parent)).verdict.exit_code == 0
 
 
-def test_where_a_choice_would_be_a_guess_it_asks_and_tells_what_the_records_look_like(app: Path) -> None:
+def test_an_ambiguous_format_is_refused_with_a_hint_from_the_records(app: Path) -> None:
     with pytest.raises(SpecError) as asked:
         written(app, "prices", "kafka-streams.timestamped-key-value")
     assert "fit more than one format: kafka-streams.key-value, kafka-streams.versioned" in asked.value.message

@@ -1,4 +1,4 @@
-"""`inspect` tells what lies there, and touches nothing."""
+"""`inspect` reports the content of directories, read-only."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_an_application_its_stores_and_their_records(tmp_path: Path) -> None:
         ("0_1/rocksdb/orders", "Kafka Streams: rocksdb/orders in the directory of task 0_1, of the application ", 1),
     ],
 )
-def test_every_part_of_an_application_says_what_it_is(tmp_path: Path, part: str, sentence: str, databases: int) -> None:
+def test_every_part_of_an_application_is_described(tmp_path: Path, part: str, sentence: str, databases: int) -> None:
     report = inspect(copy_fixture(tmp_path) / part)
     assert sentences(report)[0].startswith(sentence)
     assert len(report.databases) == databases
@@ -136,7 +136,7 @@ def test_named_topologies_and_segments(tmp_path: Path) -> None:
     assert sentences(inspect(task))[0].startswith("Kafka Streams: the directory of task __billing__/1_0, of the app")
 
 
-def test_metadata_is_told_in_words(tmp_path: Path) -> None:
+def test_metadata_is_described_in_words(tmp_path: Path) -> None:
     position = bytes(202)
     offsets = {b"app-s-changelog-0": struct.pack(">q", 6167), b"status": struct.pack(">q", 0), b"position": position}
     make_families(tmp_path / "s", {"default": numbered(3), "offsets": offsets})
@@ -161,7 +161,7 @@ def test_nothing_is_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def _without_log(store: Path) -> dict[str, tuple[int, int, str]]:
-    """The owner writes its log by itself."""
+    """The application writes to the RocksDB log while it is inspected."""
     return {name: state for name, state in tree_state(store).items() if name != "LOG"}
 
 
@@ -235,7 +235,7 @@ def test_the_one_directory_that_was_named_is_refused_where_it_is_damaged(tmp_pat
         inspect(store)
 
 
-def test_a_half_converged_store_says_so_in_text_too(tmp_path: Path, commands: CommandServer) -> None:
+def test_a_half_converged_store_is_reported_in_text_too(tmp_path: Path, commands: CommandServer) -> None:
     store = make_store(tmp_path / "store", numbered(50))
     with DualReadStore.open(store, source=KEY_VALUE, target=TIMESTAMPED) as opened:
         opened.converge(20, None)
@@ -245,7 +245,7 @@ def test_a_half_converged_store_says_so_in_text_too(tmp_path: Path, commands: Co
 
 @pytest.fixture
 def migrated(tmp_path: Path) -> Path:
-    """A migration that was run, in its work_dir."""
+    """A finished migration in its work_dir."""
     make_store(tmp_path / "state", numbered(300))
     content = {
         "name": "mine",
@@ -274,7 +274,7 @@ def test_our_own_work_dir_names_its_migrations(migrated: Path) -> None:
 
 
 @pytest.mark.parametrize("part", [".", "mine", "mine/snapshot", "mine/snapshot/state"])
-def test_every_part_of_our_own_folder_says_whose_it_is(migrated: Path, part: str) -> None:
+def test_every_part_of_a_migration_folder_is_described(migrated: Path, part: str) -> None:
     report = inspect(migrated / part)
     assert sentences(report) == ["Stateferry: the folder of the migration mine, verified"]
 
@@ -301,7 +301,7 @@ def test_text_names_what_matters(tmp_path: Path, commands: CommandServer) -> Non
     )
     shown = commands.run(["inspect", str(store)]).out
     for fact in (
-        "a RocksDB directory; no name around it tells whose",
+        "a RocksDB directory; no name around it identifies its system",
         "comparator leveldb.BytewiseComparator, merge operator none, compression kLZ4Compression, table format 6",
         "key    <script>  3c7363726970743e  (8 bytes)",
         "value  (empty)",

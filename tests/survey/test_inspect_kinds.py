@@ -1,4 +1,4 @@
-"""Windows, sessions, histories, unfinished upgrades: named where names tell, else what they look like, as a hint."""
+"""Windows, sessions, histories, unfinished upgrades: recognised by names, or described by a hint."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLAIN, VERSIONED = "kafka-streams.key-value", "kafka-streams.versioned"
 
 @pytest.fixture
 def app(tmp_path: Path) -> Path:
-    """An application, as yet without stores."""
+    """An application without stores."""
     (tmp_path / "app/0_0").mkdir(parents=True)
     (tmp_path / "app/0_0/.checkpoint").write_text("0\n0\n")
     return tmp_path / "app"
@@ -55,7 +55,7 @@ def test_windows_and_sessions_are_both_possible_and_the_sample_is_a_hint(app: Pa
         ("sessionKeyValueWithHeaders", "session", "kafka-streams.headers-session"),
     ],
 )
-def test_column_families_tell_what_nothing_else_could_be(app: Path, family: str, kind: str, format_id: str) -> None:
+def test_column_families_identify_the_kind_of_store(app: Path, family: str, kind: str, format_id: str) -> None:
     make_segments(app, "visits", {NOON: {family: windows(NOON, 20)}}, tasks=["0_0"])
     store = store_of(app)
     assert (store.kind, store.formats, store.hint, store.unsupported) == (kind, (format_id,), "", None)
@@ -74,7 +74,10 @@ def test_records_of_an_unfinished_upgrade_are_counted(app: Path, commands: Comma
     make_families(app / "0_0/rocksdb/half", {"default": numbered(60, prefix=b"old"), FAMILY: numbered(40)})
     store = store_of(app)
     assert (store.formats, store.unfinished, store.records) == (("kafka-streams.timestamped-key-value",), 60, 100)
-    assert "an upgrade is not finished: it has left about 60 records" in commands.run(["inspect", str(app)]).out
+    assert (
+        "upgrade mode: about 60 records are still in the pre-upgrade column family"
+        in commands.run(["inspect", str(app)]).out
+    )
 
 
 @pytest.mark.parametrize(
@@ -86,7 +89,7 @@ def test_records_of_an_unfinished_upgrade_are_counted(app: Path, commands: Comma
         ("newsletter-subscription-store", False, "the subscription store of a foreign-key join"),
     ],
 )
-def test_stores_of_kafka_streams_own_are_told_by_their_names(
+def test_stores_of_kafka_streams_own_are_recognised_by_name(
     app: Path, commands: CommandServer, name: str, is_certain: bool, what: str
 ) -> None:
     make_store(app / "0_0/rocksdb" / name, numbered(3))
@@ -95,13 +98,13 @@ def test_stores_of_kafka_streams_own_are_told_by_their_names(
     assert (store.unsupported.name, store.unsupported.is_certain) == (what, is_certain)
     shown = " ".join(commands.run(["inspect", str(app)]).out.split())
     assert (
-        f"{'' if is_certain else 'perhaps '}it is {what}, which cannot be converted: {store.unsupported.reason}"
+        f"{'this is' if is_certain else 'possibly'} {what}, which cannot be converted: {store.unsupported.reason}"
         in shown
     )
     assert ("cannot be converted" in shown.split(name)[1].split(what)[0]) == is_certain
 
 
-def test_windows_that_are_emitted_when_they_close_are_told_by_their_family_or_guessed_by_their_keys(app: Path) -> None:
+def test_windows_emitted_on_close_are_recognised_by_family_or_likely_by_keys(app: Path) -> None:
     key, value = b"\0" + struct.pack(">q", NOON) + b"user" + bytes(4), struct.pack(">q", NOON) + b"v"
     make_segments(app, "told", {NOON: {"windowKeyValueWithHeaders": {key: b"\0" + value}}}, tasks=["0_0"])
     guessed = {key[:9] + b"%d" % number + bytes(4): value for number in range(9)}

@@ -1,4 +1,4 @@
-"""Systems that cannot be migrated yet are named all the same, by names alone; what names do not tell is said."""
+"""Systems that cannot be migrated yet are recognised by names, and ambiguous names are reported as such."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support import make_families, make_store, numbered
 
 
 def place_of(path: Path) -> PlaceReport:
-    """The one system that is named."""
+    """The only system in the report."""
     (place,) = inspect(path).places
     return place
 
@@ -56,7 +56,7 @@ def test_a_store_of_streamiz_may_be_any_of_its_formats_of_that_kind(tmp_path: Pa
     assert {store.system for store in (hourly, totals)} == {"streamiz"}
 
 
-def test_applications_of_both_systems_in_one_place_are_told_apart(tmp_path: Path) -> None:
+def test_applications_of_both_systems_in_one_directory_are_distinguished(tmp_path: Path) -> None:
     for name, tasks in (("java", ("0_0", "global")), ("dotnet", ("0-0", "global"))):
         for task in tasks:
             make_store(tmp_path / name / task / "rocksdb/totals", numbered(3))
@@ -73,7 +73,7 @@ def test_applications_of_both_systems_in_one_place_are_told_apart(tmp_path: Path
 
 
 @pytest.mark.parametrize(("process", "system"), [("streamiz-process-metadata", "streamiz"), ("x", "kafka-streams")])
-def test_global_stores_alone_are_told_by_what_lies_beside(tmp_path: Path, process: str, system: str) -> None:
+def test_global_stores_alone_are_recognised_by_the_files_beside_them(tmp_path: Path, process: str, system: str) -> None:
     touch(tmp_path / process)
     make_store(tmp_path / "app/global/rocksdb/rates", numbered(3))
     assert place_of(tmp_path / "app").system == system
@@ -108,7 +108,7 @@ def test_faust_tables_are_named(tmp_path: Path, part: str, sentence: str) -> Non
     assert (place.system, place.sentence) == ("faust", f"{sentence}, this version cannot migrate it")
 
 
-def test_quix_is_told_by_its_column_family(tmp_path: Path) -> None:
+def test_quix_is_recognised_by_its_column_family(tmp_path: Path) -> None:
     for number in range(2):
         make_families(tmp_path / f"group/counts/stream/{number}", {"default": numbered(3), "__metadata__": {}})
     place = place_of(tmp_path)
@@ -174,4 +174,4 @@ def test_several_systems_in_one_place_are_all_named(tmp_path: Path) -> None:
     report = inspect(tmp_path)
     assert {place.system for place in report.places} == {"streamiz", "faust", "kafka-streams"}
     assert len(report.databases) == 3
-    assert report.warnings == (f"{tmp_path / 'd'} is a symbolic link to {tmp_path / 'c'}: not looked into",)
+    assert report.warnings == (f"{tmp_path / 'd'} is a symbolic link to {tmp_path / 'c'}: it was not followed",)

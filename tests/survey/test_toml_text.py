@@ -1,4 +1,4 @@
-"""What is written as TOML is read as the same text."""
+"""Text that is written as TOML is read as the same text."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from migrate.spec.loading import parse_spec
-from migrate.survey.init.template import Findings, spec_text, toml_string, toml_strings
+from migrate.survey.init.template import SpecComments, spec_text, toml_string, toml_strings
 from tests.support import KEY_VALUE, TIMESTAMPED
 
 SURROGATES: tuple[Literal["Cs"], ...] = ("Cs",)
 TEXTS = st.text(st.characters(exclude_categories=SURROGATES))
 NAMES = st.text(st.characters(exclude_categories=SURROGATES, exclude_characters="/\0"), min_size=1)
-FOUND = Findings(
+FOUND = SpecComments(
     store_partitions=("0_0/orders",),
     records=12,
     column_families=("default",),
@@ -40,10 +40,10 @@ def test_what_no_toml_file_can_hold_is_refused() -> None:
 
 
 @given(NAMES, NAMES, NAMES, st.lists(TEXTS))
-def test_a_spec_survives_whatever_its_directories_and_stores_are_called(
+def test_a_spec_survives_any_names_of_directories_and_stores(
     path: str, store: str, family: str, warnings: list[str]
 ) -> None:
-    """In its comments too: none of them ends early."""
+    """The names survive in comments too: none of them ends early."""
     content = {
         "name": "test",
         "work_dir": f"work/{path}",

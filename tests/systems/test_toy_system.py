@@ -39,7 +39,7 @@ from migrate import (
     status,
     verify,
 )
-from migrate.dry_run import trial
+from migrate.dry_run import sample_conversion
 from migrate.model.store_partition import ChangelogOffsets, StorePartition
 from migrate.spec import allowed
 from migrate.stores.lock import holding_locks
@@ -116,7 +116,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     SYSTEMS.append(toy)
     for known in (PLAIN, STAMPED, BARE):
         monkeypatch.setitem(format_registry._BY_ID, known.id, known)
-    for module in (format_registry, likeness, known_formats, allowed, trial):
+    for module in (format_registry, likeness, known_formats, allowed, sample_conversion):
         monkeypatch.setattr(module, "FORMATS", (*FORMATS, PLAIN, STAMPED))
     yield
     SYSTEMS.remove(toy)

@@ -1,4 +1,4 @@
-"""The dry run as a page."""
+"""The report of `plan` as an HTML page."""
 
 from __future__ import annotations
 
@@ -7,21 +7,35 @@ from collections import Counter
 from collections.abc import Iterable
 
 from migrate.batch.preflight.check import CheckReport, Outcome
-from migrate.dry_run.report import ChunkPlanned, Cost, DryRunReport, Found, Tried, Verdict
-from migrate.model.units import duration, moment, plural, size
-from migrate.show.page import tables
+from migrate.dry_run.report import (
+    ChunkPlanned,
+    Cost,
+    DryRunReport,
+    FamilyInventory,
+    Inventory,
+    SampleConversion,
+    Segmentation,
+    Verdict,
+)
+from migrate.model.units import duration, moment, number, plural, size
 from migrate.show.page.key_map import Band, Piece, band_name, bands, title
-from migrate.show.page.parts import Part, parts_of
-from migrate.show.page.plots import Plot, size_histogram, sorted_bars
+from migrate.show.page.plots import Part, Plot, parts_of, size_histogram, sorted_bars
 from migrate.show.page.rendering import render
 
 _ORDER: tuple[Outcome, ...] = ("failed", "warning", "waiting", "not run", "ok")
 _OLDER = "older than the new retention"
+_ROLES = {
+    "records": "records: converted",
+    "older": "pre-upgrade records: converted",
+    "metadata": "metadata of the system: not converted",
+    "other": "other: not converted",
+}
+Rows = list[tuple[str, ...]]
 _FIRST_WORD = re.compile(r"(go|no go|nothing to do)\b\s*[,:.]?\s*", re.IGNORECASE)
 
 
 def dry_run_page(report: DryRunReport) -> str:
-    """The whole report as one HTML page, for an engineer who is about to decide."""
+    """The whole report as one HTML page."""
     word, sentence = _verdict(report.verdict)
     return render(
         "dry_run.html.j2",
@@ -31,7 +45,7 @@ def dry_run_page(report: DryRunReport) -> str:
         sentence=sentence,
         checks=sorted(report.checks, key=lambda check: _ORDER.index(check.outcome)),
         outcomes=_outcomes(report.checks),
-        common=_in_common(report.found) if report.found else (),
+        common=_common_facts(report.found) if report.found else (),
         plots=_plots(report),
         bands=_bands(report.cost.chunks) if report.cost else [],
         outcome_parts=_outcome_parts(report.tried) if report.tried else (),
@@ -42,7 +56,7 @@ def dry_run_page(report: DryRunReport) -> str:
 
 
 def _verdict(verdict: Verdict) -> tuple[str, str]:
-    """Its first word and the rest, each with a capital letter."""
+    """The first word and the rest of the verdict, each capitalized."""
     found = _FIRST_WORD.match(verdict.sentence)
     word = found.group(1) if found else "go" if verdict.go else "no go"
     rest = verdict.sentence[found.end() :] if found else verdict.sentence
@@ -50,16 +64,16 @@ def _verdict(verdict: Verdict) -> tuple[str, str]:
     return word[:1].upper() + word[1:], rest[:1].upper() + rest[1:] + end
 
 
-def _rows(report: DryRunReport) -> dict[str, tables.Rows]:
+def _rows(report: DryRunReport) -> dict[str, Rows]:
     rows = {}
     if report.found:
         rows = {
-            "databases": tables.databases(report.found),
-            "families": tables.families(report.found),
-            "positions": tables.positions(report.found),
-            "segments": tables.segments(report.segments),
+            "databases": _databases(report.found),
+            "families": _families(report.found),
+            "positions": _positions(report.found),
+            "segments": _segments(report.segments),
         }
-    return rows | {"chunks": tables.chunks(report.cost)} if report.cost else rows
+    return rows | {"chunks": _chunks(report.cost)} if report.cost else rows
 
 
 def _outcomes(checks: Iterable[CheckReport]) -> str:
@@ -67,8 +81,8 @@ def _outcomes(checks: Iterable[CheckReport]) -> str:
     return ", ".join(f"{counted[outcome]:,} {outcome}" for outcome in _ORDER if counted[outcome])
 
 
-def _in_common(found: Found) -> list[tuple[str, str]]:
-    """What the RocksDB directories say of themselves, each answer once."""
+def _common_facts(found: Inventory) -> list[tuple[str, str]]:
+    """Labels and values of what the RocksDB directories have in common."""
     databases = found.databases
     newest = [database.newest_file_ms for database in databases if database.newest_file_ms is not None]
     facts = [
@@ -83,15 +97,15 @@ def _in_common(found: Found) -> list[tuple[str, str]]:
     return [(name, text) for name, text in facts if text]
 
 
-def _tally(answers: Iterable[str]) -> str:
-    counted = Counter(answers).most_common()
+def _tally(values: Iterable[str]) -> str:
+    counted = Counter(values).most_common()
     if len(counted) == 1:
         return counted[0][0]
-    return ", ".join(f"{answer} ({plural(times, 'directory', 'directories')})" for answer, times in counted)
+    return ", ".join(f"{value} ({plural(times, 'directory', 'directories')})" for value, times in counted)
 
 
 def _plots(report: DryRunReport) -> dict[str, Plot]:
-    """Every plot that there is something for, by name."""
+    """The plots that there are data for, by name."""
     wanted = {}
     for name, part, what in (("old", report.found, "old"), ("new", report.tried, "new")):
         if part and part.key_sizes and part.key_sizes.buckets:
@@ -104,7 +118,7 @@ def _plots(report: DryRunReport) -> dict[str, Plot]:
             [chunk.estimated_bytes for chunk in report.cost.chunks],
             what="sizes",
             show=size,
-            ends=("biggest", "smallest"),
+            ends=("largest", "smallest"),
             mark=(report.cost.chunk_size, "[run] chunk_size"),
         )
     return wanted
@@ -121,11 +135,11 @@ def _bands(chunks: Iterable[ChunkPlanned]) -> list[Band]:
     )
 
 
-def _outcome_parts(tried: Tried) -> list[Part]:
+def _outcome_parts(tried: SampleConversion) -> list[Part]:
     parts = (
-        ("are what the spec says", tried.decoded, tried.sampled, "accent"),
+        ("match [source] format", tried.decoded, tried.sampled, "accent"),
         ("converted", tried.converted, tried.records, "accent"),
-        ("not changed by it", tried.unchanged, tried.records, "accent-2"),
+        ("unchanged", tried.unchanged, tried.records, "accent-2"),
         ("dropped", tried.dropped, tried.records, "warn"),
         (_OLDER, tried.expired, tried.records + tried.expired, "warn"),
         ("rejected", tried.rejected, tried.records, "bad"),
@@ -141,8 +155,8 @@ def _time_parts(cost: Cost) -> list[Part]:
     parts = (
         ("rewrite", cost.rewrite_seconds, "accent"),
         ("verify", cost.verify_seconds, "accent"),
-        ("all else", cost.other_seconds, "accent"),
-        ("application stands still", cost.downtime_seconds, "accent-2"),
+        ("the rest", cost.other_seconds, "accent"),
+        ("downtime", cost.downtime_seconds, "accent-2"),
     )
     return parts_of(max(cost.total_seconds, cost.downtime_seconds), parts, duration)
 
@@ -151,12 +165,94 @@ def _disk_parts(cost: Cost) -> list[Part]:
     parts = [
         ("new stores", cost.new_bytes, "accent"),
         ("copied for the snapshot", cost.copied_bytes, "accent"),
-        ("at most at one time", cost.peak_bytes, "accent-2"),
-        ("wanted free at the start", cost.required_bytes, "accent-2"),
+        ("most at one time", cost.peak_bytes, "accent-2"),
+        ("needed to start", cost.required_bytes, "accent-2"),
     ]
-    # A disk with a thousand times the room would leave nothing to see of the rest.
+    # On the scale of a very large disk the other bars would be invisible.
     whole = max(1, 2 * cost.required_bytes, 2 * cost.peak_bytes)
     if cost.free_bytes is not None:
         label = "free now" if cost.free_bytes <= whole else "free now (off the scale)"
         parts.append((label, cost.free_bytes, "good" if cost.free_bytes >= cost.required_bytes else "bad"))
     return parts_of(whole, parts, size)
+
+
+def _databases(found: Inventory) -> Rows:
+    """One row for each RocksDB directory."""
+    return [
+        (
+            band_name(database.store_partition, database.database),
+            size(database.size),
+            size(database.record_bytes),
+            number(database.sst_files),
+            size(database.wal_bytes),
+            ", ".join(map(str, database.table_formats)),
+            ", ".join(database.compressions),
+            database.rocksdb_version or "unknown",
+            database.owner or "unknown",
+            "unknown" if database.newest_file_ms is None else moment(database.newest_file_ms),
+            str(database.path),
+        )
+        for database in found.databases
+    ]
+
+
+def _families(found: Inventory) -> Rows:
+    """One row for each column family."""
+    return [
+        (
+            band_name(database.store_partition, database.database),
+            family.name,
+            _ROLES[family.role],
+            number(family.records),
+            _bounds(family),
+            "; ".join(family.entries),
+        )
+        for database in found.databases
+        for family in database.families
+    ]
+
+
+def _positions(found: Inventory) -> Rows:
+    """One row for each changelog offset."""
+    return [
+        (
+            band_name(database.store_partition, database.database),
+            position.topic,
+            str(position.partition),
+            "unknown: the whole topic is replayed" if position.offset is None else number(position.offset),
+            position.where,
+        )
+        for database in found.databases
+        for position in database.positions
+    ]
+
+
+def _segments(found: Iterable[Segmentation]) -> Rows:
+    """One row for each segment of a new store."""
+    return [
+        (
+            each.store_partition,
+            segment.name,
+            "unknown" if segment.start_ms is None else moment(segment.start_ms),
+            ", ".join(segment.made_of),
+        )
+        for each in found
+        for segment in each.new
+    ]
+
+
+def _chunks(cost: Cost) -> Rows:
+    """One row for each chunk that is planned."""
+    return [
+        (
+            band_name(chunk.store_partition, chunk.database),
+            str(chunk.number),
+            str(chunk.keys),
+            size(chunk.estimated_bytes),
+        )
+        for chunk in cost.chunks
+    ]
+
+
+def _bounds(family: FamilyInventory) -> str:
+    return "counted" if family.exact else f"{number(family.at_least)} to {number(family.at_most)}"

@@ -1,4 +1,4 @@
-"""The key space as a map: a band for each RocksDB directory, its chunks side by side, as wide as they have bytes."""
+"""A map of the key space: a band for each RocksDB directory, with its chunks side by side, as wide as their sizes."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from statistics import median
 from migrate.model.units import duration, plural, size, visible
 
 _CHUNKS_PER_LINE = 80
-"""More could not be told apart on a phone."""
+"""More of them cannot be distinguished on a phone."""
 _LEAST_WIDTH = 0.5
 """Percent of a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One chunk, before it has a place on the map."""
+    """One chunk before it is placed on the map."""
 
     band: str
     title: str
     size: int
     tone: float = 1.0
-    """How strong its colour is, 0 to 1."""
+    """Strength of the colour, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Segment:
     """One chunk on the map."""
 
     width: float
-    """Percent of a line; the page begins a new line where one is full."""
+    """Percent of a line; the page starts a new line when one is full."""
     opacity: float
     title: str
 
@@ -42,23 +42,23 @@ class Band:
 
     label: str
     summary: str
-    """What lies there, in words."""
+    """The number of chunks and their size."""
     segments: tuple[Segment, ...]
 
 
 def band_name(store_partition: str, database: str) -> str:
-    """What a RocksDB directory is called on the page."""
+    """The name of a RocksDB directory on the page."""
     return store_partition if database in ("", ".") else f"{store_partition}/{database}"
 
 
 def title(number: int, keys: object, extent: int, *, seconds: float | None = None) -> str:
-    """What a chunk's tooltip says."""
+    """The tooltip of a chunk."""
     took = "" if seconds is None else f", {duration(seconds)}"
     return visible(f"chunk {number}: {size(extent)}{took}, keys {keys}")
 
 
 def bands(pieces: Iterable[Piece]) -> list[Band]:
-    """One scale for all of them, so that a small store partition looks small."""
+    """The bands of the map, all on one scale."""
     by_band: dict[str, list[Piece]] = {}
     for piece in pieces:
         by_band.setdefault(piece.band, []).append(piece)
@@ -67,9 +67,9 @@ def bands(pieces: Iterable[Piece]) -> list[Band]:
 
 
 def _bytes_per_line(all_pieces: Sequence[Sequence[Piece]]) -> float:
-    """So many that the fullest line holds no more chunks than can be told apart.
+    """The scale at which the chunks of the fullest line can be distinguished.
 
-    A chunk that is very much larger than the others fills a line, and leaves them a size at which they can be seen.
+    A chunk that is very much larger than the others fills a line, so that the others stay visible.
     """
     sizes = [piece.size for pieces in all_pieces for piece in pieces]
     if not sizes:
@@ -86,5 +86,5 @@ def _band(label: str, pieces: Sequence[Piece], scale: float) -> Band:
 
 
 def _width(part: float) -> float:
-    """Rounded down: as many as fill a line stay on it."""
+    """The width in percent, rounded down so that the chunks of a full line stay on it."""
     return min(100.0, max(_LEAST_WIDTH, floor(100_000 * part) / 1000))

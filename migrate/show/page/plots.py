@@ -1,4 +1,4 @@
-"""Plots: shapes that the page stretches to its width, with texts that keep their size. Colours are the page's own."""
+"""Bars and plots: SVG shapes that are stretched to the width of the page, with texts that keep their size."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import floor, log, log10
 from statistics import median
+from typing import TypeVar
 
 from migrate.dry_run.report import Sizes
 from migrate.model.units import duration, number, plural, share, size
 from migrate.show.page.working_time import Throughput
 
+N = TypeVar("N", bound=float)
 _STEEP = 30
 _MOST_LABELS = 8
 _MOST_NOTED_PAUSES = 3
 _HEADROOM = 1.16
 Step = tuple[float, float, float]
-"""(from, to, height): the sides 0 to 100 across the plot, the height as percent from its top."""
+"""(left, right, top): the sides as percent from the left, the top as percent from the top of the plot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,19 +26,42 @@ class Text:
     """A text in the plot or below it."""
 
     x: float
-    """Percent from the left, as `y` is from the top."""
+    """Percent from the left; `y` is percent from the top."""
     y: float
     text: str
     anchor: str = "middle"
-    """Which part of it stands at `x`: start, middle or end."""
+    """The part of the text that is at `x`: start, middle or end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A bar for one part of a whole."""
+
+    label: str
+    text: str
+    share: float
+    """0 to 1."""
+    tone: str = "accent"
+    """The name of a colour in the style sheet."""
+
+    @property
+    def width(self) -> float:
+        """The width of the bar, 0 to 100, at least visible unless the share is 0."""
+        return round(max(100 * self.share, 0.4 if self.share else 0.0), 2)
+
+
+def parts_of(whole: float, amounts: Iterable[tuple[str, N, str]], show: Callable[[N], str]) -> list[Part]:
+    """Bars for amounts of one whole, given as (label, amount, tone)."""
+    whole = max(whole, 1e-9)
+    return [Part(label, show(amount), min(1.0, amount / whole), tone) for label, amount, tone in amounts]
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
     """One plot in a square of 100 by 100, as SVG paths and texts."""
 
-    says: str
-    """For those who cannot see it."""
+    description: str
+    """A description for screen readers."""
     filled: str
     below: str
     ticks: tuple[Text, ...]
@@ -45,19 +70,19 @@ class Plot:
     notes: tuple[Text, ...] = ()
     dashed: str = ""
     tone: str = "accent-2"
-    """Of the dashed lines: a colour of the style sheet, by name."""
+    """The colour of the dashed lines, by its name in the style sheet."""
 
 
 def size_histogram(sizes: Sizes, *, what: str) -> Plot:
-    """How many of the keys, or of the values, are how large."""
+    """The share of keys or values in each bucket of sizes."""
     shares = [part for _, part in sizes.buckets]
-    room = max(0.1, (6 - len(shares)) / 2)  # beside bars that would be broader than they are high
+    room = max(0.1, (6 - len(shares)) / 2)  # few bars would be wider than high
     width = 100 / (len(shares) + 2 * room)
     middles = [(room + place + 0.5) * width for place in range(len(shares))]
     heights = [100 - 100 * part / (max([*shares, 0.01]) * _HEADROOM) for part in shares]
     every = -(-len(shares) // _MOST_LABELS) or 1
     bars = [(x - 0.41 * width, x + 0.41 * width, y) for x, y in zip(middles, heights, strict=True)]
-    quantiles = f"half of them up to {size(sizes.p50)}, 99 % up to {size(sizes.p99)}, the largest {size(sizes.largest)}"
+    quantiles = f"half up to {size(sizes.p50)}, 99 % up to {size(sizes.p99)}, the largest {size(sizes.largest)}"
     return Plot(
         f"{what}: {quantiles}",
         _path(bars),
@@ -79,7 +104,7 @@ def sorted_bars(
     ends: tuple[str, str],
     mark: tuple[float, str] | None = None,
 ) -> Plot:
-    """One value for each chunk, the largest first, however many there are; `mark` is a level to compare them with."""
+    """One bar for each value, the largest first; `mark` is a level to compare them with, and its label."""
     ordered = sorted(values, reverse=True)
     height, levels, is_steep = _scale([*ordered, *([mark[0]] if mark else [])])
     width = 100 / len(ordered)
@@ -96,7 +121,7 @@ def sorted_bars(
 
 
 def throughput(measured: Throughput) -> Plot:
-    """Records per second, over the time in which chunks were rewritten."""
+    """Records per second over the time in which chunks were rewritten."""
     unit, word = next(
         ((length, word) for length, word in ((3600.0, "hours"), (60.0, "minutes")) if measured.seconds > 2 * length),
         (1.0, "seconds"),
@@ -121,12 +146,15 @@ def throughput(measured: Throughput) -> Plot:
 
 
 def _path(steps: Iterable[Step]) -> str:
-    """Filled down to the bottom."""
+    """An SVG path of steps that are filled down to the bottom."""
     return "".join(f"M{start:.2f} 100V{height:.2f}H{end:.2f}V100" for start, end, height in steps)
 
 
 def _scale(values: Sequence[float]) -> tuple[Callable[[float], float], list[float], bool]:
-    """(a value's height, three levels, whether it is logarithmic): it is where one value would flatten all others."""
+    """Return the function from a value to its height, three levels, and whether the scale is logarithmic.
+
+    It is logarithmic if the largest value would make the others invisible.
+    """
     top, middle = max([*values, 0.0]) or 1.0, median(values)
     if middle <= 0 or top <= _STEEP * middle:
         return lambda value: 100 - 100 * value / (top * _HEADROOM), [0, top / 2, top], False
@@ -136,7 +164,7 @@ def _scale(values: Sequence[float]) -> tuple[Callable[[float], float], list[floa
 
 
 def _even(most: float) -> list[float]:
-    """From 0 on, a handful of round numbers."""
+    """A few round numbers from 0 to `most`."""
     least = 10 ** floor(log10(most / 5))
     step = next(times * least for times in (1, 2, 5, 10) if times * least * 5 >= most)
     return [place * step for place in range(int(most / step) + 1)]

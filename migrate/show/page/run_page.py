@@ -1,4 +1,4 @@
-"""What was done, as a page: the report of a migration after its run."""
+"""The history of a migration as an HTML page."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from migrate.model.key_range import show_key
 from migrate.model.reports import Concern, State
 from migrate.model.units import duration, moment, number, plural, size
 from migrate.show.page.key_map import Band, Piece, band_name, bands, title
-from migrate.show.page.parts import Part, parts_of
-from migrate.show.page.plots import Plot, sorted_bars, throughput
+from migrate.show.page.plots import Part, Plot, parts_of, sorted_bars, throughput
 from migrate.show.page.rendering import render
 from migrate.show.page.working_time import Throughput, measure
 
@@ -36,29 +35,29 @@ _STATES: dict[State, tuple[str, str]] = {
     "finalized": ("good", "Finalized"),
 }
 _STEPS = {
-    "run": "run begun",
-    "publishing": "publishing begun",
-    "cutting-over": "cut-over begun",
+    "run": "run started",
+    "publishing": "publishing started",
+    "cutting-over": "cut-over started",
     "cut-over": "cut over",
-    "rolling-back": "rollback begun",
+    "rolling-back": "rollback started",
     "rolled-back": "rolled back",
-    "finalizing": "finalizing begun",
+    "finalizing": "finalizing started",
 }
 _ALL_EQUAL = "all equal"
 _SLOWEST = 5
 _STRONGEST = 5
-"""Times the median: at this a chunk has the map's strongest colour."""
+"""The multiple of the median duration that has the strongest colour on the map."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Milestone:
-    """One step, for as many store partitions as took it together."""
+    """One step, of all store partitions that took it together."""
 
     name: str
     at_ms: int
     after: str
     partitions: tuple[tuple[str, int], ...]
-    """Each with its own time."""
+    """Each store partition with its time."""
     is_bad: bool
     accepted: tuple[Concern, ...]
 
@@ -91,7 +90,7 @@ def run_page(history: RunHistory) -> str:
 
 
 def _tone(history: RunHistory) -> str:
-    """Of the banner: what is done is green only where nothing speaks against it."""
+    """The colour of the banner: green only for a finished and verified migration without concerns."""
     kind = _STATES[history.state][0]
     if any(concern.kind == "mismatch" for concern in history.concerns):
         return "bad"
@@ -100,29 +99,29 @@ def _tone(history: RunHistory) -> str:
 
 
 def _word(history: RunHistory) -> str:
-    """The state, and what the banner is not green for."""
+    """The state, and why it is not final."""
     word, held = _STATES[history.state][1], {concern.kind for concern in not_accepted(history.concerns)}
     if "mismatch" in held and history.state != "mismatch":
-        return f"{word}, and found wrong since"
+        return f"{word}, verification failed since"
     return f"{word}, held back" if held and history.state in ("assembled", "verified") else word
 
 
 def _sentence(history: RunHistory) -> str:
-    """Where the migration stands, in one line."""
+    """The state in one sentence."""
     totals = history.totals
     left = f"{plural(history.chunks_left, 'chunk')} of {number(history.chunks_planned)} left to rewrite"
-    told = [left if history.chunks_left else f"{plural(totals.records_out, 'record')} written"]
+    facts = [left if history.chunks_left else f"{plural(totals.records_out, 'record')} written"]
     if history.chunks_planned == 0:
-        told = ["nothing is planned yet"]
+        facts = ["nothing is planned yet"]
     if totals.rejected + totals.dropped:
-        told.append(f"{number(totals.rejected + totals.dropped)} left out")
+        facts.append(f"{number(totals.rejected + totals.dropped)} left out")
     if totals.dropped:
-        told[-1] += f" ({number(totals.rejected)} rejected, {number(totals.dropped)} dropped by the function)"
+        facts[-1] += f" ({number(totals.rejected)} rejected, {number(totals.dropped)} dropped by the function)"
     if any(concern.kind == "unverified" for concern in history.concerns):
-        told.append("not verified")
+        facts.append("not verified")
     elif history.verification is not None:
-        told.append(f"verification: {_verification_word(history.verification)}")
-    text = ", ".join(told)
+        facts.append(f"verification: {_verification_word(history.verification)}")
+    text = ", ".join(facts)
     return f"{text[0].upper()}{text[1:]}."
 
 
@@ -162,7 +161,7 @@ def _plots(history: RunHistory, measured: Throughput | None) -> dict[str, Plot]:
 
 
 def _bands(chunks: Sequence[ChunkDone]) -> list[Band]:
-    """One very slow chunk leaves the others a strength at which they can be told apart."""
+    """The map of the chunks, coloured by duration up to a multiple of the median."""
     seconds = [chunk.seconds for chunk in chunks] or [0.0]
     strongest = min(max(seconds), _STRONGEST * median(seconds)) or 1.0
     ordered = sorted(
@@ -180,7 +179,7 @@ def _bands(chunks: Sequence[ChunkDone]) -> list[Band]:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """0_2 comes before 0_10."""
+    """A sort key by which 0_2 comes before 0_10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]+)", name)]
 
 
@@ -239,7 +238,7 @@ def _runs(history: RunHistory) -> list[tuple[str, ...]]:
 
 
 def _milestones(history: RunHistory) -> list[_Milestone]:
-    """Each says how long after the one before it came."""
+    """The steps, each with the time since the one before it."""
     milestones = []
     before: int | None = None
     for group in history.milestones():

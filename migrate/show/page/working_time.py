@@ -1,4 +1,4 @@
-"""Throughput over the time in which there was work: the nights between two runs are left out."""
+"""Throughput over the time of work, without the pauses between runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from migrate.batch.status.history import ChunkDone
 
 _BINS = 72
 _LEAST_PAUSE = 0.04
-"""Of the time in which there was work: a shorter one is seen as a dip."""
+"""The least share of the time of work that counts as a pause; a shorter one is a dip in the plot."""
 _LEAST_PAUSE_SECONDS = 2.0
 
 
@@ -18,19 +18,19 @@ class Throughput:
     """Records per second, bin by bin."""
 
     edges: tuple[float, ...]
-    """Of the bins, in seconds of work since the first chunk began."""
+    """Edges of the bins, in seconds of work since the first chunk started."""
     rates: tuple[float, ...]
     pauses: tuple[tuple[float, float], ...]
-    """(when, in seconds of work; how long nothing was done)."""
+    """Each as (start in seconds of work, length in seconds)."""
 
     @property
     def seconds(self) -> float:
-        """All of the work."""
+        """The length of the work."""
         return self.edges[-1]
 
     @property
     def mean(self) -> float:
-        """Over all of it."""
+        """Records per second over all of the work."""
         widths = (after - before for before, after in zip(self.edges, self.edges[1:], strict=False))
         return sum(rate * width for rate, width in zip(self.rates, widths, strict=True)) / self.seconds
 
@@ -43,7 +43,7 @@ class _Span:
 
 
 def measure(chunks: Sequence[ChunkDone]) -> Throughput | None:
-    """None where nothing was done. A chunk's records are spread evenly over the time that it took."""
+    """The throughput of chunks, whose records are spread evenly over their time; None without chunks."""
     spans = sorted((_span(chunk) for chunk in chunks), key=lambda span: span.start)
     if not spans:
         return None
@@ -59,7 +59,7 @@ def measure(chunks: Sequence[ChunkDone]) -> Throughput | None:
 
 
 def _span(chunk: ChunkDone) -> _Span:
-    """The end is the driver's clock, the start a worker's: where they differ so much that it ends first, its length."""
+    """The time of a chunk. The end is the driver's clock, the start a worker's, corrected if it is later."""
     end = chunk.committed_at_ms / 1000
     start = chunk.started_at_ms / 1000
     if start >= end:
@@ -68,7 +68,7 @@ def _span(chunk: ChunkDone) -> _Span:
 
 
 def _pauses(spans: Sequence[_Span]) -> list[tuple[float, float]]:
-    """(from, until) of every time without work that is long enough to tell of."""
+    """Times without work, as (start, end), that are long enough to count as pauses."""
     gaps = []
     busy_until = spans[0].end
     for span in spans[1:]:
@@ -83,7 +83,7 @@ def _pauses(spans: Sequence[_Span]) -> list[tuple[float, float]]:
 def _without_pauses(
     spans: Sequence[_Span], pauses: Sequence[tuple[float, float]]
 ) -> tuple[list[_Span], list[tuple[float, float]]]:
-    """The spans moved together, and where the seams are."""
+    """The spans without the pauses between them, and the pauses in seconds of work."""
     moved = []
     for span in spans:
         before = sum(until - since for since, until in pauses if until <= span.start)

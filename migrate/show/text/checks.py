@@ -1,4 +1,4 @@
-"""Checks as a list for a person: what is wrong, with its fix; what is well, in short."""
+"""Checks as a list: those that failed with their fixes, those that passed in short."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INDENT = 9
 
 
 def show_doctor(report: DoctorReport, output: Output) -> list[str]:
-    """The checks, and what they come to."""
+    """All checks, and the verdict."""
     layout = output.layout
     return [
         *show_checks(report.checks, output),
@@ -32,9 +32,9 @@ def show_doctor(report: DoctorReport, output: Output) -> list[str]:
 
 
 def show_checks(checks: Iterable[CheckReport], output: Output) -> list[str]:
-    """One after the other; what each that passed has seen is told with --verbose.
+    """One check per line, with details and the fix unless it passed; --verbose shows details of all.
 
-    Those that were not run, for one reason, are one line.
+    Consecutive checks that were not run for the same reason share a line.
     """
     layout, lines = output.layout, []
     for reason, group in groupby(checks, key=lambda check: check.detail if check.outcome == "not run" else None):
@@ -43,17 +43,17 @@ def show_checks(checks: Iterable[CheckReport], output: Output) -> list[str]:
             lines += _row(f"{names} ({reason})", "not run", layout)
             continue
         for check in group:
-            lines += _check(check, layout, is_whole=bool(output.verbosity))
+            lines += _check(check, layout, has_details=bool(output.verbosity))
     return lines
 
 
-def _check(check: CheckReport, layout: Layout, *, is_whole: bool) -> list[str]:
-    is_well = check.outcome in ("ok", "not run")
+def _check(check: CheckReport, layout: Layout, *, has_details: bool) -> list[str]:
+    is_good = check.outcome in ("ok", "not run")
     *lines, last = _row(f"{check.claim}  {check.name}", check.outcome, layout)
     lines.append(last.removesuffix(check.name) + layout.styled(check.name, dim=True))
-    if check.detail and (not is_well or is_whole):
+    if check.detail and (not is_good or has_details):
         lines += layout.wrapped(check.detail, indent=_INDENT)
-    if check.fix and not is_well:
+    if check.fix and not is_good:
         lines += layout.wrapped(f"fix: {check.fix}", indent=_INDENT)
     return lines
 

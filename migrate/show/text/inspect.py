@@ -1,4 +1,4 @@
-"""What `inspect` found, as text for a person: each thing once, whatever lies there many times."""
+"""The report of `inspect` as text; what many directories have in common is printed once."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ from migrate.show.output import Output
 from migrate.show.plain import Layout
 from migrate.survey.report import DatabaseReport, FamilyReport, InspectReport, MigrationReport, RecordShown, StoreReport
 
-_MIB = 2**20
 _WIDTH_OF_TABLES = 100
 _MOST_TEXT = 40
-_MOST_HEX = 64
+_LEAST_HEX, _MOST_HEX = 16, 64
+_BESIDE_HEX = 70
+"""The columns of the longest text and size beside the hex digits."""
 
 
 def show_inspect(report: InspectReport, output: Output) -> list[str]:
-    """Whose it is, the stores, the RocksDB directories, their options and a few records of each store."""
+    """The owner, the stores, the RocksDB directories, their options and a few records of each store."""
     lines = [str(report.path), *(place.sentence for place in report.places)]
     for owner in report.owners:
-        who = f"process {owner.pid} ({owner.command or 'name unknown'})" if owner.pid else "a process of another host"
-        lines.append(f"in use: {who} holds {owner.files[0]}; counts are those of this instant")
+        who = f"process {owner.pid} ({owner.command or 'name unknown'})" if owner.pid else "a process on another host"
+        lines.append(f"in use: {who} holds {owner.files[0]}; counts may change")
     lines += [f"warning: {warning}" for warning in report.warnings]
     lines += map(_migration, report.migrations)
     if report.stores:
         lines += ["", *_stores(report, output.layout)]
-        lines += [line for store in report.stores for line in _remarks(store)]
+        lines += [line for store in report.stores for line in _notes(store)]
     if report.databases:
-        lines += ["", *_databases(report, output.layout, is_whole=bool(output.verbosity))]
-        lines += ["", *_options(report), *_first_records(report)]
+        lines += ["", *_databases(report, output.layout, is_complete=bool(output.verbosity))]
+        lines += ["", *_options(report, output.layout), *_first_records(report, output.layout)]
     return lines
 
 
@@ -35,52 +36,52 @@ def _migration(migration: MigrationReport) -> str:
     if migration.error is not None:
         return f"{migration.path}: {migration.error}"
     done = migration.chunks_planned - migration.chunks_left
-    told = f"{migration.name}: {migration.state}"
+    text = f"{migration.name}: {migration.state}"
     if migration.chunks_planned:
-        told += f", {done} of {migration.chunks_planned} chunks, {migration.records_in:,} records read"
+        text += f", {done} of {migration.chunks_planned} chunks, {migration.records_in:,} records read"
     if migration.snapshot is not None:
-        told += f", snapshot in {migration.snapshot}"
-    return told
+        text += f", snapshot in {migration.snapshot}"
+    return text
 
 
 def _stores(report: InspectReport, layout: Layout) -> list[str]:
     rows = []
     for store in report.stores:
         segmented = f" ({plural(store.segments, 'segment')})" if store.segments else ""
-        is_known_not_to_be = store.unsupported is not None and store.unsupported.is_certain
+        is_refused = store.unsupported is not None and store.unsupported.is_certain
         rows.append(
             (
                 store.name,
                 store.kind + segmented,
                 str(len(store.store_partitions)),
                 f"{store.records:,}" if store.exact else f"~{store.records:,}",
-                "cannot be converted" if is_known_not_to_be else "\n".join(store.formats) or "of no known format",
+                "cannot be converted" if is_refused else "\n".join(store.formats) or "unknown format",
             )
         )
     return layout.table(("store", "kind", "partitions", "records", "may be"), rows, right=("partitions", "records"))
 
 
-def _remarks(store: StoreReport) -> list[str]:
-    """What the table has no room for."""
-    told = []
+def _notes(store: StoreReport) -> list[str]:
+    """What does not fit in the table."""
+    notes = []
     if store.segments and store.first_segment_ms is not None and store.last_segment_ms is not None:
         times = _times(store.first_segment_ms, store.last_segment_ms)
-        told.append(f"{plural(store.segments, 'segment')}, {times}; {size(store.size)}")
+        notes.append(f"{plural(store.segments, 'segment')}, {times}; {size(store.size)}")
     if store.hint:
-        told.append(f"a hint, not to be relied on: {store.hint}")
+        notes.append(f"a hint, not proof: {store.hint}")
     if store.unfinished:
-        told.append(f"an upgrade is not finished: it has left about {store.unfinished:,} records in the older family")
+        notes.append(f"upgrade mode: about {store.unfinished:,} records are still in the pre-upgrade column family")
     if store.unsupported is not None:
-        what = store.unsupported
-        told.append(f"{'it is' if what.is_certain else 'perhaps it is'} {what.name}, which cannot be converted:")
-        told.append(f"  {what.reason}; next: {what.instead}")
-    return [f"{store.name}: {told[0]}", *(f"  {line}" for line in told[1:])] if told else []
+        kind = store.unsupported
+        notes.append(f"{'this is' if kind.is_certain else 'possibly'} {kind.name}, which cannot be converted:")
+        notes.append(f"  {kind.reason}; next: {kind.instead}")
+    return [f"{store.name}: {notes[0]}", *(f"  {line}" for line in notes[1:])] if notes else []
 
 
-def _databases(report: InspectReport, layout: Layout, *, is_whole: bool) -> list[str]:
-    folded, listed = _folded(report, is_whole=is_whole)
+def _databases(report: InspectReport, layout: Layout, *, is_complete: bool) -> list[str]:
+    folded, listed = _folded(report, is_complete=is_complete)
     is_narrow = layout.width < _WIDTH_OF_TABLES
-    lines = _list_of(listed) if is_narrow or not listed else _table_of(listed, report, layout)
+    lines = _list_of(listed, layout) if is_narrow or not listed else _table_of(listed, report, layout)
     lines += [*folded, *(["  --verbose lists every segment"] if folded else [])]
     for database in report.databases:
         if database.half_converged is not None:
@@ -90,13 +91,13 @@ def _databases(report: InspectReport, layout: Layout, *, is_whole: bool) -> list
     return lines
 
 
-def _folded(report: InspectReport, *, is_whole: bool) -> tuple[list[str], list[DatabaseReport]]:
-    """(a line for the segments of each store partition, the RocksDB directories that are listed one by one)."""
+def _folded(report: InspectReport, *, is_complete: bool) -> tuple[list[str], list[DatabaseReport]]:
+    """Return a line for the segments of each store partition, and the directories that are listed one by one."""
     by_partition: dict[tuple[str, str], list[DatabaseReport]] = {}
     listed = []
     for database in report.databases:
         is_digested = any(family.digest for family in database.families)
-        if database.segment_start_ms is None or is_whole or is_digested:
+        if database.segment_start_ms is None or is_complete or is_digested:
             listed.append(database)
         else:
             above = database.path.rpartition("/")[0]
@@ -108,72 +109,74 @@ def _segments(where: str, segments: list[DatabaseReport]) -> str:
     families = [family for each in segments for family in each.families if not family.entries]
     starts = [each.segment_start_ms for each in segments if each.segment_start_ms is not None]
     names = ", ".join(dict.fromkeys(family.name for family in families))
-    mib, records = sum(each.size for each in segments) / _MIB, sum(family.records for family in families)
+    total, records = sum(each.size for each in segments), sum(family.records for family in families)
     return (
-        f"{where}  {plural(len(segments), 'segment')}, {_times(min(starts), max(starts))}, {mib:,.1f} MiB, "
+        f"{where}  {plural(len(segments), 'segment')}, {_times(min(starts), max(starts))}, {size(total)}, "
         f"~{records:,} records in {names or 'no column family'}"
     )
 
 
 def _times(first_ms: int, last_ms: int) -> str:
-    """When segments begin."""
+    """The times at which segments begin."""
     return moment(first_ms) if first_ms == last_ms else f"{moment(first_ms)} to {moment(last_ms)}"
 
 
 def _table_of(listed: list[DatabaseReport], report: InspectReport, layout: Layout) -> list[str]:
-    is_told = bool(report.stores)  # which formats they may be, by the table of stores
+    has_formats = not report.stores  # else the table of stores has them
     is_digested = any(family.digest for database in listed for family in database.families)
-    columns = ["RocksDB directory", "column family", "records", "MiB"]
-    columns += [*([] if is_told else ["may be"]), *(["digest"] if is_digested else [])]
+    columns = ["RocksDB directory", "column family", "records", "size"]
+    columns += [*(["may be"] if has_formats else []), *(["digest"] if is_digested else [])]
     rows = []
     for database in listed:
-        formats = [] if is_told else ["\n".join(database.formats)]
-        first = (database.path, f"{database.size / _MIB:,.1f}", formats)
+        formats = ["\n".join(database.formats)] if has_formats else []
+        first = (database.path, size(database.size), formats)
         if not database.families:
             rows.append([database.path, "damaged", "", first[1]])
         for family in database.families:
-            path, mib, formats = first
+            path, total, formats = first
             digest = [family.digest or ""] if is_digested else []
-            rows.append([path, family.name, _records(family), mib, *formats, *digest])
-            first = ("", "", [] if is_told else [""])
-    return layout.table(columns, rows, right=("records", "MiB"))
+            rows.append([path, family.name, _records(family), total, *formats, *digest])
+            first = ("", "", [""] if has_formats else [])
+    return layout.table(columns, rows, right=("records", "size"))
 
 
-def _list_of(listed: list[DatabaseReport]) -> list[str]:
-    """One below the other: a narrow terminal would fold a table into slivers."""
+def _list_of(listed: list[DatabaseReport], layout: Layout) -> list[str]:
+    """The directories one below the other: a table would be too wide for a narrow terminal."""
     lines = []
     for database in listed:
-        lines.append(f"{database.path}  {database.size / _MIB:,.1f} MiB")
+        lines.append(f"{database.path}  {size(database.size)}")
         if database.families:
-            lines.append(f"  may be {' or '.join(database.formats) or 'of no known format'}")
+            formats = " or ".join(database.formats) or "an unknown format"
+            lines += layout.wrapped(f"may be {formats}", indent=2, hang=4)
         for family in database.families:
             digest = "" if family.digest is None else f", {family.digest}"
             lines.append(f"  {family.name}: {_records(family)} records{digest}")
     return lines
 
 
-def _options(report: InspectReport) -> list[str]:
-    """Directories of one owner mostly have the same: each set once, with how many have it."""
+def _options(report: InspectReport, layout: Layout) -> list[str]:
+    """Each set of options once, with the number of column families that have it."""
     counted: dict[str, int] = {}
     for database in report.databases:
         for family in database.families:
-            told = _options_of(database, family)
-            counted[told] = counted.get(told, 0) + 1
-    return [f"{told} ({count} column {'family' if count == 1 else 'families'})" for told, count in counted.items()]
+            options = _options_of(database, family)
+            counted[options] = counted.get(options, 0) + 1
+    sets = (f"{text} ({plural(count, 'column family', 'column families')})" for text, count in counted.items())
+    return [line for text in sets for line in layout.wrapped(text, hang=2)]
 
 
 def _options_of(database: DatabaseReport, family: FamilyReport) -> str:
     if family.comparator is None:
-        return "options: no OPTIONS file tells"
-    told = [f"comparator {family.comparator}", f"merge operator {family.merge_operator or 'none'}"]
-    told.append(f"compression {family.compression}")
-    told.append(f"table format {'unknown' if family.format_version is None else family.format_version}")
-    told.append(f"RocksDB {database.rocksdb_version or 'unknown'}")
-    return f"options: {', '.join(told)}"
+        return "options: unknown, there is no OPTIONS file"
+    table_format = "unknown" if family.format_version is None else family.format_version
+    return (
+        f"options: comparator {family.comparator}, merge operator {family.merge_operator or 'none'}, compression "
+        f"{family.compression}, table format {table_format}, RocksDB {database.rocksdb_version or 'unknown'}"
+    )
 
 
-def _first_records(report: InspectReport) -> list[str]:
-    """Of each store and column family those of the first RocksDB directory that has any."""
+def _first_records(report: InspectReport, layout: Layout) -> list[str]:
+    """A few records of each column family of each store, from the first RocksDB directory that has any."""
     lines: list[str] = []
     seen: set[tuple[str, str]] = set()
     for database in report.databases:
@@ -182,25 +185,26 @@ def _first_records(report: InspectReport) -> list[str]:
             if (store, family.name) in seen or not (family.samples or family.error):
                 continue
             seen.add((store, family.name))
-            lines += ["", f"{store}, column family {family.name}, the first records:"]
-            lines += [line for record in family.samples for line in _record(record)]
+            lines += ["", f"{store}, column family {family.name}, first records:"]
+            lines += [line for record in family.samples for line in _record(record, layout)]
             lines += [f"  {entry}" for entry in family.entries]
             if family.error is not None:
                 lines.append(f"  {family.error}")
     return lines
 
 
-def _record(record: RecordShown) -> list[str]:
-    return [f"  key    {_shown(record.key)}", f"  value  {_shown(record.value)}"]
+def _record(record: RecordShown, layout: Layout) -> list[str]:
+    digits = max(_LEAST_HEX, min(_MOST_HEX, layout.width - _BESIDE_HEX))
+    return [f"  key    {_shown(record.key, digits)}", f"  value  {_shown(record.value, digits)}"]
 
 
-def _shown(data: Shown) -> str:
+def _shown(data: Shown, digits: int) -> str:
     if data.size == 0:
         return "(empty)"
-    return f"{_cut(data.text, _MOST_TEXT)}  {_cut(data.hex, _MOST_HEX)}  ({data.size:,} bytes)"
+    return f"{_shortened(data.text, _MOST_TEXT)}  {_shortened(data.hex, digits)}  ({data.size:,} bytes)"
 
 
-def _cut(text: str, length: int) -> str:
+def _shortened(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[:length]}..."
 
 

@@ -1,22 +1,20 @@
-"""A dry run's report as text: what was found, what would happen, what it costs, the checks, the verdict."""
+"""The report of `plan` as text: the old store, a sample of the conversion, the cost, the checks, the verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from migrate.dry_run.report import (
     BeforeAfter,
     Cost,
-    DatabaseFound,
+    DatabaseInventory,
     DryRunReport,
-    Found,
+    Inventory,
+    SampleConversion,
     Segmentation,
     SegmentPlanned,
     Sizes,
-    Tried,
 )
-from migrate.model.events import Event, Listener, ignore
 from migrate.model.preview import RejectReason
 from migrate.model.units import duration, moment, plural, size
 from migrate.show.output import Output
@@ -24,29 +22,29 @@ from migrate.show.plain import Layout
 from migrate.show.text.checks import show_checks
 
 _MOST_PARTITIONS = 8
+_MOST_SEGMENTED = 4
 _LABEL = 14
 _LONGEST = 600
 Rows = dict[str, str]
 
 
 def show_plan(report: DryRunReport, output: Output) -> list[str]:
-    """All of it; the verdict comes last, where the eye is."""
-    layout, is_whole = output.layout, bool(output.verbosity)
+    """The whole report; the verdict comes last, where a terminal shows it."""
+    layout, is_complete = output.layout, bool(output.verbosity)
     lines = [layout.styled(f"{report.name}: {report.source_format} -> {report.target_format}", bold=True)]
     if report.is_estimate:
-        told = "The application is running: what follows is one instant of it, an estimate."
-        lines.append(layout.styled(told, fg="yellow"))
-    lines += _section(layout, "The spec", _spec(report))
+        lines.append(layout.styled("The application is running: everything below is an estimate.", fg="yellow"))
+    lines += _section(layout, "Migration", _spec(report))
     if report.found is not None:
-        lines += _section(layout, "What was found", _found(report.found))
-        lines += layout.facts(_partitions(report.found, is_whole=is_whole), indent=2, label=_LABEL)
+        lines += _section(layout, "Old store", _found(report.found))
+        lines += layout.facts(_partitions(report.found, is_complete=is_complete), indent=2, label=_LABEL)
     if report.tried is not None:
-        lines += _section(layout, "What would happen", _tried(report.tried) | {"changelog": report.changelog})
+        lines += _section(layout, "Conversion", _tried(report.tried) | {"changelog": report.changelog})
         lines += [line for example in report.tried.examples for line in _example(example, layout)]
     if report.segments and report.found is not None:
-        lines += _section(layout, "Segments", segments(report.segments, report.found, is_whole=is_whole))
+        lines += _section(layout, "Segments", _segments(report.segments, report.found, is_complete=is_complete))
     if report.cost is not None:
-        lines += _section(layout, "What it costs (estimates)", _cost(report.cost))
+        lines += _section(layout, "Cost (estimated)", _cost(report.cost))
     if report.warnings:
         lines += [*layout.title("Warnings"), *layout.wrapped("\n".join(report.warnings), indent=2)]
     if report.checks:
@@ -62,121 +60,119 @@ def _section(layout: Layout, title: str, rows: Rows) -> list[str]:
 
 
 def _spec(report: DryRunReport) -> Rows:
-    new = (
-        f"in place, by stateferry cutover; built in {report.work_dir}" if report.target is None else str(report.target)
-    )
+    in_place = f"takes the place of the old one at stateferry cutover; built in {report.work_dir}"
     return {
         "old store": f"{report.source}" + (f" ({', '.join(report.stores)})" if report.stores else ""),
-        "new store": new,
-        "migration": "" if report.state == "not started" else f"begun: {report.state}",
+        "new store": in_place if report.target is None else str(report.target),
+        "state": "" if report.state == "not started" else report.state,
     }
 
 
-def _found(found: Found) -> Rows:
+def _found(found: Inventory) -> Rows:
     owners = sorted({database.owner or _rocksdb(database) for database in found.databases})
     formats = sorted({version for database in found.databases for version in database.table_formats})
     compressions = sorted({name for database in found.databases for name in database.compressions})
     newest = max((database.newest_file_ms or 0 for database in found.databases), default=0)
     return {
         "records": f"{_records(found)} in {plural(found.store_partitions, 'store partition')}",
-        "older family": _unfinished(found),
+        "upgrade mode": _unfinished(found),
         "size": f"{size(found.size)} on disk, {size(found.record_bytes)} of keys and values",
         "keys": _sizes(found.key_sizes),
         "values": _sizes(found.value_sizes),
         "written by": "\n".join(owners),
         "tables": f"format {', '.join(map(str, formats))}; {', '.join(compressions)}"
         if formats
-        else "none: all in logs",
+        else "none yet: all records are in write-ahead logs",
         "newest file": moment(newest) if newest else "",
     }
 
 
-def _unfinished(found: Found) -> str:
+def _unfinished(found: Inventory) -> str:
+    """The records that an upgrade of the store has not moved to its new column family."""
     if not found.unfinished:
         return ""
     about = "" if found.exact else "about "
-    twice = f", {about}{found.shadowed:,} of them under keys that were written since" if found.shadowed else ""
-    return (
-        f"{about}{found.unfinished:,} records left by an unfinished upgrade{twice}: they are converted with the others"
-    )
+    replaced = f"; {about}{found.shadowed:,} of them have been replaced since" if found.shadowed else ""
+    return f"{about}{found.unfinished:,} records in the pre-upgrade column family are converted too{replaced}"
 
 
-def _rocksdb(database: DatabaseFound) -> str:
-    return "not known" if database.rocksdb_version is None else f"RocksDB {database.rocksdb_version}"
+def _rocksdb(database: DatabaseInventory) -> str:
+    return "unknown" if database.rocksdb_version is None else f"RocksDB {database.rocksdb_version}"
 
 
-def _records(found: Found) -> str:
+def _records(found: Inventory) -> str:
     if found.exact:
         return f"{found.records:,}"
     return f"about {found.records:,} (between {found.at_least:,} and {found.at_most:,})"
 
 
 def _sizes(sizes: Sizes | None) -> str:
-    return (
-        "" if sizes is None else f"{sizes.p50:,} bytes median, 99 % up to {sizes.p99:,}, largest seen {sizes.largest:,}"
-    )
+    if sizes is None:
+        return ""
+    return f"{sizes.p50:,} bytes median, 99 % up to {sizes.p99:,}, largest {sizes.largest:,}"
 
 
-def _partitions(found: Found, *, is_whole: bool) -> Rows:
-    """Segments together, unless all is asked for."""
-    groups: dict[str, list[DatabaseFound]] = {}
+def _partitions(found: Inventory, *, is_complete: bool) -> Rows:
+    """One row for each store partition, or with `is_complete` for each RocksDB directory."""
+    groups: dict[str, list[DatabaseInventory]] = {}
     for database in found.databases:
-        name = database.database if is_whole and database.database != "." else ""
+        name = database.database if is_complete and database.database != "." else ""
         groups.setdefault(f"{database.store_partition} {name}".rstrip(), []).append(database)
     rows = {name: _content(databases) for name, databases in groups.items()}
-    if is_whole:
-        return {name: "\n".join([told, *_entries(groups[name][0])]) for name, told in rows.items()}
+    if is_complete:
+        return {name: "\n".join([text, *_entries(groups[name][0])]) for name, text in rows.items()}
     shown = dict(list(rows.items())[:_MOST_PARTITIONS])
     left = len(rows) - len(shown)
     return shown | ({"...": f"and {left} more: --verbose lists them"} if left else {})
 
 
-def _entries(database: DatabaseFound) -> list[str]:
+def _entries(database: DatabaseInventory) -> list[str]:
     return [f"{family.name}: {entry}" for family in database.families for entry in family.entries]
 
 
-def _cut(program: str | None) -> str | None:
-    """A program over wide schemas has hundreds of thousands of characters; `--json` has them all."""
-    return program if program is None or len(program) <= _LONGEST else f"{program[:_LONGEST]}... (--json has all of it)"
+def _shortened(program: str | None) -> str | None:
+    """The beginning of a program: over wide schemas it can have hundreds of thousands of characters."""
+    if program is None or len(program) <= _LONGEST:
+        return program
+    return f"{program[:_LONGEST]}... (complete with --json)"
 
 
-def _content(databases: list[DatabaseFound]) -> str:
+def _content(databases: list[DatabaseInventory]) -> str:
     data = [each for database in databases for each in database.families if each.role in ("records", "older")]
     exact = "" if all(family.exact for family in data) else "~"
-    told = [f"{exact}{sum(family.records for family in data):,} records, {size(sum(each.size for each in databases))}"]
+    content = f"{exact}{sum(family.records for family in data):,} records, {size(sum(each.size for each in databases))}"
     if len(databases) > 1:
-        told[0] += f" in {len(databases):,} segments"
+        content += f" in {len(databases):,} segments"
     positions = {(each.topic, each.partition): each.offset for database in databases for each in database.positions}
-    return "; ".join([*told, *(f"{topic}-{number} at {offset}" for (topic, number), offset in positions.items())])
+    return "; ".join([content, *(f"{topic}-{number} at {offset}" for (topic, number), offset in positions.items())])
 
 
-def _tried(tried: Tried) -> Rows:
-    what = "all records" if tried.is_full else f"a sample of {tried.records:,} records"
+def _tried(tried: SampleConversion) -> Rows:
+    records = "all records" if tried.is_full else f"{tried.records:,} records"
     counts = [f"{tried.converted:,} converted"]
     counts += [f"{number:,} {word}" for number, word in _leftovers(tried) if number]
-    paths = f"{tried.both_paths:,} records by the compiled and the reference path: "
-    paths += "THEY DIFFER" if tried.differences else "no difference"
+    paths = "THE COMPILED AND THE REFERENCE PATH DIFFER" if tried.differences else "compiled and reference path agree"
     return {
-        "tried": f"{what}: {', '.join(counts)}",
-        "decode": f"{tried.decoded:,} of {tried.sampled:,} sampled records are what [source] format says",
-        "conversion": _cut(tried.program) or "record by record, by the function or the reference path",
-        "two paths": paths if tried.both_paths else "",
+        "sample": f"{records}: {', '.join(counts)}",
+        "format": f"{tried.decoded:,} of {tried.sampled:,} records match [source] format",
+        "conversion": _shortened(tried.program) or "record by record, on the reference path",
+        "paths": f"{paths} on {tried.both_paths:,} records" if tried.both_paths else "",
         "lost": "\n".join(tried.losses_in_words) or "nothing",
         "looks like": "\n".join(each.sentence for each in tried.look_alikes),
         "rejects": "\n".join(_reason(reason) for reason in tried.rejects),
-        "one new key": "\n".join(
+        "same new key": "\n".join(
             f"{each.first.text} and {each.second.text}: {each.new_key.text}" for each in tried.collisions
         ),
     }
 
 
-def _leftovers(tried: Tried) -> tuple[tuple[int, str], ...]:
+def _leftovers(tried: SampleConversion) -> tuple[tuple[int, str], ...]:
     return (
         (tried.rejected, "cannot be converted"),
-        (tried.dropped, "dropped: by the function, or former values that the new store has no room for"),
+        (tried.dropped, "dropped by the function, or former values that the new store cannot hold"),
         (tried.expired, "older than the new retention"),
         (tried.unchanged, "unchanged"),
-        (tried.colliding_keys, "with a key that another one gets too"),
+        (tried.colliding_keys, "with the same new key as another record"),
     )
 
 
@@ -203,71 +199,48 @@ def _example(example: BeforeAfter, layout: Layout) -> list[str]:
 def _cost(cost: Cost) -> Rows:
     rate = cost.records_per_second
     median, biggest = size(cost.median_chunk), size(cost.biggest_chunk)
-    done = f"; {cost.chunks_done:,} more are done" if cost.chunks_done else ""
-    free = "" if cost.free_bytes is None else f", {size(cost.free_bytes)} are"
+    done = f"; {cost.chunks_done:,} more are already done" if cost.chunks_done else ""
+    free = "" if cost.free_bytes is None else f", and {size(cost.free_bytes)} are"
     parts = {"rewriting": cost.rewrite_seconds, "verifying": cost.verify_seconds, "the rest": cost.other_seconds}
     times = ", ".join(f"{name} {duration(seconds)}" for name, seconds in parts.items())
     total = duration(cost.total_seconds)
     return {
-        "chunks": f"{len(cost.chunks):,} of {median} (median), the biggest {biggest}{done}",
-        "speed": "" if rate is None else f"{rate:,.0f} records/s in one slot, measured just now",
+        "chunks": f"{len(cost.chunks):,} of {median} (median), the largest {biggest}{done}",
+        "speed": "" if rate is None else f"{rate:,.0f} records/s per slot, measured on the sample",
         "time": f"{total} with {plural(cost.slots, 'slot')}: {times}",
         "downtime": f"{duration(cost.downtime_seconds)}: {cost.downtime}",
-        "disk": f"{size(cost.peak_bytes)} in the work_dir at most; to start, "
-        f"{size(cost.required_bytes)} must be free{free}",
+        "disk": f"at most {size(cost.peak_bytes)} in the work_dir; {size(cost.required_bytes)} must be free{free}",
         "memory": f"{size(cost.worker_bytes)} for each worker",
     }
 
 
-@contextmanager
-def counting(output: Output) -> Iterator[Listener]:
-    """A listener that counts records on standard error, on a terminal."""
-    console = output.console(is_error=True)
-    if output.is_quiet or not console.is_terminal:
-        yield ignore
-        return
-    records = 0
-
-    def listen(event: Event) -> None:
-        nonlocal records
-        if event.name == "dry-run.progressed":
-            records += event.facts["records"]
-            status.update(f"{records:,} records read")
-
-    with console.status("looking") as status:
-        yield listen
-
-
-_MOST_SEGMENTED = 4
-
-
-def segments(found: Sequence[Segmentation], records: Found, *, is_whole: bool) -> dict[str, str]:
-    """A few words for each store partition; all that is known of each segment where that is asked for."""
-    shown = found if is_whole else found[:_MOST_SEGMENTED]
-    rows = {each.store_partition: "\n".join(_segmentation(each, is_whole=is_whole)) for each in shown}
+def _segments(found: Sequence[Segmentation], records: Inventory, *, is_complete: bool) -> Rows:
+    """One row for each store partition, with `is_complete` also a line for each segment."""
+    shown = found if is_complete else found[:_MOST_SEGMENTED]
+    rows = {each.store_partition: "\n".join(_segmentation(each, is_complete=is_complete)) for each in shown}
     if left := len(found) - len(shown):
         rows["..."] = f"and {plural(left, 'store partition')} more: --verbose lists them"
     if any(each.expired_before_ms is not None for each in found):
         about = "" if records.exact else "about "
-        rows["left behind"] = (
-            f"{about}{records.expired:,} of {records.records:,} records are older than the new retention: the "
-            "application would not keep them either"
+        rows["expired"] = (
+            f"{about}{records.expired:,} of {records.records:,} records are older than the new retention and are not "
+            "copied: the application would delete them too"
         )
     return rows
 
 
-def _segmentation(each: Segmentation, *, is_whole: bool) -> list[str]:
+def _segmentation(each: Segmentation, *, is_complete: bool) -> list[str]:
     lines = [f"{plural(len(each.old), 'segment')}, {_become(each)}"]
     if each.expired_before_ms is not None:
-        lines.append(f"nothing from before {moment(each.expired_before_ms)}")
-    if is_whole:
-        lines += [f"{new.name} of {', '.join(new.made_of)}" for new in each.new]
+        lines.append(f"none from before {moment(each.expired_before_ms)}")
+    if is_complete:
+        lines += [f"{new.name} from {', '.join(new.made_of)}" for new in each.new]
     return lines
 
 
 def _become(each: Segmentation) -> str:
     if all(new.made_of == (new.name,) for new in each.new) and len(each.new) == len(each.old):
-        return f"which stay as they are: {_times(each.new)}"
+        return f"which keep their names: {_times(each.new)}"
     return f"which become {len(each.new):,}: {_times(each.new)}"
 
 

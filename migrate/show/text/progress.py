@@ -1,35 +1,37 @@
-"""Progress of a run: a live bar on a terminal, its log records elsewhere, every event with --verbose."""
+"""Progress on standard error: bars on a terminal, log records elsewhere, every event with --verbose."""
 
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from typing import TYPE_CHECKING, Any
 
 from migrate.batch.chunk.executor import RETRIES
 from migrate.batch.log import LOGGER, RewriteProgress
 from migrate.model.events import Event, Listener, ignore
 from migrate.model.units import one_line
 from migrate.show.output import Output
-from migrate.show.streams import remark
+from migrate.show.streams import write_err
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
 
 
 @contextmanager
 def progress(output: Output) -> Iterator[Listener]:
-    """A listener that shows a run's progress on standard error."""
-    console = output.console(is_error=True)
+    """A listener that shows the progress of a run."""
+    console = output.terminal(sys.stderr)
     if output.is_quiet:
         with _log_shown(logging.CRITICAL):
             yield ignore
     elif output.verbosity:
-        with _log_shown(logging.WARNING, RETRIES):  # every other record would repeat an event
+        with _log_shown(logging.WARNING, RETRIES):  # other records would repeat an event
             yield details(output)
-    elif console.is_terminal:
+    elif console is not None:
         with _log_shown(logging.WARNING), _bars(console) as bars:
             yield _Bars(bars)
     else:
@@ -37,38 +39,67 @@ def progress(output: Output) -> Iterator[Listener]:
             yield ignore
 
 
+@contextmanager
+def counting(output: Output) -> Iterator[Listener]:
+    """A listener that counts the records that a dry run reads, on a terminal."""
+    console = output.terminal(sys.stderr)
+    if output.is_quiet or console is None:
+        yield ignore
+        return
+    records = 0
+
+    def count(event: Event) -> None:
+        nonlocal records
+        if event.name == "dry-run.progressed":
+            records += event.facts["records"]
+            status.update(f"{records:,} records read")
+
+    with console.status("reading") as status:
+        yield count
+
+
 def details(output: Output) -> Listener:
-    """A listener that tells every event, where that was asked for."""
-    return _tell if output.verbosity and not output.is_quiet else ignore
+    """A listener that prints every event, with --verbose."""
+    return _print_event if output.verbosity and not output.is_quiet else ignore
 
 
-def _tell(event: Event) -> None:
-    _say(in_a_line(event))
+def _print_event(event: Event) -> None:
+    facts = [_FACTS.get(name, str)(fact) for name, fact in event.facts.items() if fact is not None]
+    _print(f"{event.name}  {', '.join(filter(None, facts))}".rstrip())
 
 
-def _bars(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description:<9}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%  {task.fields[note]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=console,
-    )
+def _print(line: str) -> None:
+    write_err(f"{time.strftime('%H:%M:%S')} {one_line(line)}")
+
+
+def _receipt(receipt: Any) -> str:  # noqa: ANN401 - importing its class would load numpy for nothing
+    return f"{receipt}: {receipt.records_in:,} records in, {receipt.records_out:,} out, {receipt.seconds:,.2f} s"
+
+
+_FACTS: dict[str, Callable[[Any], str]] = {
+    "source": lambda source: f"{source.path}: {', '.join(partition.id for partition in source.partitions)}",
+    "plan": lambda plan: f"revision {plan.revision}, {len(plan.chunks)} chunks, migration {plan.migration_id}",
+    "done": lambda receipts: f"{len(receipts)} chunks already done",
+    "receipts": lambda receipts: "; ".join(map(_receipt, receipts)),
+    "task": lambda task: str(task.chunk),
+    "store_partition": lambda partition: str(partition.id),
+    "verification": lambda found: f"{found.records:,} records, {found.seconds:,.2f} s",
+    "records": lambda records: f"{records:,} records",
+}
+"""The facts of events as text, by name; all others are printed as they are."""
 
 
 class _OnStandardError(logging.Handler):
-    """Shows log records to a person who watches."""
+    """Prints log records for a person."""
 
     def emit(self, record: logging.LogRecord) -> None:
         label = "warning: " if record.levelno >= logging.WARNING else ""
-        _say(f"{label}{record.getMessage()}")
+        _print(f"{label}{record.getMessage()}")
 
 
 @contextmanager
 def _log_shown(level: int, name: str = LOGGER) -> Iterator[None]:
-    """Log records of this logger on standard error, and none elsewhere: the user's function may configure logging."""
+    """Log records of this logger on standard error, and nowhere else: the user's function may configure logging."""
     logger, handler = logging.getLogger(LOGGER), _OnStandardError()
     before = logger.level, logger.propagate
     handler.addFilter(logging.Filter(name))
@@ -83,8 +114,21 @@ def _log_shown(level: int, name: str = LOGGER) -> Iterator[None]:
         logger.propagate = before[1]
 
 
+def _bars(console: Console) -> Progress:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("{task.description:<9}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%  {task.fields[note]}"),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+        console=console,
+    )
+
+
 class _Bars:
-    """For a terminal."""
+    """A listener that draws the progress of rewriting and verifying on a terminal."""
 
     def __init__(self, bars: Progress) -> None:
         self._bars = bars
@@ -106,34 +150,3 @@ class _Bars:
         elif event.name == "verify.progressed" and self._verify is not None:
             records = event.facts["records"]
             self._bars.update(self._verify, completed=records, note=f"{records:,} records")
-
-
-def _say(sentence: str) -> None:
-    remark(f"{time.strftime('%H:%M:%S')} {one_line(sentence)}")
-
-
-_FACTS: dict[str, Callable[[Any], str]] = {
-    "source": lambda source: f"{source.path}: {_ids(source.partitions)}",
-    "plan": lambda plan: f"revision {plan.revision}, {len(plan.chunks)} chunks, migration {plan.migration_id}",
-    "done": lambda receipts: f"{len(receipts)} chunks done before",
-    "receipts": lambda receipts: "; ".join(map(_receipt, receipts)),
-    "task": lambda task: str(task.chunk),
-    "store_partition": lambda partition: str(partition.id),
-    "verification": lambda found: f"{found.records:,} records, {found.seconds:,.2f} s",
-    "records": lambda records: f"{records:,} records",
-}
-"""In words, by name; others as they are."""
-
-
-def in_a_line(event: Event) -> str:
-    """`chunk.committed  0_0/orders #3: 2,000 records in, 2,000 out, 0.12 s`."""
-    told = [_FACTS.get(name, str)(fact) for name, fact in event.facts.items() if fact is not None]
-    return f"{event.name}  {', '.join(filter(None, told))}".rstrip()
-
-
-def _receipt(receipt: Any) -> str:  # noqa: ANN401 - importing its class would load numpy for nothing
-    return f"{receipt}: {receipt.records_in:,} records in, {receipt.records_out:,} out, {receipt.seconds:,.2f} s"
-
-
-def _ids(partitions: Any) -> str:  # noqa: ANN401
-    return ", ".join(partition.id for partition in partitions)

@@ -1,8 +1,9 @@
-"""Reports as text for a person."""
+"""The reports of `init` and of a migration as text: its run, state, verification, switch and history."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from migrate.model.comparison import Totals, Verification
 from migrate.model.reports import (
@@ -15,18 +16,40 @@ from migrate.model.reports import (
     SwitchReport,
     VerifyReport,
 )
-from migrate.model.units import moment
+from migrate.model.units import duration, moment, plural, share
 from migrate.show.output import Output
-from migrate.show.plain import ATTENTION
+from migrate.show.plain import ATTENTION, Layout
+
+if TYPE_CHECKING:
+    from migrate.batch.status.history import RunHistory
+    from migrate.survey.init.write_spec import InitReport
+
+_MOST_STEPS = 12
+
+
+def show_init(report: InitReport, _output: Output) -> list[str]:
+    """The stores that the new spec is for, and where it was written."""
+    store = f"store {report.store} of {report.source}" if report.store else str(report.source)
+    partitions = plural(len(report.store_partitions), "store partition")
+    return [
+        f"found: {store}: about {report.records:,} records in {partitions}",
+        f"from:  {report.source_format}",
+        f"to:    {report.target_format}",
+        *([f"note: {report.note}"] if report.note else []),
+        *(f"warning: {warning}" for warning in report.warnings),
+        *(f'allow: a run is refused unless [conversion] allow has "{name}"' for name in report.must_be_allowed),
+        f"wrote: {report.spec}",
+        f"next: {report.next_step}",
+    ]
 
 
 def show_run(report: RunReport, output: Output) -> list[str]:
-    """What a run did, and where the result stands."""
+    """What a run did, and where its result is."""
     seconds = report.seconds.get("rewrite", 0.0)
     rows = {
         "migration": f"{report.name}: {report.source_format} -> {report.target_format}",
         "source": f"{report.source} ({report.store_partitions} store partitions)",
-        "chunks": f"{report.totals.chunks} of {report.chunks_planned} planned"
+        "chunks": f"{report.totals.chunks} of {report.chunks_planned}"
         + (f", {report.chunks_done_before} of them by earlier runs" if report.chunks_done_before else ""),
         **facts_of_totals(report.totals),
         "rewriting": f"{seconds:,.2f} s, {report.records_per_second:,.0f} records/s" if report.seconds else "",
@@ -43,16 +66,17 @@ def show_run(report: RunReport, output: Output) -> list[str]:
 
 
 def show_status(report: StatusReport, output: Output) -> list[str]:
-    """Where a migration stands."""
+    """The state of a migration."""
     return output.layout.facts(status_facts(report, output))
 
 
 def status_facts(report: StatusReport, output: Output) -> dict[str, str]:
-    """Where a migration stands, as names and what there is to say of each."""
+    """The state of a migration as labelled facts."""
+    done = report.chunks_planned - report.chunks_left
     rows = {
         "migration": report.name,
         "state": report.state,
-        "chunks": f"{report.chunks_planned - report.chunks_left} of {report.chunks_planned} ({report.share_done:.1%})",
+        "chunks": f"{done} of {report.chunks_planned} ({share(report.share_done)})",
         **facts_of_totals(report.totals),
         "runs": str(report.runs),
         "last commit": "" if report.last_commit_ms is None else moment(report.last_commit_ms),
@@ -67,7 +91,7 @@ def status_facts(report: StatusReport, output: Output) -> dict[str, str]:
 
 
 def show_switch(report: SwitchReport, output: Output) -> list[str]:
-    """What a switch left."""
+    """The stores after a cut-over, a rollback or `finalize`."""
     return output.layout.facts(
         {
             "migration": report.name,
@@ -75,8 +99,8 @@ def show_switch(report: SwitchReport, output: Output) -> list[str]:
             "stores": "\n".join(map(str, report.stores)),
             "old stores": "" if report.old_stores is None else str(report.old_stores),
             ATTENTION: concerns_in_words(report.concerns),
-            "not seen": "\n".join(report.moved_away),
-            "not ours": "\n".join(map(str, report.left_over)),
+            "not found": "\n".join(report.moved_away),
+            "other files": "\n".join(map(str, report.left_over)),
             "changelog": report.changelog,
             "warnings": "\n".join(report.warnings),
             "next": report.next_step,
@@ -85,7 +109,7 @@ def show_switch(report: SwitchReport, output: Output) -> list[str]:
 
 
 def show_snapshot(report: SnapshotReport, output: Output) -> list[str]:
-    """What was taken."""
+    """The snapshot that was taken."""
     return output.layout.facts(
         {
             "migration": report.name,
@@ -98,57 +122,115 @@ def show_snapshot(report: SnapshotReport, output: Output) -> list[str]:
 
 
 def show_abandon(report: AbandonReport, output: Output) -> list[str]:
-    """What was removed."""
-    removed = "nothing was there" if report.removed is None else str(report.removed)
+    """What `abandon` removed, and what it left."""
+    removed = "nothing: the folder did not exist" if report.removed is None else str(report.removed)
     left = "\n".join(map(str, report.left_over))
-    rows = {"migration": report.name, "removed": removed, "not ours": left, "untouched": str(report.source)}
+    rows = {"migration": report.name, "removed": removed, "other files": left, "unchanged": str(report.source)}
     return output.layout.facts(rows)
 
 
 def show_verify(report: VerifyReport, output: Output) -> list[str]:
-    """What a verification found."""
+    """The result of a verification."""
     stores = "\n".join(map(str, report.stores))
     rows = {"migration": report.name, "verification": verification_in_words(report.verification), "stores": stores}
     return output.layout.facts(rows | _ids(report.migration_id, "", output))
 
 
 def _ids(migration_id: str | None, more: str, output: Output) -> dict[str, str]:
-    """What a person who looks for a fault wants to know."""
-    told = ", ".join(filter(None, (migration_id, more)))
-    return {"identity": told} if output.verbosity and migration_id is not None else {}
+    """Identifiers for troubleshooting, with --verbose."""
+    ids = ", ".join(filter(None, (migration_id, more)))
+    return {"identity": ids} if output.verbosity and migration_id is not None else {}
 
 
 def facts_of_totals(totals: Totals) -> dict[str, str]:
-    """Records and bytes."""
-    left_out = [f"{totals.dropped:,} dropped"] if totals.dropped else []
-    left_out += [f"{totals.expired:,} older than the new retention"] if totals.expired else []
-    left_out += [f"{totals.shadowed:,} of an unfinished upgrade, written since"] if totals.shadowed else []
-    left_out += [f"{totals.rejected:,} rejected"] if totals.rejected else []
+    """The numbers of records and bytes."""
+    skipped = [f"{totals.dropped:,} dropped"] if totals.dropped else []
+    skipped += [f"{totals.expired:,} older than the new retention"] if totals.expired else []
+    skipped += [f"{totals.shadowed:,} replaced since by the upgrade in progress"] if totals.shadowed else []
+    skipped += [f"{totals.rejected:,} rejected"] if totals.rejected else []
     records = f"{totals.records_in:,} read, {totals.records_out:,} written"
     return {
-        "records": ", ".join([records, *left_out]),
+        "records": ", ".join([records, *skipped]),
         "bytes": f"{totals.bytes_in:,} read, {totals.bytes_out:,} written",
     }
 
 
 def verification_in_words(found: Verification) -> str:
-    """How the new stores were compared, and what came of it."""
+    """How the new stores were compared, and with what result."""
     if found.mode == "off":
-        return "off, as [run] verify says"
+        return 'off: [run] verify = "off"'
     if found.ok:
         return f"{found.mode}: {found.records:,} records equal, in {found.seconds:,.2f} s"
     return f"{found.mode}: {found.missing:,} missing, {found.differing:,} differing, {found.extra:,} extra"
 
 
 def concerns_in_words(concerns: tuple[Concern, ...]) -> str:
-    """What speaks against going live, and what accepted it."""
+    """The reasons against going live, each with what accepted it."""
     return "\n".join(
         concern.sentence + (f" (accepted: {concern.accepted})" if concern.accepted else "") for concern in concerns
     )
 
 
 def dead_letters_in_words(folder: Path | None, columns: tuple[Column, ...]) -> str:
-    """Where rejected records are kept, and as what."""
+    """The folder of the rejected records, and the columns of their table."""
     if folder is None:
         return ""
     return f"{folder}\na Delta table: {', '.join(f'{column.name} {column.type}' for column in columns)}"
+
+
+def show_history(history: RunHistory, output: Output) -> list[str]:
+    """What a migration has done, its state, and a table of its runs."""
+    facts = {
+        "migration": f"{history.name}: {history.source_format} -> {history.target_format}",
+        "source": str(history.source),
+        "state": history.state,
+    }
+    if history.migration_id is not None:
+        facts |= {
+            "chunks": f"{history.chunks_planned - history.chunks_left} of {history.chunks_planned}",
+            **facts_of_totals(history.totals),
+            "slowest": _slowest(history),
+            "verification": "not yet" if history.verification is None else verification_in_words(history.verification),
+            ATTENTION: concerns_in_words(history.concerns),
+            "published": "" if history.published is None else str(history.published),
+            "new stores": "\n".join(map(str, history.new_stores)),
+            "steps": _steps(history),
+            "rejects": "\n".join(f"{reason.records:,}: {reason.reason}" for reason in history.rejects),
+            "dead letters": dead_letters_in_words(history.dead_letters, history.dead_letter_columns),
+        }
+    changelog = history.changelog if history.migration_id is not None else ""
+    rest = {"changelog": changelog, "warnings": "\n".join(history.warnings), "next": history.next_step}
+    runs = ["", *_runs(history, output.layout)] if history.runs else []
+    return output.layout.facts(facts | rest) + runs
+
+
+def _runs(history: RunHistory, layout: Layout) -> list[str]:
+    numbers = ("took", "chunks", "records read", "task time")
+    rows = [
+        (
+            run.run_id,
+            moment(run.first_commit_ms),
+            duration((run.last_commit_ms - run.first_commit_ms) / 1000),
+            f"{run.chunks:,}",
+            f"{run.records_in:,}",
+            duration(run.seconds),
+        )
+        for run in history.runs
+    ]
+    return layout.table(("run", "started", *numbers), rows, right=numbers)
+
+
+def _slowest(history: RunHistory) -> str:
+    if not history.chunks:
+        return ""
+    chunk = max(history.chunks, key=lambda each: each.seconds)
+    return f"{duration(chunk.seconds)}: {chunk.store_partition} chunk {chunk.number}, on {chunk.host}"
+
+
+def _steps(history: RunHistory) -> str:
+    """The latest steps, with the number of store partitions that took them together."""
+    return "\n".join(
+        f"{moment(steps[-1].committed_at_ms)} {steps[0].step}"
+        + (f" ({plural(len(steps), 'store partition')})" if len(steps) > 1 else "")
+        for steps in history.milestones()[-_MOST_STEPS:]
+    )

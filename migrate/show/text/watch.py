@@ -1,4 +1,4 @@
-"""`status --watch` on a terminal, in a log, and as a line of JSON for each look."""
+"""`status --watch` on a terminal, in a log, and as lines of JSON."""
 
 from __future__ import annotations
 
@@ -6,93 +6,75 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from migrate.batch.status.watch import Watch, WatchReport
+from migrate.batch.status.watch import WatchReport
 from migrate.model.units import duration, plural, rate, share
 from migrate.show.foreign_text import visible_json, visible_report
 from migrate.show.output import Output
-from migrate.show.streams import remark, stop_writing
 from migrate.show.text.reports import status_facts
-from migrate.spec.spec import Spec
 
-Show = Callable[[WatchReport], None]
-_SHARE_OF_A_CORE = 10
-"""Looks at a very long ledger are made less often: they take a tenth of one core at most."""
-_BAR = 40
+if TYPE_CHECKING:
+    from rich.console import Console
 
-
-def follow(spec: Spec, interval: float, output: Output) -> None:
-    """Look and show until there is nothing left to follow, or the user stops it: the run itself goes on."""
-    watch = Watch(spec)
-    try:
-        with _shown(output) as show:
-            while True:
-                begun = time.monotonic()
-                seen = watch.poll()
-                show(seen)
-                if seen.is_over:
-                    return
-                time.sleep(max(interval, _SHARE_OF_A_CORE * (time.monotonic() - begun)))
-    except KeyboardInterrupt:
-        remark("\nno longer watching; whatever is at work goes on")
-    except BrokenPipeError:
-        stop_writing(sys.stdout)  # the reader of the pipe has gone
+_BAR_WIDTH = 40
 
 
 @contextmanager
-def _shown(output: Output) -> Iterator[Show]:
+def watch_display(output: Output) -> Iterator[Callable[[WatchReport], None]]:
+    """A function that shows each report: on a terminal in the same place, else as a line, with --json as a document."""
     if output.as_json:
-        yield lambda seen: print(visible_json(seen.model_dump_json()), flush=True)
-    elif sys.stdout.isatty():
-        with _screen(output) as show:
-            yield lambda seen: show(visible_report(seen))
+        yield lambda report: print(visible_json(report.model_dump_json()), flush=True)
+    elif (console := output.terminal(sys.stdout)) is not None:
+        with _screen(console, output) as show:
+            yield lambda report: show(visible_report(report))
     else:
         lines = _Lines()
-        yield lambda seen: lines(visible_report(seen))
+        yield lambda report: lines(visible_report(report))
 
 
 @contextmanager
-def _screen(output: Output) -> Iterator[Show]:
-    """The facts in the same place of the terminal, again and again, under a bar."""
+def _screen(console: Console, output: Output) -> Iterator[Callable[[WatchReport], None]]:
+    """A bar and the facts, updated in the same place of the terminal."""
     from rich.console import Group
     from rich.live import Live
     from rich.padding import Padding
     from rich.progress_bar import ProgressBar
     from rich.text import Text
 
-    def drawn(seen: WatchReport) -> Group:
-        facts = status_facts(seen, output) | {"rate": _rate(seen), "note": seen.notice}
-        bar = ProgressBar(total=1.0, completed=seen.share_done, width=_BAR)
+    def content(report: WatchReport) -> Group:
+        facts = status_facts(report, output) | {"rate": _rate(report), "note": report.notice}
+        bar = ProgressBar(total=1.0, completed=report.share_done, width=_BAR_WIDTH)
         return Group(Padding(bar, 0), Text.from_ansi("\n".join(output.layout.facts(facts))))
 
-    with Live(console=output.console(), auto_refresh=False) as live:
-        yield lambda seen: live.update(drawn(seen), refresh=True)
+    with Live(console=console, auto_refresh=False) as live:
+        yield lambda report: live.update(content(report), refresh=True)
 
 
 class _Lines:
-    """For a log: a line where something has changed."""
+    """Lines of a log: one for each report that differs from the one before."""
 
     def __init__(self) -> None:
         self._before: tuple[object, ...] = ()
 
-    def __call__(self, seen: WatchReport) -> None:
-        now = (seen.state, seen.run_id, seen.chunks_left, seen.totals.rejected, seen.notice, seen.is_over)
+    def __call__(self, report: WatchReport) -> None:
+        now = (report.state, report.run_id, report.chunks_left, report.totals.rejected, report.notice, report.is_over)
         if now == self._before:
             return
         self._before = now
-        for line in filter(None, (_in_a_line(seen), seen.notice)):
+        for line in filter(None, (_in_a_line(report), report.notice)):
             print(f"{time.strftime('%H:%M:%S')} {line}", flush=True)
 
 
-def _in_a_line(seen: WatchReport) -> str:
-    if not seen.chunks_planned:
-        return seen.state
-    done = f"{seen.chunks_planned - seen.chunks_left:,} of {plural(seen.chunks_planned, 'chunk')}"
-    records = f"{seen.totals.records_in:,} records, {seen.totals.rejected:,} rejected"
-    return ", ".join(filter(None, (f"{seen.state} {share(seen.share_done)}: {done}", records, _rate(seen))))
+def _in_a_line(report: WatchReport) -> str:
+    if not report.chunks_planned:
+        return report.state
+    done = f"{report.chunks_planned - report.chunks_left:,} of {plural(report.chunks_planned, 'chunk')}"
+    records = f"{report.totals.records_in:,} records, {report.totals.rejected:,} rejected"
+    return ", ".join(filter(None, (f"{report.state} {share(report.share_done)}: {done}", records, _rate(report))))
 
 
-def _rate(seen: WatchReport) -> str:
-    speed = "" if seen.records_per_second is None else rate(seen.records_per_second)
-    left = "" if seen.seconds_left is None else f"{duration(seen.seconds_left)} left to rewrite"
+def _rate(report: WatchReport) -> str:
+    speed = "" if report.records_per_second is None else rate(report.records_per_second)
+    left = "" if report.seconds_left is None else f"{duration(report.seconds_left)} left to rewrite"
     return ", ".join(filter(None, (speed, left)))

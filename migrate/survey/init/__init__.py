@@ -1,1 +1,1 @@
-"""`stateferry init`: a spec made of what lies in a directory."""
+"""`stateferry init`: write a spec for a directory."""

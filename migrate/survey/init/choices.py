@@ -1,4 +1,4 @@
-"""What `init` chooses: a store, a format, a name, a work_dir. Where a choice would be a guess, it asks."""
+"""The choices of `init`: store, format, name, work_dir. It guesses nothing: errors list the options."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +14,23 @@ from formats import Format, UnknownFormatError, conversion_problem, get_format
 from migrate.batch.preflight.places import check_target
 from migrate.batch.source.source import find_source
 from migrate.errors import RefusedError, SpecError
+from migrate.model.units import plural
 from migrate.spec.loading import parse_spec
 from migrate.spec.spec import Spec
+from migrate.survey.applications import databases_of
 from migrate.survey.databases import Place, database_report
 from migrate.survey.inspection import inspect
-from migrate.survey.likeness import could_be, formats_of, hint, likeness_of
+from migrate.survey.likeness import formats_of, hint, likeness_of, possible_formats
 from migrate.survey.locate import Located
 from migrate.survey.report import DatabaseReport, StoreReport
-from migrate.survey.task_trees import parts_of
 from migrate.systems import SYSTEMS
 
 _WORK_DIR = "stateferry-work"
-_ASKED = "the spec that was asked for"
+_REQUESTED = "the requested spec"
 
 
 def known_format(format_id: str) -> Format:
-    """Raises SpecError naming the nearest known one."""
+    """The format of this id. Raises SpecError with the most similar id."""
     try:
         return get_format(format_id)
     except UnknownFormatError as error:
@@ -36,7 +38,7 @@ def known_format(format_id: str) -> Format:
 
 
 def choose_store(located: Located, store: str | None, target: Format) -> str | None:
-    """The one that is named, or the only one that could become `target`; None: the directory is one RocksDB directory.
+    """The named store, or the only one that could become `target`; None: a standalone RocksDB directory.
 
     Raises SpecError listing the stores where there are several, RefusedError where there is none.
     """
@@ -50,14 +52,13 @@ def choose_store(located: Located, store: str | None, target: Format) -> str | N
     wanted = store or located.store
     if wanted is not None:
         return wanted
-    stores = {part.store for part in parts_of(located.application) if part.is_segment == target.is_segmented}
-    if len(stores) == 1:
-        return stores.pop()
-    raise _which_store(located.path, stores, target)
+    names = {each.store for each in databases_of(located.application) if each.is_segment == target.is_segmented}
+    if len(names) == 1:
+        return names.pop()
+    raise _no_single_store(located.path, names, target)
 
 
-def _which_store(application: Path, names: set[str], target: Format) -> SpecError | RefusedError:
-    """All of them, with their counts."""
+def _no_single_store(application: Path, names: set[str], target: Format) -> SpecError | RefusedError:
     if not names:
         kind = "windowed or session" if target.is_segmented else "key-value"
         return RefusedError(
@@ -65,46 +66,45 @@ def _which_store(application: Path, names: set[str], target: Format) -> SpecErro
         )
     stores = [store for store in inspect(application).stores if store.name in names]
     listed = "\n".join(f"  - {_in_words(store)}" for store in stores)
-    return SpecError(f"{application} holds several stores:\n{listed}", hint="say which: --store NAME")
+    return SpecError(f"{application} holds several stores:\n{listed}", hint="choose one with --store NAME")
 
 
 def is_segmented(located: Located, store: str | None) -> bool:
     """Whether the store's RocksDB directories are segments, by their names."""
     if located.application is None:
         return False
-    return any(part.is_segment for part in parts_of(located.application) if part.store == store)
+    return any(each.is_segment for each in databases_of(located.application) if each.store == store)
 
 
 def _in_words(store: StoreReport) -> str:
     size = f"{store.records:,} records" if store.exact else f"about {store.records:,} records"
     formats = " or ".join(store.formats) or "of no known format"
-    count = len(store.store_partitions)
-    return f"{store.name}: {size} in {count} store partition{'s' if count > 1 else ''}, {formats}"
+    return f"{store.name}: {size} in {plural(len(store.store_partitions), 'store partition')}, {formats}"
 
 
 def choose_format(
     located: Located, store: str | None, databases: Mapping[Path, DatabaseReport], target: Format
 ) -> Format:
-    """The one format whose column families the store has, that a record of it could be of and that becomes `target`.
+    """The only format that fits the store by column families and a sample of its records, and can become `target`.
 
-    Raises SpecError where there are more, or none.
+    Raises SpecError where there are several, or none; RefusedError for a store that cannot be converted.
     """
     found = tuple(databases.values())
     by_place = None if located.application is None else is_segmented(located, store)
     common: Sequence[str] = formats_of(found, system=located.system, is_segmented=by_place)
     if len(common) > 1:
-        possible = [each for each in common if conversion_problem(get_format(each), target) is None]
-        common = could_be(possible or common, found)
+        convertible = [each for each in common if conversion_problem(get_format(each), target) is None]
+        common = possible_formats(convertible or common, found)
     if len(common) == 1:
         return get_format(common[0])
     what = f"the store {store!r}" if store is not None else str(located.path)
     there = ", ".join(dict.fromkeys(family.name for database in found for family in database.families))
     if common:
-        told = hint(likeness_of(found, common))
+        about_records = hint(likeness_of(found, common))
         raise SpecError(
             f"the column families of {what} ({there}) fit more than one format: {', '.join(common)}",
-            hint=f"say which it is: {' or '.join(f'--from {format_id}' for format_id in common)}"
-            + (f" ({told})" if told else ""),
+            hint=f"choose one: {' or '.join(f'--from {format_id}' for format_id in common)}"
+            + (f" ({about_records})" if about_records else ""),
         )
     kinds = (system.unsupported_kind(store, there.split(", ")) for system in SYSTEMS)
     if (kind := next(filter(None, kinds), None)) is not None:
@@ -116,34 +116,34 @@ def choose_format(
 
 
 def others_of_format(located: Located, store: str | None, source: Format) -> tuple[str, ...]:
-    """Other stores of the application that can only be of this format, by their column families and first records."""
+    """Other stores of the application that can only be of this format, by column families and a sample of records."""
     if store is None or located.application is None:
         return ()
     found: dict[str, bool] = {}
     system = located.application.system
-    for part in parts_of(located.application):
-        is_its_own = (system.unsupported_kind(part.store) or system.likely_unsupported(part.store)) is not None
-        if part.store != store and part.is_segment == source.is_segmented and not is_its_own:
-            report = [database_report(Place(part.directory, str(part.directory)), digest=False)]
-            fitting = formats_of(report, system=source.system, is_segmented=part.is_segment)
-            fits = could_be(fitting, report) == [source.id]
-            found[part.store] = found.get(part.store, True) and fits
+    for each in databases_of(located.application):
+        is_unsupported = (system.unsupported_kind(each.store) or system.likely_unsupported(each.store)) is not None
+        if each.store != store and each.is_segment == source.is_segmented and not is_unsupported:
+            report = [database_report(Place(each.directory, str(each.directory)))]
+            fitting = formats_of(report, system=source.system, is_segmented=each.is_segment)
+            fits = possible_formats(fitting, report) == [source.id]
+            found[each.store] = found.get(each.store, True) and fits
     return tuple(sorted(name for name, fits in found.items() if fits))
 
 
 @dataclass(frozen=True, slots=True)
 class SpecPaths:
-    """Paths as the spec's file names them."""
+    """Writes paths into the spec's file."""
 
     folder: Path
-    """Of that file."""
+    """The folder of the spec's file."""
     is_relative: bool
-    """As the one on the command line was."""
+    """Write paths relative to the folder, as the path on the command line was relative."""
 
     def text(self, path: Path) -> str:
-        """An absolute path, relative to the folder where that was wanted. Raises SpecError for what is no UTF-8."""
+        """The text for an absolute path. Raises SpecError for a path that is not UTF-8."""
         relative = os.path.relpath(path, self.folder)
-        # `~` would be taken for somebody's home, and pathlib takes `./` away again.
+        # `~` would be read as a home directory, and pathlib removes a leading `./`.
         chosen = relative if self.is_relative and not relative.startswith("~") else str(path)
         try:
             chosen.encode("utf-8")
@@ -152,14 +152,14 @@ class SpecPaths:
         return chosen
 
     def given(self, path: str | Path) -> str:
-        """Another one from the command line: relative to the folder if it was relative."""
+        """The text for another path from the command line: relative if that path was."""
         return SpecPaths(self.folder, is_relative=not Path(path).is_absolute()).text(Path(path).resolve())
 
 
 def choose_work_dir(content: dict[str, Any], paths: SpecPaths, given: str | None, located: Located) -> tuple[Spec, str]:
-    """The spec with a work_dir and a name that are free, and what a run would object to all the same.
+    """(spec with an unused work_dir and name, why a run would be refused all the same, or "").
 
-    Raises RefusedError for a work_dir or a target's path that was given and cannot serve.
+    Raises RefusedError for a given work_dir or target path that cannot be used.
     """
     if given is not None:
         spec = _with(content, given, paths)
@@ -181,21 +181,18 @@ def choose_work_dir(content: dict[str, Any], paths: SpecPaths, given: str | None
 
 
 def _with(content: dict[str, Any], work_dir: str, paths: SpecPaths) -> Spec:
-    """A name that was not given becomes one under which no migration has begun yet."""
-    if "name" in content:
-        return parse_spec({**content, "work_dir": work_dir}, base_dir=paths.folder, where=_ASKED)
-    first = _name(content)
-    number = 1
-    while True:
-        name = first if number == 1 else f"{first}-{number}"
-        spec = parse_spec({**content, "name": name, "work_dir": work_dir}, base_dir=paths.folder, where=_ASKED)
-        if not spec.home.exists():
-            return spec
-        number += 1
+    """The spec of `content`; a name that was not given is chosen so that no migration has it yet."""
+    default = _default_name(content)
+    names = chain([default], (f"{default}-{number}" for number in count(2)))
+    specs = (
+        parse_spec({"name": name, **content, "work_dir": work_dir}, base_dir=paths.folder, where=_REQUESTED)
+        for name in names
+    )
+    return next(spec for spec in specs if "name" in content or not spec.home.exists())
 
 
-def _name(content: dict[str, Any]) -> str:
-    """Of the store and the target's layout, in the characters that a name may have."""
+def _default_name(content: dict[str, Any]) -> str:
+    """A name from the store and the target's layout, in the characters that a name may have."""
     store = content["source"].get("store") or Path(content["source"]["path"]).name
     layout = content["target"]["format"].partition(".")[2]
     return re.sub("[^a-z0-9]+", "-", f"{store}-to-{layout}".lower()).strip("-")

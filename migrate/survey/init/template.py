@@ -1,4 +1,4 @@
-"""The text of a spec that `init` writes: every choice with its reason, and the alternatives as comments."""
+"""The text of the spec that `init` writes: each choice with its reason, and the alternatives as comments."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from migrate.spec.spec import Spec
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
-    """What the comments tell."""
+class SpecComments:
+    """The facts that the comments of the spec mention."""
 
     store_partitions: tuple[str, ...]
     records: int
     column_families: tuple[str, ...]
     other_stores: tuple[str, ...]
-    """Of the same format, perhaps."""
+    """Other stores that can only be of the same format."""
     target_path: str
-    """What an alternative would be."""
+    """A path for [target], as an alternative."""
     warnings: tuple[str, ...]
 
 
-def spec_text(spec: Spec, found: Findings) -> str:
+def spec_text(spec: Spec, found: SpecComments) -> str:
     """TOML that `load_spec` reads as `spec`."""
     lines = [
-        "# Written by `stateferry init`. What would happen, without touching anything: stateferry plan <this file>",
+        "# Written by `stateferry init`. To see what a run would do, with no change: stateferry plan <this file>",
         "# Relative paths are relative to this file.",
         "",
         f"name = {toml_string(spec.name)}  # the migration's own folder in work_dir",
         "# Plan, snapshot, new stores and, after the cut-over, the old ones: on the file system of the state directory",
-        "# (files are linked there, and stores exchanged at once), never inside it.",
+        "# (files are hard-linked, and stores exchanged, within one file system), never inside it.",
         f"work_dir = {_path(spec.work_dir)}",
         *_source(spec, found),
         *_target(spec, found),
@@ -44,7 +44,7 @@ def spec_text(spec: Spec, found: Findings) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _source(spec: Spec, found: Findings) -> list[str]:
+def _source(spec: Spec, found: SpecComments) -> list[str]:
     partitions = ", ".join(toml_string(name) for name in found.store_partitions[:8])
     more = ", ..." if len(found.store_partitions) > 8 else ""
     families = ", ".join(toml_string(name) for name in found.column_families)
@@ -53,7 +53,7 @@ def _source(spec: Spec, found: Findings) -> list[str]:
         "[source]",
         f"# Found: about {found.records:,} records in {len(found.store_partitions)} store partitions,",
         f"# {partitions}{more}; column families {families}.",
-        *(f"# Take care: {_one_line(warning)}" for warning in found.warnings),
+        *(f"# Warning: {_one_line(warning)}" for warning in found.warnings),
         f"format = {toml_string(spec.source.format)}",
         f"path = {_path(spec.source.path)}",
     ]
@@ -61,18 +61,18 @@ def _source(spec: Spec, found: Findings) -> list[str]:
         lines.append(f"store = {toml_string(spec.source.store)}")
     if spec.has_segments and spec.source.retention_ms is None:
         lines += [
-            "# Segments stay as they are. To change the retention, say here which one they were made with, in [target]",
-            "# the new one: records go to the segments where the application looks for them then, and what is older is",
-            "# left behind. segment_ms besides, where the application sets it.",
+            "# Segments stay as they are. To change the retention, set here the one that they were made with, and the",
+            "# new one in [target]: records go to the segments where the application will look for them, and records",
+            "# that are too old are left behind. Set segment_ms too if the application does.",
             "# retention_ms = 86400000",
         ]
     if found.other_stores:
         together = toml_strings([*spec.source.store_names, *found.other_stores])
-        lines.append(f"# Other stores of this format could go with it, in place of `store`: stores = {together}")
+        lines.append(f"# To migrate the other stores of this format with it, replace `store` by: stores = {together}")
     return lines
 
 
-def _target(spec: Spec, found: Findings) -> list[str]:
+def _target(spec: Spec, found: SpecComments) -> list[str]:
     lines = ["", "[target]", f"format = {toml_string(spec.target.format)}"]
     if spec.has_segments and spec.target.retention_ms is None:
         lines.append("# retention_ms = 172800000")
@@ -80,7 +80,7 @@ def _target(spec: Spec, found: Findings) -> list[str]:
     if since is not None:
         lines.append(f'# version = "{since}"  # of the system that will open the new store: it has this since {since}')
     elif (versions := spec.target_format.versions) is not None:
-        why = "of the system that will open the new store, where it matters: checked first"
+        why = "of the system that will open the new store, if it matters: checked before the run"
         lines.append(f'# version = "{versions.example}"  # {why}')
     if spec.target.path is not None:
         lines += [
@@ -89,13 +89,11 @@ def _target(spec: Spec, found: Findings) -> list[str]:
         ]
         return lines
     if is_another_system(spec):
-        lines.append(
-            "# Needed: the state directories of the two systems differ, so a new one is made. It must not exist yet."
-        )
+        lines.append("# Required: the systems' state directories differ, so a new one is made. It must not exist yet.")
     else:
         lines += [
-            "# Once verified, `stateferry cutover` exchanges old and new stores, `stateferry rollback` takes it back.",
-            "# Or let a complete new state directory appear here, and the old one stay as it is:",
+            "# Once verified, `stateferry cutover` exchanges old and new stores; `stateferry rollback` undoes that.",
+            "# Or name a path for a complete new state directory; the old one stays as it is:",
         ]
     return [*lines, f"# path = {toml_string(found.target_path)}"]
 
@@ -107,7 +105,7 @@ def _conversion(spec: Spec) -> list[str]:
     must_be = must_be_allowed(Conversion(source, target))
     if gains_timestamp and target.kind == "versioned":
         lines += [
-            "# Needed: a versioned store says since when each value holds, and the old one does not. In milliseconds:",
+            "# Required: a versioned store has a timestamp for each value, and the old one has none. In milliseconds:",
             "# default_timestamp_ms = 1767225600000",
         ]
     elif gains_timestamp:
@@ -124,14 +122,14 @@ def _conversion(spec: Spec) -> list[str]:
     ]
     if must_be:
         lines += [
-            "# Refused unless you allow it by name, knowing what it means:",
+            "# Refused unless you allow it by name; the consequences are:",
             *(f"#   {name}: {MEANINGS[name]}" for name in must_be),
             f"# allow = {toml_strings(must_be)}",
         ]
     return [
         *lines,
-        "# What keys and values become, where they change: docs/serdes.md has all serdes and options. The changelog",
-        '# would still hold the old ones: allow = ["changelog"].',
+        "# How to convert keys and values: docs/serdes.md describes all serdes and options. The changelog would still",
+        '# hold the old ones: allow = ["changelog"].',
         "# [conversion.value]",
         '# from = {serde = "avro", frame = "confluent", schemas = {1 = "v1.avsc"}}',
         '# to = {serde = "avro", frame = "confluent", id = 2, schema = "v2.avsc"}',
@@ -142,11 +140,11 @@ def _run(spec: Spec) -> list[str]:
     run = spec.run
     return [
         "",
-        "[run]  # how, not what: may be changed between runs",
-        'chunk_size = "1 GiB"  # what is done again at most where a run is killed, for each chunk at work',
+        "[run]  # these settings may be changed between runs",
+        'chunk_size = "1 GiB"  # at most this much work is repeated per slot after a run is killed',
         f'on_reject = {toml_string(run.on_reject)}  # records that cannot be converted; or "skip", "dead-letter"',
         f'verify = {toml_string(run.verify)}  # reads both stores once more and compares; or "digest", "off"',
-        f'snapshot = {toml_string(run.snapshot)}  # hard links of what is read, in no time and space; or "copy"',
+        f'snapshot = {toml_string(run.snapshot)}  # hard links to the old files, without a copy; or "copy"',
     ]
 
 
@@ -158,15 +156,7 @@ def _one_line(text: str) -> str:
     return toml_string(" ".join(text.split()))[1:-1]
 
 
-_ESCAPES = {
-    '"': '\\"',
-    "\\": "\\\\",
-    "\b": "\\b",
-    "\t": "\\t",
-    "\n": "\\n",
-    "\f": "\\f",
-    "\r": "\\r",
-}
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 
 
 def toml_string(text: str) -> str:
@@ -181,7 +171,7 @@ def toml_strings(texts: Iterable[str]) -> str:
 
 
 def _character(character: str) -> str:
-    """What is not printable is escaped, so that no comment can end early and no reader is misled."""
+    """The character, escaped if it is not printable: no comment can end early, and no reader is misled."""
     if character in _ESCAPES:
         return _ESCAPES[character]
     if character.isprintable():

@@ -1,4 +1,4 @@
-"""`init`: a commented spec from what lies in a directory. Nothing is written but that file."""
+"""`init`: write a commented spec for a directory. No other file is written."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from migrate.survey.init.choices import (
     known_format,
     others_of_format,
 )
-from migrate.survey.init.template import Findings, spec_text
+from migrate.survey.init.template import SpecComments, spec_text
 from migrate.survey.locate import Located, locate
 from migrate.survey.report import DatabaseReport
-from migrate.systems import STANDALONE, get_system
+from migrate.systems import STANDALONE
 from migrate.systems.families import family_mappings
 
 DEFAULT_OUTPUT = Path("migration.toml")
 
 
 class InitReport(Report):
-    """What was found, and the spec that was made of it."""
+    """The spec, and the facts that it was made from."""
 
     spec: Path | None
-    """The file that was written; None: none was to be."""
+    """The file that was written; None: no file was requested."""
     text: str
     name: str
     source: Path
@@ -51,9 +51,9 @@ class InitReport(Report):
     """RocksDB's estimate."""
     work_dir: Path
     must_be_allowed: tuple[str, ...]
-    """What `[conversion] allow` must name before a run starts."""
+    """Names that `[conversion] allow` must hold before a run starts."""
     note: str
-    """What was found in place of the directory that was named; empty: that one."""
+    """Why `source` is not the directory that was named; empty: it is."""
     warnings: tuple[str, ...]
     next_step: str
 
@@ -70,17 +70,18 @@ def init_spec(
     work_dir: str | Path | None = None,
     target_path: str | Path | None = None,
 ) -> InitReport:
-    """Find the application's directory around `path`, choose what can be chosen, and write the spec to `output`.
+    """Find the application's directory around `path`, choose a store and a format, and write the spec to `output`.
 
-    `output` None: write nothing, the text is in the report. Relative paths stay relative, then to the spec's folder.
+    `output` None: write no file, the text is in the report. Relative paths become relative to the spec's folder.
 
-    Raises SpecError for an `output` that exists, and where a store or a format has to be named; RefusedError where
-    there is no store that can be migrated, or where a directory that was named cannot serve.
+    Raises SpecError for an `output` that exists, and where a store or a format must be named; RefusedError where no
+    store can be migrated, or where a named directory cannot be used.
     """
     target, named = known_format(to), None if source_format is None else known_format(source_format)
     file = None if output is None else Path(output)
     paths = SpecPaths(_folder_for(file), is_relative=not Path(path).is_absolute())
-    located = locate(Path(path), store=store, is_lone=named is not None and get_system(named.system) is STANDALONE)
+    is_standalone = named is not None and named.system == STANDALONE.name
+    located = locate(Path(path), store=store, is_standalone=is_standalone)
     _check_outside(file, located)
     wanted = choose_store(located, store, target)
     databases = _databases(located, wanted)
@@ -94,7 +95,7 @@ def init_spec(
         parse_spec({"name": "x", "work_dir": "x", **content}, base_dir=paths.folder), Conversion(source, target)
     )
     spec, objection = choose_work_dir(content, paths, None if work_dir is None else paths.given(work_dir), located)
-    found = _findings(spec, located, databases, objection, paths)
+    found = _comments(spec, located, databases, objection, paths)
     text = spec_text(spec, found)
     assert parse_spec(tomllib.loads(text), base_dir=paths.folder) == spec
     if file is not None:
@@ -118,18 +119,18 @@ def init_spec(
 
 
 def _folder_for(file: Path | None) -> Path:
-    """Raises SpecError where the file is there already, or its folder is not."""
+    """The folder of the spec's file. Raises SpecError where the file exists, or the folder does not."""
     if file is None:
         return Path.cwd()
     if file.exists() or file.is_symlink():
         raise SpecError(f"{file} exists already", hint="name another file with --output, or move it away")
     if not file.parent.is_dir():
-        raise SpecError(f"{file.parent} is not a directory", hint="make it, or name another file with --output")
+        raise SpecError(f"{file.parent} is not a directory", hint="create it, or name another file with --output")
     return file.resolve().parent
 
 
 def _check_outside(file: Path | None, located: Located) -> None:
-    """Raises SpecError where the file would be a foreign one in a directory of the application's."""
+    """Raises SpecError where the file would lie inside the application's directory."""
     if file is not None and file.resolve().is_relative_to(located.path):
         raise SpecError(
             f"{file.resolve()} would lie inside the state directory {located.path}",
@@ -138,38 +139,39 @@ def _check_outside(file: Path | None, located: Located) -> None:
 
 
 def _databases(located: Located, store: str | None) -> dict[Path, DatabaseReport]:
-    """Every RocksDB directory of the store. Raises RefusedError where there is none, or one cannot be opened."""
+    """A report of every RocksDB directory of the store. Raises RefusedError for none, or an unreadable one."""
     system = located.application.system if located.application is not None and store is not None else STANDALONE
     partitions: list[StorePartition] = system.find(
         located.path, () if store is None else (store,), is_segmented=is_segmented(located, store)
     )
     directories = [path for partition in partitions for path in partition.directories(located.path).values()]
-    return {path: database_report(Place(path, str(path)), digest=False) for path in directories}
+    return {path: database_report(Place(path, str(path))) for path in directories}
 
 
-def _in_use(ground: Source) -> str:
+def _in_use(source: Source) -> str:
+    """A warning that the application runs, or ""."""
     try:
-        ground.check_stopped()
+        source.check_stopped()
     except StoreLockedError as error:
         return f"{error.message}: stop the application before the run"
     return ""
 
 
-def _findings(
+def _comments(
     spec: Spec, located: Located, databases: dict[Path, DatabaseReport], objection: str, paths: SpecPaths
-) -> Findings:
-    source = spec.source_format
+) -> SpecComments:
+    known = spec.source_format
     families = [family for report in databases.values() for family in report.families]
-    ground = find_source(spec)
-    ground.check_files()
-    ground.check_options()
-    return Findings(
-        store_partitions=tuple(partition.id for partition in ground.partitions),
-        records=sum(family.records for family in families if family.name not in source.metadata_families),
+    source = find_source(spec)
+    source.check_files()
+    source.check_options()
+    return SpecComments(
+        store_partitions=tuple(partition.id for partition in source.partitions),
+        records=sum(family.records for family in families if family.name not in known.metadata_families),
         column_families=tuple(dict.fromkeys(family.name for family in families)),
-        other_stores=others_of_format(located, spec.source.store, source),
+        other_stores=others_of_format(located, spec.source.store, known),
         target_path=paths.text(located.path.with_name(f"{located.path.name}-migrated")),
-        warnings=tuple(filter(None, (*ground.warnings(), _in_use(ground), objection))),
+        warnings=tuple(filter(None, (*source.warnings(), _in_use(source), objection))),
     )
 
 

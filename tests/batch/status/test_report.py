@@ -69,7 +69,7 @@ def test_text_names_what_matters(tmp_path: Path) -> None:
     run(load_spec(spec))
     told = stateferry("report", spec)
     assert told.returncode == 0
-    for fact in ("published", "1,500 read, 1,500 written", "full: 1,500 records equal", "assembled", "begun", "next"):
+    for fact in ("published", "1,500 read, 1,500 written", "full: 1,500 records equal", "assembled", "started", "next"):
         assert fact in told.stdout
 
 

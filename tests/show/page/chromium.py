@@ -74,7 +74,7 @@ class Chromium:
     @property
     def complaints(self) -> list[Message]:
         """Whatever the console shows, exceptions, and what the browser itself has to say against the page."""
-        self.evaluate("1")  # what was said before is read before the answer
+        self.evaluate("1")  # earlier events are read before the answer
         return [event for event in self._events if event["method"] in _WATCHED]
 
     @property

@@ -10,7 +10,7 @@ from migrate.dry_run.report import (
     ChunkPlanned,
     Collision,
     DryRunReport,
-    LookAlike,
+    FormatHint,
     Verdict,
 )
 from migrate.model.key_range import KeyRange
@@ -66,8 +66,8 @@ def ugly_report(*, partitions: int = 64, chunks: int = 2000) -> DryRunReport:
             "unchanged": 310,
             "rejects": rejects,
             "look_alikes": (
-                LookAlike(format=_hostile(0), share=0.9996, named_share=0.775, sentence=_hostile(1)),
-                LookAlike(format="quix.key-value", share=0.775, named_share=0.775, sentence="Both fit as well."),
+                FormatHint(format=_hostile(0), share=0.9996, named_share=0.775, sentence=_hostile(1)),
+                FormatHint(format="quix.key-value", share=0.775, named_share=0.775, sentence="Both fit as well."),
             ),
             "examples": tuple(
                 BeforeAfter(

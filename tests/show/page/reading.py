@@ -53,8 +53,8 @@ class Page(HTMLParser):
         """Every value of the attribute."""
         return [value or "" for _, found in self.elements for key, value in found.items() if key == name]
 
-    def tells(self, leaf: object) -> bool:
-        """The page says this, in one of the ways in which such a thing is written."""
+    def has(self, leaf: object) -> bool:
+        """Whether the page contains this value, in one of the forms in which such values are written."""
         return any("".join(words.split()) in self.squeezed for words in _ways(leaf))
 
 
@@ -74,7 +74,7 @@ def leaves(part: object, where: str = "") -> Iterator[Leaf]:
 
 def _ways(leaf: object) -> Iterator[str]:
     if isinstance(leaf, bool):
-        yield ""  # a word that depends on it, which a test of its own looks for
+        yield ""  # a word that depends on it, which another test checks
     elif isinstance(leaf, int):
         yield from (number(leaf), str(leaf), size(leaf), moment(leaf), duration(leaf))
     elif isinstance(leaf, float):

@@ -1,4 +1,4 @@
-"""Reports made by hand: what a report looks like on a good day, and on the worst one."""
+"""Handmade reports: one without problems, and one with all of them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from migrate.dry_run.report import (
     ChangelogPosition,
     ChunkPlanned,
     Cost,
-    DatabaseFound,
+    DatabaseInventory,
     DryRunReport,
-    FamilyFound,
-    Found,
+    FamilyInventory,
+    Inventory,
+    SampleConversion,
     Sizes,
-    Tried,
     Verdict,
 )
 from migrate.model.key_range import KeyRange
@@ -58,15 +58,15 @@ def planned(partitions: int, chunks: int, *, seed: int = 1, skew: float = 0.0) -
     return tuple(made)
 
 
-def database(task: int) -> DatabaseFound:
+def database(task: int) -> DatabaseInventory:
     """One store partition of Kafka Streams."""
     records = 1_930_400 + 137 * task
-    return DatabaseFound(
+    return DatabaseInventory(
         store_partition=f"0_{task}/orders",
         database=".",
         path=Path(f"/srv/state/orders-app/0_{task}/rocksdb/orders"),
         families=(
-            FamilyFound(
+            FamilyInventory(
                 name="default",
                 role="records",
                 records=records,
@@ -74,7 +74,7 @@ def database(task: int) -> DatabaseFound:
                 at_least=records - 4000,
                 at_most=records + 1200,
             ),
-            FamilyFound(
+            FamilyInventory(
                 name="keyValueWithTimestamp",
                 role="other",
                 records=0,
@@ -104,11 +104,11 @@ def database(task: int) -> DatabaseFound:
     )
 
 
-def found(partitions: int = 4) -> Found:
+def found(partitions: int = 4) -> Inventory:
     """What lies in so many store partitions."""
     databases = tuple(database(task) for task in range(partitions))
     records = sum(part.families[0].records for part in databases)
-    return Found(
+    return Inventory(
         databases=databases,
         store_partitions=partitions,
         records=records,
@@ -136,9 +136,9 @@ def example(number: int) -> BeforeAfter:
     )
 
 
-def tried() -> Tried:
+def tried() -> SampleConversion:
     """A sample that went well."""
-    return Tried(
+    return SampleConversion(
         records=40_000,
         is_full=False,
         seed=7,
@@ -205,7 +205,7 @@ def check(
 GOOD_CHECKS = (
     check("spec.valid", "the spec can be understood", detail="orders.toml"),
     check("source.exists", "the stores are there", detail="4 store partitions of orders"),
-    check("source.format", "the records are what the spec says", detail="40,000 of 40,000 sampled records decode"),
+    check("source.format", "the records match the spec", detail="40,000 of 40,000 sampled records decode"),
     check(
         "source.stopped",
         "the application is stopped",
@@ -252,7 +252,7 @@ def good_report() -> DryRunReport:
 
 
 def refused_report() -> DryRunReport:
-    """A check failed before anything could be looked at."""
+    """A report in which a check failed before anything was examined."""
     return good_report().model_copy(
         update={
             "found": None,
@@ -271,7 +271,7 @@ def refused_report() -> DryRunReport:
                     fix='set [source] store = "invoices"',
                     exit_code=2,
                 ),
-                check("source.format", "the records are what the spec says", "not run", "needs source.exists"),
+                check("source.format", "the records match the spec", "not run", "needs source.exists"),
             ),
             "verdict": Verdict(
                 exit_code=2,

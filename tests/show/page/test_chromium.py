@@ -35,19 +35,19 @@ FAINT = """
     return [255, 255, 255];
   };
   const found = [];
-  let looked = 0;
+  let checked = 0;
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const element = walker.currentNode.parentElement;
     if (!walker.currentNode.data.trim() || !element.getClientRects().length) continue;
-    looked += 1;
+    checked += 1;
     const style = getComputedStyle(element);
     const ink = parse(element.closest('svg') ? style.fill : style.color);
     const [a, b] = [luminance(ink), luminance(behind(element))];
     const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
     if (ratio < 4.5) found.push([walker.currentNode.data.slice(0, 40), ratio]);
   }
-  return [looked, found.slice(0, 5)];
+  return [checked, found.slice(0, 5)];
 })()
 """
 
@@ -107,8 +107,8 @@ def test_a_page_runs_nothing_asks_for_nothing_and_can_be_read(
     assert browser.complaints == []
     assert browser.requests == [page.as_uri()]
     assert browser.evaluate("document.documentElement.scrollWidth") == width
-    looked, faint = browser.evaluate(FAINT)
-    assert looked > 30
+    checked, faint = browser.evaluate(FAINT)
+    assert checked > 30
     assert faint == []
     background = browser.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (sum(map(int, re.findall("[0-9]+", background))) < 200) == dark

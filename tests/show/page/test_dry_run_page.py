@@ -1,4 +1,4 @@
-"""The dry run's page says all that the report does, and nothing that is in a store is taken for more than text."""
+"""The page of `plan` shows everything in the report, and text from a store is never markup."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.show.page.reading import Page, leaves
 from tests.show.page.samples import check, cost, good_report, planned, refused_report
 
 REPOSITORY = Path(__file__).parents[3]
-SAID_IN_OTHER_WORDS = re.compile(r"\.(outcome|role|sentence)$")
+SHOWN_IN_ANOTHER_FORM = re.compile(r"\.(outcome|role|sentence)$")
 
 
 REPORTS = pytest.mark.parametrize(
@@ -33,9 +33,9 @@ def _with(report: DryRunReport, **changes: object) -> Page:
 @REPORTS
 def test_everything_in_the_report_is_on_the_page(report: DryRunReport) -> None:
     page = Page(dry_run_page(report))
-    said = [(where, leaf) for where, leaf in leaves(report) if not SAID_IN_OTHER_WORDS.search(where)]
-    assert len(said) > 30
-    assert [(where, leaf) for where, leaf in said if not page.tells(leaf)] == []
+    values = [(where, leaf) for where, leaf in leaves(report) if not SHOWN_IN_ANOTHER_FORM.search(where)]
+    assert len(values) > 30
+    assert [(where, leaf) for where, leaf in values if not page.has(leaf)] == []
 
 
 @REPORTS
@@ -65,9 +65,9 @@ def test_hostile_text_is_shown_and_nothing_of_it_is_markup() -> None:
     written.encode("utf-8")
 
 
-def test_failed_checks_come_first_and_the_not_run_ones_say_so() -> None:
+def test_failed_checks_come_first_and_others_are_marked_not_run() -> None:
     page = _with(
-        good_report(), checks=(*good_report().checks, check("last.of.all", "it fails", "failed", fix="mend it"))
+        good_report(), checks=(*good_report().checks, check("last.of.all", "it fails", "failed", fix="fix it"))
     )
     names = ["last.of.all", "source.stopped", "java.version", "spec.valid"]
     places = [page.text.index(name) for name in names]
@@ -95,20 +95,20 @@ def test_the_verdict_is_one_line_in_words(go: bool, sentence: str, shown: str) -
     assert any(found.get("class") == f"banner {'good' if go else 'bad'}" for _, found in page.elements)
 
 
-def test_what_could_not_be_looked_at_is_said_not_to_be() -> None:
+def test_sections_that_were_not_examined_are_named() -> None:
     page = Page(dry_run_page(refused_report()))
-    assert page.text.count("Not looked at: a check before it failed.") == 4
+    assert page.text.count("Not examined: an earlier check failed.") == 4
 
 
-def test_estimates_are_called_so_and_counts_too() -> None:
+def test_estimates_and_counts_are_distinguished() -> None:
     estimated = good_report()
     assert estimated.found is not None
     exact = estimated.found.model_copy(update={"exact": True})
     assert "~7,722,422" in Page(dry_run_page(estimated)).text
     page = _with(estimated, found=exact, is_estimate=False)
     assert "~" not in page.text
-    assert "counted one by one" in page.text
-    assert "stands still" in page.text
+    assert "records, counted, in" in page.text
+    assert "stopped" in page.text
 
 
 def test_a_full_dry_run_speaks_of_every_record() -> None:
@@ -142,13 +142,13 @@ def test_each_chunk_is_on_the_map_with_its_keys(chunks: int) -> None:
         assert str(chunk.keys) in page.text
 
 
-def test_too_little_space_is_said_in_words() -> None:
+def test_too_little_space_is_reported() -> None:
     expensive = good_report().cost
     assert expensive is not None
     page = _with(good_report(), cost=expensive.model_copy(update={"free_bytes": 12 * 2**20}))
-    assert "Too little is free: 6.9 GiB more are wanted" in " ".join(page.text.split())
+    assert "Not enough free space: a run needs 6.9 GiB more to start." in " ".join(page.text.split())
     page = _with(good_report(), cost=expensive.model_copy(update={"free_bytes": None}))
-    assert "How much is free cannot be told." in page.text
+    assert "The free space is unknown." in page.text
 
 
 def test_nothing_measured_and_nothing_read_is_a_page_too() -> None:
@@ -167,7 +167,7 @@ def test_nothing_measured_and_nothing_read_is_a_page_too() -> None:
         ),
         checks=(),
     )
-    for words in ("no record was read", "not measured", "No check was made", "No record was converted"):
+    for words in ("no records were read", "not measured", "No checks were made", "No record was converted"):
         assert words in page.text
 
 

@@ -35,7 +35,7 @@ def test_one_chunk_fills_its_line() -> None:
 
 
 @pytest.mark.parametrize("sizes", [[2**28] * 2000, [2**20 + 997 * (number % 50) for number in range(2000)], [0] * 2000])
-def test_two_thousand_chunks_are_wide_enough_to_be_told_apart(sizes: list[int]) -> None:
+def test_two_thousand_chunks_are_wide_enough_to_be_distinguished(sizes: list[int]) -> None:
     (band,) = bands(_pieces(sizes))
     assert [segment.title for segment in band.segments] == [f"0_0/orders {number}" for number in range(2000)]
     assert min(segment.width for segment in band.segments) >= LEAST_READABLE
@@ -70,7 +70,7 @@ def test_no_chunk_is_no_band() -> None:
     assert bands([]) == []
 
 
-def test_a_tooltip_says_the_keys_and_the_size() -> None:
+def test_a_tooltip_has_the_keys_and_the_size() -> None:
     keys = KeyRange(start=b"a", end=b"\x00\xff")
     assert title(7, keys, 2**21) == 'chunk 7: 2.0 MiB, keys ["a", 0x00ff)'
     assert title(7, keys, 2**21, seconds=1.5) == 'chunk 7: 2.0 MiB, 1.5 s, keys ["a", 0x00ff)'

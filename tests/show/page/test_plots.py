@@ -46,7 +46,7 @@ def test_bars_of_any_numbers_can_be_drawn(values: list[float]) -> None:
     assert all(0 <= height <= 100 for _, height, _ in steps)
 
 
-def test_a_scale_that_is_not_even_says_so() -> None:
+def test_a_logarithmic_scale_is_labelled() -> None:
     assert "on a logarithmic scale" in _bars([1.0] * 50 + [1e9]).below
     assert "on a logarithmic scale" not in _bars([2**20, 2**21]).below
 
@@ -54,7 +54,7 @@ def test_a_scale_that_is_not_even_says_so() -> None:
 def test_a_histogram_labels_each_bar_where_there_is_room() -> None:
     plot = size_histogram(sizes(0.1, 0.7, 0.2), what="sizes of keys")
     assert [note.text for note in plot.notes] == ["10 %", "70 %", "20 %"]
-    assert plot.says == "sizes of keys: half of them up to 13 B, 99 % up to 29 B, the largest 29 B"
+    assert plot.description == "sizes of keys: half up to 13 B, 99 % up to 29 B, the largest 29 B"
     many = size_histogram(sizes(*[1 / 32] * 30, 2 / 32, first=1), what="sizes")
     assert [tick.text for tick in many.ticks] == ["1", "16", "256", "4K", "64K", "1M", "16M", "256M"]
     assert [note.text for note in many.notes] == ["6.2 %"]
@@ -63,7 +63,7 @@ def test_a_histogram_labels_each_bar_where_there_is_room() -> None:
 @pytest.mark.parametrize(
     ("seconds", "word"), [(0.5, "seconds"), (90.0, "seconds"), (3000.0, "minutes"), (1e6, "hours")]
 )
-def test_throughput_is_told_in_round_numbers(seconds: float, word: str) -> None:
+def test_throughput_has_round_numbers(seconds: float, word: str) -> None:
     plot = throughput(Throughput((0.0, seconds / 2, seconds), (1234.0, 617.0), ((seconds / 2, 60.0),)))
     assert plot.below == f"{word} of work"
     assert 3 <= len(plot.ticks) <= 6

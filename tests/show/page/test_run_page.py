@@ -1,4 +1,4 @@
-"""The page after a run says all that was done."""
+"""The page of `report` shows everything that was done."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.show.page.histories import empty_history, good_history, ugly_history
 from tests.show.page.hostile import HOSTILE
 from tests.show.page.reading import Page, leaves
 
-SAID_IN_OTHER_WORDS = re.compile(
+SHOWN_IN_ANOTHER_FORM = re.compile(
     r"\.steps\[\d+\]\.(step|accepted\[\d+\]\.(kind|fix))$|\.totals\.(chunks|task_seconds)$|\.state$"
     r"|\.concerns\[\d+\]\.kind$"
 )
@@ -36,9 +36,9 @@ HISTORIES = pytest.mark.parametrize(
 @HISTORIES
 def test_everything_in_the_history_is_on_the_page(history: RunHistory) -> None:
     page = Page(run_page(history))
-    said = [(where, leaf) for where, leaf in leaves(history) if not SAID_IN_OTHER_WORDS.search(where)]
-    assert len(said) > 15
-    assert [(where, leaf) for where, leaf in said if not page.tells(leaf)] == []
+    values = [(where, leaf) for where, leaf in leaves(history) if not SHOWN_IN_ANOTHER_FORM.search(where)]
+    assert len(values) > 15
+    assert [(where, leaf) for where, leaf in values if not page.has(leaf)] == []
 
 
 @HISTORIES
@@ -77,7 +77,7 @@ def test_every_state_has_a_word_and_a_colour(state: State) -> None:
         (None, "warn", "not yet"),
     ],
 )
-def test_success_without_verification_is_not_told_as_success(
+def test_success_without_verification_is_not_shown_as_success(
     verification: Verification | None, kind: str, word: str
 ) -> None:
     page = _with(good_history(), verification=verification)
@@ -85,7 +85,7 @@ def test_success_without_verification_is_not_told_as_success(
     assert word in page.text
 
 
-def test_the_pause_between_two_runs_is_told() -> None:
+def test_the_pause_between_two_runs_is_shown() -> None:
     page = Page(run_page(good_history()))
     assert page.text.count("after 11 h") == 1
     assert "1 pause left out" in page.text
@@ -105,9 +105,9 @@ def test_store_partitions_are_in_the_order_in_which_one_counts() -> None:
     assert labels == [f"0_{task}/orders" for task in range(64)]
 
 
-def test_a_run_that_has_done_nothing_says_so() -> None:
+def test_a_run_that_has_done_nothing() -> None:
     page = Page(run_page(empty_history()))
-    for words in ("Nothing is planned yet", "No chunk is committed yet", "None yet", "none yet"):
+    for words in ("Nothing is planned yet", "No chunk has been committed yet", "None yet", "none yet"):
         assert words in page.text
 
 
@@ -127,18 +127,16 @@ WRONG = Concern(kind="mismatch", sentence="a verification found the new stores w
         ("assembled", UNVERIFIED, "warn", "not verified"),
         ("published", UNVERIFIED.model_copy(update={"accepted": "--unverified"}), "warn", "Accepted: --unverified"),
         ("cut over", REJECTS.model_copy(update={"accepted": "[run] max_rejects = 30"}), "warn", "Accepted: [run] max"),
-        ("cut over", WRONG, "bad", "Cut over, and found wrong since"),
+        ("cut over", WRONG, "bad", "Cut over, verification failed since"),
     ],
 )
-def test_what_holds_a_migration_back_is_told_in_amber_and_a_mismatch_in_red(
-    state: State, concern: Concern, kind: str, words: str
-) -> None:
+def test_concerns_are_amber_and_a_mismatch_is_red(state: State, concern: Concern, kind: str, words: str) -> None:
     page = _with(good_history(), state=state, concerns=(concern,))
     assert any(found.get("class") == f"banner {kind}" for _, found in page.elements)
     assert words in page.text
     assert "Warnings (1)" in page.text
-    assert page.tells(concern.sentence)
-    assert page.tells(concern.accepted or concern.fix)
+    assert page.has(concern.sentence)
+    assert page.has(concern.accepted or concern.fix)
 
 
 def test_records_left_out_are_no_part_of_those_that_were_written() -> None:
@@ -149,7 +147,7 @@ def test_records_left_out_are_no_part_of_those_that_were_written() -> None:
     assert "1,499,960 records written, 40 left out (30 rejected, 10 dropped by the function)" in page.text
 
 
-def test_dead_letters_are_told_with_their_columns() -> None:
+def test_dead_letters_are_shown_with_their_columns() -> None:
     columns = (Column(name="key", type="binary"), Column(name="reason", type="string"))
     page = _with(good_history(), dead_letters=Path("/srv/work/dead-letters"), dead_letter_columns=columns)
     assert "/srv/work/dead-letters" in page.text

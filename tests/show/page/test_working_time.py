@@ -56,7 +56,7 @@ def test_chunks_at_the_same_time_add_up() -> None:
     assert _records(measured) == pytest.approx(9000)
 
 
-def test_a_night_between_two_runs_is_left_out_and_told_of() -> None:
+def test_a_night_between_two_runs_is_left_out_and_listed() -> None:
     measured = _measured(_chunk(0, 10, 1000), _chunk(40_010, 40_020, 1000), _chunk(40_021, 40_030, 1000))
     assert measured.seconds == pytest.approx(30)
     assert list(measured.pauses) == [(10, 40_000)]

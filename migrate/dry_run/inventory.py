@@ -1,4 +1,4 @@
-"""What lies in a RocksDB directory: families, bounds for their records, files, versions, changelog positions."""
+"""The inventory of a RocksDB directory: column families, bounds of their record counts, files, changelog offsets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from migrate.batch.plan.make import record_bytes
 from migrate.batch.source.source import Source
-from migrate.dry_run.report import ChangelogPosition, DatabaseFound, FamilyFound, Role
+from migrate.dry_run.report import ChangelogPosition, DatabaseInventory, FamilyInventory, Role
 from migrate.model.plan import DatabasePlan
 from migrate.model.store_partition import StorePartition
 from migrate.stores.files import present
@@ -20,29 +20,29 @@ from migrate.stores.rocksdb.sst import SstFile, SstFormatError, TableProperties
 
 _MOST_METADATA = 16
 _Table = tuple[LiveFile, TableProperties]
-"""An SST file and its own properties."""
+"""An SST file and its properties."""
 
 
 def _tables(directory: Path, files: Iterable[LiveFile]) -> Iterator[_Table]:
-    """Every file whose properties can be read; a scan says what is wrong with the others."""
+    """Every file whose properties can be read; a scan reports what is wrong with the others."""
     for file in files:
         with suppress(SstFormatError, FileNotFoundError), SstFile(directory / file.name) as sst:
             yield file, sst.properties()
 
 
-def find_database(
+def database_inventory(
     source: Source, partition: StorePartition, name: str, database: Database, plan: DatabasePlan
-) -> DatabaseFound:
-    """Everything that is known of a RocksDB directory without reading its records; `plan`: what becomes of it."""
+) -> DatabaseInventory:
+    """What is known of a RocksDB directory without reading its records; `plan`: of a new directory made of it."""
     directory = database.directory
     tables = {family: [*_tables(directory, database.files_of(family))] for family in database.families}
     properties = [each for of_family in tables.values() for _, each in of_family]
     files = present(database_files(directory).every)
-    return DatabaseFound(
+    return DatabaseInventory(
         store_partition=plan.store_partition,
         database=name,
         path=directory,
-        families=tuple(_find_family(source, database, family, tables[family], plan) for family in tables),
+        families=tuple(_family_inventory(source, database, family, tables[family], plan) for family in tables),
         size=sum(status.st_size for status in files.values()),
         record_bytes=record_bytes(database),
         sst_files=len(database.live_files()),
@@ -56,14 +56,14 @@ def find_database(
     )
 
 
-def _find_family(
+def _family_inventory(
     source: Source, database: Database, family: str, tables: list[_Table], plan: DatabasePlan
-) -> FamilyFound:
+) -> FamilyInventory:
     at_least, at_most = _bounds(database, family, tables)
     estimate = min(max(database.estimated_records(family), at_least), at_most)
     is_metadata = family in source.format.metadata_families
     entries = _first_entries(database, family) if is_metadata else ()
-    return FamilyFound(
+    return FamilyInventory(
         name=family,
         role=_role(family, plan, is_metadata=is_metadata),
         records=estimate,
@@ -88,9 +88,9 @@ def _first_entries(database: Database, family: str) -> Iterator[tuple[bytes, byt
 
 
 def _bounds(database: Database, family: str, tables: list[_Table]) -> tuple[int, int]:
-    """(at least, at most) so many records: no scan tells it cheaper.
+    """(at least, at most) number of records, computed without a scan.
 
-    Within a sorted run (a level, or a file of level 0) no key comes twice; anywhere else, the log included, it may.
+    Within a sorted run (a level, or a file of level 0) each key occurs once; elsewhere, also in the log, it may repeat.
     """
     entries, deletions = database.unflushed_entries(family)
     runs: defaultdict[object, list[int]] = defaultdict(lambda: [0, 0])
@@ -101,7 +101,7 @@ def _bounds(database: Database, family: str, tables: list[_Table]) -> tuple[int,
     at_most = entries - deletions + sum(puts for puts, _ in runs.values())
     all_deletions = deletions + sum(deleted for _, deleted in runs.values())
     surely = max((puts - (all_deletions - deleted) for puts, deleted in runs.values()), default=0)
-    # RocksDB does not tell how many of the log's entries are deletions of ranges.
+    # RocksDB does not count the deletions of ranges among the log's entries.
     if entries > deletions or any(table.range_deletions for _, table in tables):
         surely = 0
     if len(tables) < len(database.files_of(family)):  # one cannot be read here, or its owner has removed it

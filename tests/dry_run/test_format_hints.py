@@ -1,4 +1,4 @@
-"""A warning where the records look like another format, and none where chance would make one."""
+"""A warning where the records look like another format, and no false alarm."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TIMED: dict[str, Make] = {
 }
 
 
-def look(folder: Path, family: str, source: str, target: str, make: Make) -> DryRunReport:
+def plan_of(folder: Path, family: str, source: str, target: str, make: Make) -> DryRunReport:
     application = folder / "app"
     make_families(application / "0_0/rocksdb/orders", {family: {b"%05d" % n: make(n) for n in range(400)}})
     (application / "0_0/.checkpoint").write_text("0\n0\n")
@@ -54,7 +54,7 @@ def look(folder: Path, family: str, source: str, target: str, make: Make) -> Dry
 
 @pytest.mark.parametrize("make", PLAIN.values(), ids=list(PLAIN))
 def test_plain_values_give_no_false_alarm(make: Make, tmp_path: Path) -> None:
-    report = look(tmp_path, "default", KEY_VALUE, TIMESTAMPED, make)
+    report = plan_of(tmp_path, "default", KEY_VALUE, TIMESTAMPED, make)
     assert report.tried is not None
     assert report.tried.look_alikes == ()
     assert checks(report, "warning") == {}
@@ -62,14 +62,14 @@ def test_plain_values_give_no_false_alarm(make: Make, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("make", TIMED.values(), ids=list(TIMED))
 def test_timestamped_values_give_no_false_alarm(make: Make, tmp_path: Path) -> None:
-    report = look(tmp_path, "keyValueWithTimestamp", TIMESTAMPED, KEY_VALUE, make)
+    report = plan_of(tmp_path, "keyValueWithTimestamp", TIMESTAMPED, KEY_VALUE, make)
     assert report.tried is not None
     assert report.tried.look_alikes == ()
 
 
 @pytest.mark.parametrize("name", ["times", "unknown times"])
-def test_plain_values_that_begin_with_a_time_are_told_and_never_refused(name: str, tmp_path: Path) -> None:
-    report = look(tmp_path, "default", KEY_VALUE, TIMESTAMPED, TIMED[name])
+def test_plain_values_that_begin_with_a_time_give_a_warning_and_no_refusal(name: str, tmp_path: Path) -> None:
+    report = plan_of(tmp_path, "default", KEY_VALUE, TIMESTAMPED, TIMED[name])
     assert report.tried is not None
     (alike,) = report.tried.look_alikes
     assert (alike.format, alike.share) == (TIMESTAMPED, 1.0)
@@ -80,9 +80,9 @@ def test_plain_values_that_begin_with_a_time_are_told_and_never_refused(name: st
 
 
 @pytest.mark.parametrize("name", ["counters", "JSON", "random bytes", "half with a time in front"])
-def test_timestamped_values_without_times_are_told(name: str, tmp_path: Path) -> None:
+def test_timestamped_values_without_times_give_a_warning(name: str, tmp_path: Path) -> None:
     make = PLAIN[name]
-    report = look(tmp_path, "keyValueWithTimestamp", TIMESTAMPED, KEY_VALUE, make)
+    report = plan_of(tmp_path, "keyValueWithTimestamp", TIMESTAMPED, KEY_VALUE, make)
     assert report.tried is not None
-    told = [alike.format for alike in report.tried.look_alikes]
-    assert told == ([] if name.startswith("half") else [KEY_VALUE])
+    formats = [alike.format for alike in report.tried.look_alikes]
+    assert formats == ([] if name.startswith("half") else [KEY_VALUE])

@@ -1,0 +1,141 @@
+"""The driver's side of the probes: collect what the executors see, and explain what is wrong there."""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as TimedOutError
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark import SparkContext
+
+from jobs.probe import PROBE_PREFIX, DirectoryProbe, ProbeRequest, ProbeResult, entries_of, probe_here
+from migrate.errors import RefusedError
+from migrate.spec.spec import Spec
+
+TIMEOUT_SECONDS = 120
+INSTALL = "install stateferry's dependencies there, in the driver's versions (docs/operations.md, On a cluster)"
+SHARE = (
+    "the state directory and the work_dir must be on volumes that all executors share, under one path; otherwise run "
+    "one job on each host with --master 'local[*]'"
+)
+_OTHER_PYTHON = re.compile(r"different version: (\S+) than that in driver:? (\d+\.\d+)")
+_NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
+
+
+@dataclass(frozen=True, slots=True)
+class DriverView:
+    """What the driver sees, to compare the results of the probes with."""
+
+    request: ProbeRequest
+    source_entries: frozenset[str]
+    """Entries that were there before and after the probes: the application may be running."""
+    work_dir_entries: frozenset[str]
+    started: float
+    """When the probes were sent, in seconds since the epoch."""
+    ended: float
+    """When the last result arrived."""
+
+    def skew(self, result: ProbeResult) -> float:
+        """The least difference between the executor's clock and the driver's, in seconds."""
+        return max(0.0, self.started - result.time, result.time - self.ended)
+
+
+def probe_slots(context: SparkContext, spec: Spec) -> tuple[DriverView, tuple[ProbeResult, ...]]:
+    """Probe every slot of the application. Raises RefusedError if a task fails or does not start."""
+    source, work_dir = str(spec.source_path), _nearest_folder(spec.home)
+    # Executors register one after the other: wait for the first.
+    run_probes(context, ProbeRequest(source, str(work_dir), None), 1, TIMEOUT_SECONDS)
+    before = entries_of(source), entries_of(str(work_dir))
+    with probe_file(work_dir, spec.source_path) as name:
+        request = ProbeRequest(source, str(work_dir), name)
+        started = time.time()
+        results = run_probes(context, request, context.defaultParallelism, TIMEOUT_SECONDS)
+        ended = time.time()
+    after = entries_of(source), entries_of(str(work_dir))
+    in_source, in_work_dir = [
+        (old or frozenset()) & (new or frozenset()) for old, new in zip(before, after, strict=True)
+    ]
+    return DriverView(request, in_source, in_work_dir, started, ended), results
+
+
+def _nearest_folder(home: Path) -> Path:
+    return next(folder for folder in (home, *home.parents) if folder.is_dir())
+
+
+@contextmanager
+def probe_file(work_dir: Path, source: Path) -> Iterator[str | None]:
+    """The name of a temporary file in the work_dir; None if it cannot be written, or would lie beside the old store."""
+    if work_dir.is_relative_to(source) or source.is_relative_to(work_dir):
+        yield None
+        return
+    file = work_dir / f"{PROBE_PREFIX}{uuid.uuid4().hex}"
+    try:
+        file.touch()
+    except OSError:  # another check reports it
+        yield None
+        return
+    try:
+        yield file.name
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def run_probes(
+    context: SparkContext, request: ProbeRequest, slots: int, timeout: int | None = None
+) -> tuple[ProbeResult, ...]:
+    """Run `slots` probes at a time. Raises RefusedError if a task fails, or none ends within `timeout` seconds."""
+    pool = ThreadPoolExecutor(max_workers=1)
+    results = pool.submit(lambda: context.parallelize([request] * slots, slots).map(probe_here).collect())
+    try:
+        return tuple(results.result(timeout=timeout))
+    except TimedOutError as error:
+        raise RefusedError(
+            f"no executor took a task within {timeout} s",
+            hint="check on the master's page that workers are running, and have the cores and the memory that this "
+            "application requests",
+        ) from error
+    except Exception as error:  # Spark and py4j raise errors of many classes
+        raise explain_failure(str(error)) from error
+    finally:
+        if not results.done():
+            context.cancelAllJobs()
+        pool.shutdown(wait=True)
+
+
+def explain_failure(text: str) -> RefusedError:
+    """Turn Spark's message about a failed task into an error for the operator."""
+    if (versions := _OTHER_PYTHON.search(text)) is not None:
+        return RefusedError(
+            f"the executors run Python {versions[1]}, the driver {versions[2]}",
+            hint="set PYSPARK_PYTHON to a Python of the driver's version that all executors have",
+        )
+    if (program := _NO_PYTHON.search(text)) is not None:
+        return RefusedError(
+            f"the executors have no {program[1]}", hint="set PYSPARK_PYTHON to a Python that all executors have"
+        )
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
+    return RefusedError(
+        f"Python fails on the executors: {(errors or lines or ['without a message'])[-1]}",
+        hint="check that PYSPARK_PYTHON is a Python with stateferry's dependencies (docs/operations.md, On a cluster)",
+    )
+
+
+def check_packages(result: ProbeResult) -> None:
+    """Raise RefusedError if a package cannot be imported on the executor."""
+    for name, reason in result.broken.items():
+        raise RefusedError(f"{name} cannot be imported on {result.host}: {reason}", hint=INSTALL)
+
+
+def check_directory(folder: str, host: str, probe: DirectoryProbe, entries: frozenset[str] = frozenset()) -> None:
+    """Raise RefusedError if the directory does not exist on the host, or lacks `entries` that the driver sees in it."""
+    if probe.entries is None:
+        raise RefusedError(f"the executors on {host} do not see {folder}", hint=SHARE)
+    if missing := sorted(entries - probe.entries):
+        raise RefusedError(f"{folder} on {host} is another directory than here: it has no {missing[0]}", hint=SHARE)

@@ -1,0 +1,237 @@
+"""Convert records without writing them: a sample by both paths, and every record for `--full`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from operator import eq
+
+from formats import Conversion, EntryError
+from formats.likeness import SURE, FormatSample, leaves_marks
+from formats.program import IDENTITY
+from formats.registry import FORMATS
+from migrate.batch.chunk.reader import Records
+from migrate.batch.plan.sample import Entry, convert_sample
+from migrate.dry_run.examples import before_after
+from migrate.dry_run.key_order import KeyOrder
+from migrate.dry_run.report import BeforeAfter, FormatHint
+from migrate.dry_run.sizes import RecordSizes
+from migrate.engine.converter import Converter
+from migrate.engine.pump import pump
+from migrate.engine.rejects import CountRejects, RejectsByReason
+from migrate.model.key_range import show_key
+from migrate.model.plan import DatabasePlan, FamilyMapping
+from migrate.stores.batch import Batch
+
+_MOST_DIFFERENCES = 3
+_RUNS_PER_EXAMPLE = 16
+_ALL_COMPARED = 1000
+"""The first records of a sample are all compared with other formats, later ones more and more rarely."""
+
+
+class ConversionCounts:
+    """Counts of the records that were converted, and their sizes."""
+
+    def __init__(self, conversion: Conversion) -> None:
+        self.records = 0
+        self.converted = 0
+        self.dropped = 0
+        self.expired = 0
+        """Records older than the new store's retention, which are not part of `records`."""
+        self.unchanged = 0
+        self.rejects = RejectsByReason()
+        self.order = KeyOrder()
+        self.old_sizes = RecordSizes()
+        self.new_sizes = RecordSizes()
+        self._conversion = conversion
+        self._program = conversion.program
+
+    def begin(self, store_partition: str) -> None:
+        """The next records are of another column family or RocksDB directory."""
+        self.rejects.begin(store_partition)
+        self.order.begin(store_partition)
+
+
+class SampleConverter(ConversionCounts):
+    """Converts sampled records, twice by the reference path and once by the compiled one."""
+
+    def __init__(self, conversion: Conversion) -> None:
+        super().__init__(conversion)
+        self.decoded = 0
+        self.both_paths = 0
+        self.store_partitions: set[str] = set()
+        self.differences: list[str] = []
+        self._now_ms = int(time.time() * 1000)
+        self._store_partition = ""
+        self._runs = 0
+        self._examples: list[BeforeAfter] = []
+        source = conversion.source
+        self._named = FormatSample(source)
+        self._others = [
+            FormatSample(known, is_possible=False)
+            for known in FORMATS
+            if known.id != source.id and leaves_marks(known)
+            if source.column_families is None or known.is_segmented == source.is_segmented
+        ]
+        """Other formats that the records may turn out to be of."""
+
+    def begin(self, store_partition: str) -> None:
+        """The next records are of another column family or RocksDB directory."""
+        super().begin(store_partition)
+        self.store_partitions.add(store_partition)
+        self._store_partition = store_partition
+        self._runs = 0
+
+    def take(self, batch: Batch, mapping: FamilyMapping, *, weight: float) -> None:
+        """Convert each record of a batch; `weight`: the number of the store's records that each one represents.
+
+        Raises RefusedError where the function is not pure.
+        """
+        self.records += len(batch)
+        self.old_sizes.add(batch, weight)
+        self._compare_formats(batch)
+        pairs = list(self._convert(batch, mapping))
+        self.converted += len(pairs)
+        new = Batch([new[0] for _, new in pairs], [new[1] for _, new in pairs])
+        if pairs:
+            self.order.add(new.keys, lambda: [old[0] for old, _ in pairs])
+            self.new_sizes.add(new, weight)
+            self._keep_example(*pairs[len(pairs) // 2])
+        self._compare_paths(batch, new, mapping)
+
+    def _convert(self, batch: Batch, mapping: FamilyMapping) -> Iterator[tuple[Entry, Entry]]:
+        for key, value in zip(batch.keys, batch.values, strict=True):
+            try:
+                converted = convert_sample(self._conversion, key, value)
+            except EntryError as error:
+                self.decoded += self._decodes(key, value)
+                self.rejects.add(mapping.source, key, value, str(error))
+                continue
+            self.decoded += 1
+            if converted is None:
+                self.dropped += 1
+                continue
+            self.unchanged += converted == (key, value)
+            yield (key, value), converted
+
+    def _decodes(self, key: bytes, value: bytes) -> bool:
+        """Whether a rejected record fits the source's format: then the function or the target rejects it."""
+        try:
+            self._conversion.source.decode(key, value)
+        except EntryError:
+            return False
+        return True
+
+    def _compare_paths(self, batch: Batch, expected: Batch, mapping: FamilyMapping) -> None:
+        """Compare the compiled path's result for a batch with `expected`, the reference path's."""
+        if self._program is None:
+            return
+        found = Converter(self._conversion, self._program, CountRejects(""), mapping.source)(batch)
+        self.both_paths += len(batch)
+        if (found.keys, found.values) == (expected.keys, expected.values):
+            return
+        by_both = (zip(each.keys, each.values, strict=True) for each in (found, expected))
+        first = next((right[0] for left, right in zip(*by_both, strict=False) if left != right), batch.keys[0])
+        if len(self.differences) < _MOST_DIFFERENCES:
+            self.differences.append(f"{self._store_partition}: the two paths differ at the key {show_key(first)}")
+
+    def _keep_example(self, old: Entry, new: Entry) -> None:
+        """Keep one record of each store partition, and one of every 16 runs of neighbouring records."""
+        if self._runs % _RUNS_PER_EXAMPLE == 0:
+            source, target = self._conversion.source, self._conversion.target
+            self._examples.append(before_after(self._store_partition, old, new, source=source, target=target))
+        self._runs += 1
+
+    @property
+    def examples(self) -> tuple[BeforeAfter, ...]:
+        """At most three examples: from the beginning, the middle and the end."""
+        kept = self._examples
+        places = sorted({0, len(kept) // 2, len(kept) - 1}) if kept else []
+        return tuple(kept[place] for place in places)
+
+    def _compare_formats(self, batch: Batch) -> None:
+        """Count likeness to each format, of fewer and fewer records: decoding takes as long as a conversion."""
+        step = 1 + self._named.sampled // _ALL_COMPARED
+        for key, value in zip(batch.keys[::step], batch.values[::step], strict=True):
+            for each in (self._named, *self._others):
+                each.add(key, value, now_ms=self._now_ms)
+
+    def format_hints(self) -> tuple[FormatHint, ...]:
+        """Known formats that the sample fits better than the one that the spec names."""
+        named, source = self._named, self._named.known
+        hints = [
+            (other.known, other.share, other)
+            for other in self._others
+            if other.share >= SURE and (other.known.carries - source.carries or other.share > named.share)
+        ]
+        is_unlike = named.sampled and leaves_marks(source) and named.share <= 1 - SURE
+        if not hints and is_unlike and not source.is_segmented:
+            plain = (known for known in FORMATS if known.system == source.system and not known.carries)
+            hints = [(known, 1.0, named) for known in plain]
+        return tuple(
+            FormatHint(
+                format=known.id,
+                share=share,
+                named_share=named.share,
+                sentence=f"{counted.share:.1%} of the sampled records look like {counted.known.id}: "
+                f"is the old store {known.id}, and not {source.id}?",
+            )
+            for known, share, counted in hints
+        )
+
+
+class FullScan(ConversionCounts):
+    """Converts every record as a run does, and keeps counts and a few examples only."""
+
+    def __init__(self, conversion: Conversion) -> None:
+        super().__init__(conversion)
+        self._keeps_keys = self._program is not None and self._program.key == IDENTITY
+        self._source_batch = Batch([], [])
+
+    def take(
+        self, records: Records, plan: DatabasePlan, mapping: FamilyMapping, on_progress: Callable[[int], None]
+    ) -> None:
+        """Convert the records that a new RocksDB directory is made of. Raises CorruptionError, as a run does."""
+        self.begin(plan.store_partition)
+
+        def count(batch: Batch) -> None:
+            self._source_batch = batch
+            self.old_sizes.add(batch)
+            on_progress(len(batch))
+
+        if not plan.is_kept:
+            for batch in records.batches(mapping):
+                count(batch)
+                self.expired += len(batch)
+        else:
+            converter = Converter(self._conversion, self._program, self.rejects, mapping.source)
+            pumped = pump(records.batches(mapping), converter, lambda: self, count)
+            self.records += pumped.scanned.records
+            self.converted += pumped.written.records
+            self.dropped += converter.dropped
+        self._source_batch = Batch([], [])
+
+    def write(self, batch: Batch) -> None:
+        """Count a converted batch: the scan is the sink of its own pump."""
+        self.new_sizes.add(batch)
+        if not self._keeps_keys:
+            self.order.add(batch.keys, partial(self._converted_keys, self._source_batch))
+        self.unchanged += _unchanged(self._source_batch, batch)
+
+    def _converted_keys(self, batch: Batch) -> list[bytes]:
+        """The old keys of which a new record is made."""
+        return [key for key, value in zip(batch.keys, batch.values, strict=True) if self._is_written(key, value)]
+
+    def _is_written(self, key: bytes, value: bytes) -> bool:
+        try:
+            return self._conversion.convert(key, value) is not None
+        except EntryError:
+            return False
+
+
+def _unchanged(old: Batch, new: Batch) -> int:
+    if len(old) == len(new):
+        return sum(map(eq, zip(old.keys, old.values, strict=True), zip(new.keys, new.values, strict=True)))
+    before = dict(zip(old.keys, old.values, strict=True))
+    return sum(before.get(key) == value for key, value in zip(new.keys, new.values, strict=True))
