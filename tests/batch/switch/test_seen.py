@@ -61,7 +61,7 @@ def test_nothing_is_freed_where_the_volume_is_not_mounted(app: Application) -> N
     cutover(app.spec)
     volume = app.path.rename(app.base / "volume")
     app.path.mkdir()
-    with pytest.raises(RefusedError, match="is its volume mounted"):
+    with pytest.raises(RefusedError, match="mount its volume"):
         finalize(app.spec)
     app.path.rmdir()
     volume.rename(app.path)
