@@ -164,7 +164,9 @@ def test_a_source_that_was_written_to_is_refused_and_abandoned(orders: Migration
 @pytest.mark.parametrize("verb", ["cutover", "rollback"])
 def test_a_migration_that_publishes_has_nothing_to_switch(verb: str, orders: Migration) -> None:
     orders.set("target", path="new")
-    check_clear(orders.run(verb=verb), ExitCode.USAGE, f"{verb}: this migration publishes", "configure the application to use")
+    check_clear(
+        orders.run(verb=verb), ExitCode.USAGE, f"{verb}: this migration publishes", "configure the application to use"
+    )
 
 
 def test_a_snapshot_is_migrated_and_cut_over(orders: Migration) -> None:
