@@ -277,7 +277,7 @@ _RUN: tuple[Mutant, ...] = (
         definition="_remove_unnamed_stores",
         old="if folder not in assembled and not retired.may_hold(run.name, partition, plan):",
         new="if folder not in assembled:",
-        tests=("test_an_old_store_is_not_removed_wherever_it_stands",),
+        tests=("test_an_old_store_is_not_removed_from_any_place",),
     ),
     Mutant(
         name="interrupted-exits-0",
@@ -309,7 +309,7 @@ _RUN: tuple[Mutant, ...] = (
         definition="run_with",
         old="report = _run(context, open_executor) if done is None else done",
         new="report = _run(context, open_executor)",
-        tests=("test_a_migration_that_is_cut_over_says_so",),
+        tests=("test_a_migration_that_is_cut_over_reports_it",),
     ),
     Mutant(
         name="published-by-its-path-alone",

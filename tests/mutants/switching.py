@@ -19,7 +19,7 @@ SWITCHING: tuple[Mutant, ...] = (
         definition="sync_names",
         old="        fsync_directory(folder)\n",
         new="        pass\n",
-        tests=("test_every_move_is_synced_before_it_is_said_to_be_done",),
+        tests=("test_every_move_is_synced_before_it_is_recorded",),
     ),
     Mutant(
         name="position-not-lowered-first",
@@ -27,7 +27,7 @@ SWITCHING: tuple[Mutant, ...] = (
         definition="Migration.between",
         old="return first.lowest(second) if self._is_atomic",
         new="return first if self._is_atomic",
-        tests=("test_the_position_is_never_ahead_of_the_store_that_stands_there",),
+        tests=("test_the_position_is_never_ahead_of_the_store_in_place",),
     ),
     Mutant(
         name="position-raised-first",
@@ -51,7 +51,7 @@ SWITCHING: tuple[Mutant, ...] = (
         definition="Migration.locking",
         old="        return holding_locks(dict.fromkeys([*locks, *ours]))\n",
         new="        return holding_locks([])\n",
-        tests=("test_nobody_can_open_the_stores_meanwhile[cutover.exchanged]",),
+        tests=("test_no_process_can_open_the_stores_meanwhile[cutover.exchanged]",),
     ),
     Mutant(
         name="cut-over-held-back-by-nothing",
@@ -72,7 +72,7 @@ SWITCHING: tuple[Mutant, ...] = (
         old='        require_acceptance(concerns, "nothing was published, and the new stores are kept")\n',
         new="",
         tests=(
-            "test_a_mismatch_holds_back_whatever_verify_says_later[full-off-published]",
+            "test_a_mismatch_holds_back_regardless_of_later_settings[full-off-published]",
             "test_a_run_that_is_held_back_keeps_its_stores",
             "test_rejects_are_published_only_once_they_are_accepted",
         ),
@@ -115,7 +115,7 @@ SWITCHING: tuple[Mutant, ...] = (
         definition="finalize",
         old='            migration.check_not_refuted("nothing is given up without --accept-mismatch")\n',
         new="            pass\n",
-        tests=("test_a_mismatch_in_use_is_told_and_keeps_what_the_way_back_needs[in place]",),
+        tests=("test_a_mismatch_in_use_is_reported_and_the_way_back_stays[in place]",),
     ),
     Mutant(
         name="changed-source-cut-over",
@@ -131,7 +131,7 @@ SWITCHING: tuple[Mutant, ...] = (
         definition="_check_new_unwritten",
         old="    written = [places for places in every if places.is_switched and _is_written(places)]\n",
         new="    written: list[Places] = []\n",
-        tests=("test_writes_to_a_new_store_are_given_up_only_when_told_to",),
+        tests=("test_writes_to_a_new_store_are_discarded_only_on_request",),
     ),
     Mutant(
         name="finalized-before-the-cut-over",
@@ -148,7 +148,7 @@ SWITCHING: tuple[Mutant, ...] = (
         old="    _remove_made(folder, _never if name in (NEW, OLD) else _is_made)\n",
         new="    _remove_made(folder, _never if name in (NEW, OLD) else _is_made)\n"
         "    _remove_made(home / LEDGER, _is_of_a_table)\n",
-        tests=("test_a_finalized_migration_says_so_for_good",),
+        tests=("test_a_finalized_migration_stays_finalized",),
     ),
     Mutant(
         name="old-store-in-use-finalized",
@@ -231,7 +231,7 @@ SWITCHING: tuple[Mutant, ...] = (
         definition="_renamed_by_an_earlier_release",
         old="if is_folder and all(map(is_ours, renamed.iterdir())) else None",
         new="if is_folder else None",
-        tests=("test_a_folder_of_that_name_that_is_somebody_elses_stays",),
+        tests=("test_a_folder_of_that_name_that_is_not_ours_stays",),
     ),
     Mutant(
         name="only-copy-abandoned",

@@ -129,7 +129,7 @@ class Migration:
             fsync_directory(folder)
 
     def between(self, first: ChangelogOffsets, second: ChangelogOffsets) -> ChangelogOffsets:
-        """ChangelogOffsets that hold for both stores of an exchange; none where the exchange takes two renames."""
+        """Offsets that hold for both stores of an exchange; none where the exchange takes two renames."""
         return first.lowest(second) if self._is_atomic else first.model_copy(update={"lines": ()})
 
     @cached_property

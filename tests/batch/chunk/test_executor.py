@@ -327,7 +327,7 @@ def test_a_task_that_outlives_the_grace_is_abandoned_at_its_next_batch(tmp_path:
     assert [file for file in (tmp_path / "chunks").rglob("*") if file.is_file()] == []
 
 
-def test_a_stop_that_nobody_asked_for_changes_nothing(tmp_path: Path) -> None:
+def test_a_stop_that_was_not_requested_changes_nothing(tmp_path: Path) -> None:
     stop = Stop(grace_seconds=0.0)
     stop.check()
     stop.check_grace()

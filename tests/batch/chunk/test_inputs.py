@@ -168,7 +168,7 @@ def test_malformed_values_of_an_upgrade_stay_malformed(older: str, value: bytes,
     assert found == [(b"%02d" % n, read) for n in range(40)]
 
 
-def test_the_newest_record_tells_the_time(tmp_path: Path) -> None:
+def test_the_newest_record_has_the_time(tmp_path: Path) -> None:
     records = windows(2000, until=1 << 50)
     folder = make_families(tmp_path / "win.0", {PLAIN: records, "empty": {}, "session": {session_key(b"", 1, 7): b""}})
     with open_read_only(folder) as database:

@@ -29,13 +29,13 @@ def test_numbers_that_may_have_been_swapped_before_are_refused(tmp_path: Path) -
     assert plan(_spec(tmp_path)).verdict.exit_code == 6
 
 
-def test_unless_the_spec_says_that_they_were_not(tmp_path: Path) -> None:
+def test_unless_the_spec_allows_it(tmp_path: Path) -> None:
     make_store(tmp_path / "old", NUMBERS)
     run(_spec(tmp_path, allow=["changelog", "looks-converted", "unclean-source"]))
     assert read_families(tmp_path / "new")["default"] == SWAPPED
 
 
-def test_another_column_family_tells_them_apart(tmp_path: Path) -> None:
+def test_another_column_family_distinguishes_them(tmp_path: Path) -> None:
     make_store(tmp_path / "old", NUMBERS)
     run(_spec(tmp_path, target=TIMESTAMPED))
     found = read_families(tmp_path / "new")["keyValueWithTimestamp"]

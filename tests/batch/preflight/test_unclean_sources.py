@@ -59,7 +59,7 @@ CASES = [(missing_checkpoint, "did not stop cleanly"), (with_unknown_offset, "un
 
 
 @pytest.mark.parametrize(("damage", "said"), CASES)
-def test_it_is_said_and_carried_as_it_is(damage: Damage, said: str, tmp_path: Path) -> None:
+def test_it_is_reported_and_carried_unchanged(damage: Damage, said: str, tmp_path: Path) -> None:
     shutil.copytree(STATE, tmp_path / "orders-app")
     damage(tmp_path / "orders-app")
 
@@ -168,7 +168,7 @@ def test_what_was_written_after_the_position_is_refused(app: Path) -> None:
     assert "stop it cleanly" in refused.value.hint
 
 
-def test_an_end_that_was_asked_for_too_early_is_refused(app: Path) -> None:
+def test_an_end_from_before_the_application_stopped_is_refused(app: Path) -> None:
     ends = ends_of(app)
     ends[f"{TOPIC}-1"] -= 1
 
@@ -247,7 +247,7 @@ def test_or_from_being_published(app: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", ["plan", "doctor", "run"])
-def test_the_command_takes_what_the_broker_says(app: Path, verb: str) -> None:
+def test_the_command_takes_the_ends_of_the_broker(app: Path, verb: str) -> None:
     file = app.parent / "migration.toml"
     file.write_text(
         'name = "orders"\nwork_dir = "work"\n[source]\nformat = "kafka-streams.key-value"\npath = "orders-app"\n'
@@ -265,7 +265,7 @@ def test_the_command_takes_what_the_broker_says(app: Path, verb: str) -> None:
     assert codes == [ExitCode.REFUSED, ExitCode.USAGE, ExitCode.DONE]
 
 
-def test_a_migration_of_an_earlier_release_is_asked_too(app: Path) -> None:
+def test_a_migration_of_an_earlier_release_needs_the_ends_too(app: Path) -> None:
     spec = in_place(upper_spec(app))
     run(spec, changelog_ends=ends_of(app))
     (file,) = spec.home.glob("plan-*.json")

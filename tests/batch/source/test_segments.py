@@ -141,14 +141,14 @@ def test_segments_as_they_are_bear_the_name_of_today() -> None:
         ("lose.0", None),
     ],
 )
-def test_a_segment_tells_its_start_by_its_name(name: str, start: int | None) -> None:
+def test_a_segments_name_has_its_start(name: str, start: int | None) -> None:
     assert KAFKA_STREAMS.segment_start("win", name) == start
 
 
 @pytest.mark.parametrize(
     ("retention_ms", "segment_ms", "size"), [(3_600_000, None, 1_800_000), (1000, None, 60_000), (1000, 7, 7)]
 )
-def test_a_segment_covers_half_the_retention_unless_the_owner_was_told(
+def test_a_segment_covers_half_the_retention_unless_configured(
     retention_ms: int, segment_ms: int | None, size: int
 ) -> None:
     assert KafkaStreams().segment_size(retention_ms, segment_ms) == size

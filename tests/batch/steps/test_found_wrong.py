@@ -17,7 +17,9 @@ from tests.support import read_family, tree_state
 
 @BOTH
 @pytest.mark.parametrize(("found_by", "then"), [("full", "off"), ("full", "digest"), ("digest", "off")])
-def test_a_mismatch_holds_back_whatever_verify_says_later(make: Make, found_by: str, then: str, tmp_path: Path) -> None:
+def test_a_mismatch_holds_back_regardless_of_later_settings(
+    make: Make, found_by: str, then: str, tmp_path: Path
+) -> None:
     found_wrong(make, tmp_path, found_by)
     before = tree_state(tmp_path / "old")
     careless = make(tmp_path, run={"verify": then}, conversion={"allow": ["unverified"]})
@@ -133,7 +135,7 @@ def damaged_in_use(make: Make, base: Path) -> Spec:
 
 
 @BOTH
-def test_a_mismatch_in_use_is_told_and_keeps_what_the_way_back_needs(make: Make, tmp_path: Path) -> None:
+def test_a_mismatch_in_use_is_reported_and_the_way_back_stays(make: Make, tmp_path: Path) -> None:
     spec = damaged_in_use(make, tmp_path)
     told = status(spec)
     assert told.state == ("cut over" if make is in_place else "published")

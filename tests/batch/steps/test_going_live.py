@@ -19,7 +19,7 @@ from tests.support import read_family
 # Never verified
 
 
-def test_what_nobody_has_verified_is_not_published_unasked(tmp_path: Path) -> None:
+def test_unverified_stores_are_not_published_without_consent(tmp_path: Path) -> None:
     spec = published(tmp_path, run={"verify": "off"})
     with pytest.raises(RefusedError, match='verify = "off"') as caught:
         run(spec)
@@ -48,7 +48,7 @@ def test_a_run_that_is_held_back_keeps_its_stores(tmp_path: Path) -> None:
     assert run(published(tmp_path)).state == "published", "the same migration, whatever was allowed"
 
 
-def test_what_nobody_has_verified_is_not_cut_over_unasked(tmp_path: Path) -> None:
+def test_unverified_stores_are_not_cut_over_without_consent(tmp_path: Path) -> None:
     spec = in_place(tmp_path, run={"verify": "off"})
     assert run(spec).state == "assembled"
     assert "--unverified" in status(spec).next_step
@@ -130,7 +130,7 @@ def test_a_cap_that_was_lowered_since_accepts_nothing(tmp_path: Path) -> None:
         cutover(picky(in_place, tmp_path, max_rejects=REJECTED - 1, max_reject_share=1.0))
 
 
-def test_dead_letters_are_told_by_place_and_columns(tmp_path: Path) -> None:
+def test_dead_letters_are_reported_with_place_and_columns(tmp_path: Path) -> None:
     spec = picky(published, tmp_path, max_rejects=REJECTED)
     done, told = run(spec), report(spec)
     assert done.dead_letters == told.dead_letters == spec.home / "dead-letters"
@@ -183,7 +183,9 @@ def as_of_an_earlier_release(spec: Spec, monkeypatch: pytest.MonkeyPatch, listen
         run(spec, accept_rejects=REJECTED, on_event=listener)
 
 
-def test_rejects_that_an_earlier_release_published_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejects_that_an_earlier_release_published_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spec = picky(published, tmp_path)
     as_of_an_earlier_release(spec, monkeypatch)
     assert kinds(spec) == {"rejects": ""}

@@ -39,7 +39,7 @@ def _reconcile(context: Context) -> tuple[list[Receipt], Ledger]:
     return reconcile(context, plan(), ledger), ledger
 
 
-def test_a_receipt_that_nobody_committed_is_taken_over(context: Context, store: Path) -> None:
+def test_a_receipt_that_was_not_committed_is_adopted(context: Context, store: Path) -> None:
     found = rewrite(context.home, store, chunk(0, None, b"key-00000050"))
     (mine,), ledger = _reconcile(context)
     assert (mine.keys, mine.written[0].digest) == (found.keys, found.written[0].digest)
@@ -103,7 +103,7 @@ def test_what_an_older_run_left_is_removed(context: Context, store: Path) -> Non
     assert [path.exists() for path in (file, context.home / "new" / OLDER, beside)] == [False] * 3
 
 
-def test_an_old_store_is_not_removed_wherever_it_stands(context: Context, store: Path) -> None:
+def test_an_old_store_is_not_removed_from_any_place(context: Context, store: Path) -> None:
     """A cut-over that was killed leaves it where the new one was, and a damaged ledger may not tell."""
     shutil.copytree(store, context.home / "snapshot" / PARTITION.id)
     slot = Path(shutil.copytree(store, context.home / "new" / OLDER / PARTITION.id))

@@ -48,7 +48,7 @@ def test_between_two_renames_no_store_partition_is_without_a_store(
 
 
 @pytest.mark.parametrize("name", ["cutover.positioned", "cutover.exchanged", "cutover.shelved"])
-def test_nobody_can_open_the_stores_meanwhile(name: str, app: Application) -> None:
+def test_no_process_can_open_the_stores_meanwhile(name: str, app: Application) -> None:
     """RocksDB and Kafka Streams take these locks first; what is exchanged takes its lock file with it."""
     locks = [app.path / ".lock", *(path / "LOCK" for path in map(app.live, PARTITIONS))]
     assert all(lock.exists() for lock in locks)
@@ -97,7 +97,7 @@ def test_what_did_not_stand_the_verification_is_not_cut_over(folder: Path) -> No
 
 
 @pytest.mark.parametrize("verb", ["cutover", "rollback"])
-def test_every_move_is_synced_before_it_is_said_to_be_done(
+def test_every_move_is_synced_before_it_is_recorded(
     verb: str, app: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     places = {path.parent for partition in PARTITIONS for path in (app.live(partition), app.staged(partition))}

@@ -70,7 +70,7 @@ def test_from_run_to_the_end(orders: Migration) -> None:
     refused(orders, "verify", "is finalized", options=("--no-spark",))
 
 
-def test_old_stores_that_no_ledger_tells_of_are_moved_by_hand(orders: Migration) -> None:
+def test_old_stores_that_no_ledger_records_are_moved_by_hand(orders: Migration) -> None:
     before = tree_state(orders.source / ORDERS)
     done(orders.run("--cutover"))
     shutil.rmtree(orders.home / "ledger")
@@ -162,9 +162,11 @@ def test_a_source_that_was_written_to_is_refused_and_abandoned(orders: Migration
 
 
 @pytest.mark.parametrize("verb", ["cutover", "rollback"])
-def test_a_migration_that_publishes_is_told_so(verb: str, orders: Migration) -> None:
+def test_a_migration_that_publishes_has_nothing_to_switch(verb: str, orders: Migration) -> None:
     orders.set("target", path="new")
-    check_clear(orders.run(verb=verb), ExitCode.USAGE, f"{verb}: this migration publishes", "point the application at")
+    check_clear(
+        orders.run(verb=verb), ExitCode.USAGE, f"{verb}: this migration publishes", "configure the application to use"
+    )
 
 
 def test_a_snapshot_is_migrated_and_cut_over(orders: Migration) -> None:

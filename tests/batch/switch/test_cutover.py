@@ -62,7 +62,7 @@ def test_owner_and_mode_of_the_new_stores_are_those_of_the_old_ones(app: Applica
     assert {partition: set(modes(app.shelved(partition))) for partition in PARTITIONS} == before
 
 
-def test_a_migration_that_is_cut_over_says_so(app: Application) -> None:
+def test_a_migration_that_is_cut_over_reports_it(app: Application) -> None:
     cutover(app.spec)
     before = tree_state(app.path)
 

@@ -34,7 +34,7 @@ def test_finalizing_frees_all_but_the_ledger_and_leaves_the_application_alone(ap
     assert app.standing() == {"new"}
 
 
-def test_a_finalized_migration_says_so_for_good(app: Application) -> None:
+def test_a_finalized_migration_stays_finalized(app: Application) -> None:
     cutover(app.spec)
     totals = run(app.spec).totals
     first = finalize(app.spec)
@@ -126,7 +126,7 @@ def test_what_an_earlier_release_was_abandoning_when_it_was_killed_is_removed(
     assert tree_state(app.path) == before
 
 
-def test_a_folder_of_that_name_that_is_somebody_elses_stays(app: Application) -> None:
+def test_a_folder_of_that_name_that_is_not_ours_stays(app: Application) -> None:
     beside = app.spec.home.with_name(f"{app.spec.name}.abandoned")
     (beside / "snapshot").mkdir(parents=True)
     (beside / "snapshot/000001.sst").write_text("mine")
@@ -157,7 +157,7 @@ def test_a_migration_that_was_rolled_back_can_be_abandoned(app: Application) -> 
 
 
 @pytest.mark.parametrize("point", ["cutover.intended", "cutover.exchanged", "cutover.shelved", "cutover.committed"])
-def test_a_cutover_that_was_begun_cannot_be_abandoned(point: str, app: Application) -> None:
+def test_a_cutover_that_was_started_cannot_be_abandoned(point: str, app: Application) -> None:
     with pytest.raises(StoppedError):
         cutover(app.spec, on_event=StopAt(point))
     before = tree_state(app.base)

@@ -63,7 +63,7 @@ def stand(places: Places) -> tuple[str, str, str]:
     return places.at(places.live), places.at(places.staged), places.at(places.old)
 
 
-def test_each_place_is_told_by_all_identities(places: Places) -> None:
+def test_each_place_is_recognized_by_all_identities(places: Places) -> None:
     assert len(places.entry.old_names) == len(places.entry.new_names) == 2
     assert stand(places) == ("old", "new", "none")
     assert (places.old_store, places.new_store, places.is_switched) == (places.live, places.staged, False)
@@ -176,7 +176,7 @@ def test_two_renames_that_were_stopped_between_are_finished_either_way(
     assert not aside.exists()
 
 
-def test_exchange_swaps_two_directories_or_says_that_it_cannot(tmp_path: Path) -> None:
+def test_exchange_swaps_two_directories_or_raises(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     for folder in (first, second):
         folder.mkdir()

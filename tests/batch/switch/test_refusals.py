@@ -49,7 +49,7 @@ def test_an_application_that_is_started_in_the_middle(app: Application) -> None:
 
 
 @pytest.mark.parametrize("point", ["cutover.started", "cutover.intended", "cutover.exchanged", "cutover.done"])
-def test_nobody_opens_a_store_in_the_middle(point: str, app: Application) -> None:
+def test_no_process_opens_a_store_in_the_middle(point: str, app: Application) -> None:
     """RocksDB's own lock is held until the end: an application that is started in between says so, and stops."""
     tried = []
 
@@ -81,7 +81,7 @@ def test_an_old_store_that_is_written_to_while_a_cut_over_is_half_done(written: 
         cutover(app.spec)
 
 
-def test_without_verification_where_the_spec_says_so(fresh: Application) -> None:
+def test_without_verification_where_the_spec_allows_it(fresh: Application) -> None:
     spec = in_place_spec(fresh.base, fresh.path, run={"verify": "off"})
     assert run(spec).state == "assembled"
     with pytest.raises(RefusedError, match="are not verified") as refused:

@@ -58,7 +58,7 @@ def test_back_and_forth_again(app: Application) -> None:
     assert cutover(app.spec).state == "cut over"
 
 
-def test_writes_to_a_new_store_are_given_up_only_when_told_to(app: Application) -> None:
+def test_writes_to_a_new_store_are_discarded_only_on_request(app: Application) -> None:
     cutover(app.spec)
     write_to(app.live(FIRST), family=DATA)
     before = tree_state(app.path)
@@ -101,7 +101,7 @@ def test_a_new_store_that_is_gone_has_to_be_given_up_by_name(app: Application) -
     assert app.standing() == {"old"}
 
 
-def test_an_old_store_that_is_nowhere_is_said_to_be(app: Application, folder: Path) -> None:
+def test_an_old_store_that_is_missing_is_refused(app: Application, folder: Path) -> None:
     cutover(app.spec)
     app.shelved(FIRST).rename(folder / "elsewhere")
     before = tree_state(app.path)

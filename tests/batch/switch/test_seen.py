@@ -61,7 +61,7 @@ def test_nothing_is_freed_where_the_volume_is_not_mounted(app: Application) -> N
     cutover(app.spec)
     volume = app.path.rename(app.base / "volume")
     app.path.mkdir()
-    with pytest.raises(RefusedError, match="is its volume mounted"):
+    with pytest.raises(RefusedError, match="mount its volume"):
         finalize(app.spec)
     app.path.rmdir()
     volume.rename(app.path)
@@ -102,7 +102,7 @@ def test_the_command_has_the_word(app: Application, commands: CommandServer) -> 
     assert (outcome.code, FIRST in outcome.out) == (0, True), outcome.err
 
 
-def test_a_finalize_that_was_killed_looks_again(app: Application) -> None:
+def test_a_finalize_that_was_killed_checks_again(app: Application) -> None:
     cutover(app.spec)
     with pytest.raises(StoppedError):
         finalize(app.spec, on_event=StopAt("finalize.intended"))
@@ -152,7 +152,7 @@ def test_a_store_whose_segments_have_all_expired_since_is_seen(tmp_path: Path) -
     assert finalize(spec).state == "finalized"
 
 
-def test_a_store_of_segments_that_was_made_anew_is_not(tmp_path: Path) -> None:
+def test_a_segmented_store_that_was_created_again_is_not(tmp_path: Path) -> None:
     store, spec = _windowed(tmp_path)
     run(spec)
     cutover(spec)

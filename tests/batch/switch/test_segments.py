@@ -150,7 +150,7 @@ def test_an_application_that_went_on_since_its_snapshot_has_other_segments(
 
 
 @pytest.mark.parametrize("tasks", [("0_0",), ()], ids=["beside another one", "alone"])
-def test_a_task_without_any_segment_stands_in_nobodys_way(tasks: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_task_without_any_segment_is_no_obstacle(tasks: tuple[str, ...], tmp_path: Path) -> None:
     """Kafka Streams makes the directory at its first start, and segments with records."""
     for task in tasks:
         _make(tmp_path, task)

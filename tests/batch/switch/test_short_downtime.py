@@ -109,7 +109,7 @@ def test_going_back_gives_the_old_stores_their_newer_positions(later: Applicatio
     assert {name: state[1:] for name, state in later.files().items()} == {name: rest[name][1:] for name in rest}
 
 
-def test_the_position_is_never_ahead_of_the_store_that_stands_there(later: Application) -> None:
+def test_the_position_is_never_ahead_of_the_store_in_place(later: Application) -> None:
     seen = StopAt(look=lambda _: check_never_ahead(later))
     cutover(later.spec, on_event=seen)
     rollback(later.spec, on_event=seen)

@@ -84,7 +84,7 @@ def test_a_foreign_name_would_be_seen(tmp_path: Path) -> None:
         assert watch.changes() == [("came", made), ("went", made), ("came", moved), ("went", moved)]
 
 
-def test_another_process_finds_one_of_the_two_stores_whole_whenever_it_looks(app: Application) -> None:
+def test_another_process_finds_one_of_the_two_stores_whole_at_any_time(app: Application) -> None:
     old = _inside(app.live(FIRST))
     new = _inside(app.staged(FIRST))
     looker = [sys.executable, "-c", LOOK, str(app.live(FIRST)), old, new]
