@@ -158,7 +158,7 @@ def test_a_source_that_was_written_to_is_refused_and_abandoned(orders: Migration
     refused(orders, "cutover", "0_0/orders was written to since it was converted")
     done(orders.run(verb="abandon"), "removed", str(orders.home))
     assert not orders.home.exists()
-    done(orders.run(verb="abandon"), "nothing was there")
+    done(orders.run(verb="abandon"), "the folder did not exist")
 
 
 @pytest.mark.parametrize("verb", ["cutover", "rollback"])

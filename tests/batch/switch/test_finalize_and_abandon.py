@@ -104,25 +104,25 @@ def test_abandoning_removes_our_files_and_no_other(app: Application) -> None:
     assert cutover(app.spec).state == "cut over"
 
 
-@pytest.mark.parametrize("is_begun_anew", [False, True])
+@pytest.mark.parametrize("is_started_again", [False, True])
 def test_what_an_earlier_release_was_abandoning_when_it_was_killed_is_removed(
-    is_begun_anew: bool, app: Application
+    is_started_again: bool, app: Application
 ) -> None:
     """It renamed the folder first, and left no marker in it."""
-    doomed = app.spec.home.with_name(f"{app.spec.name}.abandoned")
-    app.spec.home.rename(doomed)
-    (doomed / "stateferry-folder.json").unlink()
-    (doomed / "plan-0001.json").unlink()
-    (doomed / "new/notes.txt").write_text("mine")
+    renamed = app.spec.home.with_name(f"{app.spec.name}.abandoned")
+    app.spec.home.rename(renamed)
+    (renamed / "stateferry-folder.json").unlink()
+    (renamed / "plan-0001.json").unlink()
+    (renamed / "new/notes.txt").write_text("mine")
     before = tree_state(app.path)
-    if is_begun_anew:
+    if is_started_again:
         run(app.spec)
 
     report = abandon(app.spec)
 
-    assert report.removed == (app.spec.home if is_begun_anew else doomed)
-    assert report.left_over == (doomed / "new/notes.txt",)
-    assert [path for path in app.spec.home.parent.rglob("*") if path.is_file()] == [doomed / "new/notes.txt"]
+    assert report.removed == (app.spec.home if is_started_again else renamed)
+    assert report.left_over == (renamed / "new/notes.txt",)
+    assert [path for path in app.spec.home.parent.rglob("*") if path.is_file()] == [renamed / "new/notes.txt"]
     assert tree_state(app.path) == before
 
 

@@ -35,13 +35,13 @@ from tests.support import copy_fixture, kafka_spec, make_families, make_store, n
 MARKER = "stateferry-folder.json"
 
 
-def _made_anew(store: Path) -> None:
+def _created_again(store: Path) -> None:
     """As Kafka Streams does from the changelog: another RocksDB."""
     shutil.rmtree(store)
     make_families(store, {"default": {}, "keyValueWithTimestamp": numbered(5)})
 
 
-LOST = pytest.mark.parametrize("lose", [shutil.rmtree, _made_anew], ids=["gone", "made anew"])
+LOST = pytest.mark.parametrize("lose", [shutil.rmtree, _created_again], ids=["gone", "created again"])
 
 
 @LOST
@@ -157,7 +157,7 @@ def test_a_segmented_store_that_was_created_again_is_not(tmp_path: Path) -> None
     run(spec)
     cutover(spec)
     for segment in sorted(store.iterdir()):
-        _made_anew(segment)
+        _created_again(segment)
     with pytest.raises(RefusedError, match="no new store is seen"):
         finalize(spec)
 
@@ -198,7 +198,7 @@ def test_a_note_beside_a_new_store_outlives_the_way_back(app: Application) -> No
 
 
 def _half_way(app: Application) -> Path:
-    """The old store was made anew after the snapshot, and stands where the new one was; the ledger tells nothing."""
+    """The old store was created again after the snapshot, and is where the new one was; the ledger records nothing."""
     with pytest.raises(StoppedError):
         cutover(app.spec, on_event=StopAt("cutover.exchanged"))
     shutil.rmtree(app.spec.home / "ledger")
