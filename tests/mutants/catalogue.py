@@ -57,8 +57,8 @@ _RUN: tuple[Mutant, ...] = (
         name="found-ledger-not-synced",
         claim="I1",
         definition="Ledger.__init__",
-        old="        self._sync()  # whoever wrote",
-        new="        # whoever wrote",
+        old="        self._sync()  # the run that wrote",
+        new="        # the run that wrote",
         tests=("test_what_is_found_is_synced_before_anything_follows_it",),
     ),
     Mutant(

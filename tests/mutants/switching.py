@@ -80,7 +80,7 @@ SWITCHING: tuple[Mutant, ...] = (
     Mutant(
         name="mismatch-settled-by-a-weaker-verification",
         claim="switch",
-        definition="Standing._is_settled",
+        definition="Standing._is_resolved",
         old="row.step is Step.VERIFIED and _strength(row) >= _strength(mismatch)",
         new="row.step is Step.VERIFIED",
         tests=("test_a_weaker_verify_settles_nothing",),
@@ -88,7 +88,7 @@ SWITCHING: tuple[Mutant, ...] = (
     Mutant(
         name="mismatch-settled-without-assembling",
         claim="switch",
-        definition="Standing._is_settled",
+        definition="Standing._is_resolved",
         old=" and self._compared(row) <= assembled_since:\n",
         new=":\n",
         tests=("test_stores_that_were_not_assembled_again_stay_refuted",),
