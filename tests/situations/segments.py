@@ -118,7 +118,7 @@ SITUATIONS = [
            f"has records in '{FAMILY}' and 'default': two upgrades of it are unfinished, and its owner opens no such",
            "next: ", segments=TWO_UPGRADES, **HEADERS_LOST),
     *(visits(f"windows as {target}", REFUSED,
-             f"{WINDOW} holds one value for each key and window, {target} holds {said}: nothing says how",
+             f"{WINDOW} holds one value for each key and window, {target} holds {said}: there is no rule",
              f"next: name what it can become in [target] format: {TIMESTAMPED_WINDOW} or ", target={"format": target})
       for target, said in WHAT_ELSE),
     visits("windows as sessions with headers", REFUSED,
