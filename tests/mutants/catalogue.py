@@ -248,6 +248,14 @@ _RUN: tuple[Mutant, ...] = (
         tests=("test_a_write_while_the_new_directory_is_built_is_refused",),
     ),
     Mutant(
+        name="offsets-inside-not-compared",
+        claim="I7",
+        definition="compare_families",
+        old="            if stated != (offsets := entries.get(family, {})):",
+        new="            if len(stated) != len(offsets := entries.get(family, {})):",
+        tests=("test_what_is_not_a_record_is_verified[changed0-full]",),
+    ),
+    Mutant(
         name="metadata-left-behind",
         claim="I7",
         definition="assemble_partition",
