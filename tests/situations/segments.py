@@ -134,7 +134,7 @@ SITUATIONS = [
     visits("sessions named as windows", REFUSED, "sampled keys of 0_0/calls/calls.",
            "lie outside the time of their segment", f"next: is {WINDOW} the format that the store has?",
            source={"store": "calls"}, do=calls, needs_records=True),
-    visits("a store that emits on close", REFUSED, f"closed.{NOON} is of a window store that emits when a window "
+    visits("a store that emits on close", REFUSED, f"closed.{NOON} belongs to a window store that emits when a window "
            "closes, which cannot be converted: its keys", "next: let the application restore it from its changelog",
            do=closed, source={"store": "closed", "format": HEADERS_WINDOW}, conversion={"allow": ["loss:headers"]}),
     visits("more segments than anyone wants", REFUSED,

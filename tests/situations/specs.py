@@ -93,7 +93,7 @@ SITUATIONS = [
     app("a retention of a key-value store", USAGE, f"[source] retention_ms: {SEGMENTED}",
         source={"retention_ms": HOUR}),
     app("a retention of a versioned store", USAGE,
-        "[source] retention_ms: a versioned store's history stays in the segments that it lies in",
+        "[source] retention_ms: a versioned store's history stays in the segments that hold it",
         source={**VERSIONED, "retention_ms": HOUR}, target={**VERSIONED, "retention_ms": 2 * HOUR}),
     visits("a retention of one RocksDB directory", USAGE, f"[source] retention_ms: {SEGMENTED}",
            source={"format": WINDOW, "path": "visits-app/0_0/visits", "store": None, "retention_ms": HOUR}),

@@ -114,7 +114,7 @@ def test_a_run_of_another_host_is_not_fenced_off_by_verify(tmp_path: Path) -> No
         if event.name == "verify.started":
             others.append(Ledger(spec.home, str(status(spec).migration_id), "another"))
 
-    with pytest.raises(RefusedError, match="a run of another host"):
+    with pytest.raises(RefusedError, match="a run on another host"):
         verify(spec, on_event=begin)
     others[0].check_not_fenced()
     assert verify(spec).verification.ok
