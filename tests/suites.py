@@ -44,6 +44,14 @@ LONG = (
     "protocols",
     "show/page/test_chromium.py::test_what_these_tests_look_for_is_seen_where_it_is",
     "show/page/test_chromium.py::test_without_the_policy_a_script_would_be_seen_to_run",
+    "spark/test_doctor.py::test_a_host_on_which_that_path_is_another_directory",
+    "spark/test_doctor.py::test_a_python_that_the_executors_have_not",
+    "spark/test_doctor.py::test_executors_whose_python_lacks_a_package",
+    "spark/test_failures.py::test_killed_python_workers_cost_no_record",
+    "spark/test_listening.py",
+    "spark/test_speculation.py",
+    "spark/test_spark_submit.py::test_the_job_runs_on_a_standalone_master",
+    "spark/test_two_drivers.py::test_free_runners_do_no_harm",
 )
 """Of `make test-long`: too long for every change, or tests of the tests themselves."""
 
