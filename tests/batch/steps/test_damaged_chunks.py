@@ -105,7 +105,7 @@ def test_a_chunk_file_that_vanishes_within_a_run_is_written_again_by_it(spec: Sp
 
 
 def test_a_chunk_file_that_goes_on_vanishing_ends_with_a_sentence(spec: Spec) -> None:
-    with pytest.raises(ChunkFailedError, match=f"removed, {MOST_TIMES} times") as caught:
+    with pytest.raises(ChunkFailedError, match=f"removed {MOST_TIMES} times") as caught:
         run(spec, on_event=_at("assemble.started", lambda: _third(spec).unlink(), once=False))
     assert caught.value.exit_code is ExitCode.FAILED
     assert "check the disk" in caught.value.hint
