@@ -38,7 +38,8 @@ def test_every_verb_reports_the_same(situation: Situation, folder: Path) -> None
         said += [f"is held by process {holder}"] if isinstance(holder, int) else []
         migration.write_spec()
         with nothing_changes(folder):
-            dry_runs = [dry_run(migration, situation, said, full=full) for full in (False, True)]
+            is_read = situation.code == DONE or situation.needs_records  # `full` makes a difference only then
+            dry_runs = [dry_run(migration, situation, said, full=full) for full in (False, True) if is_read or not full]
             check_doctor(migration, situation, said)
         done, error = really(migration, situation, said)
     for report in dry_runs:
