@@ -99,12 +99,12 @@ def _first_foreign(home: Path) -> str:
 
 def _is_of_an_earlier_release(home: Path) -> bool:
     """Whether the folder has a readable plan or ledger, or a snapshot, which is taken first, and nothing else."""
-    from migrate.batch.ledger.table import read_ledger
-    from migrate.batch.source.snapshot import snapshot_record
-
     with suppress(MigrationError, OSError):
         if load_plan(home) is not None:
             return True
+    from migrate.batch.ledger.table import read_ledger  # loads delta-rs, which `status` does without
+    from migrate.batch.source.snapshot import snapshot_record
+
     with suppress(Exception):  # another program's table may raise anything
         if read_ledger(home):
             return True
