@@ -66,7 +66,7 @@ def _each(batches: Iterator[Batch]) -> Iterator[tuple[bytes, bytes]]:
 def batches_without(
     left_out: Sequence[bytes], database: Database, family: str, keys: KeyRange | None = None
 ) -> Iterator[Batch]:
-    """The records of a column family in the range, but for these keys."""
+    """The records of a column family in the range, without these keys."""
     for part in subtract(keys or KeyRange(), [KeyRange(start=key, end=key + b"\0") for key in left_out]):
         yield from database.batches(family, part)
 
@@ -74,7 +74,7 @@ def batches_without(
 def compare_gaps(
     target: Database, partition: str, family: str, ends: Sequence[tuple[bytes, bytes]], left_out: Sequence[bytes] = ()
 ) -> Iterator[tuple[int, Mismatch]]:
-    """(how many keys, the first of them) that are not within a range.
+    """(number of keys, the first one) of each gap that has extra keys.
 
     `ends`: each range's first and last new key; `left_out`: keys that are not compared.
     """

@@ -212,7 +212,7 @@ def space_needed(databases: tuple[DatabasePlan, ...], *, copied_bytes: int) -> i
 
 
 def bytes_to_copy(spec: Spec, source: Source) -> int:
-    """What a snapshot copies where it does not link."""
+    """The bytes that a snapshot copies: of the files that it does not link."""
     return sum(
         total_size(database_files(folder).immutable)
         for partition in source.partitions
