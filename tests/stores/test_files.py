@@ -21,10 +21,10 @@ from migrate.stores.files import (
 )
 from migrate.stores.rocksdb.layout import check_readable, database_files, is_immutable, is_rocksdb
 from migrate.stores.rocksdb.options_file import BYTEWISE, FamilyOptions, check_options, read_options
+from tests.shared.disks import folder_elsewhere
 from tests.support import FIXTURE, Tables, make_families, numbered
 
 ORDERS = FIXTURE / "orders-app" / "0_0" / "rocksdb" / "orders"
-OTHER_FOLDERS = (Path("/dev/shm"), Path("/var/tmp"), Path.home())
 
 
 def test_write_durably_replaces_the_whole_file(tmp_path: Path) -> None:
@@ -80,28 +80,16 @@ def test_links_share_the_file_and_copies_do_not(tmp_path: Path) -> None:
     assert total_size([source, tmp_path / "copied"]) == 20
 
 
-@pytest.fixture
-def other_file_system(tmp_path: Path) -> Path:
-    """A folder on another file system than the tests' own, wherever `TMPDIR` puts these."""
-    here = tmp_path.stat().st_dev
-    for folder in OTHER_FOLDERS:
-        if folder.is_dir() and os.access(folder, os.W_OK) and folder.stat().st_dev != here:
-            return folder
-    pytest.skip("needs a second file system")
-
-
-def test_a_link_across_file_systems_is_refused_or_becomes_a_copy(tmp_path: Path, other_file_system: Path) -> None:
+def test_a_link_across_file_systems_is_refused_or_becomes_a_copy(tmp_path: Path) -> None:
     source = tmp_path / "a"
     source.write_bytes(b"content")
-    target = other_file_system / f"stateferry-test-{os.getpid()}"
-    try:
+    with folder_elsewhere(tmp_path) as elsewhere:
+        target = elsewhere / "a"
         with pytest.raises(RefusedError, match='snapshot = "copy"'):
             link_file(source, target)
         assert not target.exists()
         link_or_copy(source, target)
         assert target.read_bytes() == b"content"
-    finally:
-        target.unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize("link", [link_file, link_or_copy])

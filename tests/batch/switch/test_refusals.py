@@ -20,6 +20,7 @@ from tests.batch.switch.support import (
     make_application,
     write_to,
 )
+from tests.shared.disks import folder_elsewhere
 from tests.support import open_store
 
 
@@ -92,11 +93,10 @@ def test_without_verification_where_the_spec_allows_it(fresh: Application) -> No
     assert fresh.standing() == {"new"}
 
 
-def test_a_work_dir_on_another_file_system(fresh: Application, tmp_path: Path) -> None:
-    if tmp_path.stat().st_dev == fresh.path.stat().st_dev:
-        pytest.skip("only one file system here")
-    spec = in_place_spec(fresh.base, fresh.path, work_dir=str(tmp_path / "work"), run={"snapshot": "copy"})
-    with pytest.raises(RefusedError, match="are on different file systems or mounts") as refused:
-        run(spec)
-    assert "put work_dir on the file system" in refused.value.hint
-    assert list(tmp_path.iterdir()) == []
+def test_a_work_dir_on_another_file_system(fresh: Application) -> None:
+    with folder_elsewhere(fresh.path) as elsewhere:
+        spec = in_place_spec(fresh.base, fresh.path, work_dir=str(elsewhere / "work"), run={"snapshot": "copy"})
+        with pytest.raises(RefusedError, match="are on different file systems or mounts") as refused:
+            run(spec)
+        assert "put work_dir on the file system" in refused.value.hint
+        assert list(elsewhere.iterdir()) == []
