@@ -117,7 +117,7 @@ def _work(
     with clock.phase("publish"):
         published = publish(context, plan, ledger, made.folders, concerns)
     return run_report(
-        context, plan, made, done_before=before, published=published, concerns=concerns, seconds=clock.seconds
+        context, plan, made, standing, done_before=before, published=published, concerns=concerns, seconds=clock.seconds
     )
 
 

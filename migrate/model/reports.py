@@ -25,6 +25,20 @@ State = Literal[
 ]
 
 
+Phase = Literal["rewriting", "verification"]
+
+
+class Throughput(Value):
+    """The speed of one phase, over all runs of the migration."""
+
+    phase: Phase
+    records: int
+    """Records that the phase read."""
+    seconds: float
+    """Wall-clock seconds in which it was at work on any slot; pauses of more than 2 s between chunks do not count."""
+    records_per_second: float
+
+
 class Column(Value):
     """A column of a Delta table."""
 
@@ -61,7 +75,7 @@ class RunReport(Report):
     seconds: dict[str, float]
     """Wall-clock seconds of each phase of this run."""
     records_per_second: float
-    """The rate of this run's rewriting."""
+    """The rate of this run's rewriting, by the definition of `throughput`."""
     verification: Verification
     new_stores: tuple[Path, ...]
     published: Path | None
@@ -73,6 +87,7 @@ class RunReport(Report):
     changelog: str
     warnings: tuple[str, ...]
     next_step: str
+    throughput: tuple[Throughput, ...] = ()
 
 
 class StatusReport(Report):
@@ -87,6 +102,7 @@ class StatusReport(Report):
     share_done: float = 0.0
     """By estimated bytes, 0 to 1."""
     totals: Totals = Totals()
+    throughput: tuple[Throughput, ...] = ()
     runs: int = 0
     last_commit_ms: int | None = None
     """Milliseconds since the epoch."""

@@ -97,7 +97,7 @@ def _mismatch(standing: Standing) -> Concern | None:
         kind="mismatch",
         sentence=(
             f"a verification ({found.mode}, {moment(row.committed_at_ms)}) found the new stores wrong: "
-            f"{found.missing:,} keys missing, {found.differing:,} differing, {found.extra:,} extra"
+            f"{plural(found.missing, 'key')} missing, {found.differing:,} differing, {found.extra:,} extra"
         ),
         fix=fix,
     )

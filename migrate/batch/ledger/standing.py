@@ -52,6 +52,12 @@ class Standing:
         return recorded_receipts(self.rows)
 
     @cached_property
+    def committed_ms(self) -> dict[str, int]:
+        """The time of each chunk's commit, by the attempt in its receipt."""
+        rows = (row for row in self.rows if row.step is Step.CHUNK)
+        return {receipt.attempt: row.committed_at_ms for receipt, row in zip(self.recorded, rows, strict=True)}
+
+    @cached_property
     def receipts(self) -> list[Receipt]:
         """The receipts in force. Until the new stores are in use, a missing file makes its chunk undone (I1)."""
         if self.is_in_use:

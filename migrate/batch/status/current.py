@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from migrate.batch.ledger.gates import concerns_of, not_accepted
 from migrate.batch.ledger.standing import Standing, read_standing
+from migrate.batch.status.throughput import throughput_of
 from migrate.errors import system_errors_explained
 from migrate.model.journal import NEXT
 from migrate.model.ledger_row import Step
@@ -34,6 +35,7 @@ def status_of(spec: Spec, standing: Standing) -> StatusReport:
         chunks_left=len(left),
         share_done=1.0 if not left else round(max(0.0, 1 - size_left / max(size, 1)), 4),
         totals=standing.totals,
+        throughput=throughput_of(standing),
         runs=sum(row.step is Step.RUN for row in standing.rows),
         last_commit_ms=standing.last_commit_ms,
         verification=standing.verification,

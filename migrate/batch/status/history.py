@@ -19,7 +19,7 @@ from migrate.model.journal import STATES
 from migrate.model.key_range import KeyRange
 from migrate.model.ledger_row import Row, Step
 from migrate.model.preview import RejectReason
-from migrate.model.reports import Column, Concern, State, StatusReport
+from migrate.model.reports import Column, Concern, State, StatusReport, Throughput
 from migrate.model.values import Report, Value
 from migrate.spec.allowed import changelog_note
 from migrate.spec.spec import Spec
@@ -86,7 +86,7 @@ def _run(run_id: str, rows: list[Row]) -> RunSummary:
 
 def _chunks(standing: Standing) -> tuple[ChunkDone, ...]:
     """The chunks in the order of their commits. The receipt has the chunk's duration, the ledger the time it ended."""
-    committed = {row.facts["attempt"]: row.committed_at_ms for row in standing.rows if row.step is Step.CHUNK}
+    committed = standing.committed_ms
     of_receipt = ChunkDone.model_fields.keys() - {"started_at_ms", "committed_at_ms"}
     chunks = [
         ChunkDone(
@@ -176,6 +176,7 @@ class RunHistory(Report):
     made_at_ms: int
     """Milliseconds since the epoch."""
     totals: Totals
+    throughput: tuple[Throughput, ...] = ()
     verification: Verification | None
     """The last verification; None: there was none."""
     runs: tuple[RunSummary, ...]

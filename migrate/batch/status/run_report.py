@@ -11,6 +11,7 @@ from migrate.batch.ledger.dead_letters import dead_letter_columns
 from migrate.batch.ledger.gates import concerns_of, not_accepted, require_acceptance
 from migrate.batch.ledger.intervals import totals_of
 from migrate.batch.ledger.standing import Standing
+from migrate.batch.status.throughput import rewriting_of, throughput_of
 from migrate.errors import RefusedError
 from migrate.model.comparison import Verification
 from migrate.model.journal import HALF_DONE, NEXT, STATES
@@ -47,7 +48,7 @@ def _report(context: Context, plan: Plan, standing: Standing) -> RunReport:
         require_acceptance((concern for concern in concerns if concern.kind == "mismatch"), "already migrated")
     outcome = Outcome(standing.receipts, {}, standing.verification or Verification(mode="off"))
     report = run_report(
-        context, plan, outcome, done_before=standing.receipts, published=path, concerns=concerns, seconds={}
+        context, plan, outcome, standing, done_before=outcome.receipts, published=path, concerns=concerns, seconds={}
     )
     if step is None:
         return report
@@ -76,6 +77,7 @@ def run_report(
     context: Context,
     plan: Plan,
     outcome: Outcome,
+    standing: Standing,
     *,
     done_before: list[Receipt],
     published: Path | None,
@@ -83,8 +85,8 @@ def run_report(
     seconds: dict[str, float],
 ) -> RunReport:
     """The report of one run. No `seconds`: the migration was finished before, and this run did nothing."""
-    totals, dead_letters = totals_of(outcome.receipts), outcome.dead_letters
-    fresh = totals.records_in - totals_of(done_before).records_in
+    dead_letters, before = outcome.dead_letters, {receipt.attempt for receipt in done_before}
+    own = rewriting_of(standing, (receipt for receipt in outcome.receipts if receipt.attempt not in before))
     return RunReport(
         name=context.spec.name,
         migration_id=plan.migration_id,
@@ -94,11 +96,12 @@ def run_report(
         target_format=context.spec.target.format,
         source=context.spec.source_path,
         store_partitions=len(plan.store_partitions),
-        totals=totals,
+        totals=totals_of(outcome.receipts),
+        throughput=throughput_of(standing),
         chunks_planned=len(plan.chunks),
         chunks_done_before=len(done_before),
         seconds=seconds,
-        records_per_second=round(fresh / seconds["rewrite"]) if seconds.get("rewrite") else 0,
+        records_per_second=0 if own is None else own.records_per_second,
         verification=outcome.verification,
         new_stores=tuple(outcome.folders.values()),
         published=published,

@@ -22,7 +22,8 @@ from migrate.show.page.key_map import Band, Piece, band_name, bands, title
 from migrate.show.page.plots import Part, Plot, parts_of, size_histogram, sorted_bars
 from migrate.show.page.rendering import render
 
-_ORDER: tuple[Outcome, ...] = ("failed", "warning", "waiting", "not run", "ok")
+_FINDINGS: tuple[Outcome, ...] = ("failed", "warning", "waiting")
+_ORDER: tuple[Outcome, ...] = (*_FINDINGS, "not run", "ok")
 _OLDER = "older than the new retention"
 _ROLES = {
     "records": "records: converted",
@@ -43,7 +44,10 @@ def dry_run_page(report: DryRunReport) -> str:
         kind="good" if report.verdict.go else "bad",
         word=word,
         sentence=sentence,
-        checks=sorted(report.checks, key=lambda check: _ORDER.index(check.outcome)),
+        findings=[check for check in sorted(report.checks, key=_severity) if check.outcome in _FINDINGS],
+        notes=_notes(report),
+        passed=[check for check in report.checks if check.outcome == "ok"],
+        not_run=_not_run(report.checks),
         outcomes=_outcomes(report.checks),
         common=_common_facts(report.found) if report.found else (),
         plots=_plots(report),
@@ -62,6 +66,37 @@ def _verdict(verdict: Verdict) -> tuple[str, str]:
     rest = verdict.sentence[found.end() :] if found else verdict.sentence
     end = "." if rest[-1:].isalnum() else ""
     return word[:1].upper() + word[1:], rest[:1].upper() + rest[1:] + end
+
+
+def _severity(check: CheckReport) -> int:
+    return _ORDER.index(check.outcome)
+
+
+def _notes(report: DryRunReport) -> list[str]:
+    """What the checks let pass, and should be known nevertheless."""
+    tried, notes = report.tried, []
+    is_known = any(check.name == "conversion.rejects" and check.outcome == "failed" for check in report.checks)
+    if tried is not None and tried.rejected and not is_known:
+        notes.append(f"{number(tried.rejected)} of {plural(tried.records, 'record')} cannot be converted")
+    if tried is not None:
+        notes += [f"lost by the conversion: {loss}" for loss in tried.losses_in_words]
+    return [*notes, *report.warnings]
+
+
+def _not_run(checks: Iterable[CheckReport]) -> list[tuple[str, str, list[CheckReport]]]:
+    """The checks that were not made: how many, why, and which."""
+    by_reason: dict[str, list[CheckReport]] = {}
+    for check in checks:
+        if check.outcome == "not run":
+            by_reason.setdefault(check.detail, []).append(check)
+    return [
+        (plural(len(group), "check") + (" of Spark" if _is_of_spark(group) else ""), reason, group)
+        for reason, group in by_reason.items()
+    ]
+
+
+def _is_of_spark(checks: Iterable[CheckReport]) -> bool:
+    return all(check.name.startswith("spark.") for check in checks)
 
 
 def _rows(report: DryRunReport) -> dict[str, Rows]:
@@ -108,9 +143,9 @@ def _plots(report: DryRunReport) -> dict[str, Plot]:
     """The plots that there are data for, by name."""
     wanted = {}
     for name, part, what in (("old", report.found, "old"), ("new", report.tried, "new")):
-        if part and part.key_sizes and part.key_sizes.buckets:
+        if part and part.key_sizes and len(part.key_sizes.buckets) > 1:
             wanted[f"{name}_keys"] = size_histogram(part.key_sizes, what=f"sizes of {what} keys")
-        if part and part.value_sizes and part.value_sizes.buckets:
+        if part and part.value_sizes and len(part.value_sizes.buckets) > 1:
             sizes = part.value_sizes
             wanted[f"{name}_values"] = size_histogram(sizes, what=f"sizes of {what} values")
     if report.cost and len(report.cost.chunks) > 1:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from migrate.dry_run.report import Sizes
 from migrate.model.units import duration, number, plural, share, size
-from migrate.show.page.working_time import Throughput
+from migrate.show.page.working_time import RateOverTime
 
 N = TypeVar("N", bound=float)
 _STEEP = 30
@@ -120,7 +120,7 @@ def sorted_bars(
     )
 
 
-def throughput(measured: Throughput) -> Plot:
+def throughput(measured: RateOverTime) -> Plot:
     """Records per second over the time in which chunks were rewritten."""
     unit, word = next(
         ((length, word) for length, word in ((3600.0, "hours"), (60.0, "minutes")) if measured.seconds > 2 * length),
@@ -131,8 +131,8 @@ def throughput(measured: Throughput) -> Plot:
     heights = [100 - 100 * rate / (most * _HEADROOM) for rate in measured.rates]
     seams = [(100 * at / measured.seconds, pause) for at, pause in measured.pauses]
     return Plot(
-        f"records per second over {duration(measured.seconds)} of work: {number(round(measured.mean))} on average, "
-        f"{number(round(most))} at most, {plural(len(seams), 'pause')}",
+        f"records per second over {duration(measured.seconds)} of work: {number(round(most))} at most, "
+        f"{plural(len(seams), 'pause')}",
         _path(zip(across, across[1:], heights, strict=False)),
         f"{word} of work",
         tuple(Text(100 * unit * at / measured.seconds, 0, f"{at:,.3g}") for at in _even(measured.seconds / unit)),

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from migrate.model import units
 from migrate.model.preview import Shown
+from migrate.show.page.tables import fitted
 
 _GROUP = 8
 """Hex digits between two spaces: four bytes."""
+_COMMAND = re.compile(
+    r"""stateferry [a-z]+ (?:SPEC\b|(?=[^\s]*[./'])(?:'[^']*'|"[^"]*"|[^\s'",;()])*(?:'[^']*'|[^\s'",;().:]))"""
+    r"""(?: --[a-z-]+(?: [0-9]+)?)*"""
+)
+"""A command in a sentence: the verb, the spec as a shell reads it, and options."""
 Run = tuple[str, bool]
 """Digits in groups, and whether they are marked."""
 
@@ -33,12 +40,22 @@ def _environment() -> Environment:
     )
     named = (units.number, units.size, units.duration, units.rate, units.share, units.moment, units.plural)
     environment.filters.update({function.__name__: function for function in named})
-    environment.globals.update(plain_dump=plain_dump, marked_dump=marked_dump)
+    environment.filters["commands"] = commands
+    environment.globals.update(fitted=fitted, plain_dump=plain_dump, marked_dump=marked_dump)
     return environment
 
 
 def _finalize(value: object) -> object:
     return value if isinstance(value, Markup) else units.visible(str(value))
+
+
+def commands(text: object) -> Markup:
+    """The text, in which a click on a command selects all of it."""
+    parts, at, written = [], 0, units.visible(str(text))
+    for found in _COMMAND.finditer(written):
+        parts += [escape(written[at : found.start()]), Markup('<code class="command">{}</code>').format(found.group())]
+        at = found.end()
+    return Markup("").join([*parts, escape(written[at:])])
 
 
 def plain_dump(shown: Shown) -> list[Run]:

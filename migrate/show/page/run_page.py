@@ -12,12 +12,12 @@ from migrate.batch.status.history import ChunkDone, RunHistory
 from migrate.dry_run.dry_run import tool_version
 from migrate.model.comparison import Verification
 from migrate.model.key_range import show_key
-from migrate.model.reports import Concern, State
+from migrate.model.reports import Concern, Phase, State, Throughput
 from migrate.model.units import duration, moment, number, plural, size
 from migrate.show.page.key_map import Band, Piece, band_name, bands, title
 from migrate.show.page.plots import Part, Plot, parts_of, sorted_bars, throughput
 from migrate.show.page.rendering import render
-from migrate.show.page.working_time import Throughput, measure
+from migrate.show.page.working_time import RateOverTime, measure
 
 _STATES: dict[State, tuple[str, str]] = {
     "not started": ("idle", "Not started"),
@@ -73,6 +73,9 @@ def run_page(history: RunHistory) -> str:
         word=word,
         sentence=_sentence(history),
         measured=measured,
+        rewriting=_speed(history, "rewriting"),
+        verifying=_speed(history, "verification"),
+        notes=_notes(history),
         verification_word=_verification_word(history.verification),
         verification_parts=_verification_parts(history.verification) if history.verification else (),
         reject_parts=_reject_parts(history),
@@ -125,6 +128,17 @@ def _sentence(history: RunHistory) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
+def _speed(history: RunHistory, phase: Phase) -> Throughput | None:
+    return next((each for each in history.throughput if each.phase == phase), None)
+
+
+def _notes(history: RunHistory) -> list[str]:
+    """What no concern says."""
+    rejected, known = history.totals.rejected, {concern.kind for concern in history.concerns}
+    left_out = f"{plural(rejected, 'record')} could not be converted: see Rejects"
+    return [*([left_out] if rejected and "rejects" not in known else []), *history.warnings]
+
+
 def _verification_word(found: Verification | None) -> str:
     if found is None:
         return "not yet"
@@ -150,7 +164,7 @@ def _reject_parts(history: RunHistory) -> list[Part]:
     return parts_of(max((records for _, records, _ in counts), default=0), counts, number)
 
 
-def _plots(history: RunHistory, measured: Throughput | None) -> dict[str, Plot]:
+def _plots(history: RunHistory, measured: RateOverTime | None) -> dict[str, Plot]:
     wanted = {}
     if measured is not None:
         wanted["throughput"] = throughput(measured)

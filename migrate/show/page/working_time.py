@@ -1,4 +1,4 @@
-"""Throughput over the time of work, without the pauses between runs."""
+"""The rate of rewriting over the time of work, without the pauses between runs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from migrate.batch.status.history import ChunkDone
+from migrate.batch.status.throughput import Span, pauses_of, span
 
 _BINS = 72
-_LEAST_PAUSE = 0.04
-"""The least share of the time of work that counts as a pause; a shorter one is a dip in the plot."""
-_LEAST_PAUSE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Throughput:
+class RateOverTime:
     """Records per second, bin by bin."""
 
     edges: tuple[float, ...]
@@ -28,66 +26,32 @@ class Throughput:
         """The length of the work."""
         return self.edges[-1]
 
-    @property
-    def mean(self) -> float:
-        """Records per second over all of the work."""
-        widths = (after - before for before, after in zip(self.edges, self.edges[1:], strict=False))
-        return sum(rate * width for rate, width in zip(self.rates, widths, strict=True)) / self.seconds
 
-
-@dataclass(frozen=True, slots=True)
-class _Span:
-    start: float
-    end: float
-    records: int
-
-
-def measure(chunks: Sequence[ChunkDone]) -> Throughput | None:
-    """The throughput of chunks, whose records are spread evenly over their time; None without chunks."""
-    spans = sorted((_span(chunk) for chunk in chunks), key=lambda span: span.start)
+def measure(chunks: Sequence[ChunkDone]) -> RateOverTime | None:
+    """The rate of chunks, whose records are spread evenly over their time; None without chunks."""
+    spans = [span(chunk.seconds, chunk.committed_at_ms, chunk.records_in) for chunk in chunks]
+    spans.sort(key=lambda each: each.start)
     if not spans:
         return None
-    spans, pauses = _without_pauses(spans, _pauses(spans))
-    first, last = spans[0].start, max(span.end for span in spans)
+    spans, pauses = _without_pauses(spans, pauses_of(spans))
+    first, last = spans[0].start, max(each.end for each in spans)
     bins = min(_BINS, max(8, 3 * len(spans)))
     width = (last - first) / bins
     counts = [0.0] * bins
-    for span in spans:
-        _spread(span, first, width, counts)
+    for each in spans:
+        _spread(each, first, width, counts)
     edges = tuple(width * number for number in range(bins + 1))
-    return Throughput(edges, tuple(records / width for records in counts), tuple(pauses))
-
-
-def _span(chunk: ChunkDone) -> _Span:
-    """The time of a chunk. The end is the driver's clock, the start a worker's, corrected if it is later."""
-    end = chunk.committed_at_ms / 1000
-    start = chunk.started_at_ms / 1000
-    if start >= end:
-        start = end - max(chunk.seconds, 0.001)
-    return _Span(start, end, chunk.records_in)
-
-
-def _pauses(spans: Sequence[_Span]) -> list[tuple[float, float]]:
-    """Times without work, as (start, end), that are long enough to count as pauses."""
-    gaps = []
-    busy_until = spans[0].end
-    for span in spans[1:]:
-        if span.start > busy_until:
-            gaps.append((busy_until, span.start))
-        busy_until = max(busy_until, span.end)
-    work = busy_until - spans[0].start - sum(until - since for since, until in gaps)
-    least = max(_LEAST_PAUSE_SECONDS, _LEAST_PAUSE * work)
-    return [(since, until) for since, until in gaps if until - since > least]
+    return RateOverTime(edges, tuple(records / width for records in counts), tuple(pauses))
 
 
 def _without_pauses(
-    spans: Sequence[_Span], pauses: Sequence[tuple[float, float]]
-) -> tuple[list[_Span], list[tuple[float, float]]]:
+    spans: Sequence[Span], pauses: Sequence[tuple[float, float]]
+) -> tuple[list[Span], list[tuple[float, float]]]:
     """The spans without the pauses between them, and the pauses in seconds of work."""
     moved = []
-    for span in spans:
-        before = sum(until - since for since, until in pauses if until <= span.start)
-        moved.append(_Span(span.start - before, span.end - before, span.records))
+    for each in spans:
+        before = sum(until - since for since, until in pauses if until <= each.start)
+        moved.append(Span(each.start - before, each.end - before, each.records))
     seams, passed = [], spans[0].start
     for since, until in pauses:
         seams.append((since - passed, until - since))
@@ -95,7 +59,7 @@ def _without_pauses(
     return moved, seams
 
 
-def _spread(span: _Span, first: float, width: float, counts: list[float]) -> None:
+def _spread(span: Span, first: float, width: float, counts: list[float]) -> None:
     per_second = span.records / (span.end - span.start)
     number = min(len(counts) - 1, int((span.start - first) / width))
     while number < len(counts):

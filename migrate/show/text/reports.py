@@ -14,9 +14,10 @@ from migrate.model.reports import (
     SnapshotReport,
     StatusReport,
     SwitchReport,
+    Throughput,
     VerifyReport,
 )
-from migrate.model.units import duration, moment, plural, share
+from migrate.model.units import duration, moment, plural, rate, share
 from migrate.show.output import Output
 from migrate.show.plain import ATTENTION, Layout
 
@@ -45,14 +46,13 @@ def show_init(report: InitReport, _output: Output) -> list[str]:
 
 def show_run(report: RunReport, output: Output) -> list[str]:
     """What a run did, and where its result is."""
-    seconds = report.seconds.get("rewrite", 0.0)
     rows = {
         "migration": f"{report.name}: {report.source_format} -> {report.target_format}",
-        "source": f"{report.source} ({report.store_partitions} store partitions)",
+        "source": f"{report.source} ({plural(report.store_partitions, 'store partition')})",
         "chunks": f"{report.totals.chunks} of {report.chunks_planned}"
         + (f", {report.chunks_done_before} of them by earlier runs" if report.chunks_done_before else ""),
         **facts_of_totals(report.totals),
-        "rewriting": f"{seconds:,.2f} s, {report.records_per_second:,.0f} records/s" if report.seconds else "",
+        "throughput": throughput_in_words(report.throughput),
         "phases": ", ".join(f"{name} {spent:,.2f} s" for name, spent in report.seconds.items()),
         "verification": verification_in_words(report.verification),
         ATTENTION: concerns_in_words(report.concerns),
@@ -78,6 +78,7 @@ def status_facts(report: StatusReport, output: Output) -> dict[str, str]:
         "state": report.state,
         "chunks": f"{done} of {report.chunks_planned} ({share(report.share_done)})",
         **facts_of_totals(report.totals),
+        "throughput": throughput_in_words(report.throughput),
         "runs": str(report.runs),
         "last commit": "" if report.last_commit_ms is None else moment(report.last_commit_ms),
         "verification": "not yet" if report.verification is None else verification_in_words(report.verification),
@@ -113,7 +114,7 @@ def show_snapshot(report: SnapshotReport, output: Output) -> list[str]:
     return output.layout.facts(
         {
             "migration": report.name,
-            "snapshot": f"{report.snapshot} ({report.store_partitions} store partitions)",
+            "snapshot": f"{report.snapshot} ({plural(report.store_partitions, 'store partition')})",
             "taken": moment(report.taken_at_ms),
             "warnings": "\n".join(report.warnings),
             "next": report.next_step,
@@ -155,6 +156,14 @@ def facts_of_totals(totals: Totals) -> dict[str, str]:
     }
 
 
+def throughput_in_words(found: tuple[Throughput, ...]) -> str:
+    """The speed of each phase, with the records and the time that it is computed from."""
+    return "\n".join(
+        f"{each.phase} {rate(each.records_per_second)}: {plural(each.records, 'record')} in {duration(each.seconds)}"
+        for each in found
+    )
+
+
 def verification_in_words(found: Verification) -> str:
     """How the new stores were compared, and with what result."""
     if found.mode == "off":
@@ -189,6 +198,7 @@ def show_history(history: RunHistory, output: Output) -> list[str]:
         facts |= {
             "chunks": f"{history.chunks_planned - history.chunks_left} of {history.chunks_planned}",
             **facts_of_totals(history.totals),
+            "throughput": throughput_in_words(history.throughput),
             "slowest": _slowest(history),
             "verification": "not yet" if history.verification is None else verification_in_words(history.verification),
             ATTENTION: concerns_in_words(history.concerns),

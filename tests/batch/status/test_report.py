@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import socket
 from pathlib import Path
@@ -47,9 +48,18 @@ def test_a_killed_run_and_the_one_that_resumed_it_are_reported_apart(tmp_path: P
     assert (half["state"], len(half["runs"])) == ("rewriting", 1)
     assert tree_state(tmp_path) == before
     (tmp_path / "hold").unlink()
-    assert stateferry("run", spec, "--no-spark").returncode == 0
+    ran = stateferry("run", spec, "--no-spark")
+    assert ran.returncode == 0
 
-    reported = _json(spec)
+    page = tmp_path / "page.html"
+    reported = _json(spec, "--html", page)
+    shown = page.read_text(encoding="utf-8")
+    for text in (ran.stdout, stateferry("status", spec).stdout):
+        speeds = re.findall("(?:rewriting|verification) (.* records/s): (.*) in (.*)", text)
+        assert [records for _, records, _ in speeds] == ["1,500 records", "1,500 records"]
+        for rate, records, elapsed in speeds:
+            assert rate in shown
+            assert f"{records} in {elapsed}" in shown
     assert (reported["state"], reported["chunks_left"], len(reported["runs"])) == ("published", 0, 2)
     assert len(reported["chunks"]) == reported["chunks_planned"] == sum(each["chunks"] for each in reported["runs"])
     assert sum(each["records_in"] for each in reported["chunks"]) == reported["totals"]["records_in"] == len(RECORDS)

@@ -8,6 +8,7 @@ from pathlib import Path
 from migrate.batch.status.history import ChunkDone, RunHistory, RunSummary, StepDone
 from migrate.model.comparison import Mismatch, Totals, Verification
 from migrate.model.preview import RejectExample, RejectReason
+from migrate.model.reports import Throughput
 from tests.show.page.hostile import HOSTILE
 from tests.show.page.samples import MIB, NOON, planned, shown
 
@@ -106,6 +107,10 @@ def good_history() -> RunHistory:
         published=None,
         made_at_ms=end + 5_000_000,
         totals=whole,
+        throughput=(
+            Throughput(phase="rewriting", records=whole.records_in, seconds=91.5, records_per_second=1_402_117.3),
+            Throughput(phase="verification", records=whole.records_out, seconds=81.3, records_per_second=1_577_990.1),
+        ),
         verification=Verification(mode="full", records=whole.records_out, seconds=81.3),
         runs=runs(chunks, 90),
         chunks=chunks,
@@ -219,6 +224,7 @@ def empty_history() -> RunHistory:
             "migration_id": None,
             "new_stores": (),
             "totals": Totals(),
+            "throughput": (),
             "verification": None,
             "runs": (),
             "chunks": (),

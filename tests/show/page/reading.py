@@ -24,6 +24,8 @@ class Page(HTMLParser):
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)
         self.text = ""
+        self.folded = ""
+        """The text that is shown on a click."""
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.open: list[str] = []
         self.feed(page)
@@ -48,6 +50,8 @@ class Page(HTMLParser):
         """Remember it, unless it is the style sheet."""
         if self.open[-1:] != ["style"]:
             self.text += data
+        if "details" in self.open and "summary" not in self.open:
+            self.folded += data
 
     def attributes(self, name: str) -> list[str]:
         """Every value of the attribute."""

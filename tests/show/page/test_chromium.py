@@ -51,6 +51,16 @@ FAINT = """
 })()
 """
 
+# Tables that are wider than their boxes, folded ones too.
+CUT_OFF = """
+(() => {
+  document.querySelectorAll('details').forEach(e => { e.open = true; });
+  const wide = [...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1);
+  document.querySelectorAll('details').forEach(e => { e.open = false; });
+  return wide.map(e => e.getAttribute('aria-label'));
+})()
+"""
+
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
@@ -107,6 +117,10 @@ def test_a_page_runs_nothing_asks_for_nothing_and_can_be_read(
     assert browser.complaints == []
     assert browser.requests == [page.as_uri()]
     assert browser.evaluate("document.documentElement.scrollWidth") == width
+    selected = "[...new Set([...document.querySelectorAll('.command')].map(e => getComputedStyle(e).userSelect))]"
+    assert browser.evaluate(selected) in ([], ["all"])
+    if width == DESK and "ugly" not in str(page):
+        assert browser.evaluate(CUT_OFF) == []
     checked, faint = browser.evaluate(FAINT)
     assert checked > 30
     assert faint == []

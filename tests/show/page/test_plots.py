@@ -9,7 +9,7 @@ import pytest
 from migrate.model.units import size
 from migrate.show.page.plots import Plot, size_histogram, sorted_bars, throughput
 from migrate.show.page.run_page import run_page
-from migrate.show.page.working_time import Throughput
+from migrate.show.page.working_time import RateOverTime
 from tests.show.page.histories import good_history
 from tests.show.page.samples import sizes
 
@@ -64,7 +64,7 @@ def test_a_histogram_labels_each_bar_where_there_is_room() -> None:
     ("seconds", "word"), [(0.5, "seconds"), (90.0, "seconds"), (3000.0, "minutes"), (1e6, "hours")]
 )
 def test_throughput_has_round_numbers(seconds: float, word: str) -> None:
-    plot = throughput(Throughput((0.0, seconds / 2, seconds), (1234.0, 617.0), ((seconds / 2, 60.0),)))
+    plot = throughput(RateOverTime((0.0, seconds / 2, seconds), (1234.0, 617.0), ((seconds / 2, 60.0),)))
     assert plot.below == f"{word} of work"
     assert 3 <= len(plot.ticks) <= 6
     assert all(0 <= tick.x <= 100 for tick in plot.ticks)
@@ -74,7 +74,7 @@ def test_throughput_has_round_numbers(seconds: float, word: str) -> None:
 
 def test_many_pauses_are_lines_without_texts() -> None:
     pauses = tuple((at, 60.0) for at in (10.0, 20.0, 30.0, 40.0))
-    plot = throughput(Throughput((0.0, 50.0, 100.0), (5.0, 5.0), pauses))
+    plot = throughput(RateOverTime((0.0, 50.0, 100.0), (5.0, 5.0), pauses))
     assert (plot.dashed.count("V100"), plot.notes) == (4, ())
 
 

@@ -1,12 +1,14 @@
-"""Throughput counts every record, and leaves out the times without work."""
+"""The rate over time counts every record, and leaves out the times without work."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import pytest
 
 from migrate.batch.status.history import ChunkDone
 from migrate.model.key_range import KeyRange
-from migrate.show.page.working_time import Throughput, measure
+from migrate.show.page.working_time import RateOverTime, measure
 
 
 def _chunk(started: float, committed: float, records: int, *, seconds: float | None = None) -> ChunkDone:
@@ -29,14 +31,15 @@ def _chunk(started: float, committed: float, records: int, *, seconds: float | N
     )
 
 
-def _measured(*chunks: ChunkDone) -> Throughput:
+def _measured(*chunks: ChunkDone) -> RateOverTime:
     measured = measure(chunks)
     assert measured is not None
     return measured
 
 
-def _records(measured: Throughput) -> float:
-    return measured.mean * measured.seconds
+def _records(measured: RateOverTime) -> float:
+    widths = (after - before for before, after in pairwise(measured.edges))
+    return sum(rate * width for rate, width in zip(measured.rates, widths, strict=True))
 
 
 def test_nothing_done_is_nothing_measured() -> None:
