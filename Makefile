@@ -1,7 +1,7 @@
 # Needs make, Python 3.11 or newer, and the network for the first `make setup`.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup check test test-fast test-long test-more test-random test-kill test-lazy test-mutants demo demo-lazy demo-windows bench docs-cli package clean
+.PHONY: help setup check test test-fast test-long test-more test-random test-kill test-lazy test-mutants demo demo-lazy demo-windows bench docs-cli docs-images package clean
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -93,6 +93,9 @@ bench: setup ## measure
 
 docs-cli: setup ## write docs/cli.md and docs/json.md from the commands and the reports
 	$(PYTHON) -m tests.cli.reference
+
+docs-images: setup ## write docs/images: the page of `plan` for the demo's store, as chromium shows it
+	$(PYTHON) -m tests.show.page.picture
 
 package: setup ## write dist/stateferry.zip, for spark-submit --py-files
 	rm -rf build/lib build/bdist.* build/wheel

@@ -229,7 +229,6 @@ def _row(chunk: ChunkDone) -> tuple[str, ...]:
         number(chunk.dropped),
         number(chunk.rejected),
         duration(chunk.seconds),
-        moment(chunk.started_at_ms),
         moment(chunk.committed_at_ms),
         chunk.host,
         chunk.engine,

@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 _LONG_WORD = 36
-_LONG = 40
+_LONG = 32
+_SHORT = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,8 @@ def fitted(
 
 
 def _kind(text: str) -> str:
-    """The class of a text: long words may be broken, long texts need room."""
+    """The class of a text: long words may be broken, long texts need room, short ones stay on a line."""
     longest = max(map(len, text.split()), default=0)
-    return "path" if longest > _LONG_WORD else "text" if len(text) > _LONG else ""
+    if longest > _LONG_WORD:
+        return "path"
+    return "text" if len(text) > _LONG else "short" if len(text) <= _SHORT else ""

@@ -87,9 +87,10 @@ class Chromium:
             if event["method"] == "Network.requestWillBeSent"
         ]
 
-    def screenshot(self, path: Path) -> None:
-        """The whole page, as it is shown."""
-        picture = self._call("Page.captureScreenshot", format="png", captureBeyondViewport=True)["data"]
+    def screenshot(self, path: Path, *, width: int = 1280, height: int | None = None) -> None:
+        """The whole page as it is shown, or its upper part of this size."""
+        clip = {} if height is None else {"clip": {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}}
+        picture = self._call("Page.captureScreenshot", format="png", captureBeyondViewport=True, **clip)["data"]
         path.write_bytes(base64.b64decode(picture))
 
     def use_paper(self) -> None:

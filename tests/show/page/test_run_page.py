@@ -18,7 +18,7 @@ from tests.show.page.reading import Page, leaves
 
 SHOWN_IN_ANOTHER_FORM = re.compile(
     r"\.steps\[\d+\]\.(step|accepted\[\d+\]\.(kind|fix))$|\.totals\.(chunks|task_seconds)$|\.state$"
-    r"|\.concerns\[\d+\]\.kind$"
+    r"|\.concerns\[\d+\]\.kind$|\.started_at_ms$"
 )
 
 
