@@ -59,7 +59,9 @@ def throughput_of(standing: Standing) -> tuple[Throughput, ...]:
 
 
 def _verification_of(found: Verification | None) -> Throughput | None:
-    return _throughput("verification", found.records, found.seconds) if found and found.seconds else None
+    if found is None or not (found.records and found.seconds):
+        return None
+    return _throughput("verification", found.records, found.seconds)
 
 
 def _throughput(phase: Phase, records: int, seconds: float) -> Throughput:

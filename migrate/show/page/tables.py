@@ -50,4 +50,4 @@ def _kind(text: str) -> str:
     longest = max(map(len, text.split()), default=0)
     if longest > _LONG_WORD:
         return "path"
-    return "text" if len(text) > _LONG else "short" if len(text) <= _SHORT else ""
+    return "text" if len(text) > _LONG else "short" if len(text) <= _SHORT else "medium"

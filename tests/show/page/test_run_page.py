@@ -107,7 +107,7 @@ def test_store_partitions_are_in_the_order_in_which_one_counts() -> None:
 
 def test_a_run_that_has_done_nothing() -> None:
     page = Page(run_page(empty_history()))
-    for words in ("Nothing is planned yet", "No chunk has been committed yet", "None yet", "none yet"):
+    for words in ("Nothing is planned yet", "No chunk has been committed yet", "None yet", "none yet", "None so far"):
         assert words in page.text
 
 
