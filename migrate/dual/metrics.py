@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, write_to_textfile
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, StateSetMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from migrate.dual.dual_store import DualReadStore
 from migrate.stores.lifecycle import State
-
-if TYPE_CHECKING:
-    from migrate.dual.dual_store import DualReadStore
 
 
 class StoreMetrics(Collector):
