@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NoReturn
 
-from formats import Conversion, Function, get_format
+from formats import Conversion, Function
 from migrate.dual.access import DualAccess, Policy, Progress
 from migrate.dual.compaction import Compactions
 from migrate.dual.conversion import KeyFunction, LazyConversion
@@ -24,6 +24,7 @@ from migrate.stores.rocks_store import RocksStore
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY
 from migrate.stores.rocksdb.scan import TooManyTombstonesError
 from migrate.stores.state_store import Change
+from migrate.systems import known_format
 
 _LOG = logging.getLogger(__name__)
 _FORWARDED = ("get", "multi_get", "put", "put_all", "delete", "approximate_num_entries", "flush", "_scan")
@@ -72,7 +73,7 @@ class DualReadStore(RocksStore):
 
         Raises RefusedError, StoreLockedError, SpecError for stores, locks and arguments that do not fit.
         """
-        old, new = (get_format(source), source_family), (get_format(target), target_family)
+        old, new = (known_format(source), source_family), (known_format(target), target_family)
         places = find_places(Path(path), None if old_path is None else Path(old_path), old, new)
         hub = Conversion(places.source, places.target, function=convert, keys_may_change=True)
         conversion = LazyConversion(hub, old_key)

@@ -23,13 +23,12 @@ from migrate.survey.init.choices import (
     choose_store,
     choose_work_dir,
     is_segmented,
-    known_format,
     others_of_format,
 )
 from migrate.survey.init.template import SpecComments, spec_text
 from migrate.survey.locate import Located, locate
 from migrate.survey.report import DatabaseReport
-from migrate.systems import STANDALONE
+from migrate.systems import STANDALONE, known_format
 from migrate.systems.families import family_mappings
 
 DEFAULT_OUTPUT = Path("migration.toml")
