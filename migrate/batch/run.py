@@ -8,7 +8,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from formats import Function
-from migrate.batch.chunk.executor import Executor, ExecutorOpener, executor_opener, in_process
+from migrate.batch.chunk.executor import (
+    Executor,
+    ExecutorOpener,
+    check_reaches_executors,
+    executor_opener,
+    in_process,
+)
 from migrate.batch.context import Context, make_context
 from migrate.batch.home import remove_all, remove_if_empty
 from migrate.batch.identity import migration_id
@@ -57,6 +63,7 @@ def run(
 
     Raises MigrationError, whose `exit_code` is the exit code of the command.
     """
+    check_reaches_executors(spec, master)
     acceptance = Acceptance(unverified, accept_rejects)
     opener = executor_opener(master)
     return run_with(opener, spec, on_event=on_event, acceptance=acceptance, changelog_ends=changelog_ends)

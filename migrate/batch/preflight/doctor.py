@@ -6,6 +6,7 @@ import importlib
 from contextlib import AbstractContextManager
 from typing import Protocol, cast
 
+from migrate.batch.chunk.executor import check_reaches_executors
 from migrate.batch.context import make_context
 from migrate.batch.ledger.marker import is_usable
 from migrate.batch.ledger.standing import read_standing
@@ -50,6 +51,7 @@ def doctor(spec: Spec, *, master: str | None = None, changelog_ends: ChangelogEn
 
     Raises SpecError where the spec's function cannot be imported, RefusedError where a switch is half done.
     """
+    check_reaches_executors(spec, master)
     context = make_context(spec, changelog_ends=changelog_ends)
     done = already_migrated(context, read_standing(context.home)) if is_usable(context.home) else None
     if done is not None:

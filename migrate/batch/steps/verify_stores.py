@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from migrate.batch.chunk.executor import ExecutorOpener, executor_opener
+from migrate.batch.chunk.executor import ExecutorOpener, check_reaches_executors, executor_opener
 from migrate.batch.context import Context, make_context
 from migrate.batch.identity import check_identity, spec_identity
 from migrate.batch.ledger.marker import check_ours
@@ -46,6 +46,7 @@ def verify(
     Raises RefusedError before the stores are assembled and while a run is at work, VerificationError naming the first
     key of each kind.
     """
+    check_reaches_executors(spec, master)
     check_ours(spec.home)
     if Standing(spec.home, ()).plan is None:
         raise _not_rewritten(spec)
