@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from migrate.dry_run.report import Verdict as Verdict
     from migrate.dual.access import Progress as Progress
     from migrate.dual.dual_store import DualReadStore as DualReadStore
+    from migrate.dual.handles import DualReadArguments as DualReadArguments
     from migrate.dual.handles import ReadHandle as ReadHandle
     from migrate.dual.handles import Stores as Stores
     from migrate.dual.metrics import StoreMetrics as StoreMetrics
@@ -131,7 +132,7 @@ _HOMES = {
     "migrate.dry_run.report": "Cost DryRunReport Inventory SampleConversion Segmentation Verdict",
     "migrate.dual.access": "Progress",
     "migrate.dual.dual_store": "DualReadStore",
-    "migrate.dual.handles": "ReadHandle Stores",
+    "migrate.dual.handles": "DualReadArguments ReadHandle Stores",
     "migrate.dual.metrics": "StoreMetrics write_metrics",
     "migrate.dual.opening": "open_store",
     "migrate.dual.typed_store": "TypedRecords TypedStore",

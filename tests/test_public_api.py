@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 import migrate
 import migrate.errors
+from tests.support import RAW
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("migrate", "formats", "jobs")
@@ -103,3 +104,48 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     script = "import sys, migrate; dir(migrate); print([name for name in sys.modules if name.startswith('migrate.')])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+WITH_A_FORMAT: dict[str, Callable[[Path, str], object]] = {
+    "DualReadStore.open, source": lambda path, name: migrate.DualReadStore.open(path, source=name, target=RAW),
+    "DualReadStore.open, target": lambda path, name: migrate.DualReadStore.open(path, source=RAW, target=name),
+    "Stores.open": lambda path, name: migrate.Stores().open("orders", path, source=name, target=RAW),
+    "open_store": lambda path, name: migrate.open_store(path, format=name),
+    "open_store, create": lambda path, name: migrate.open_store(path, format=name, create=True),
+    "migrate_store, source": lambda path, name: migrate.migrate_store(path, path / "new", source=name, target=RAW),
+    "migrate_store, target": lambda path, name: migrate.migrate_store(path, path / "new", source=RAW, target=name),
+    "init_spec, to": lambda path, name: migrate.init_spec(path, to=name, output=None),
+    "init_spec, source_format": lambda path, name: migrate.init_spec(path, to=RAW, source_format=name, output=None),
+    "load_spec": lambda path, name: migrate.load_spec(_spec_file(path, name)),
+    "Spec": lambda path, name: migrate.Spec(
+        name="x", work_dir=path, source={"format": RAW, "path": path}, target={"format": name}
+    ),
+}
+
+
+def _spec_file(folder: Path, format_id: str) -> Path:
+    file = folder / "migration.toml"
+    source = f'source = {{format = "{format_id}", path = "."}}'
+    file.write_text(f'name = "x"\nwork_dir = "."\n{source}\ntarget.format = "{RAW}"')
+    return file
+
+
+@pytest.mark.parametrize("call", WITH_A_FORMAT)
+def test_an_unknown_format_is_a_spec_error_with_the_nearest_name(call: str, tmp_path: Path) -> None:
+    with pytest.raises(migrate.SpecError, match=r"unknown format 'rocksdb.rwa': did you mean 'rocksdb.raw'"):
+        WITH_A_FORMAT[call](tmp_path, "rocksdb.rwa")
+    assert [path.name for path in tmp_path.iterdir() if path.name != "migration.toml"] == []
+
+
+def test_stores_open_takes_what_the_adapter_takes() -> None:
+    opened = typing.get_type_hints(migrate.DualReadStore.open)
+    assert typing.get_type_hints(migrate.DualReadArguments) == {
+        name: hint for name, hint in opened.items() if name not in ("path", "return")
+    }
+
+
+def test_every_function_that_takes_a_format_is_asked_for_an_unknown_one() -> None:
+    names = {"source", "target", "format", "to", "source_format"}
+    functions = {name: each for name in migrate.__all__ if inspect.isfunction(each := getattr(migrate, name))}
+    takes = {name for name, each in functions.items() if names & inspect.signature(each).parameters.keys()}
+    assert takes == {call.partition(",")[0] for call in WITH_A_FORMAT} & takes
