@@ -165,11 +165,13 @@ __all__ = list(_HOME_OF)
 __version__ = "0.1.0"
 
 
-def __getattr__(name: str) -> object:
-    """Import on first use: a worker needs neither the ledger nor the command line, and `--help` neither of them."""
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME_OF[name]), name)
+if not TYPE_CHECKING:  # a type checker would take every name for one of this module
+
+    def __getattr__(name: str) -> object:
+        """Import on first use: a worker needs neither the ledger nor the command line, and `--help` neither of them."""
+        if name not in _HOME_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(_HOME_OF[name]), name)
 
 
 def __dir__() -> list[str]:
