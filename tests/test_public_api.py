@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import inspect
+import operator
 import subprocess
 import sys
 import tomllib
@@ -18,12 +19,11 @@ from pydantic import BaseModel
 
 import migrate
 import migrate.errors
+from tests.cli.signatures import NOT_CONSTRUCTED, arguments_and_errors
 from tests.support import RAW
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("migrate", "formats", "jobs")
-NOT_CONSTRUCTED = ("DualReadStore", "ReadHandle", "RocksStore", "Records", "TypedRecords")
-"""Classes whose objects come from a function, and whose `__init__` is no part of the interface."""
 
 
 def _types(annotation: Any) -> Iterator[type]:  # noqa: ANN401 - any annotation
@@ -149,3 +149,21 @@ def test_every_function_that_takes_a_format_is_asked_for_an_unknown_one() -> Non
     functions = {name: each for name in migrate.__all__ if inspect.isfunction(each := getattr(migrate, name))}
     takes = {name for name, each in functions.items() if names & inspect.signature(each).parameters.keys()}
     assert takes == {call.partition(",")[0] for call in WITH_A_FORMAT} & takes
+
+
+DOCUMENTED = [*(name for name in migrate.__all__ if inspect.isfunction(getattr(migrate, name))), "DualReadStore.open"]
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_every_parameter_of_a_public_function_is_explained(name: str) -> None:
+    function = operator.attrgetter(name)(migrate)
+    parameters, _ = arguments_and_errors(function)
+    assert [*parameters] == [*inspect.signature(function).parameters]
+    assert [name for name, text in parameters.items() if not text] == []
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_every_error_that_a_public_function_names_is_exported(name: str) -> None:
+    _, errors = arguments_and_errors(operator.attrgetter(name)(migrate))
+    assert [error for error in errors if error not in migrate.__all__] == []
+    assert errors or name in ("known_formats", "write_metrics")

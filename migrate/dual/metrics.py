@@ -57,7 +57,12 @@ def _families() -> tuple[
 
 
 def write_metrics(path: str | Path, stores: Mapping[str, DualReadStore]) -> None:
-    """Write the metrics to a file for node_exporter's textfile collector, atomically."""
+    """Write the metrics to a file for node_exporter's textfile collector, atomically.
+
+    Args:
+        path: the file, which is replaced; its name ends with ".prom" for the collector to read it.
+        stores: the open stores, by the name that becomes their label.
+    """
     registry = CollectorRegistry()
     registry.register(StoreMetrics(stores))
     write_to_textfile(str(path), registry)

@@ -157,13 +157,22 @@ def open_store(
     create: bool = False,
     on_state_change: Listener | None = None,
 ) -> RocksStore:
-    """Open one RocksDB directory; `format` is a format id, which determines the column family.
+    """Open one RocksDB directory as a store of bytes.
 
-    `family`: where the format holds any, and the directory has several. `create`: create an empty store, open for
-    writing, where there is none. Opened read-only, it changes nothing and works beside a running owner.
+    Opened read-only, it changes nothing and works beside a running owner.
 
-    Raises RefusedError where the families are not the format's or where the store is half converged,
-    StoreLockedError where another process has a store open that should be written.
+    Args:
+        path: the RocksDB directory.
+        format: the format id, such as "kafka-streams.key-value", which determines the column family.
+        family: the column family, where the format holds any, and the directory has several.
+        read_only: False opens it for writing, which no other process may have.
+        create: create an empty store, open for writing, where there is none.
+        on_state_change: called with the previous and the new `State`, in the thread that made the transition.
+
+    Raises:
+        SpecError: the format is not known.
+        RefusedError: there is no store, its column families are not the format's, or it is half converged.
+        StoreLockedError: another process has the store open that should be written.
     """
     directory, known = Path(path).resolve(), known_format(format)
     if create and not is_rocksdb(directory):

@@ -14,7 +14,14 @@ from migrate.spec.spec import Spec
 
 
 def load_spec(path: str | Path) -> Spec:
-    """Read and validate a spec file. Raises SpecError, which names every mistake and the nearest known key."""
+    """Read and validate a spec file: TOML in UTF-8, with the keys in docs/operations.md.
+
+    Args:
+        path: the file; relative paths in it are relative to its folder.
+
+    Raises:
+        SpecError: the file cannot be read, or has mistakes: each is named, with the nearest known key.
+    """
     file = Path(path)
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
