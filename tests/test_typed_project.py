@@ -98,16 +98,7 @@ def test_mypy_sees_the_types_in_a_users_project(tmp_path: Path) -> None:
     project = tmp_path / "project/app.py"
     project.parent.mkdir()
     project.write_text(PROJECT, encoding="utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "mypy",
-        "--strict",
-        "--no-error-summary",
-        "--cache-dir",
-        tmp_path / "cache",
-        project.name,
-    ]
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), project.name]
     environment = {**os.environ, "PYTHONPATH": str(installed)}
     done = subprocess.run(
         command, cwd=project.parent, env=environment, capture_output=True, text=True, check=False, timeout=300

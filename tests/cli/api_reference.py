@@ -200,15 +200,19 @@ def _methods(kind: type) -> str:
     rows = []
     for name, member in inspect.getmembers_static(kind):
         function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
-        is_ours = inspect.isfunction(function) and function.__module__.startswith(("migrate.", "formats."))
-        is_told = f"{kind.__name__}.{name}" in IN_FULL or (kind is not StateStore and _is_of_protocol(name, member))
-        if is_ours and not name.startswith("_") and not is_told:
+        is_told = f"{kind.__name__}.{name}" in IN_FULL or (
+            issubclass(kind, OrderedStore) and _is_inherited(name, member)
+        )
+        if not inspect.isfunction(function) or name.startswith("_") or is_told:
+            continue
+        if function.__module__.startswith(("migrate.", "formats.")):
             call = name if isinstance(member, property) else f"{name}({', '.join(parameters_of(function))})"
             rows.append([_code(call + result_of(function)), _in_line(function)])
     return _table("method or property", rows)
 
 
-def _is_of_protocol(name: str, member: object) -> bool:
+def _is_inherited(name: str, member: object) -> bool:
+    """Whether a method of a store is what the protocol says of it."""
     return inspect.getdoc(getattr(StateStore, name, None)) == inspect.getdoc(member)
 
 

@@ -76,5 +76,6 @@ def in_code(hint: Any) -> str:  # noqa: ANN401 - any annotation
         return " | ".join(map(in_code, arguments))
     if origin is typing.Literal:
         return f"Literal[{', '.join(map(repr, arguments))}]"
-    name = {type(None): "None", Ellipsis: "..."}.get(hint) or getattr(origin or hint, "__name__", str(hint))
+    name = str(getattr(origin or hint, "__name__", hint))
+    name = {"NoneType": "None", "Ellipsis": "..."}.get(name, name)
     return f"{name}[{', '.join(map(in_code, arguments))}]" if arguments else name
