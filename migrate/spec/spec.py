@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ByteSize,
@@ -99,7 +100,9 @@ class SourceSection(_Section):
 
     format: str
     path: Path
+    """The application's state directory, or one RocksDB directory."""
     store: str | None = None
+    """The store's name; without it and `stores`, `path` is one RocksDB directory."""
     stores: tuple[str, ...] = ()
     retention_ms: Milliseconds | None = None
     """The retention that a windowed or session store's segments were made with."""
@@ -125,6 +128,7 @@ class TargetSection(_Section):
 
     format: str
     path: Path | None = None
+    """Where a complete new state directory is published; None: `cutover` exchanges the stores in place."""
     retention_ms: Milliseconds | None = None
     """The new store's retention: if it differs from the old store's, records move to other segments."""
     segment_ms: Milliseconds | None = None
@@ -136,14 +140,17 @@ class ConversionSection(_Section):
     """`[conversion]`: what happens to each record."""
 
     default_timestamp_ms: Annotated[int, Field(ge=-1, lt=1 << 63)] = -1
+    """The timestamp of a record where the target has timestamps and the source has none."""
     function: Annotated[str | Function | None, PlainValidator(_function), PlainSerializer(_name_of)] = None
     """`module:function`, or in code the function itself, for runs without Spark."""
     py_files: tuple[Path, ...] = ()
+    """Modules of the function: .py files, or a .zip of a package."""
     files: tuple[Path, ...] = ()
     """Data that the function reads, and modules that it imports without an import statement."""
     allow: tuple[Allowance, ...] = ()
     """Losses and risks that would be refused otherwise."""
     key: SerdeChangeSection | None = None
+    """In code: a dict of `from` and `to`, as in the file."""
     value: SerdeChangeSection | None = None
 
     @model_validator(mode="after")
@@ -157,12 +164,16 @@ class RunSection(_Section):
     """`[run]`: how the migration runs. None of it changes the result."""
 
     chunk_size: Annotated[ByteSize, BeforeValidator(_size), Field(gt=0)] = ByteSize(1 << 30)
+    """Bytes of records in one chunk, or text like "512 MiB": so much work is repeated after a kill, at most."""
     time_budget: Annotated[timedelta, BeforeValidator(_duration)] | None = None
+    """After this time a run stops, to be resumed: a duration, or text like "90m"."""
     on_reject: Literal["fail", "skip", "dead-letter"] = "fail"
+    """What happens to a record that cannot be converted; "dead-letter" leaves it out and keeps it in a table."""
     max_rejects: Annotated[int, Field(ge=0)] | None = None
     max_reject_share: Annotated[float, Field(ge=0, le=1)] | None = None
     verify: Literal["full", "digest", "off"] = "full"
     snapshot: Literal["link", "copy"] = "link"
+    """How the old store's files get into the snapshot."""
     source: Literal["live", "snapshot"] = "live"
     """Convert the application's directory, or an earlier snapshot of it while the application goes on."""
 
@@ -179,11 +190,12 @@ class Spec(_Section):
 
     name: Annotated[str, Field(pattern=NAME)]
     work_dir: Path
+    """Where plan, ledger, snapshot, chunks and new stores are, in a folder of the migration's name."""
     source: SourceSection
     target: TargetSection
     conversion: ConversionSection = ConversionSection()
     run: RunSection = RunSection()
-    base_dir: Path = Field(default_factory=Path.cwd, exclude=True)
+    base_dir: Annotated[Path, AfterValidator(Path.absolute)] = Field(default_factory=Path.cwd, exclude=True)
 
     if TYPE_CHECKING:
 

@@ -67,8 +67,10 @@ def test_it_is_the_spec_of_the_file(tmp_path: Path) -> None:
 def test_paths_are_relative_to_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     spec = Spec(name="x", work_dir="work", source=SOURCE, target=TARGET)
+    elsewhere = Spec(name="x", work_dir="work", source=SOURCE, target=TARGET, base_dir="specs")
     monkeypatch.chdir("/")
     assert (spec.home, spec.source_path) == (tmp_path / "work/x", tmp_path / "orders-app")
+    assert elsewhere.home == tmp_path / "specs/work/x"
 
 
 @pytest.mark.parametrize(
