@@ -91,7 +91,7 @@ demo-windows: setup ## give the Avro values of a windowed store another schema, 
 bench: setup ## measure
 	$(WITH_JAVA) $(PYTHON) -m benchmarks
 
-docs-cli: setup ## write docs/cli.md and docs/json.md from the commands and the reports
+docs-cli: setup ## write docs/cli.md, docs/json.md and docs/api.md from the code
 	$(PYTHON) -m tests.cli.reference
 
 docs-images: setup ## write docs/images: the page of `plan` for the demo's store, as chromium shows it

@@ -15,6 +15,7 @@ from formats.function import Function
 from formats.program import ByteProgram
 from formats.record import History, StateRecord, Version, Window
 from formats.registry import FORMATS, get_format
+from formats.serde import Serde
 
 __all__ = [
     "CONVERSION_REVISION",
@@ -29,6 +30,7 @@ __all__ = [
     "Headers",
     "History",
     "InvalidEntryError",
+    "Serde",
     "StateRecord",
     "TruncatedEntryError",
     "UnknownFormatError",

@@ -23,11 +23,13 @@ class UnknownFormatError(FormatError):
     """No format has this id; the nearest known id is part of the message."""
 
     def __init__(self, format_id: str, known: tuple[str, ...]) -> None:
-        near = get_close_matches(format_id, known, n=1, cutoff=0.4)
+        near = get_close_matches(format_id, known, n=3, cutoff=0.4)
         hint = f"did you mean {near[0]!r}?" if near else f"known formats: {', '.join(known)}"
         super().__init__(f"unknown format {format_id!r}: {hint}")
         self.format_id = format_id
         self.nearest = near[0] if near else None
+        self.near = tuple(near)
+        """The most similar ids, the nearest first."""
 
 
 class SchemaError(FormatError):

@@ -160,7 +160,7 @@ class StoreCorruptedError(StoreFailedError, CorruptionError):
 
 
 class ConversionError(StoreError):
-    """One record cannot be converted; it stays unchanged in the old store."""
+    """One record cannot be converted: that of `key`, for `reason`. It stays unchanged in the old store."""
 
     exit_code = ExitCode.FAILED
 

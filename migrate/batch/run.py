@@ -8,7 +8,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from formats import Function
-from migrate.batch.chunk.executor import Executor, ExecutorOpener, executor_opener, in_process
+from migrate.batch.chunk.executor import (
+    Executor,
+    ExecutorOpener,
+    check_reaches_executors,
+    executor_opener,
+    in_process,
+)
 from migrate.batch.context import Context, make_context
 from migrate.batch.home import remove_all, remove_if_empty
 from migrate.batch.identity import migration_id
@@ -49,14 +55,29 @@ def run(
     on_event: Listener = ignore,
     changelog_ends: ChangelogEnds | None = None,
 ) -> RunReport:
-    """Migrate, resuming where an earlier run stopped. `master=None`: in this process, without Spark.
+    """Migrate, resuming where an earlier run stopped. The application must be stopped, the source is not changed.
 
-    With `[target] path`, new stores are published if they are verified and lack no record; `unverified` accepts stores
-    that are not verified, `accept_rejects` that many missing records. `changelog_ends`: by `<topic>-<partition>`, the
-    offset after the last record that a consumer can read, where that has to be confirmed.
+    With `[target] path`, new stores are published if they are verified and lack no record. A run that was killed, or
+    ended with an error, is continued by the same call: finished chunks are kept.
 
-    Raises MigrationError, whose `exit_code` is the exit code of the command.
+    Args:
+        spec: the migration, from `load_spec` or built in code.
+        master: a Spark master, such as "local[4]" or "spark://host:7077"; None: in this process, without Spark.
+        unverified: accept new stores that were not verified.
+        accept_rejects: accept new stores that lack up to this many records, which could not be converted.
+        on_event: called with each `Event`, before the work goes on.
+        changelog_ends: by `<topic>-<partition>`, the offset after the last record that a consumer can read, where that
+            has to be confirmed.
+
+    Raises:
+        SpecError: the spec's function cannot be imported, or cannot be sent to Spark's executors.
+        RefusedError: a check found that the run must not start; the stores were not touched.
+        ChunkFailedError: a chunk cannot be rewritten.
+        RejectedError: more records than allowed cannot be converted.
+        VerificationError: a new store differs from the converted old one; nothing was published.
+        InterruptedMigrationError: the time budget is used up.
     """
+    check_reaches_executors(spec, master)
     acceptance = Acceptance(unverified, accept_rejects)
     opener = executor_opener(master)
     return run_with(opener, spec, on_event=on_event, acceptance=acceptance, changelog_ends=changelog_ends)
@@ -151,10 +172,25 @@ def migrate_store(
     convert: Function | None = None,
     on_event: Listener = ignore,
 ) -> RunReport:
-    """Migrate one RocksDB directory into a new one, in this process; `source` and `target` are format ids.
+    """Migrate one RocksDB directory into a new one, in this process, and verify it. No spec, no Spark.
 
-    `convert` is StateRecord -> StateRecord | None and must be pure. A killed call is resumed by the same call.
-    Losses and changed keys are allowed, as the caller has named both formats and the code.
+    A killed call is resumed by the same call. Losses and changed keys are allowed, as the caller has named both formats
+    and the code. The files of the migration are in a folder beside `new_path`, which is removed at the end.
+
+    Args:
+        old_path: the old RocksDB directory, which no process may be writing to; it is not changed.
+        new_path: the new RocksDB directory, which must not exist.
+        source: the format id of the old store, such as "kafka-streams.key-value".
+        target: the format id of the new store.
+        convert: called with each record; it returns the converted one, or None to drop it, and must be pure.
+        on_event: called with each `Event`, before the work goes on.
+
+    Raises:
+        SpecError: a format is not known.
+        RefusedError: a check found that the migration must not start; the stores were not touched.
+        ChunkFailedError: the store cannot be rewritten.
+        RejectedError: a record cannot be converted.
+        VerificationError: the new store differs from the converted old one.
     """
     new = Path(new_path).absolute()
     work_dir = new.with_name(f".stateferry-work.{new.name}")

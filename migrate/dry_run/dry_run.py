@@ -53,8 +53,21 @@ def plan(
 ) -> DryRunReport:
     """Report what `run` would do. Opens no file for writing, leaves no files behind, and needs no JVM.
 
-    `full` converts every record; without it, `sample` records of each store partition are converted, chosen by `seed`.
-    `slots`: chunks at a time, for the estimate of time. Raises SpecError; any other problem is part of the report.
+    The application may be running. `report.verdict` says whether a run would start, and what to do first.
+
+    Args:
+        spec: the migration, from `load_spec` or built in code.
+        full: read and convert every record, for exact counts; otherwise a sample.
+        sample: records of each store partition to convert, spread over its keys; at least 1.
+        seed: chooses the sample.
+        slots: chunks at a time, for the estimate of time; None: the cores of this machine.
+        on_event: called with each `Event`, before the work goes on.
+        changelog_ends: by `<topic>-<partition>`, the offset after the last record that a consumer can read, where that
+            has to be confirmed.
+
+    Raises:
+        SpecError: an argument is out of range, or the spec's function cannot be imported. Any other problem is part of
+            the report.
     """
     if sample < 1 or (slots is not None and slots < 1):
         raise SpecError("the sample size and the number of slots must be at least 1", hint="raise it, or leave it out")

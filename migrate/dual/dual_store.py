@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NoReturn
 
-from formats import Conversion, Function, get_format
+from formats import Conversion, Function
 from migrate.dual.access import DualAccess, Policy, Progress
 from migrate.dual.compaction import Compactions
 from migrate.dual.conversion import KeyFunction, LazyConversion
@@ -24,6 +24,7 @@ from migrate.stores.rocks_store import RocksStore
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY
 from migrate.stores.rocksdb.scan import TooManyTombstonesError
 from migrate.stores.state_store import Change
+from migrate.systems import known_format
 
 _LOG = logging.getLogger(__name__)
 _FORWARDED = ("get", "multi_get", "put", "put_all", "delete", "approximate_num_entries", "flush", "_scan")
@@ -32,7 +33,7 @@ _FORWARDED = ("get", "multi_get", "put", "put_all", "delete", "approximate_num_e
 class DualReadStore(RocksStore):
     """A store that reads new-then-old, writes new and deletes old; a plain RocksStore once the old store is empty.
 
-    Keys and values are those of the new format. Safe to share between the threads of one process.
+    Keys and values are those of the new format. Safe to share between the threads of one process. Made by `open`.
     """
 
     @classmethod
@@ -57,22 +58,34 @@ class DualReadStore(RocksStore):
         create: bool = False,
         on_state_change: Listener | None = None,
     ) -> DualReadStore:
-        """Open the store for reading and writing.
+        """Open the old and the new store as one, for reading and writing.
 
-        `path`: the RocksDB directory of both stores (two column families); with `old_path`, that of the new store,
-        which is created. `source`, `target`: format ids. `convert`: the caller's function of the hub record.
-        `changelog`: the name of the changelog that the owner writes for this store, if it does. `sync`: every
-        acknowledged write is durable. `migrate_on_read`: by default, unless there is a changelog, which would miss the
-        move. `on_migrated(key, old_value, new_value)`: called before an old copy that was moved is deleted; if it
-        raises, the record stays old. `on_reject`: "raise", or "quarantine": `converge` leaves what it cannot convert.
-        `on_foreign_writes`: "refuse" if the old store was replaced or written to by another program; "old-wins" and
-        "new-wins" state whose record stays. `wal`: False if a changelog restores what was not flushed. `old_key`: from
-        a new key to the old one, if `convert` changes keys, whose order it must keep. `source_family`, `target_family`:
-        column families, for formats that do not fix theirs. `create`: create an empty store if there is none.
+        Args:
+            path: the RocksDB directory of both stores; with `old_path`, that of the new store, which is created.
+            source: the format id of the old store, such as "kafka-streams.key-value".
+            target: the format id of the new store.
+            old_path: the RocksDB directory of the old store, if it is not `path`.
+            convert: from an old record to the new one, or None to drop it; it must be pure.
+            changelog: the name of the changelog that the owner writes for this store, if it does.
+            sync: every acknowledged write is durable; otherwise a power cut can take it back to the last `flush`.
+            migrate_on_read: a read moves the record; None: unless there is a changelog, which would miss the move.
+            on_migrated: called with (key, old value, new value) before the old copy goes, which stays if it raises.
+            on_reject: "raise", or "quarantine": `converge` leaves what it cannot convert in the old store.
+            on_foreign_writes: if another program replaced the old store or wrote to it: "refuse", or "old-wins" or
+                "new-wins", which state whose record stays.
+            wal: False if a changelog restores what was not flushed; needs `changelog`.
+            old_key: from a new key to the old one, or None, if `convert` changes keys, whose order it must keep.
+            source_family: the old store's column family, where its format does not determine it.
+            target_family: the new store's, likewise.
+            create: create an empty store if there is none.
+            on_state_change: called with the previous and the new `State`, in the thread that made the transition.
 
-        Raises RefusedError, StoreLockedError, SpecError for stores, locks and arguments that do not fit.
+        Raises:
+            SpecError: a format is not known, or the arguments do not fit each other.
+            RefusedError: the stores are not what the arguments say, or a sample of them cannot be converted.
+            StoreLockedError: a process has one of the stores open.
         """
-        old, new = (get_format(source), source_family), (get_format(target), target_family)
+        old, new = (known_format(source), source_family), (known_format(target), target_family)
         places = find_places(Path(path), None if old_path is None else Path(old_path), old, new)
         hub = Conversion(places.source, places.target, function=convert, keys_may_change=True)
         conversion = LazyConversion(hub, old_key)
@@ -145,10 +158,9 @@ class DualReadStore(RocksStore):
     def converge(self, max_records: int | None = 10_000, max_millis: float | None = 50) -> int:
         """Move old records, up to about the given number or time (None: no limit); how many were processed.
 
-        The writer lock is held for about 2 ms at a time.
-
-        Raises ConversionError at a record that cannot be converted, unless those are quarantined, and any error of
-        `on_migrated`; that record stays old, and those before it are moved.
+        The writer lock is held for about 2 ms at a time. Raises ConversionError at a record that cannot be converted,
+        unless those are quarantined, and any error of `on_migrated`; that record stays old, and those before it are
+        moved.
         """
         self.check_running()
         deadline = None if max_millis is None else time.monotonic() + max_millis / 1000

@@ -8,14 +8,39 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Required, TypedDict, TypeVar, Unpack, overload
 
+from formats import Function
+from migrate.dual.conversion import KeyFunction
 from migrate.dual.dual_store import DualReadStore
+from migrate.dual.sweep import OnMigrated
 from migrate.errors import RefusedError, StateStoreMigratedError, StoreClosedError, StoreNotReadyError
+from migrate.stores.lifecycle import Listener
 from migrate.stores.records import Records
 from migrate.stores.rocks_store import RocksStore
 
-Opener = Callable[..., RocksStore]
+S = TypeVar("S", bound=RocksStore)
+
+
+class DualReadArguments(TypedDict, total=False):
+    """The parameters of `DualReadStore.open`, for type checkers."""
+
+    source: Required[str]
+    target: Required[str]
+    old_path: str | Path | None
+    convert: Function | None
+    changelog: str | bool | None
+    sync: bool
+    migrate_on_read: bool | None
+    on_migrated: OnMigrated | None
+    on_reject: str
+    on_foreign_writes: str
+    wal: bool
+    old_key: KeyFunction | None
+    source_family: str | None
+    target_family: str | None
+    create: bool
+    on_state_change: Listener | None
 
 
 @dataclass(slots=True)
@@ -105,10 +130,25 @@ class Stores:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def open(self, name: str, path: str | Path, *, opener: Opener = DualReadStore.open, **arguments: Any) -> RocksStore:  # noqa: ANN401
-        """Register `opener(path, **arguments)` under a name.
+    @overload
+    def open(self, name: str, path: str | Path, **arguments: Unpack[DualReadArguments]) -> DualReadStore: ...
 
-        Raises RefusedError where the name, or a directory, is taken.
+    @overload
+    def open(self, name: str, path: str | Path, *, opener: Callable[..., S], **arguments: Any) -> S: ...  # noqa: ANN401
+
+    def open(
+        self,
+        name: str,
+        path: str | Path,
+        *,
+        opener: Callable[..., RocksStore] = DualReadStore.open,
+        **arguments: Any,
+    ) -> RocksStore:
+        """Open the store in the directory `path` by `opener(path, **arguments)`, and register it under a name.
+
+        The opener is `DualReadStore.open`, or another function that opens a store, such as `open_store`.
+
+        Raises RefusedError where the name, or a directory, is taken, and every error of the opener.
         """
         directories = _directories(path, arguments)
         entry = _Entry(name, directories, Path(path))
@@ -122,7 +162,15 @@ class Stores:
                 del self._entries[name]
             raise
 
-    def hand_over(self, name: str, *, opener: Opener = DualReadStore.open, **arguments: Any) -> RocksStore:  # noqa: ANN401
+    @overload
+    def hand_over(self, name: str, **arguments: Unpack[DualReadArguments]) -> DualReadStore: ...
+
+    @overload
+    def hand_over(self, name: str, *, opener: Callable[..., S], **arguments: Any) -> S: ...  # noqa: ANN401
+
+    def hand_over(
+        self, name: str, *, opener: Callable[..., RocksStore] = DualReadStore.open, **arguments: Any
+    ) -> RocksStore:
         """Close the store and open the same directory with another opener or arguments; existing handles are invalid.
 
         If that fails, the name stays, and its store is closed.
@@ -168,7 +216,7 @@ class Stores:
             if entry.store is not None:
                 entry.store.close()
 
-    def _open(self, entry: _Entry, opener: Opener, arguments: dict[str, Any]) -> RocksStore:
+    def _open(self, entry: _Entry, opener: Callable[..., RocksStore], arguments: dict[str, Any]) -> RocksStore:
         store = opener(entry.path, **arguments)
         if isinstance(store, DualReadStore):
             store.on_converged(entry.renew)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, write_to_textfile
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, StateSetMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from migrate.dual.dual_store import DualReadStore
 from migrate.stores.lifecycle import State
-
-if TYPE_CHECKING:
-    from migrate.dual.dual_store import DualReadStore
 
 
 class StoreMetrics(Collector):
@@ -60,7 +57,12 @@ def _families() -> tuple[
 
 
 def write_metrics(path: str | Path, stores: Mapping[str, DualReadStore]) -> None:
-    """Write the metrics to a file for node_exporter's textfile collector, atomically."""
+    """Write the metrics to a file for node_exporter's textfile collector, atomically.
+
+    Args:
+        path: the file, which is replaced; its name ends with ".prom" for the collector to read it.
+        stores: the open stores, by the name that becomes their label.
+    """
     registry = CollectorRegistry()
     registry.register(StoreMetrics(stores))
     write_to_textfile(str(path), registry)

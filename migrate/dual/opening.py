@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from formats import get_format
+from formats import Format
 from migrate.dual.conversion import LazyConversion
 from migrate.dual.foreign_writes import Cursors, read_cursors, settle_foreign_writes
 from migrate.dual.places import MAX_SKIPS, Places, check_can_start, check_places, has_new_store
@@ -25,6 +25,7 @@ from migrate.stores.rocks_store import RocksStore
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, open_read_only
 from migrate.stores.rocksdb.layout import database_files, is_rocksdb
 from migrate.stores.rocksdb.live import Family, LiveDatabase, families_of, open_live, read_only_family
+from migrate.systems import known_format
 from migrate.systems.families import check_default_is_empty, family_mappings
 
 _LOG = logging.getLogger(__name__)
@@ -156,17 +157,26 @@ def open_store(
     create: bool = False,
     on_state_change: Listener | None = None,
 ) -> RocksStore:
-    """Open one RocksDB directory; `format` is a format id, which determines the column family.
+    """Open one RocksDB directory as a store of bytes.
 
-    `family`: where the format holds any, and the directory has several. `create`: create an empty store, open for
-    writing, where there is none. Opened read-only, it changes nothing and works beside a running owner.
+    Opened read-only, it changes nothing and works beside a running owner.
 
-    Raises RefusedError where the families are not the format's or where the store is half converged,
-    StoreLockedError where another process has a store open that should be written.
+    Args:
+        path: the RocksDB directory.
+        format: the format id, such as "kafka-streams.key-value", which determines the column family.
+        family: the column family, where the format holds any, and the directory has several.
+        read_only: False opens it for writing, which no other process may have.
+        create: create an empty store, open for writing, where there is none.
+        on_state_change: called with the previous and the new `State`, in the thread that made the transition.
+
+    Raises:
+        SpecError: the format is not known.
+        RefusedError: there is no store, its column families are not the format's, or it is half converged.
+        StoreLockedError: another process has the store open that should be written.
     """
-    directory = Path(path).resolve()
+    directory, known = Path(path).resolve(), known_format(format)
     if create and not is_rocksdb(directory):
-        return _create(directory, format, family, on_state_change)
+        return _create(directory, known, family, on_state_change)
     if not is_rocksdb(directory):
         raise RefusedError(
             f"there is no store: {directory} is not a RocksDB directory",
@@ -177,22 +187,21 @@ def open_store(
     with ExitStack() as resources:
         if read_only:
             database = resources.enter_context(open_read_only(directory))
-            records = read_only_family(database, _family(database.families, format, family, directory))
+            records = read_only_family(database, _family(database.families, known, family, directory))
             live = None
             with closing(read_only_family(database, DEFAULT_FAMILY)) as default:
-                _check_whole(records, default, format, directory)
+                _check_whole(records, default, known, directory)
         else:
-            name = _family(families_of(directory), format, family, directory)
+            name = _family(families_of(directory), known, family, directory)
             live = resources.enter_context(open_live(directory))
             records = live.family(name)
-            _check_whole(records, live.family(DEFAULT_FAMILY), format, directory)
+            _check_whole(records, live.family(DEFAULT_FAMILY), known, directory)
         store = RocksStore(directory, records, live, resources.pop_all(), on_state_change=on_state_change)
     store.start()
     return store
 
 
-def _create(directory: Path, format_id: str, family: str | None, listener: Listener | None) -> RocksStore:
-    known = get_format(format_id)
+def _create(directory: Path, known: Format, family: str | None, listener: Listener | None) -> RocksStore:
     name = family or (known.column_families or (DEFAULT_FAMILY,))[0]
     directory.mkdir(parents=True, exist_ok=True)
     with ExitStack() as resources:
@@ -203,13 +212,12 @@ def _create(directory: Path, format_id: str, family: str | None, listener: Liste
     return store
 
 
-def _check_whole(records: Family, default: Family, format_id: str, directory: Path) -> None:
-    if records.name != DEFAULT_FAMILY and get_format(format_id).column_families is not None:
+def _check_whole(records: Family, default: Family, known: Format, directory: Path) -> None:
+    if records.name != DEFAULT_FAMILY and known.column_families is not None:
         check_default_is_empty(default, records.name, directory, max_skips=MAX_SKIPS)
 
 
-def _family(families: tuple[str, ...], format_id: str, wanted: str | None, directory: Path) -> str:
-    known = get_format(format_id)
+def _family(families: tuple[str, ...], known: Format, wanted: str | None, directory: Path) -> str:
     found = [mapping.source for mapping in family_mappings(families, known, known, directory)]
     if wanted is not None:
         if wanted not in found:

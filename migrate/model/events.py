@@ -12,8 +12,9 @@ class Event:
     """A point that a run has reached. Everything before it is durable."""
 
     name: str
-    """One of EVENTS or DRY_RUN_EVENTS."""
+    """Such as "chunk.committed": one of EVENTS or DRY_RUN_EVENTS."""
     facts: dict[str, Any] = field(default_factory=dict)
+    """What it is about, by name; each event has facts of its own."""
 
 
 Listener = Callable[[Event], None]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict
 
 
@@ -31,3 +35,37 @@ class Report(Value):
     """What `--json` prints: its schema is versioned."""
 
     schema_version: int = REPORT_SCHEMA
+
+    def __str__(self) -> str:
+        """A line for each field that is not empty, in short: `model_dump_json(indent=2)` has everything."""
+        return "\n".join([type(self).__name__, *(f"  {name}: {text!r}" for name, text in self.__repr_args__())])
+
+    def __repr_args__(self) -> Iterator[tuple[str, Any]]:
+        """The fields that are not empty, in short, for `repr` and for printing."""
+        shown = ((name, _in_short(value)) for name, value in self if name != "schema_version")
+        return ((name, _Unquoted(text)) for name, text in shown if text)
+
+
+class _Unquoted(str):
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def _in_short(value: object) -> str:
+    """A value for one line: the plain fields of a part, and the number of many parts."""
+    if isinstance(value, Value):
+        return ", ".join(f"{name} {text}" for name, part in value if (text := _plain(part)))
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {part}" for name, part in value.items())
+    if isinstance(value, tuple) and value and not isinstance(value[0], str | Path):
+        return f"{len(value)} {type(value[0]).__name__}"
+    if isinstance(value, tuple):
+        return ", ".join(map(_plain, value[:3])) + (f" and {len(value) - 3} more" if len(value) > 3 else "")
+    return _plain(value)
+
+
+def _plain(value: object) -> str:
+    if value is None or isinstance(value, tuple | Value):
+        return ""
+    text = str(value)
+    return text if text.isprintable() else repr(text[:80])

@@ -30,16 +30,17 @@ def conversion_ref(spec: Spec, function: Function | None = None) -> ConversionRe
     _check_files("py_files", files, hint="name a .py file, or a .zip of a package")
     data = [str(spec.resolve(path)) for path in section.files]
     _check_files("files", data, hint="name a file that the function reads, by its path from the spec")
+    is_named = isinstance(section.function, str)
     ref = ConversionRef(
         source=spec.source.format,
         target=spec.target.format,
         default_timestamp_ms=section.default_timestamp_ms,
         function=function or section.function,
-        search_path=(*files, str(spec.base_dir)) if section.function else (),
+        search_path=(*files, str(spec.base_dir)) if is_named else (),
         keys_may_change=KEY_CHANGE in section.allow,
         key=_serdes(spec, "key"),
         value=_serdes(spec, "value"),
-        files=tuple(path.as_posix() for path in section.files) if section.function else (),
+        files=tuple(path.as_posix() for path in section.files) if is_named else (),
     )
     return ref if ref.function is None else with_fingerprint(ref)
 

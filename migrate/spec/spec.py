@@ -1,37 +1,36 @@
-"""The migration spec: a TOML file, validated; unknown keys are refused with the nearest known one."""
+"""The migration spec: a TOML file or an object, validated; unknown keys are refused with the nearest known one."""
 
 from __future__ import annotations
 
 import re
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ByteSize,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
-from formats import Format, UnknownFormatError, get_format
+from formats import Format, Function, UnknownFormatError, get_format
+from migrate.errors import SpecError
 from migrate.spec.allowed import Allowance
+from migrate.spec.mistakes import NAME, VERSION, spec_error
 from migrate.spec.serde_section import SerdeChangeSection
 
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|m|h|d)\s*")
 _SIZE = re.compile(r"\s*\d*\.?\d+\s*[A-Za-z]*\s*")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_NAME = r"^[a-z0-9-]+$"
-_FUNCTION = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
-_VERSION = r"^\d+\.\d+(\.\d+)*$"
-EXPECTATIONS = {
-    _NAME: "should be lower-case letters, digits and hyphens",
-    _FUNCTION: 'should be "module:function"',
-    _VERSION: 'should be a version, like "4.3"',
-    "byte_size": 'should be a size, like "512 MiB"',
-    "int_parsing": "should be a whole number",
-    "string_type": "should be text, in quotes",
-    "tuple_type": "should be a list, in brackets",
-    "path_type": "should be a path, in quotes",
-    "model_type": "should be a section, with keys of its own",
-}
-"""Error messages in place of pydantic's own, by pattern or by pydantic's type of error."""
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _NO_SEGMENTS = "only windowed and session stores, by name, have segments by time"
 _NOT_SEGMENTED = {
     "versioned": "a versioned store's history stays in the segments that hold it: the application alone sets how long "
@@ -40,6 +39,8 @@ _NOT_SEGMENTED = {
 
 
 def _duration(text: object) -> object:
+    if isinstance(text, timedelta) and text >= timedelta(0):
+        return text
     match = _DURATION.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         raise ValueError('a duration is a number and a unit, like "90s", "45m", "2h" or "1d"')
@@ -53,11 +54,45 @@ def _size(text: object) -> object:
     return text
 
 
+def _function(function: object) -> object:
+    if function is None or callable(function):
+        return function
+    if not isinstance(function, str):
+        raise PydanticCustomError("string_type", "should be text")
+    if _FUNCTION.fullmatch(function) is None:
+        raise PydanticCustomError("function", "should name a function")
+    return function
+
+
+def _name_of(function: object) -> str | None:
+    """The name in the stored identity, which has a digest of its own of a function without one."""
+    return function if isinstance(function, str) else None
+
+
 Milliseconds = Annotated[int, Field(gt=0, lt=1 << 53)]
+
+
+def _is_text(path: Path) -> bool:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, hide_input_in_errors=True)
+
+    if not TYPE_CHECKING:  # type checkers derive the parameters from the fields
+
+        def __init__(self, **values: object) -> None:
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                where = type(self).__name__
+                raise spec_error(error, type(self), where=where, hint="docs/operations.md has all keys") from error
+
+        __init__.__pydantic_base_init__ = True  # a section inside a spec is validated with it, not by a call
 
 
 class SourceSection(_Section):
@@ -65,7 +100,9 @@ class SourceSection(_Section):
 
     format: str
     path: Path
+    """The application's state directory, or one RocksDB directory."""
     store: str | None = None
+    """The store's name; without it and `stores`, `path` is one RocksDB directory."""
     stores: tuple[str, ...] = ()
     retention_ms: Milliseconds | None = None
     """The retention that a windowed or session store's segments were made with."""
@@ -91,10 +128,11 @@ class TargetSection(_Section):
 
     format: str
     path: Path | None = None
+    """Where a complete new state directory is published; None: `cutover` exchanges the stores in place."""
     retention_ms: Milliseconds | None = None
     """The new store's retention: if it differs from the old store's, records move to other segments."""
     segment_ms: Milliseconds | None = None
-    version: Annotated[str, Field(pattern=_VERSION)] | None = None
+    version: Annotated[str, Field(pattern=VERSION)] | None = None
     """The version of the owning system that will open the new store, if known."""
 
 
@@ -102,40 +140,76 @@ class ConversionSection(_Section):
     """`[conversion]`: what happens to each record."""
 
     default_timestamp_ms: Annotated[int, Field(ge=-1, lt=1 << 63)] = -1
-    function: Annotated[str, Field(pattern=_FUNCTION)] | None = None
+    """The timestamp of a record where the target has timestamps and the source has none."""
+    function: Annotated[str | Function | None, PlainValidator(_function), PlainSerializer(_name_of)] = None
+    """`module:function`, or in code the function itself, for runs without Spark."""
     py_files: tuple[Path, ...] = ()
+    """Modules of the function: .py files, or a .zip of a package."""
     files: tuple[Path, ...] = ()
     """Data that the function reads, and modules that it imports without an import statement."""
     allow: tuple[Allowance, ...] = ()
     """Losses and risks that would be refused otherwise."""
     key: SerdeChangeSection | None = None
+    """In code: a dict of `from` and `to`, as in the file."""
     value: SerdeChangeSection | None = None
+
+    @model_validator(mode="after")
+    def _files_need_a_name(self) -> ConversionSection:
+        if callable(self.function) and (self.py_files or self.files):
+            raise ValueError('`py_files` and `files` need the function by its name, "module:function"')
+        return self
 
 
 class RunSection(_Section):
     """`[run]`: how the migration runs. None of it changes the result."""
 
     chunk_size: Annotated[ByteSize, BeforeValidator(_size), Field(gt=0)] = ByteSize(1 << 30)
+    """Bytes of records in one chunk, or text like "512 MiB": so much work is repeated after a kill, at most."""
     time_budget: Annotated[timedelta, BeforeValidator(_duration)] | None = None
+    """After this time a run stops, to be resumed: a duration, or text like "90m"."""
     on_reject: Literal["fail", "skip", "dead-letter"] = "fail"
+    """What happens to a record that cannot be converted; "dead-letter" leaves it out and keeps it in a table."""
     max_rejects: Annotated[int, Field(ge=0)] | None = None
     max_reject_share: Annotated[float, Field(ge=0, le=1)] | None = None
     verify: Literal["full", "digest", "off"] = "full"
     snapshot: Literal["link", "copy"] = "link"
+    """How the old store's files get into the snapshot."""
     source: Literal["live", "snapshot"] = "live"
     """Convert the application's directory, or an earlier snapshot of it while the application goes on."""
 
 
 class Spec(_Section):
-    """One migration. Relative paths are relative to `base_dir`, the spec file's folder."""
+    """One migration: as `load_spec` reads it from a file, or built in code with the same keys.
 
-    name: Annotated[str, Field(pattern=_NAME)]
+    A section is a dict of its keys, or an object of its class; `[conversion] function` can be the function itself, for
+    runs without Spark. Relative paths are relative to `base_dir`: the folder of the spec's file or, in code, the
+    working directory. Hints name commands: where one says `stateferry run SPEC`, code calls `run(spec)`.
+
+    Raises SpecError, which names every mistake and the nearest known key.
+    """
+
+    name: Annotated[str, Field(pattern=NAME)]
     work_dir: Path
+    """Where plan, ledger, snapshot, chunks and new stores are, in a folder of the migration's name."""
     source: SourceSection
     target: TargetSection
     conversion: ConversionSection = ConversionSection()
     run: RunSection = RunSection()
-    base_dir: Path = Field(default_factory=Path.cwd, exclude=True)
+    base_dir: Annotated[Path, AfterValidator(Path.absolute)] = Field(default_factory=Path.cwd, exclude=True)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            name: str,
+            work_dir: str | Path,
+            source: SourceSection | dict[str, Any],
+            target: TargetSection | dict[str, Any],
+            conversion: ConversionSection | dict[str, Any] = ...,
+            run: RunSection | dict[str, Any] = ...,
+            base_dir: str | Path = ...,
+        ) -> None: ...
 
     @property
     def source_format(self) -> Format:
@@ -212,4 +286,14 @@ class Spec(_Section):
         self._check_retentions()
         if self.target.version is not None:
             self.target_format.checked_version(self.target.version)
+        return self
+
+    @model_validator(mode="after")
+    def _paths_are_text(self) -> Spec:
+        for path in (self.home, self.source_path, self.target_path):
+            if path is not None and not _is_text(path):
+                raise SpecError(
+                    f"the path {str(path)!r} is not UTF-8, which the ledger and reports are written in",
+                    hint="rename that directory",
+                )
         return self

@@ -14,7 +14,7 @@ from migrate.stores.state_store import Change, OrderedStore
 
 
 class RocksStore(OrderedStore):
-    """The records of one column family, as bytes. A context manager."""
+    """The records of one column family, as bytes. A context manager, made by `open_store`."""
 
     def __init__(
         self,

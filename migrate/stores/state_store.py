@@ -120,6 +120,9 @@ class OrderedStore(ABC):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self._where}, {self.state}>"
+
     @property
     def state(self) -> State:
         """The present state in the life of the store."""

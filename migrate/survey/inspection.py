@@ -27,12 +27,17 @@ _NAME_ONE = "name a state directory or a RocksDB directory"
 
 @system_errors_explained()
 def inspect(path: str | Path, *, digest: bool = False) -> InspectReport:
-    """Report whose directory it is, and every RocksDB directory at or below it; `digest` reads every record.
+    """Report whose directory it is, and every RocksDB directory at or below it. Only reads.
 
     Damaged RocksDB directories are reported with the others. An owner may run: its process is named.
 
-    Raises RefusedError where there is no known directory, or where `path` is a RocksDB directory that cannot be
-    opened; CorruptionError where a digest of that one meets a damaged block.
+    Args:
+        path: a state directory, a directory inside one, a RocksDB directory, or the work_dir of a migration.
+        digest: read every record, for exact counts and digests; otherwise RocksDB's estimates.
+
+    Raises:
+        RefusedError: there is no known directory, or `path` is a RocksDB directory that cannot be opened.
+        CorruptionError: a digest of `path` itself met a damaged block.
     """
     if not Path(path).is_dir():
         raise RefusedError(f"{path} is not a directory", hint=_NAME_ONE)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from formats import Format, UnknownFormatError, get_format
+from migrate.errors import SpecError
 from migrate.stores.regular_files import Folder
 from migrate.systems.base import System
 from migrate.systems.kafka_streams import KafkaStreams
@@ -11,6 +13,15 @@ from migrate.systems.streamiz import Streamiz
 STANDALONE: System = StandaloneRocksDB()
 """Where no stores are named, `path` is one RocksDB directory, whatever its format."""
 SYSTEMS: list[System] = [KafkaStreams(), Streamiz(), STANDALONE]
+
+
+def known_format(format_id: str) -> Format:
+    """The format of this id. Raises SpecError with the most similar ids."""
+    try:
+        return get_format(format_id)
+    except UnknownFormatError as error:
+        near = f"{', '.join(error.near)} are near; " if len(error.near) > 1 else ""
+        raise SpecError(str(error), hint=f"{near}`stateferry formats` lists them all") from error
 
 
 def get_system(name: str) -> System:

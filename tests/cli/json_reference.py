@@ -82,11 +82,18 @@ def _docstrings(model: type[BaseModel]) -> dict[str, str]:
     for kind in reversed(model.__mro__):
         if not issubclass(kind, BaseModel) or kind is BaseModel:
             continue
-        (node,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-        assert isinstance(node, ast.ClassDef)
-        for field, text in zip(node.body, node.body[1:], strict=False):
-            if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
-                found[ast.unparse(field.target)] = _joined(str(text.value.value))
+        found |= own_docstrings(kind)
+    return found
+
+
+def own_docstrings(kind: type) -> dict[str, str]:
+    """The text under each field that the class itself has."""
+    found: dict[str, str] = {}
+    (node,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    assert isinstance(node, ast.ClassDef)
+    for field, text in zip(node.body, node.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+            found[ast.unparse(field.target)] = _joined(str(text.value.value))
     return found
 
 

@@ -1,9 +1,10 @@
-"""Generates docs/cli.md and docs/json.md from the commands and the reports, for `make docs-cli`."""
+"""Generates docs/cli.md, docs/json.md and docs/api.md from the code, for `make docs-cli`."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import click
@@ -12,6 +13,7 @@ from migrate.cli.job import main as job
 from migrate.cli.main import main
 from migrate.cli.options import common_options
 from migrate.errors import ExitCode
+from tests.cli.api_reference import api_page
 from tests.cli.check_names import all_checks
 from tests.cli.json_reference import json_page
 
@@ -36,9 +38,14 @@ What `plan`, `doctor` and `run` check, with the names in their JSON documents. `
 `plan` and `doctor` make all checks and print a fix for each that fails. Only `doctor` makes the checks of Spark."""
 
 
+@cache
 def pages() -> dict[Path, str]:
     """The content of each file."""
-    return {DOCS / "cli.md": cli_page(), DOCS / "json.md": f"{MADE}\n\n{json_page()}"}
+    return {
+        DOCS / "cli.md": cli_page(),
+        DOCS / "json.md": f"{MADE}\n\n{json_page()}",
+        DOCS / "api.md": f"{MADE}\n\n{api_page()}",
+    }
 
 
 def cli_page() -> str:

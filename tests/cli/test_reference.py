@@ -1,4 +1,4 @@
-"""docs/cli.md and docs/json.md say what the code does: `make docs-cli` writes them."""
+"""docs/cli.md, docs/json.md and docs/api.md say what the code does: `make docs-cli` writes them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,44 @@ from pathlib import Path
 
 import pytest
 
+import migrate
 from migrate.batch.preflight.check import CheckReport
 from migrate.batch.preflight.doctor import doctor
 from migrate.cli.main import main
 from migrate.errors import ExitCode
+from tests.cli.api_reference import EXAMPLES
 from tests.cli.check_names import all_checks
 from tests.cli.json_reference import in_words, reports
 from tests.cli.reference import CODES, DOCS, pages
-from tests.support import copy_fixture, kafka_spec
+from tests.support import copy_fixture, kafka_spec, make_store, read_family
 
 
-@pytest.mark.parametrize("page", ["cli.md", "json.md"])
+@pytest.mark.parametrize("page", ["api.md", "cli.md", "json.md"])
 def test_the_reference_is_up_to_date(page: str) -> None:
     assert (DOCS / page).read_text(encoding="utf-8") == pages()[DOCS / page], "run: make docs-cli"
+
+
+def test_every_public_name_is_documented() -> None:
+    page = (DOCS / "api.md").read_text(encoding="utf-8")
+    headings = ("\n### {}\n", "\n| `{}` | `", "\n| [{}](json.md#", "`{}` has the exit codes")
+    assert [name for name in migrate.__all__ if not any(each.format(name) in page for each in headings)] == []
+
+
+def test_the_examples_of_the_page_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "state").mkdir()
+    copy_fixture(tmp_path / "state")
+    make_store(tmp_path / "old.db", {b"a": b"x", b"b": b""})
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "page"}
+    for example in EXAMPLES.values():
+        exec(example, names)
+    out = capsys.readouterr().out
+    assert "go: nothing stands in the way" in out
+    assert "state: verified" in out
+    assert "cut over" in out
+    assert read_family(tmp_path / "new.db") == {b"a": b"X"}
 
 
 @pytest.mark.parametrize("verb", sorted(main.commands))

@@ -17,7 +17,7 @@ from typing import Protocol, cast
 from migrate.batch.chunk.rewrite import RewriteTask, read_breadcrumb
 from migrate.batch.chunk.task import Task, TaskResult, run_task
 from migrate.batch.stop import RERUN, Stop
-from migrate.errors import ChunkFailedError, InterruptedMigrationError, MigrationError
+from migrate.errors import ChunkFailedError, InterruptedMigrationError, MigrationError, SpecError
 from migrate.model.key_range import show_key
 from migrate.model.store_partition import place_name
 from migrate.model.units import one_line
@@ -212,6 +212,15 @@ def executor_opener(master: str | None) -> ExecutorOpener:
     return in_process if master is None else spark(master)
 
 
+def check_reaches_executors(spec: Spec, master: str | None) -> None:
+    """Raises SpecError where the spec's function cannot be sent to the executors of `master`."""
+    if master is not None and callable(spec.conversion.function):
+        raise SpecError(
+            f"a function that is given as an object does not reach Spark's executors ({master})",
+            hint='name it, [conversion] function = "module:function", or leave `master` out to run in this process',
+        )
+
+
 def in_process(_: Spec) -> AbstractContextManager[Executor]:
     """An executor in this process, without Spark."""
     return nullcontext(InProcessExecutor())
@@ -221,6 +230,7 @@ def spark(master: str | None) -> ExecutorOpener:
     """The opener of an executor on Spark; without a master, on the one that spark-submit names."""
 
     def open_spark(spec: Spec) -> AbstractContextManager[Executor]:
+        check_reaches_executors(spec, master)
         module = cast("SparkModule", importlib.import_module(SPARK_MODULE))
         return module.open_executor(spec, master)
 

@@ -6,6 +6,7 @@ import importlib
 from contextlib import AbstractContextManager
 from typing import Protocol, cast
 
+from migrate.batch.chunk.executor import check_reaches_executors
 from migrate.batch.context import make_context
 from migrate.batch.ledger.marker import is_usable
 from migrate.batch.ledger.standing import read_standing
@@ -46,10 +47,19 @@ class ProbingModule(Protocol):
 
 @system_errors_explained()
 def doctor(spec: Spec, *, master: str | None = None, changelog_ends: ChangelogEnds | None = None) -> DoctorReport:
-    """Make every check of a run; `master=None`: without Spark. Nothing is left behind.
+    """Make every check of a run, and list each with a fix. Nothing is left behind.
 
-    Raises SpecError where the spec's function cannot be imported, RefusedError where a switch is half done.
+    Args:
+        spec: the migration, from `load_spec` or built in code.
+        master: the Spark master to check, such as "local[4]"; None: leave out the checks that need Spark.
+        changelog_ends: by `<topic>-<partition>`, the offset after the last record that a consumer can read, where that
+            has to be confirmed.
+
+    Raises:
+        SpecError: the spec's function cannot be imported, or cannot be sent to Spark's executors.
+        RefusedError: a switch is half done.
     """
+    check_reaches_executors(spec, master)
     context = make_context(spec, changelog_ends=changelog_ends)
     done = already_migrated(context, read_standing(context.home)) if is_usable(context.home) else None
     if done is not None:

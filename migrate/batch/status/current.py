@@ -14,7 +14,14 @@ from migrate.spec.spec import Spec
 
 @system_errors_explained()
 def status(spec: Spec) -> StatusReport:
-    """The state of the migration. Raises RefusedError for a plan or a ledger of a newer schema."""
+    """The state of the migration and its next step, also while a run is at work.
+
+    Args:
+        spec: the migration, from `load_spec` or built in code.
+
+    Raises:
+        RefusedError: the plan or the ledger is of a newer release, or damaged.
+    """
     return status_of(spec, read_standing(spec.home))
 
 

@@ -29,7 +29,11 @@ from migrate.spec.spec import Spec
 def report(spec: Spec) -> RunHistory:
     """The history so far, which is empty for a migration that was not started. Takes no lock and writes nothing.
 
-    Raises RefusedError for a plan or a ledger of a newer schema.
+    Args:
+        spec: the migration, from `load_spec` or built in code.
+
+    Raises:
+        RefusedError: the plan or the ledger is of a newer release, or damaged.
     """
     standing = read_standing(spec.home)
     status, plan, rows = status_of(spec, standing), standing.plan, standing.rows

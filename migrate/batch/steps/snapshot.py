@@ -19,7 +19,15 @@ from migrate.spec.spec import Spec
 def snapshot(spec: Spec, *, on_event: Listener = ignore) -> SnapshotReport:
     """Take the snapshot that [run] source = "snapshot" converts; it replaces an earlier one.
 
-    Raises SpecError where the spec converts the live directory; RefusedError where a snapshot would be unsound.
+    The application must be stopped, and may start again when the call has returned.
+
+    Args:
+        spec: the migration, from `load_spec` or built in code.
+        on_event: called with each `Event`, before the work goes on.
+
+    Raises:
+        SpecError: the spec converts the live directory.
+        RefusedError: a snapshot would be unsound.
     """
     if spec.run.source != "snapshot":
         raise SpecError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from migrate.batch.chunk.executor import ExecutorOpener, executor_opener
+from migrate.batch.chunk.executor import ExecutorOpener, check_reaches_executors, executor_opener
 from migrate.batch.context import Context, make_context
 from migrate.batch.identity import check_identity, spec_identity
 from migrate.batch.ledger.marker import check_ours
@@ -40,12 +40,22 @@ def verify(
 ) -> VerifyReport:
     """Compare the new stores, read from disk, and write the result to the ledger.
 
-    `full` compares them with the snapshot, converted again; `digest` with the receipts, and these with the number of
-    records in the snapshot. Stores that are in use are read where they are.
+    Stores that are in use are read where they are.
 
-    Raises RefusedError before the stores are assembled and while a run is at work, VerificationError naming the first
-    key of each kind.
+    Args:
+        spec: the migration, from `load_spec` or built in code.
+        mode: "full" compares the stores with the snapshot, converted again; "digest" with the receipts, and these
+            with the number of records in the snapshot.
+        master: a Spark master, such as "local[4]"; None: in this process, without Spark.
+        on_event: called with each `Event`, before the work goes on.
+        stop: to stop it from another thread or a signal handler; None: it runs to its end.
+
+    Raises:
+        RefusedError: the stores are not assembled yet, or a run is at work.
+        VerificationError: there is a difference; the message has the first key of each kind.
+        InterruptedMigrationError: `stop` was requested.
     """
+    check_reaches_executors(spec, master)
     check_ours(spec.home)
     if Standing(spec.home, ()).plan is None:
         raise _not_rewritten(spec)

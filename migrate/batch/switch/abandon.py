@@ -30,8 +30,15 @@ from migrate.stores.rocksdb.layout import rocksdb_identities
 def abandon(spec: Spec, *, on_event: Listener = ignore) -> AbandonReport:
     """Remove our files from the migration's folder, so that another migration may start under the same name.
 
-    Other files stay, and are named. Raises RefusedError after a cut-over, which `rollback` or `finalize` ends, and
-    where a store in the folder may be the only copy of an old one.
+    Other files stay, and are named.
+
+    Args:
+        spec: the migration, from `load_spec` or built in code.
+        on_event: called with each `Event`, before the work goes on.
+
+    Raises:
+        RefusedError: after a cut-over, which `rollback` or `finalize` ends, and where a store in the folder may be the
+            only copy of an old one.
     """
     check_home(spec)
     is_there = spec.home.is_dir() and any(spec.home.iterdir())

@@ -22,9 +22,19 @@ def cutover(
 ) -> SwitchReport:
     """Exchange the old stores for the verified new ones, or finish a cut-over that was killed.
 
-    New stores that are not verified need `unverified`, and stores that lack records need that many `accept_rejects`,
-    unless the spec accepts it. Raises RefusedError, VerificationError, RejectedError, and SpecError for a migration
-    that publishes a new directory instead.
+    The application must be stopped. `rollback` exchanges them again, until `finalize` removes the old ones.
+
+    Args:
+        spec: the migration, from `load_spec` or built in code.
+        unverified: accept new stores that were not verified.
+        accept_rejects: accept new stores that lack up to this many records, which could not be converted.
+        on_event: called with each `Event`, before the work goes on.
+
+    Raises:
+        SpecError: the migration publishes a new directory instead ([target] path).
+        RefusedError: the new stores are not complete or not verified, or a process has a store open.
+        VerificationError: a verification found the new stores wrong.
+        RejectedError: the new stores lack records.
     """
     check_in_place(spec, "cutover")
     with open_migration(spec, on_event) as migration:

@@ -27,11 +27,17 @@ def finalize(
 ) -> SwitchReport:
     """Remove the old stores after a cut-over, and all files that the migration was made from.
 
-    After a publication the old directory is the application's, and stays. `moved_away`: also where some new stores are
-    no longer there, since their tasks run on other instances.
+    After a publication the old directory is the application's, and stays.
 
-    Raises RefusedError before the switch is done and where no new store is found, and VerificationError where a
-    verification found the new stores wrong, unless `accept_mismatch`.
+    Args:
+        spec: the migration, from `load_spec` or built in code.
+        accept_mismatch: also where a verification found the new stores wrong.
+        moved_away: also where some new stores are no longer there, since their tasks run on other instances.
+        on_event: called with each `Event`, before the work goes on.
+
+    Raises:
+        RefusedError: the switch is not done yet, or no new store is found.
+        VerificationError: a verification found the new stores wrong.
     """
     check_home(spec)
     with open_migration(spec, on_event) as migration:

@@ -25,8 +25,14 @@ _WRITTEN = (
 def rollback(spec: Spec, *, discard_new_writes: bool = False, on_event: Listener = ignore) -> SwitchReport:
     """Exchange the new stores for the old ones again, also after a cut-over that was killed half-way.
 
-    Raises RefusedError where nothing was cut over, after `finalize`, and where the new stores were written to since,
-    unless `discard_new_writes`; SpecError for a migration that published a new directory.
+    Args:
+        spec: the migration, from `load_spec` or built in code.
+        discard_new_writes: go back even if the new stores were written to since the cut-over, which loses that.
+        on_event: called with each `Event`, before the work goes on.
+
+    Raises:
+        SpecError: the migration published a new directory.
+        RefusedError: nothing was cut over, the migration was finalized, or the new stores were written to since.
     """
     check_in_place(spec, "rollback")
     with open_migration(spec, on_event) as migration:

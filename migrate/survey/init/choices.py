@@ -10,7 +10,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from formats import Format, UnknownFormatError, conversion_problem, get_format
+from formats import Format, conversion_problem, get_format
 from migrate.batch.preflight.places import check_target
 from migrate.batch.source.source import find_source
 from migrate.errors import RefusedError, SpecError
@@ -27,14 +27,6 @@ from migrate.systems import SYSTEMS
 
 _WORK_DIR = "stateferry-work"
 _REQUESTED = "the requested spec"
-
-
-def known_format(format_id: str) -> Format:
-    """The format of this id. Raises SpecError with the most similar id."""
-    try:
-        return get_format(format_id)
-    except UnknownFormatError as error:
-        raise SpecError(str(error), hint="stateferry formats lists them") from error
 
 
 def choose_store(located: Located, store: str | None, target: Format) -> str | None:

@@ -23,13 +23,12 @@ from migrate.survey.init.choices import (
     choose_store,
     choose_work_dir,
     is_segmented,
-    known_format,
     others_of_format,
 )
 from migrate.survey.init.template import SpecComments, spec_text
 from migrate.survey.locate import Located, locate
 from migrate.survey.report import DatabaseReport
-from migrate.systems import STANDALONE
+from migrate.systems import STANDALONE, known_format
 from migrate.systems.families import family_mappings
 
 DEFAULT_OUTPUT = Path("migration.toml")
@@ -72,10 +71,19 @@ def init_spec(
 ) -> InitReport:
     """Find the application's directory around `path`, choose a store and a format, and write the spec to `output`.
 
-    `output` None: write no file, the text is in the report. Relative paths become relative to the spec's folder.
+    Args:
+        path: a state directory, a directory above or inside one, or a RocksDB directory; nothing in it is changed.
+        to: the new store's format id.
+        store: the store to migrate; None: the only one that there is.
+        source_format: the old store's format id; None: the only one that fits its column families and records.
+        output: the spec's file, which must not exist; None: write no file, the text is in the report.
+        name: the migration's name; None: made from the store and the format.
+        work_dir: a directory for the migration's files, on the state's file system; None: one that can be used.
+        target_path: publish a complete new state directory there; None: exchange the stores in place (`cutover`).
 
-    Raises SpecError for an `output` that exists, and where a store or a format must be named; RefusedError where no
-    store can be migrated, or where a named directory cannot be used.
+    Raises:
+        SpecError: `output` exists, or a store or a format must be named.
+        RefusedError: no store can be migrated, or a named directory cannot be used.
     """
     target, named = known_format(to), None if source_format is None else known_format(source_format)
     file = None if output is None else Path(output)
