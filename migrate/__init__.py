@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from migrate.batch.preflight.doctor import doctor as doctor
     from migrate.batch.run import migrate_store as migrate_store
     from migrate.batch.run import run as run
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from migrate.errors import IllegalTransitionError as IllegalTransitionError
     from migrate.errors import InterruptedMigrationError as InterruptedMigrationError
     from migrate.errors import MigrationError as MigrationError
+    from migrate.errors import MissingPackageError as MissingPackageError
     from migrate.errors import RefusedError as RefusedError
     from migrate.errors import SpecError as SpecError
     from migrate.errors import StateStoreMigratedError as StateStoreMigratedError
@@ -75,6 +78,7 @@ _HOMES = {
         "IllegalTransitionError",
         "InterruptedMigrationError",
         "MigrationError",
+        "MissingPackageError",
         "RefusedError",
         "SpecError",
         "StateStoreMigratedError",
@@ -119,7 +123,25 @@ __all__ = list(_HOME_OF)
 
 
 def __getattr__(name: str) -> object:
-    """Import on first use: a worker needs neither the ledger nor the command line, and `--help` neither of them."""
+    """Import on first use: a worker needs neither the ledger nor the command line, and `--help` neither of them.
+
+    A function whose packages are not installed is replaced by one that raises MissingPackageError.
+    """
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME_OF[name]), name)
+    try:
+        return getattr(importlib.import_module(_HOME_OF[name]), name)
+    except ModuleNotFoundError as error:
+        from migrate.errors import explain_system_error
+
+        missing = explain_system_error(error, where=f"migrate.{name}")
+        if missing is None:
+            raise
+        return _raising(missing)
+
+
+def _raising(error: Exception) -> Callable[..., NoReturn]:
+    def raise_it(*_: object, **__: object) -> NoReturn:
+        raise error
+
+    return raise_it
