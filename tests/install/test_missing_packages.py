@@ -37,7 +37,7 @@ def walk(folder: Path, *blocked: str, python: str | Path = sys.executable) -> di
 def check_base(found: dict[str, str]) -> None:
     """Everything was tried, and either works or names the command that installs what is missing."""
     names = {f"{package.__name__}.{name}" for package in (formats, migrate) for name in package.__all__}
-    verbs = {f"stateferry {name}" for name in main.commands}  # type: ignore[attr-defined]
+    verbs = {f"stateferry {name}" for name in main.commands}
     assert names | verbs < found.keys()
     failed = {name: what for name, what in found.items() if what != WORKS}
     assert {"migrate.migrate_store", "the job", *(f"stateferry {verb}" for verb in OF_BATCH)} <= failed.keys()

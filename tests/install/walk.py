@@ -131,7 +131,7 @@ def commands(folder: Path) -> dict[str, str]:
         "--help": [],
         "--version": [],
     }
-    names = ("--version", "--help", *main.commands)  # type: ignore[attr-defined]
+    names = ("--version", "--help", *main.commands)
     found = {name: command(partial(main, [name, *arguments.get(name, [spec])])) for name in names}
     return {f"stateferry {name}": what for name, what in found.items()} | {"the job": command(partial(job, spec))}
 
