@@ -6,8 +6,6 @@ import importlib
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from migrate.batch.preflight.doctor import doctor as doctor
     from migrate.batch.run import migrate_store as migrate_store
     from migrate.batch.run import run as run
@@ -125,7 +123,7 @@ __all__ = list(_HOME_OF)
 def __getattr__(name: str) -> object:
     """Import on first use: a worker needs neither the ledger nor the command line, and `--help` neither of them.
 
-    A function whose packages are not installed is replaced by one that raises MissingPackageError.
+    What needs a package that is not installed can be imported, and raises MissingPackageError when it is called.
     """
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -137,11 +135,13 @@ def __getattr__(name: str) -> object:
         missing = explain_system_error(error, where=f"migrate.{name}")
         if missing is None:
             raise
-        return _raising(missing)
+        return _stand_in(name, missing)
 
 
-def _raising(error: Exception) -> Callable[..., NoReturn]:
-    def raise_it(*_: object, **__: object) -> NoReturn:
+def _stand_in(name: str, error: Exception) -> type:
+    """A class, so that annotations and `isinstance` accept it in the place of a report too."""
+
+    def fail(*_: object, **__: object) -> NoReturn:
         raise error
 
-    return raise_it
+    return type(name, (), {"__new__": fail})

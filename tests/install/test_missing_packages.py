@@ -67,6 +67,13 @@ def test_without_pyspark_a_master_is_refused(needing: str, tmp_path: Path, monke
     assert raised.value.hint == "pip install 'stateferry[spark]', or work without Spark: --no-spark"
 
 
+def test_what_stands_in_for_a_name_can_be_used_as_a_type() -> None:
+    stand_in = migrate._stand_in("DoctorReport", MissingPackageError("the package pyarrow is not installed"))
+    assert not isinstance(3, stand_in | None)
+    with pytest.raises(MissingPackageError, match="pyarrow"):
+        stand_in(name="orders")
+
+
 def test_a_missing_package_that_no_extra_has_stays_what_it_is() -> None:
     assert explain_system_error(ModuleNotFoundError("No module named 'jokes'", name="jokes")) is None
     assert explain_system_error(ModuleNotFoundError("pyarrow.flight", name="pyarrow.flight")) is None
