@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from migrate.errors import explain_system_error
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
@@ -43,3 +45,11 @@ def test_every_extra_that_a_message_or_a_page_names_exists() -> None:
     named = {name for path in files for name in re.findall(r"(?:stateferry|\.)\[([a-z,]+)\]", path.read_text())}
     assert "batch" in named
     assert {extra for name in named for extra in name.split(",")} <= EXTRAS.keys()
+
+
+def test_a_message_names_the_extra_of_each_package() -> None:
+    own = {"all": "its parts", "dev": "of no user", "java": "no module of ours", "delta-spark": "read by users alone"}
+    for extra in EXTRAS.keys() - own.keys():
+        for package in {re.split(r"[\[=<>]", each)[0] for each in EXTRAS[extra]} - {"stateferry", *own}:
+            error = explain_system_error(ModuleNotFoundError(name=package))
+            assert error is not None and error.hint.startswith(f"pip install 'stateferry[{extra}]'")
