@@ -1,4 +1,7 @@
-"""The wheel in a fresh virtual environment, to which the tests of this module add one extra after the other."""
+"""The wheel in a fresh virtual environment, to which the tests of this module add one extra after the other.
+
+They install the extras as the messages say, by the name of what is already there.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +53,13 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin"
 
 
-def install(fresh: Path, wheel: Path, extra: str = "", *others: str) -> None:
-    call(fresh / "pip", "install", "--quiet", f"{wheel}{extra}", *others)
+@pytest.fixture(scope="module")
+def base(fresh: Path, wheel: Path) -> None:
+    install(fresh, str(wheel))
+
+
+def install(fresh: Path, *requirements: str) -> None:
+    call(fresh / "pip", "install", "--quiet", *requirements)
     call(fresh / "pip", "check")
 
 
@@ -69,21 +77,23 @@ def check_report(printed: str) -> None:
     assert report["totals"]["records_out"] > 1000
 
 
-def test_the_base_is_small_and_says_what_is_missing(fresh: Path, wheel: Path, tmp_path: Path) -> None:
-    install(fresh, wheel)
+@pytest.mark.usefixtures("base")
+def test_the_base_is_small_and_says_what_is_missing(fresh: Path, tmp_path: Path) -> None:
     assert sum(file.stat().st_size for file in fresh.parent.rglob("*") if file.is_file()) < MOST_BYTES
     check_base(walk(tmp_path, python=fresh / "python"))
 
 
-def test_batch_runs_without_spark(fresh: Path, wheel: Path, spec: Path) -> None:
-    install(fresh, wheel, "[batch]")
+@pytest.mark.usefixtures("base")
+def test_batch_runs_without_spark(fresh: Path, spec: Path) -> None:
+    install(fresh, "stateferry[batch]")
     check_report(call(fresh / "stateferry", "run", spec, "--no-spark", "--json"))
     call(fresh / "stateferry", "report", spec, "--html", spec.with_name("report.html"))
 
 
+@pytest.mark.usefixtures("base")
 def test_batch_runs_on_a_spark_that_is_there(fresh: Path, wheel: Path, spec: Path) -> None:
     """As on a cluster: its own spark-submit and PySpark, a Python with our packages but without PySpark, and a zip."""
-    install(fresh, wheel, "[batch]")
+    install(fresh, "stateferry[batch]")
     script, packages = spec.with_name("job.py"), spec.with_name("stateferry.zip")
     shutil.copy(ROOT / "jobs/migrate_job.py", script)
     shutil.copy(wheel, packages)
@@ -97,8 +107,9 @@ def test_batch_runs_on_a_spark_that_is_there(fresh: Path, wheel: Path, spec: Pat
     check_report(job)
 
 
-def test_spark_runs_on_the_other_pyspark(fresh: Path, wheel: Path, spec: Path) -> None:
-    install(fresh, wheel, "[spark]", f"pyspark=={OTHER_PYSPARK}.*")
+@pytest.mark.usefixtures("base")
+def test_spark_runs_on_the_other_pyspark(fresh: Path, spec: Path) -> None:
+    install(fresh, "stateferry[spark]", f"pyspark=={OTHER_PYSPARK}.*")
     assert not pyspark.__version__.startswith(OTHER_PYSPARK)
     report = call(
         *(fresh / "stateferry", "run", spec, "--master", "local[2]", "--json"), JAVA_HOME=str(find_java_home())
