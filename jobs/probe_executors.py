@@ -123,7 +123,7 @@ def explain_failure(text: str) -> RefusedError:
     errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
     return RefusedError(
         f"Python fails on the executors: {(errors or lines or ['without a message'])[-1]}",
-        hint="check that PYSPARK_PYTHON is a Python with stateferry[batch] (docs/install.md, On a cluster)",
+        hint="check that PYSPARK_PYTHON is a Python with stateferry[batch] (docs/install.md)",
     )
 
 
