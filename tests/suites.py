@@ -29,6 +29,7 @@ REAL = (
     "spark",
     "stores/test_unreadable.py::test_what_is_to_be_done_about_zlib_does_it",
     "systems/test_owner_versions.py",
+    "tutorials/test_pages.py",
 )
 """Of `make test`: they start a JVM, a browser, strace or many processes, or take more than a few seconds."""
 

@@ -1,0 +1,38 @@
+"""Where a page is followed: a folder with what is installed here, or a fresh clone that has nothing yet."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.shared.commands import CommandServer
+from tests.tutorials.pages import ROOT
+from tests.tutorials.session import Session
+
+_OF_A_TERMINAL = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")
+_OF_THE_MACHINE = ("LANG", "TMPDIR", "PIP_", "SSL_", "REQUESTS_CA", "CURL_CA", "HTTP", "http", "NO_PROXY", "no_proxy")
+
+
+def installed(folder: Path, server: CommandServer | None = None) -> Session:
+    """What the pages install is that of this Python."""
+    place = folder / "stateferry"
+    place.mkdir(parents=True)
+    environment = {name: value for name, value in os.environ.items() if name not in _OF_A_TERMINAL}
+    environment |= {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+    }
+    return Session(place, folder / "state", environment, server)
+
+
+def fresh(folder: Path) -> Session:
+    """A clone of the last commit, for somebody who has Python, make and a network."""
+    place = folder / "stateferry"
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(place)], check=True)
+    (folder / "home").mkdir()
+    python = Path(getattr(sys, "_base_executable", sys.executable)).parent
+    environment = {name: value for name, value in os.environ.items() if name.startswith(_OF_THE_MACHINE)}
+    environment |= {"HOME": str(folder / "home"), "PATH": f"{python}{os.pathsep}/usr/local/bin:/usr/bin:/bin"}
+    return Session(place, folder / "state", environment)
