@@ -53,6 +53,7 @@ LONG = (
     "spark/test_speculation.py",
     "spark/test_spark_submit.py::test_the_job_runs_on_a_standalone_master",
     "spark/test_two_drivers.py::test_free_runners_do_no_harm",
+    "tutorials/test_walk.py",
 )
 """Of `make test-long`: too long for every change, or tests of the tests themselves."""
 
