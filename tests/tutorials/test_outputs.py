@@ -56,7 +56,7 @@ def test_a_page_is_commands_with_their_output_and_files() -> None:
     [
         (["a", "...", "d"], ["a", "b", "c", "d"]),
         (["a", "..."], ["a"]),
-        (["took 0.5 s"], ["took 12 s"]),
+        (["took 0.5 s"], ["took 12 ms"]),
         (["state   cut over"], ["state", "cut", "over"]),
         (["10:00:00 name: rewrite 10%: 1/9 chunks", "10:00:00 name: done"], ["11:11:11 name: done"]),
     ],
