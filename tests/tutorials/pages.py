@@ -1,7 +1,7 @@
 """What a page tells its reader to do, in order: files to write and commands to run, with the output that it shows.
 
-A `console` block holds commands after `$ ` and their output. Another block whose first line is a comment that is a
-file's name (`# convert.py`) is that file. Everything else is prose.
+A `console` block holds commands after `$ `, their further lines after `> `, and their output. Another block whose first
+line is a comment that is a file's name (`# convert.py`) is that file. Everything else is prose.
 """
 
 from __future__ import annotations
@@ -55,14 +55,11 @@ def steps(page: str) -> list[File | Command]:
 
 def _commands(block: str, first: int) -> list[Command]:
     commands: list[Command] = []
-    continued = False
     for number, line in enumerate(block.splitlines(), first + 1):
-        if continued:
-            commands[-1].text += "\n" + line
-        elif line.startswith("$ "):
+        if line.startswith("$ "):
             commands.append(Command(line.removeprefix("$ "), number))
+        elif line.startswith("> ") and not commands[-1].shown:
+            commands[-1].text += "\n" + line.removeprefix("> ")
         else:
             commands[-1].shown.append(line)
-            continue
-        continued = line.endswith("\\")
     return commands

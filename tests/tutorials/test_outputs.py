@@ -15,8 +15,8 @@ PAGE = """\
 Text with `code`.
 
 ```console
-$ echo one; \\
-  echo two
+$ echo one
+> echo two
 one
 ...
 $ false
@@ -43,7 +43,7 @@ NAME = "x"
 
 def test_a_page_is_commands_with_their_output_and_files() -> None:
     assert steps(PAGE) == [
-        Command("echo one; \\\n  echo two", 4, ["one", "..."]),
+        Command("echo one\necho two", 4, ["one", "..."]),
         Command("false", 8),
         Command("echo $?", 9, ["1"]),
         File("names.py", '# names.py\nNAME = "x"\n'),
@@ -98,7 +98,7 @@ def test_a_page_is_followed_in_one_shell(tmp_path: Path) -> None:
     assert [outcome.problem is None for outcome in outcomes] == [False, True, True, True]
     assert session.directory == tmp_path / "below"
     write(page, outcomes)
-    assert "  echo two\none\ntwo\n$ mkdir" in page.read_text()
+    assert "> echo two\none\ntwo\n$ mkdir" in page.read_text()
 
 
 def test_a_failure_that_is_not_shown_is_a_problem(tmp_path: Path) -> None:
