@@ -12,6 +12,7 @@ from tests.tutorials.pages import ROOT
 from tests.tutorials.session import Session
 
 _OF_A_TERMINAL = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")
+_AS_ON_A_TERMINAL = {"PYTHONUNBUFFERED": "1"}
 _OF_THE_MACHINE = ("LANG", "TMPDIR", "PIP_", "SSL_", "REQUESTS_CA", "CURL_CA", "HTTP", "http", "NO_PROXY", "no_proxy")
 
 
@@ -20,7 +21,7 @@ def installed(folder: Path, server: CommandServer | None = None) -> Session:
     place = folder / "stateferry"
     place.mkdir(parents=True)
     environment = {name: value for name, value in os.environ.items() if name not in _OF_A_TERMINAL}
-    environment |= {
+    environment |= _AS_ON_A_TERMINAL | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
     }
@@ -34,5 +35,6 @@ def fresh(folder: Path) -> Session:
     (folder / "home").mkdir()
     python = Path(getattr(sys, "_base_executable", sys.executable)).parent
     environment = {name: value for name, value in os.environ.items() if name.startswith(_OF_THE_MACHINE)}
-    environment |= {"HOME": str(folder / "home"), "PATH": f"{python}{os.pathsep}/usr/local/bin:/usr/bin:/bin"}
+    path = f"{python}{os.pathsep}/usr/local/bin:/usr/bin:/bin"
+    environment |= _AS_ON_A_TERMINAL | {"HOME": str(folder / "home"), "PATH": path}
     return Session(place, folder / "state", environment)
