@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.shared.commands import CommandServer
+from tests.shared.commands import OF_A_TERMINAL, CommandServer
 from tests.tutorials.outputs import INTERRUPT, presented
 
 _PLAIN = re.compile(r"stateferry [\w ./=@:-]+")
@@ -72,7 +72,7 @@ class Session:
     def _prepared(self, output: Path) -> str:
         return (
             "import os, sys\n"
-            "for name in ('COLUMNS', 'LINES', 'NO_COLOR', 'FORCE_COLOR'): os.environ.pop(name, None)\n"
+            f"for name in {OF_A_TERMINAL}: os.environ.pop(name, None)\n"
             f"os.chdir({str(self.directory)!r})\n"
             f"both = os.open({str(output)!r}, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)\n"
             "os.dup2(both, 1); os.dup2(both, 2)\n"

@@ -7,11 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.shared.commands import CommandServer
+from tests.shared.commands import OF_A_TERMINAL, CommandServer
 from tests.tutorials.pages import ROOT
 from tests.tutorials.session import Session
 
-_OF_A_TERMINAL = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")
 _AS_ON_A_TERMINAL = {"PYTHONUNBUFFERED": "1"}
 _OF_THE_MACHINE = ("LANG", "TMPDIR", "PIP_", "SSL_", "REQUESTS_CA", "CURL_CA", "HTTP", "http", "NO_PROXY", "no_proxy")
 
@@ -20,7 +19,7 @@ def installed(folder: Path, server: CommandServer | None = None) -> Session:
     """What the pages install is that of this Python."""
     place = folder / "stateferry"
     place.mkdir(parents=True)
-    environment = {name: value for name, value in os.environ.items() if name not in _OF_A_TERMINAL}
+    environment = {name: value for name, value in os.environ.items() if name not in OF_A_TERMINAL}
     environment |= _AS_ON_A_TERMINAL | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
