@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -71,7 +72,7 @@ class Session:
 
     def _prepared(self, output: Path) -> str:
         return (
-            "import os, sys\n"
+            "import os\n"
             f"for name in {OF_A_TERMINAL}: os.environ.pop(name, None)\n"
             f"os.chdir({str(self.directory)!r})\n"
             f"both = os.open({str(output)!r}, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)\n"
@@ -93,7 +94,8 @@ class Session:
         ):
             if INTERRUPT in shown:
                 _wait_for(shown[: shown.index(INTERRUPT)][-1], output, shell, self.folder)
-                os.killpg(shell.pid, signal.SIGINT)
+                with suppress(ProcessLookupError):
+                    os.killpg(shell.pid, signal.SIGINT)
             self.code = shell.wait(timeout=_LONGEST_S)
 
 
@@ -101,7 +103,8 @@ def _wait_for(line: str, output: Path, shell: subprocess.Popen[bytes], folder: P
     """Until it has printed a line like that one."""
     expected = _kind(line)
     while shell.poll() is None:
-        if any(_kind(each) == expected for each in presented(output.read_text(encoding="utf-8"), folder)):
+        printed = output.read_text(encoding="utf-8", errors="replace")
+        if any(_kind(each) == expected for each in presented(printed, folder)):
             return
         time.sleep(0.02)
 

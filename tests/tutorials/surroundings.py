@@ -17,7 +17,7 @@ _OF_THE_MACHINE = ("LANG", "TMPDIR", "PIP_", "SSL_", "REQUESTS_CA", "CURL_CA", "
 
 def installed(folder: Path, server: CommandServer | None = None) -> Session:
     """What the pages install is that of this Python."""
-    place = folder / "stateferry"
+    place = folder.resolve() / "stateferry"
     place.mkdir(parents=True)
     environment = {name: value for name, value in os.environ.items() if name not in OF_A_TERMINAL}
     environment |= _AS_ON_A_TERMINAL | {
@@ -29,7 +29,7 @@ def installed(folder: Path, server: CommandServer | None = None) -> Session:
 
 def fresh(folder: Path) -> Session:
     """A clone of the last commit, for somebody who has Python, make and a network."""
-    place = folder / "stateferry"
+    place = folder.resolve() / "stateferry"
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(place)], check=True)
     (folder / "home").mkdir()
     python = Path(getattr(sys, "_base_executable", sys.executable)).parent
