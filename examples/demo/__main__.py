@@ -60,13 +60,6 @@ def main(folder: Path | None) -> None:
     sys.exit(exit_code)
 
 
-def _copy_state(folder: Path) -> None:
-    state = folder / "state/orders-app"
-    if state.exists():
-        sys.exit(f"{state} is already there: remove it, or name another directory")
-    shutil.copytree(STATE, state)
-
-
 def _kill_half_way(console: Console, command: list[str], spec: Spec) -> None:
     """As a power switch would: everything that the command started, as soon as some chunks are done."""
     with subprocess.Popen(command, start_new_session=True) as job:
@@ -95,6 +88,13 @@ def _show_before_and_after(console: Console, spec: Spec) -> None:
             table.add_row(before.key.decode(), "before", "none", before.value.decode())
             table.add_row("", "after", f"{after.timestamp_ms} (unknown)", after.value.decode())
     console.print(table)
+
+
+def _copy_state(folder: Path) -> None:
+    state = folder / "state/orders-app"
+    if state.exists():
+        sys.exit(f"{state} is already there: remove it, or name another directory")
+    shutil.copytree(STATE, state)
 
 
 if __name__ == "__main__":
