@@ -30,6 +30,7 @@ REAL = (
     "stores/test_unreadable.py::test_what_is_to_be_done_about_zlib_does_it",
     "systems/test_owner_versions.py",
     "test_typed_project.py",
+    "tutorials/test_pages.py",
 )
 """Of `make test`: they start a JVM, a browser, strace or many processes, or take more than a few seconds."""
 
@@ -54,6 +55,7 @@ LONG = (
     "spark/test_speculation.py",
     "spark/test_spark_submit.py::test_the_job_runs_on_a_standalone_master",
     "spark/test_two_drivers.py::test_free_runners_do_no_harm",
+    "tutorials/test_walk.py",
 )
 """Of `make test-long`: too long for every change, or tests of the tests themselves."""
 

@@ -2,7 +2,8 @@
 
 Then show records before and after.
 
-`make demo` runs it; everything it makes lies in build/demo.
+`make demo` runs it; everything it makes lies in build/demo. `python -m examples.demo --only-store DIR` copies the state
+directory, to DIR/state/orders-app, and does nothing else.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+import click
 from rich.console import Console
 from rich.table import Table
 
@@ -31,10 +33,15 @@ SHOWN = 4
 ENOUGH_CHUNKS = 5
 
 
-def main() -> None:
+@click.command()
+@click.option("--only-store", "folder", type=click.Path(path_type=Path), help="Copy the state directory there only.")
+def main(folder: Path | None) -> None:
     """Exits with the job's own code."""
+    if folder is not None:
+        _copy_state(folder)
+        return
     shutil.rmtree(FOLDER, ignore_errors=True)
-    shutil.copytree(STATE, FOLDER / "state/orders-app")
+    _copy_state(FOLDER)
     spec_file = shutil.copy(Path(__file__).with_name("migration.toml"), FOLDER / "migration.toml")
     submit = [str(Path(sys.executable).with_name("spark-submit")), "--master", "local[2]"]
     command = [*submit, str(ROOT / "jobs/migrate_job.py"), "--spec", str(spec_file)]
@@ -81,6 +88,13 @@ def _show_before_and_after(console: Console, spec: Spec) -> None:
             table.add_row(before.key.decode(), "before", "none", before.value.decode())
             table.add_row("", "after", f"{after.timestamp_ms} (unknown)", after.value.decode())
     console.print(table)
+
+
+def _copy_state(folder: Path) -> None:
+    state = folder / "state/orders-app"
+    if state.exists():
+        sys.exit(f"{state} is already there: remove it, or name another directory")
+    shutil.copytree(STATE, state)
 
 
 if __name__ == "__main__":

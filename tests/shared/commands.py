@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 REPOSITORY = Path(__file__).parents[2]
-_OF_A_TERMINAL = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")
+OF_A_TERMINAL = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")
+"""Variables that change what is printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ def command_server() -> CommandServer:
 
 def stateferry(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the command here, on no terminal."""
-    before = "import os\n" + f"for name in {_OF_A_TERMINAL}: os.environ.pop(name, None)\n"
+    before = "import os\n" + f"for name in {OF_A_TERMINAL}: os.environ.pop(name, None)\n"
     before += f"os.environ.update({environment!r})\nos.chdir({str(Path.cwd())!r})"
     words = [str(each) for each in arguments]
     done = command_server().run(words, before=before)
