@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import sys
 import tempfile
@@ -18,9 +19,8 @@ from pyspark.sql import SparkSession
 
 from jobs.java import JavaNotFoundError, find_java_home
 from migrate.errors import RefusedError
-from migrate.spec.function.roots import OUR_PACKAGES
+from migrate.packages import OUR_PACKAGES, PLACE
 
-ROOT = Path(__file__).resolve().parent.parent
 _LOCAL = re.compile(r"local(\[.*\])?")
 _LOOPBACK = "127.0.0.1"
 _ADDRESSES = ("spark.driver.bindAddress", "spark.driver.host", "SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
@@ -39,13 +39,25 @@ def spark_session(name: str, master: str | None, files: list[Path]) -> Iterator[
     running = SparkSession.getActiveSession()
     session = running or _new_session(name, master)
     try:
-        with tempfile.TemporaryDirectory(prefix="stateferry-") as folder:
-            for file in (*_packages(Path(folder)), *files):
+        with tempfile.TemporaryDirectory(prefix="stateferry-") as folder, _without_working_directory(session):
+            for file in (*files, _packages(Path(folder))):  # the last one comes first on a worker's path
                 session.sparkContext.addPyFile(str(file))
             yield session
     finally:
         if running is None:
             session.stop()
+
+
+@contextmanager
+def _without_working_directory(session: SparkSession) -> Iterator[None]:
+    """Workers that are started in the context do not import from their working directory."""
+    environment = session.sparkContext.environment
+    before = environment.get("PYTHONSAFEPATH", "")
+    environment["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        environment["PYTHONSAFEPATH"] = before  # an empty one has no effect
 
 
 def _new_session(name: str, master: str | None) -> SparkSession:
@@ -96,13 +108,13 @@ def java_home() -> str:
         ) from error
 
 
-def _packages(folder: Path) -> Iterator[Path]:
-    """Yield a zip of our packages; nothing if they were imported from a zip, which the executors then have."""
-    if ROOT.suffix in (".zip", ".whl") or not ROOT.is_dir():
-        return
-    archive = folder / "stateferry.zip"
+def _packages(folder: Path) -> Path:
+    """A zip of our packages: a copy, where they were imported from one, since that one may come late on the path."""
+    archive = folder / "stateferry-code.zip"
+    if not PLACE.is_dir():
+        return Path(shutil.copyfile(PLACE, archive))
     with zipfile.ZipFile(archive, "w") as out:
         for package in OUR_PACKAGES:
-            for file in sorted((ROOT / package).rglob("*.py")):
-                out.write(file, file.relative_to(ROOT))
-    yield archive
+            for file in sorted((PLACE / package).rglob("*.py")):
+                out.write(file, file.relative_to(PLACE))
+    return archive

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from migrate.packages import import_from_here
+
 if TYPE_CHECKING:
     from migrate.batch.preflight.doctor import doctor as doctor
     from migrate.batch.run import migrate_store as migrate_store
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from migrate.survey.inspection import inspect as inspect
     from migrate.survey.known_formats import known_formats as known_formats
 
+import_from_here()
 _HOMES = {
     "migrate.batch.steps.verify_stores": ("verify",),
     "migrate.batch.preflight.doctor": ("doctor",),
