@@ -15,7 +15,9 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
     from jobs.signals import take_over_signals
+    from jobs.terminal import write_to_terminal
     from migrate.cli.job import main
 
     take_over_signals()
+    write_to_terminal()
     main()

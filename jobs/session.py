@@ -18,6 +18,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from jobs.java import JavaNotFoundError, find_java_home
+from jobs.spark_log import quiet_start, set_level
 from migrate.errors import RefusedError
 from migrate.packages import OUR_PACKAGES, PLACE
 
@@ -64,12 +65,17 @@ def _new_session(name: str, master: str | None) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if not is_submitted():
         os.environ["JAVA_HOME"] = java_home()
-    SparkContext._ensure_initialized()
+    with quiet_start():
+        SparkContext._ensure_initialized()
+    assert SparkContext._jvm is not None
+    set_level(SparkContext._jvm)
     builder = SparkSession.builder.appName(f"stateferry {name}")
     for key, value in settings(SparkConf().getAll(), master, os.environ).items():
         builder = builder.config(key, value)
     on_interrupt = signal.getsignal(signal.SIGINT)
     session = builder.getOrCreate()
+    if session.conf.get("spark.log.level", None) is None:
+        set_level(SparkContext._jvm)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, on_interrupt)  # Spark's handler would end running chunks at once
     return session
@@ -78,11 +84,10 @@ def _new_session(name: str, master: str | None) -> SparkSession:
 def settings(given: Iterable[tuple[str, str]], master: str | None, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the settings to add to those `given` to spark-submit, in spark-defaults.conf or in PYSPARK_SUBMIT_ARGS.
 
-    Spark's log is always reduced to errors: it would hide our progress. A local master listens only on the loopback
-    interface, and serves no pages.
+    A local master listens only on the loopback interface, and serves no pages.
     """
     known = dict(given)
-    chosen = {"spark.master": master or known.get("spark.master") or "local[*]", "spark.log.level": "ERROR"}
+    chosen = {"spark.master": master or known.get("spark.master") or "local[*]"}
     is_local = _LOCAL.fullmatch(chosen["spark.master"]) is not None
     if not is_submitted(environment):
         chosen["spark.ui.showConsoleProgress"] = "false"  # Spark's shell sets it by itself
@@ -101,7 +106,7 @@ def is_submitted(environment: Mapping[str, str] = os.environ) -> bool:
 def java_home() -> str:
     """Return the JAVA_HOME for Spark. Raises RefusedError if no Java can start it."""
     try:
-        return str(find_java_home())
+        return str(find_java_home(is_quiet=True))
     except JavaNotFoundError as error:
         raise RefusedError(
             str(error), hint="or run in this process, without Spark: stateferry run SPEC --no-spark"
