@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -172,6 +173,10 @@ def test_the_output_of_the_driver_tells_the_story(spec: Callable[..., Path], tmp
     for line in ("orders: snapshot taken", f"orders: published {tmp_path / 'new/orders-app'}"):
         assert lines.count(line) == 1
     assert any(line.startswith("orders: rewrite 100%: ") for line in lines)
+    log = [line for line in done.stderr.splitlines() if re.match(r"\d\d/\d\d/\d\d ", line)]
+    assert any(" ERROR " in line for line in log)
+    assert [line for line in log if " ERROR " not in line and " WARN Utils: " not in line] == []
+    assert "Setting" not in done.stderr
 
 
 def test_refusals_come_before_the_session_starts(spec: Callable[..., Path], submit: Callable[..., Job]) -> None:
