@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from migrate import DryRunReport, SpecError, doctor, load_spec, plan, run
+from migrate import SpecError, doctor, load_spec, plan, run
 from migrate.packages import OUR_PACKAGES
 from migrate.spec.conversion import conversion_ref
 from migrate.spec.function.fingerprint import files_for_executors
@@ -70,9 +70,8 @@ def test_our_packages_are_imported_whatever_lies_beside_the_spec_and_in_py_files
 def test_plan_and_doctor_say_so_before_the_run(tmp_path: Path) -> None:
     spec = load_spec(write(tmp_path))
     shadow_our_packages(tmp_path)
-    reports: list[DryRunReport | object] = [plan(spec), doctor(spec)]
-    for report in reports:
-        (check,) = [each for each in report.checks if each.name == "function.names"]  # type: ignore[attr-defined]
+    for checks in (plan(spec).checks, doctor(spec).checks):
+        (check,) = [each for each in checks if each.name == "function.names"]
         assert check.outcome == "warning"
         assert str(tmp_path / "formats.py") in check.detail
         assert "rename" in check.fix
