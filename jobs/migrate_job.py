@@ -10,13 +10,17 @@ from contextlib import suppress
 from pathlib import Path
 
 if __name__ == "__main__":
-    # spark-submit puts jobs/ first on the path, where it would shadow other modules and hide our packages.
-    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+    # Python puts jobs/ first on the path, where it would shadow other modules and hide our packages.
+    if not sys.flags.safe_path:
+        del sys.path[0]
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
     from migrate.cli.job import main
 
     with suppress(ModuleNotFoundError):  # `main` reports it
         from jobs.signals import take_over_signals
+        from jobs.terminal import write_to_terminal
 
         take_over_signals()
+        write_to_terminal()
     main()

@@ -16,10 +16,10 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-NEEDED = ("rocksdict", "fastavro", "numpy", "pyarrow", "pydantic", "xxhash")
+from migrate.packages import NEEDED_BY_TASKS, OUR_PACKAGES
+
 COMPARED = ("pyspark", "rocksdict")
 """Packages that need the driver's version: rocksdict contains RocksDB, which determines what is written."""
-OUR_PACKAGES = ("formats", "migrate", "jobs")
 PROBE_PREFIX = ".stateferry-probe-"
 
 
@@ -67,7 +67,7 @@ class ProbeRequest:
 def probe_here(request: ProbeRequest) -> ProbeResult:
     """Check the packages, directories and memory of this process."""
     broken: dict[str, str] = {}
-    for name in NEEDED:
+    for name in NEEDED_BY_TASKS:
         try:
             importlib.import_module(name)
         except Exception as error:  # noqa: BLE001 - an import can raise any error

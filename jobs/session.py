@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import sys
 import tempfile
@@ -17,10 +18,10 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from jobs.java import JavaNotFoundError, find_java_home
+from jobs.spark_log import quiet_start, set_level
 from migrate.errors import RefusedError
-from migrate.spec.function.roots import OUR_PACKAGES
+from migrate.packages import OUR_PACKAGES, PLACE
 
-ROOT = Path(__file__).resolve().parent.parent
 _LOCAL = re.compile(r"local(\[.*\])?")
 _LOOPBACK = "127.0.0.1"
 _ADDRESSES = ("spark.driver.bindAddress", "spark.driver.host", "SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
@@ -39,8 +40,8 @@ def spark_session(name: str, master: str | None, files: list[Path]) -> Iterator[
     running = SparkSession.getActiveSession()
     session = running or _new_session(name, master)
     try:
-        with tempfile.TemporaryDirectory(prefix="stateferry-") as folder:
-            for file in (*_packages(Path(folder)), *files):
+        with tempfile.TemporaryDirectory(prefix="stateferry-") as folder, _without_working_directory(session):
+            for file in (*files, _packages(Path(folder))):  # the last one comes first on a worker's path
                 session.sparkContext.addPyFile(str(file))
             yield session
     finally:
@@ -48,16 +49,33 @@ def spark_session(name: str, master: str | None, files: list[Path]) -> Iterator[
             session.stop()
 
 
+@contextmanager
+def _without_working_directory(session: SparkSession) -> Iterator[None]:
+    """Workers that are started in the context do not import from their working directory."""
+    environment = session.sparkContext.environment
+    before = environment.get("PYTHONSAFEPATH", "")
+    environment["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        environment["PYTHONSAFEPATH"] = before  # an empty one has no effect
+
+
 def _new_session(name: str, master: str | None) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if not is_submitted():
         os.environ["JAVA_HOME"] = java_home()
-    SparkContext._ensure_initialized()
+    with quiet_start():
+        SparkContext._ensure_initialized()
+    assert SparkContext._jvm is not None
+    set_level(SparkContext._jvm)
     builder = SparkSession.builder.appName(f"stateferry {name}")
     for key, value in settings(SparkConf().getAll(), master, os.environ).items():
         builder = builder.config(key, value)
     on_interrupt = signal.getsignal(signal.SIGINT)
     session = builder.getOrCreate()
+    if session.conf.get("spark.log.level", None) is None:
+        set_level(SparkContext._jvm)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, on_interrupt)  # Spark's handler would end running chunks at once
     return session
@@ -66,11 +84,10 @@ def _new_session(name: str, master: str | None) -> SparkSession:
 def settings(given: Iterable[tuple[str, str]], master: str | None, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the settings to add to those `given` to spark-submit, in spark-defaults.conf or in PYSPARK_SUBMIT_ARGS.
 
-    Spark's log is always reduced to errors: it would hide our progress. A local master listens only on the loopback
-    interface, and serves no pages.
+    A local master listens only on the loopback interface, and serves no pages.
     """
     known = dict(given)
-    chosen = {"spark.master": master or known.get("spark.master") or "local[*]", "spark.log.level": "ERROR"}
+    chosen = {"spark.master": master or known.get("spark.master") or "local[*]"}
     is_local = _LOCAL.fullmatch(chosen["spark.master"]) is not None
     if not is_submitted(environment):
         chosen["spark.ui.showConsoleProgress"] = "false"  # Spark's shell sets it by itself
@@ -89,20 +106,20 @@ def is_submitted(environment: Mapping[str, str] = os.environ) -> bool:
 def java_home() -> str:
     """Return the JAVA_HOME for Spark. Raises RefusedError if no Java can start it."""
     try:
-        return str(find_java_home())
+        return str(find_java_home(is_quiet=True))
     except JavaNotFoundError as error:
         raise RefusedError(
             str(error), hint="or run in this process, without Spark: stateferry run SPEC --no-spark"
         ) from error
 
 
-def _packages(folder: Path) -> Iterator[Path]:
-    """Yield a zip of our packages; nothing if they were imported from a zip, which the executors then have."""
-    if ROOT.suffix in (".zip", ".whl") or not ROOT.is_dir():
-        return
-    archive = folder / "stateferry.zip"
+def _packages(folder: Path) -> Path:
+    """A zip of our packages: a copy, where they were imported from one, since that one may come late on the path."""
+    archive = folder / "stateferry-code.zip"
+    if not PLACE.is_dir():
+        return Path(shutil.copyfile(PLACE, archive))
     with zipfile.ZipFile(archive, "w") as out:
         for package in OUR_PACKAGES:
-            for file in sorted((ROOT / package).rglob("*.py")):
-                out.write(file, file.relative_to(ROOT))
-    yield archive
+            for file in sorted((PLACE / package).rglob("*.py")):
+                out.write(file, file.relative_to(PLACE))
+    return archive

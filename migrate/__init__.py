@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, NoReturn
 
+from migrate.packages import import_from_here
+
 if TYPE_CHECKING:
     from formats import EntryError as EntryError
     from formats import Function as Function
@@ -116,6 +118,7 @@ if TYPE_CHECKING:
     from migrate.survey.report import PlaceReport as PlaceReport
     from migrate.survey.report import StoreReport as StoreReport
 
+import_from_here()
 _HOMES = {
     "formats": "EntryError Function Headers History Serde StateRecord Version Window",
     "migrate.batch.preflight.check": "CheckReport",

@@ -34,6 +34,7 @@ from rocksdict import (
     WriteOptions,
 )
 
+from migrate.packages import OUR_PACKAGES
 from migrate.spec.loading import parse_spec
 from migrate.spec.spec import Spec
 
@@ -179,6 +180,14 @@ def numbered(count: int, *, value_size: int = 20, prefix: bytes = b"key-", seed:
     """`count` records with keys in order and values that do not compress."""
     rng = random.Random(seed)
     return {prefix + b"%08d" % number: rng.randbytes(value_size) for number in range(count)}
+
+
+def shadow_our_packages(folder: Path, *names: str) -> None:
+    """Put modules with the names of our packages there, which fail when they are imported."""
+    for name in names or OUR_PACKAGES:
+        file = folder / ("jobs/__init__.py" if name == "jobs" else f"{name}.py")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"raise RuntimeError('{name} of the user')\n")
 
 
 def tree_state(root: Path) -> dict[str, tuple[int, int, str]]:

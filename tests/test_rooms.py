@@ -15,7 +15,7 @@ ENTRIES_AT_THE_TOP = 14
 
 # From bottom to top: a room imports rooms of lower rows only. `formats` lies below all of them.
 ROWS = (
-    ("errors",),
+    ("errors", "packages"),
     ("model",),
     ("stores",),
     ("engine", "spec", "systems"),

@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from formats import get_format
+from jobs.java import find_java_home
 from migrate import load_spec, open_store, status
 from migrate.spec.spec import Spec
 
@@ -47,6 +48,7 @@ def main(folder: Path | None) -> None:
     command = [*submit, str(ROOT / "jobs/migrate_job.py"), "--spec", str(spec_file)]
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
     spec = load_spec(spec_file)
+    os.environ |= _without_notices()
     shown = " ".join(os.path.relpath(part) if part.startswith("/") else part for part in command)
     console.print(f"[bold]$ {shown}")
     _kill_half_way(console, command, spec)
@@ -60,13 +62,22 @@ def main(folder: Path | None) -> None:
     sys.exit(exit_code)
 
 
+def _without_notices() -> dict[str, str]:
+    """The environment in which Java and Spark print nothing when they start, unless something is wrong."""
+    options = f"-Dlog4j2.configurationFile={(ROOT / 'jobs/log4j2.properties').as_uri()}"
+    return {"JAVA_HOME": str(find_java_home(is_quiet=True)), "SPARK_SUBMIT_OPTS": options}
+
+
 def _kill_half_way(console: Console, command: list[str], spec: Spec) -> None:
     """As a power switch would: everything that the command started, as soon as some chunks are done."""
-    with subprocess.Popen(command, start_new_session=True) as job:
+    with subprocess.Popen(command, process_group=0) as job:
         while job.poll() is None and status(spec).totals.chunks < ENOUGH_CHUNKS:
             time.sleep(0.05)
         with suppress(ProcessLookupError):
             os.killpg(job.pid, signal.SIGKILL)
+    if sys.stdout.isatty():
+        console.show_cursor()
+        console.print()  # below the bar
     found = status(spec)
     done = found.chunks_planned - found.chunks_left
     console.print(f"[bold]killed (SIGKILL), with {done} of {found.chunks_planned} chunks done; the same command again:")

@@ -17,6 +17,8 @@ from migrate.model.reports import RunReport
 from migrate.model.units import one_line, plural, size
 
 LOGGER = "stateferry.batch"
+SPARK_LOGGER = "stateferry.spark"
+"""The logger whose own level, once it is set, is that of Spark's log."""
 _LOG = logging.getLogger(LOGGER)
 _LOG.addHandler(logging.NullHandler())  # else Python prints warnings of a program that configures no logging
 _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {

@@ -42,6 +42,7 @@ from migrate.model.events import Listener, ignore
 from migrate.model.plan import Plan
 from migrate.model.receipt import Receipt
 from migrate.model.reports import RunReport
+from migrate.spec.function.names import name_warnings
 from migrate.spec.loading import parse_spec
 from migrate.spec.spec import Spec
 
@@ -124,6 +125,8 @@ def _work(
     context: Context, open_executor: ExecutorOpener, preflight: Preflight, ledger: Ledger, clock: _Clock
 ) -> RunReport:
     with clock.phase("plan"):
+        for sentence in name_warnings(context.ref):
+            context.warn(sentence)
         plan = prepare(context, preflight, ledger)
         before = under_reject_policy(reconcile(context, plan, ledger), context.spec.run.on_reject)
         context.notify("run.begun", plan=plan, done=before)

@@ -41,6 +41,8 @@ def exit_code_of(command: Callable[[], int | None], output: Output) -> int:
     """Run the command, report an error if there is one, and return the exit code."""
     from migrate.errors import explain_system_error
 
+    if output.verbosity:
+        _show_log_of_spark(output.verbosity)
     try:
         return command() or ExitCode.DONE
     except MigrationError as error:
@@ -55,6 +57,14 @@ def exit_code_of(command: Callable[[], int | None], output: Output) -> int:
             return known.exit_code
         _report(f"this is a bug: {type(error).__name__}: {error}", _REPORT_IT, ExitCode.BUG, output, is_bug=True)
         return ExitCode.BUG
+
+
+def _show_log_of_spark(verbosity: int) -> None:
+    import logging
+
+    from migrate.batch.log import SPARK_LOGGER
+
+    logging.getLogger(SPARK_LOGGER).setLevel(logging.WARNING if verbosity == 1 else logging.INFO)
 
 
 def report_usage_error(error: click.ClickException, output: Output) -> ExitCode:

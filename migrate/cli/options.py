@@ -53,7 +53,7 @@ def common_options() -> list[click.Option]:
             "--verbose",
             "-v",
             "verbose",
-            help_="Show more detail: every event of a run, every result of a check.",
+            help_="Show more detail: every event of a run, every result of a check, Spark's warnings (-vv: its log).",
             count=True,
         ),
         _flag("--no-color", "no_color", help_="Print no colours, like the environment variable NO_COLOR."),

@@ -13,6 +13,8 @@ from tests.support import FIXTURE, UNKNOWN_TIMESTAMP, read_families
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("formats", "migrate", "jobs", "examples")
 IGNORED = shutil.ignore_patterns("__pycache__")
+NOT_OURS = re.compile(r"\b(WARNING|WARN|INFO|log4j profile|log level|NOTE)\b")
+"""In what Java, log4j and Spark print when they start."""
 STORES = [f"0_{task}/rocksdb/{store}" for task in range(3) for store in ("orders", "refunds")]
 
 
@@ -24,8 +26,11 @@ def test_the_demo_survives_its_own_kill(tmp_path: Path) -> None:
         shutil.copy(ROOT / name, copy)
     (copy / ".venv").symlink_to(sys.prefix)
 
+    demo = "stty cols 120; exec make demo --old-file=.venv/.stamp"  # what is installed is not installed again
+    on_a_terminal = f"import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(['sh', '-c', '{demo}'])))"
     done = subprocess.run(
-        ["make", "demo", "--old-file=.venv/.stamp"],  # what is installed is not installed again
+        [sys.executable, "-c", on_a_terminal],
+        stdin=subprocess.DEVNULL,
         cwd=copy,
         capture_output=True,
         text=True,
@@ -37,6 +42,9 @@ def test_the_demo_survives_its_own_kill(tmp_path: Path) -> None:
     assert killed is not None, done.stdout
     assert 0 < int(killed[1]) < int(killed[2])
     assert "the first records of 0_0/rocksdb/orders, before and after" in done.stdout
+    assert "━━" in done.stdout, "a progress bar"
+    shown = [line.strip() for line in done.stdout.splitlines()]
+    assert [line for line in shown if NOT_OURS.search(line)] == []
     for path in STORES:
         old = read_families(copy / "build/demo/state/orders-app" / path)["default"]
         new = read_families(copy / "build/demo/state-v2/orders-app" / path)["keyValueWithTimestamp"]

@@ -13,7 +13,6 @@ import pytest
 
 from jobs.doctor_checks import SparkChecks
 from jobs.probe import (
-    OUR_PACKAGES,
     PROBE_PREFIX,
     ProbeRequest,
     ProbeResult,
@@ -25,6 +24,7 @@ from jobs.probe import (
 )
 from jobs.probe_executors import DriverView, explain_failure, probe_file
 from migrate.errors import RefusedError
+from migrate.packages import OUR_PACKAGES
 from tests.support import make_store, numbered, raw_spec, tree_state
 
 ROOT = Path(__file__).parents[2]
@@ -140,6 +140,8 @@ def test_code_in_a_zip_is_the_same_code(tmp_path: Path, monkeypatch: pytest.Monk
     for name in [name for name in sys.modules if name.partition(".")[0] in OUR_PACKAGES]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.syspath_prepend(str(archive))
+    finders = [finder for finder in sys.meta_path if type(finder).__module__ != "migrate.packages"]
+    monkeypatch.setattr(sys, "meta_path", finders)
     assert code_digest() == installed
     with zipfile.ZipFile(archive, "a") as out:
         out.writestr("formats/added.py", "")

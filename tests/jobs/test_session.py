@@ -23,7 +23,7 @@ def test_without_a_master_it_is_a_local_one() -> None:
 
 @pytest.mark.parametrize("master", ["local-cluster[2,1,1024]", "spark://host:7077", "yarn", "k8s://https://host"])
 def test_a_cluster_is_left_as_it_was_submitted(master: str) -> None:
-    assert settings([("spark.master", master)], None, SUBMITTED) == {"spark.master": master, "spark.log.level": "ERROR"}
+    assert settings([("spark.master", master)], None, SUBMITTED) == {"spark.master": master}
 
 
 @pytest.mark.parametrize("name", ["spark.driver.host", "spark.driver.bindAddress", "SPARK_LOCAL_IP"])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from migrate.model.ledger_row import Step
 from migrate.survey.inspection import inspect
 from tests.spark.cluster import standalone_cluster
 from tests.spark.conftest import BASE_PYTHON, ROOT, STATE, Job, job_environment
+from tests.support import shadow_our_packages
 
 
 def digests(folder: Path) -> dict[tuple[str, str], str | None]:
@@ -84,20 +87,26 @@ def test_the_job_runs_on_a_standalone_master(
     assert digests(file.parent / "new/orders-app") == in_process
 
 
-def test_a_function_beside_the_spec_reaches_the_executors(
+def test_a_function_beside_the_spec_reaches_the_executors_and_nothing_there_is_taken_for_our_packages(
     spec: Callable[..., Path], submit: Callable[..., Job], tmp_path: Path
 ) -> None:
+    shadow_our_packages(tmp_path)
+    shadow_our_packages(tmp_path / "elsewhere")  # the working directory
+    with zipfile.ZipFile(tmp_path / "lib.zip", "w") as archive:
+        archive.writestr("migrate/__init__.py", "raise RuntimeError")
+        archive.writestr("jobs.py", "raise RuntimeError")
     (tmp_path / "shouting.py").write_text(
         "from dataclasses import replace\n"
         "from pathlib import Path\n"
         "DROPPED = Path(__file__).with_name('dropped.txt').read_bytes()\n"
         "def convert(record):\n"
-        "    import loudness\n"
+        "    import formats, jobs.java, loudness, migrate.errors\n"
         "    return None if record.key.endswith(DROPPED) else replace(record, value=loudness.raised(record.value))\n"
     )
     (tmp_path / "loudness.py").write_text("def raised(value):\n    return value.upper()\n")
     (tmp_path / "dropped.txt").write_text("5")
-    function = 'function = "shouting:convert"\nallow = ["changelog", "unclean-source"]\nfiles = ["dropped.txt"]'
+    function = 'function = "shouting:convert"\nallow = ["changelog", "unclean-source"]\nfiles = ["dropped.txt"]\n'
+    function += 'py_files = ["lib.zip", "formats.py"]'
     file = spec(f"[conversion]\n{function}")
 
     job = submit(file, "local-cluster[2,1,1024]")
@@ -109,6 +118,9 @@ def test_a_function_beside_the_spec_reaches_the_executors(
     details = [row.detail for row in read_ledger(tmp_path / "work/orders") if row.step is Step.CHUNK]
     loaded = {path for detail in details for path in json.loads(detail)["code"]}  # by an empty chunk, not all of them
     assert loaded == {"shouting.py", "loudness.py", "dropped.txt"}
+    names = [warning.partition(" is not what")[0] for warning in job.report["warnings"]]
+    beside = [f"{tmp_path / name}" for name in ("formats.py", "migrate.py", "jobs")]
+    assert names == [beside[0], beside[1], f"migrate in {tmp_path}/lib.zip", beside[2], f"jobs in {tmp_path}/lib.zip"]
 
 
 def test_a_worker_that_dies_is_tried_again_and_its_key_is_named(
@@ -161,6 +173,10 @@ def test_the_output_of_the_driver_tells_the_story(spec: Callable[..., Path], tmp
     for line in ("orders: snapshot taken", f"orders: published {tmp_path / 'new/orders-app'}"):
         assert lines.count(line) == 1
     assert any(line.startswith("orders: rewrite 100%: ") for line in lines)
+    log = [line for line in done.stderr.splitlines() if re.match(r"\d\d/\d\d/\d\d ", line)]
+    assert any(" ERROR " in line for line in log)
+    assert [line for line in log if " ERROR " not in line and " WARN Utils: " not in line] == []
+    assert "Setting" not in done.stderr
 
 
 def test_refusals_come_before_the_session_starts(spec: Callable[..., Path], submit: Callable[..., Job]) -> None:
@@ -244,6 +260,7 @@ def test_the_ledger_and_dead_letters_are_delta_tables_that_spark_reads(
 
 def test_python_runs_on_spark_when_a_master_is_named(spec: Callable[..., Path]) -> None:
     file = spec()
+    shadow_our_packages(file.parent, "formats", "jobs")  # the working directory, also of the workers
     code = (
         "import sys\nfrom migrate import load_spec, run\nprint(run(load_spec(sys.argv[1]), master='local[2]').state)\n"
     )

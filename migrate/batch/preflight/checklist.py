@@ -35,6 +35,7 @@ from migrate.errors import MigrationError, RefusedError, StoreLockedError
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.units import plural
 from migrate.spec.allowed import UNVERIFIED, allowing
+from migrate.spec.function.names import name_warnings
 from migrate.stores.rocksdb.layout import database_files
 from migrate.stores.rocksdb.options_file import (
     NEWEST_FORMAT_VERSION,
@@ -193,6 +194,12 @@ class Preflight:
         """Checks that a run makes elsewhere, or that do not keep it from starting."""
         files = ("source.files",)
         checks = (
+            Check(
+                "function.names",
+                "no file of the function has the name of another module",
+                self._names,
+                on_failure="warning",
+            ),
             Check("work_dir.free", "no other run of this migration is at work", self._no_other_run),
             Check(
                 "user.owner",
@@ -289,6 +296,10 @@ class Preflight:
                 "files away",
                 hint="run as the application's user, or as root",
             )
+
+    def _names(self) -> None:
+        if found := name_warnings(self._context.ref):
+            raise RefusedError("; ".join(found), hint="rename these files, and the imports of them in the function")
 
     def _clock(self) -> None:
         files = (path for directory in self.source.every_directory() for path in database_files(directory).every)

@@ -17,6 +17,7 @@ from migrate.spec.function.modules import (
     module_digests,
     recording_imports,
 )
+from migrate.spec.function.names import check_names_on_executors
 from migrate.spec.function.roots import Roots, roots_of
 from migrate.spec.function.values import Described
 from migrate.stores.files import content_digest
@@ -105,6 +106,7 @@ def files_for_executors(ref: ConversionRef) -> list[Path]:
     """The files of the function that executors need: py_files, and those beside the spec."""
     if not isinstance(ref.function, str):
         return []
+    check_names_on_executors(ref)
     given, folder = [Path(entry) for entry in ref.search_path[:-1]], Path(ref.search_path[-1])
     package = ref.modules[0].partition(".")[0]
     if (folder / package).is_dir():

@@ -12,15 +12,15 @@ from types import ModuleType
 from formats import Function
 from formats.function import describe_error
 from migrate.errors import SpecError
-from migrate.spec.function.roots import OUR_PACKAGES
+from migrate.packages import OUR_PACKAGES
+from migrate.spec.function.names import name_taken
 
 
 def load_function(name: str, search_path: tuple[str, ...]) -> Function:
     """Import `module:name`. Raises SpecError."""
     module_name, _, attribute = name.partition(":")
     if module_name.partition(".")[0] in OUR_PACKAGES:
-        raise SpecError(f"{module_name!r} is the name of a package of Stateferry", hint="give that module another name")
-    hint = "put the module beside the spec or name its file in [conversion] py_files"
+        raise name_taken(module_name, search_path)
     try:
         module = _import(module_name, search_path)
     except KeyboardInterrupt:
@@ -28,7 +28,7 @@ def load_function(name: str, search_path: tuple[str, ...]) -> Function:
     except BaseException as error:  # a module that is a script may end in `sys.exit()`
         raise SpecError(
             f"the function {name!r} cannot be imported: {describe_error(error)}",
-            hint=hint if isinstance(error, ModuleNotFoundError) else f"fix the module {module_name}",
+            hint=_remedy(error, module_name),
         ) from error
     function = getattr(module, attribute, None)
     if not callable(function):
@@ -51,6 +51,15 @@ def _import(module_name: str, search_path: tuple[str, ...]) -> ModuleType:
     finally:
         del sys.path[: len(folders)]
         sys.path += [folder for folder in folders if folder not in sys.path]
+
+
+def _remedy(error: BaseException, module_name: str) -> str:
+    missing = error.name or "" if isinstance(error, ImportError) else ""
+    if (package := missing.partition(".")[0]) in OUR_PACKAGES:
+        return f"{package!r} is a package of Stateferry: if a module of yours is meant, rename it"
+    if isinstance(error, ModuleNotFoundError):
+        return "put the module beside the spec or name its file in [conversion] py_files"
+    return f"fix the module {module_name}"
 
 
 def _no_function(module: ModuleType, attribute: str) -> SpecError:

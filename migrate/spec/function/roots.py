@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
-OUR_PACKAGES = ("formats", "migrate", "jobs")
+from migrate.packages import OUR_PACKAGES
+
 _STANDARD_LIBRARY = sysconfig.get_path("stdlib")
 _INSTALLED = {"site-packages", "dist-packages"}
 
