@@ -47,7 +47,7 @@ def report(spec: Spec) -> RunHistory:
         rejects=reject_reasons(spec.home, standing.receipts),
         dead_letters=letters if letters.is_dir() else None,
         dead_letter_columns=dead_letter_columns() if letters.is_dir() else (),
-        steps=tuple(_step(row) for row in rows if row.step not in (Step.RUN, Step.CHUNK)),
+        steps=tuple(_step(row) for row in rows if row.step not in (Step.RUN, Step.CHUNK, Step.COMPARED)),
         changelog=_changelog(spec, standing),
         warnings=plan.warnings if plan is not None else (),
     )

@@ -14,9 +14,10 @@ from migrate.model.reports import (
     SnapshotReport,
     StatusReport,
     SwitchReport,
+    Verifying,
     VerifyReport,
 )
-from migrate.model.units import duration, moment, plural, share
+from migrate.model.units import duration, moment, plural, rate, share
 from migrate.show.output import Output
 from migrate.show.plain import ATTENTION, Layout
 
@@ -81,6 +82,7 @@ def status_facts(report: StatusReport, output: Output) -> dict[str, str]:
         "runs": str(report.runs),
         "last commit": "" if report.last_commit_ms is None else moment(report.last_commit_ms),
         "verification": "not yet" if report.verification is None else verification_in_words(report.verification),
+        "verifying": "" if report.verifying is None else verifying_in_words(report.verifying),
         ATTENTION: concerns_in_words(report.concerns),
         "published": "" if report.published is None else str(report.published),
         "next": report.next_step,
@@ -160,8 +162,17 @@ def verification_in_words(found: Verification) -> str:
     if found.mode == "off":
         return 'off: [run] verify = "off"'
     if found.ok:
-        return f"{found.mode}: {found.records:,} records equal, in {found.seconds:,.2f} s"
+        before = f" ({found.records_before:,} of them before an interruption)" if found.records_before else ""
+        return f"{found.mode}: {found.records:,} records equal{before}, in {found.seconds:,.2f} s"
     return f"{found.mode}: {found.missing:,} missing, {found.differing:,} differing, {found.extra:,} extra"
+
+
+def verifying_in_words(found: Verifying) -> str:
+    """How far a verification is that has not ended."""
+    facts = [f"{share(found.share_done)}: {found.records:,} of {found.records_expected:,} records"]
+    if found.records_per_second is not None and found.seconds_left is not None:
+        facts += [rate(found.records_per_second), f"{duration(found.seconds_left)} left"]
+    return ", ".join(facts)
 
 
 def concerns_in_words(concerns: tuple[Concern, ...]) -> str:
