@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from migrate import InterruptedMigrationError, Spec, VerificationError, run, status, verify
+from migrate import InterruptedMigrationError, MigrationError, Spec, VerificationError, run, status, verify
 from migrate.batch.chunk.verify import CompareTask
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import read_ledger
 from migrate.batch.status.watch import Watch
-from migrate.batch.steps import verify_ranges
+from migrate.batch.steps import verify_full, verify_ranges
 from migrate.batch.steps.verify_subject import ranges_between
 from migrate.batch.stop import Stop
 from migrate.model.events import Event
@@ -111,6 +111,16 @@ def test_a_gap_among_the_committed_ranges_is_compared(tmp_path: Path, monkeypatc
     watch = StopAt()
     assert verify(spec, on_event=watch).verification.records == 1500
     assert watch.seen["verify.resumed"] == 1
+
+
+def test_a_resume_that_leaves_a_gap_counts_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = _assembled(tmp_path)
+    _killed(spec)
+    monkeypatch.setattr(verify_full, "ranges_between", lambda *args: ranges_between(*args)[1:])
+    with pytest.raises(MigrationError, match="the verification was not whole") as caught:
+        verify(spec)
+    assert not isinstance(caught.value, VerificationError)
+    assert status(spec).state == "assembled"
 
 
 def _rewrite_a_value(store: Path) -> None:
