@@ -19,7 +19,7 @@ from migrate.model.journal import STATES
 from migrate.model.key_range import KeyRange
 from migrate.model.ledger_row import Row, Step
 from migrate.model.preview import RejectReason
-from migrate.model.reports import Column, Concern, State, StatusReport
+from migrate.model.reports import Column, Concern, State, StatusReport, Verifying
 from migrate.model.values import Report, Value
 from migrate.spec.allowed import changelog_note
 from migrate.spec.spec import Spec
@@ -178,6 +178,8 @@ class RunHistory(Report):
     totals: Totals
     verification: Verification | None
     """The last verification; None: there was none."""
+    verifying: Verifying | None = None
+    """The progress of a verification that has not ended; None: there is none."""
     runs: tuple[RunSummary, ...]
     chunks: tuple[ChunkDone, ...]
     chunks_planned: int

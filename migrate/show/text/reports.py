@@ -202,6 +202,7 @@ def show_history(history: RunHistory, output: Output) -> list[str]:
             **facts_of_totals(history.totals),
             "slowest": _slowest(history),
             "verification": "not yet" if history.verification is None else verification_in_words(history.verification),
+            "verifying": "" if history.verifying is None else verifying_in_words(history.verifying),
             ATTENTION: concerns_in_words(history.concerns),
             "published": "" if history.published is None else str(history.published),
             "new stores": "\n".join(map(str, history.new_stores)),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
 from collections.abc import Callable
+from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from migrate import InterruptedMigrationError, MigrationError, Spec, VerificationError, run, status, verify
+from migrate import InterruptedMigrationError, MigrationError, Spec, VerificationError, report, run, status, verify
 from migrate.batch.chunk.verify import CompareTask
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import read_ledger
@@ -20,6 +23,11 @@ from migrate.batch.stop import Stop
 from migrate.model.events import Event
 from migrate.model.key_range import KeyRange, tiling_flaw
 from migrate.model.ledger_row import Row, Step
+from migrate.show.output import Output
+from migrate.show.page.run_page import run_page
+from migrate.show.text.progress import progress
+from migrate.show.text.reports import show_history, show_status, show_verify
+from migrate.show.text.watch import watch_display
 from tests.batch.run.test_resume import StopAt, StoppedError
 from tests.shared.going_live import slot
 from tests.support import flip_byte, make_families, make_store, numbered, open_store, raw_spec
@@ -235,6 +243,34 @@ def test_a_request_to_stop_loses_nothing(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 # What is shown
+
+
+def test_a_log_a_terminal_and_the_page_show_how_far_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = _assembled(tmp_path)
+    _killed(spec)
+    output = Output()
+    with watch_display(output) as show:
+        show(Watch(spec).poll())
+    words = r"\d\d\.\d %: [\d,]+ of 1,500 records, [\d,]+ records/s, [\d.]+ m?s left"
+    assert re.search(f" assembled, verifying {words}\n", capsys.readouterr().out)
+    for lines in (show_status(status(spec), output), show_history(report(spec), output)):
+        assert re.search(f"verifying +{words}", "\n".join(lines))
+    assert re.search(r"Not finished\.</b> [\d,]+ of 1,500 records are compared", run_page(report(spec)))
+    assert {step.step for step in report(spec).steps} == {"assembled"}
+    again = "of them before an interruption), in"
+    assert again in "\n".join(show_verify(verify(spec), output))
+    assert "that were compared before an interruption" in run_page(report(spec))
+
+
+def test_a_bar_shows_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = _assembled(tmp_path)
+    _killed(spec)
+    terminal = StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with progress(Output()) as listener:
+        verify(spec, on_event=listener)
+    assert re.search(r"verify .*100%  1,500 records, [\d,]+/s", terminal.getvalue())
 
 
 def test_status_and_watch_show_how_far_it_is(tmp_path: Path) -> None:
