@@ -173,9 +173,9 @@ class RunLog:
             case "verify.resumed":
                 self._verify.resume(facts["records"])
             case "verify.progressed":
-                done = self._verify
-                done.records = facts["records"]
-                self._log_tenth("verify", done.share, f"{done.note}, {done.seconds_left:,.0f} s left")
+                compared = self._verify
+                compared.records = facts["records"]
+                self._log_tenth("verify", compared.share, f"{compared.note}, {compared.seconds_left:,.0f} s left")
 
     def _begin(self, plan: Plan, done: list[Receipt]) -> None:
         self._rewrite, self._stores = RewriteProgress.of(plan, done), len(plan.store_partitions)

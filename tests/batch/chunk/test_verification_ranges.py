@@ -23,9 +23,10 @@ PARTITION, FAMILY = "db", "default"
 
 
 def test_ranges_are_as_many_as_there_are_slots_and_bytes() -> None:
-    database = DatabasePlan(store_partition="db", database=".", mappings=(), carried_families=(), data_bytes=80 << 30)
-    assert verify_subject.range_bytes([database], 4, 1 << 40) == 5 << 30
-    assert verify_subject.range_bytes([database], 4, 1 << 30) == 1 << 30
+    database = DatabasePlan(store_partition="db", database=".", mappings=(), carried_families=(), data_bytes=512 << 20)
+    assert verify_subject.range_bytes([database], 4, 1 << 40) == 32 << 20
+    assert verify_subject.range_bytes([database], 1, 1 << 40) == 64 << 20
+    assert verify_subject.range_bytes([database], 4, 1 << 20) == 1 << 20
     assert verify_subject.range_bytes([database], 1 << 20, 1 << 30) == verify_subject.LEAST_BYTES
 
 
