@@ -107,11 +107,17 @@ class VerifyProgress:
     records: int = 0
     before: int = 0
     """Those among `records` that were compared before an interruption."""
-    started: float = field(default_factory=time.monotonic)
+    started: float = 0.0
 
-    def resume(self, records: int) -> None:
-        """So many records were compared before."""
-        self.records = self.before = records
+    def follow(self, event: str, records: int) -> None:
+        """Count the records of an event: those to compare, those compared before, or those compared so far."""
+        match event:
+            case "verify.started":
+                self.total, self.records, self.before, self.started = records, 0, 0, time.monotonic()
+            case "verify.resumed":
+                self.records = self.before = records
+            case "verify.progressed":
+                self.records = records
 
     @property
     def share(self) -> float:
@@ -167,14 +173,12 @@ class RunLog:
                 self._assembled += 1
                 share = self._assembled / max(1, self._stores)
                 self._log_tenth("assemble", share, f"{self._assembled}/{self._stores} store partitions")
-            case "verify.started":
-                self._verify = VerifyProgress(facts["records"])
+            case "verify.started" | "verify.resumed":
+                self._verify.follow(name, facts["records"])
                 self._tenths.pop("verify", None)
-            case "verify.resumed":
-                self._verify.resume(facts["records"])
             case "verify.progressed":
                 compared = self._verify
-                compared.records = facts["records"]
+                compared.follow(name, facts["records"])
                 self._log_tenth("verify", compared.share, f"{compared.note}, {compared.seconds_left:,.0f} s left")
 
     def _begin(self, plan: Plan, done: list[Receipt]) -> None:

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from migrate import load_spec, status
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import read_ledger
 from migrate.model.key_range import KeyRange
@@ -75,6 +76,8 @@ class Checks:
             self._check_source(command)
         if command != "abandon":
             self._check_ledger()
+            shown = status(load_spec(self.base / SPEC_FILE)).verifying
+            require(shown is None or shown.records <= shown.records_expected, f"status shows {shown}")
 
     def after_end(self, command: str) -> None:
         """Raises CheckFailedError."""

@@ -21,8 +21,10 @@ from migrate.stores.rocksdb.layout import database_files
 
 LEAST_BYTES = 16 << 20
 """The smallest range that is worth a task of its own."""
-_MOST_BYTES = 64 << 20
-"""The largest range: it takes seconds, in which no progress shows, and which a kill loses."""
+_ENOUGH_BYTES = 64 << 20
+"""A range takes a second or some, in which no progress shows, and which a kill loses: no range is larger,"""
+_MOST_RANGES = 4096
+"""unless there would be more than these, each of which is a row of the ledger."""
 _RANGES_PER_SLOT = 4
 
 
@@ -63,7 +65,8 @@ def expected_databases(context: Context, plan: Plan) -> tuple[DatabasePlan, ...]
 def range_bytes(databases: Sequence[DatabasePlan], slots: int, chunk_size: int) -> int:
     """How many bytes one task reads, so that each slot gets some tasks of about the same size."""
     whole = sum(database.data_bytes for database in databases)
-    return min(chunk_size, _MOST_BYTES, max(LEAST_BYTES, whole // (_RANGES_PER_SLOT * max(1, slots))))
+    most = max(_ENOUGH_BYTES, whole // _MOST_RANGES)
+    return min(chunk_size, most, max(LEAST_BYTES, whole // (_RANGES_PER_SLOT * max(1, slots))))
 
 
 def key_ranges(directories: Sequence[Path], size: int) -> list[KeyRange]:

@@ -147,15 +147,9 @@ class _Bars:
         elif event.name == "chunk.committed" and self._rewrite is not None:
             self._count.add(event.facts["receipts"])
             self._bars.update(self._rewrite, completed=self._count.share, note=self._count.note)
-        elif event.name.startswith("verify."):
-            self._show_verification(event)
-
-    def _show_verification(self, event: Event) -> None:
-        if event.name == "verify.started":
-            self._compared = VerifyProgress(event.facts["records"])
-            self._verify = self._bars.add_task("verify", total=1.0, note="")
-        elif event.name in ("verify.resumed", "verify.progressed") and self._verify is not None:
-            if event.name == "verify.resumed":
-                self._compared.resume(event.facts["records"])
-            self._compared.records = event.facts["records"]
-            self._bars.update(self._verify, completed=self._compared.share, note=self._compared.note)
+        elif event.name in ("verify.started", "verify.resumed", "verify.progressed"):
+            self._compared.follow(event.name, event.facts["records"])
+            if event.name == "verify.started":
+                self._verify = self._bars.add_task("verify", total=1.0, note="")
+            elif self._verify is not None:
+                self._bars.update(self._verify, completed=self._compared.share, note=self._compared.note)
