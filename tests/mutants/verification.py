@@ -100,8 +100,8 @@ VERIFICATION: tuple[Mutant, ...] = (
         name="ended-verification-resumed",
         claim="I3",
         definition="Standing.compared_so_far",
-        old="            elif row.step in _COMPARED:\n",
-        new="            elif row.step is Step.MISMATCH:\n",
+        old="not in (Step.RUN, Step.CHUNK):\n",
+        new="not in (Step.RUN, Step.CHUNK, Step.VERIFIED):\n",
         tests=("test_a_verification_that_has_ended_is_not_resumed",),
     ),
     Mutant(

@@ -12,7 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from migrate import InterruptedMigrationError, MigrationError, Spec, VerificationError, report, run, status, verify
+from migrate import (
+    InterruptedMigrationError,
+    MigrationError,
+    Spec,
+    VerificationError,
+    cutover,
+    report,
+    run,
+    status,
+    verify,
+)
 from migrate.batch.chunk.verify import CompareTask
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import read_ledger
@@ -100,6 +110,14 @@ def test_a_verification_that_has_ended_is_not_resumed(tmp_path: Path) -> None:
         assert verify(spec, on_event=watch).verification.records_before == 0
         assert watch.seen["verify.resumed"] == 0
         assert status(spec).verifying is None
+
+
+def test_stores_that_were_moved_are_compared_from_the_start(tmp_path: Path) -> None:
+    spec = _assembled(tmp_path)
+    _killed(spec)
+    cutover(spec, unverified=True)
+    assert status(spec).verifying is None
+    assert verify(spec).verification.records_before == 0
 
 
 @pytest.mark.parametrize("chunk_size", ["3 KiB", "20 KiB", "1 GiB"])
