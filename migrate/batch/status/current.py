@@ -46,19 +46,15 @@ def status_of(spec: Spec, standing: Standing) -> StatusReport:
 
 def _verifying(standing: Standing) -> Verifying | None:
     """The progress by the rows of ranges; those of store partitions that have changed since do not count."""
-    rows = standing.compared_so_far
+    rows = [(row, row.facts) for row in standing.compared_so_far]
     if not rows:
         return None
-    facts = [row.facts for row in rows]
-    newest = {row.store_partition: fact["subject"] for row, fact in zip(rows, facts, strict=True)}
-    records = sum(
-        row.records_out or 0
-        for row, fact in zip(rows, facts, strict=True)
-        if fact["subject"] == newest[row.store_partition]
-    )
+    newest = {row.store_partition: facts["subject"] for row, facts in rows}
+    records = sum(row.records_out or 0 for row, facts in rows if facts["subject"] == newest[row.store_partition])
     expected = max(records, standing.totals.records_out)
-    fresh = sum(row.records_out or 0 for row in rows if row.run_id == rows[-1].run_id)
-    seconds = max(1, rows[-1].committed_at_ms - facts[-1]["began_at_ms"]) / 1000
+    last, facts = rows[-1]
+    fresh = sum(row.records_out or 0 for row, _ in rows if row.run_id == last.run_id)
+    seconds = max(1, last.committed_at_ms - facts["began_at_ms"]) / 1000
     return Verifying(
         records=records,
         records_expected=expected,

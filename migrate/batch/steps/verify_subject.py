@@ -22,9 +22,9 @@ from migrate.stores.rocksdb.layout import database_files
 LEAST_BYTES = 16 << 20
 """The smallest range that is worth a task of its own."""
 _ENOUGH_BYTES = 64 << 20
-"""A range takes a second or some, in which no progress shows, and which a kill loses: no range is larger,"""
+"""No range is larger: while it is compared, no progress shows, and a kill loses it."""
 _MOST_RANGES = 4096
-"""unless there would be more than these, each of which is a row of the ledger."""
+"""Of larger stores the ranges grow instead: each is a row of the ledger, which `status` reads."""
 _RANGES_PER_SLOT = 4
 
 

@@ -275,9 +275,11 @@ def test_a_log_a_terminal_and_the_page_show_how_far_it_was(tmp_path: Path, capsy
         assert re.search(f"verifying +{words}", "\n".join(lines))
     assert re.search(r"Not finished\.</b> [\d,]+ of 1,500 records are compared", run_page(report(spec)))
     assert {step.step for step in report(spec).steps} == {"assembled"}
+    assert not Watch(spec).poll().is_over
     again = "of them before an interruption), in"
     assert again in "\n".join(show_verify(verify(spec), output))
     assert "that were compared before an interruption" in run_page(report(spec))
+    assert Watch(_spec(tmp_path, verify="off")).poll().is_over
 
 
 def test_a_bar_shows_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
