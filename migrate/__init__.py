@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     from migrate.model.reports import StatusReport as StatusReport
     from migrate.model.reports import SwitchReport as SwitchReport
     from migrate.model.reports import Throughput as Throughput
+    from migrate.model.reports import Verifying as Verifying
     from migrate.model.reports import VerifyReport as VerifyReport
     from migrate.spec.loading import load_spec as load_spec
     from migrate.spec.spec import ConversionSection as ConversionSection
@@ -151,7 +152,7 @@ _HOMES = {
     "migrate.model.events": "Event",
     "migrate.model.preview": "RejectReason",
     "migrate.model.reports": (
-        "AbandonReport Column Concern RunReport SnapshotReport StatusReport SwitchReport Throughput VerifyReport"
+        "AbandonReport Column Concern RunReport SnapshotReport StatusReport SwitchReport Throughput Verifying VerifyReport"
     ),
     "migrate.spec.loading": "load_spec",
     "migrate.spec.spec": "ConversionSection RunSection SourceSection Spec TargetSection",

@@ -30,6 +30,7 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "chunks.adopted": lambda facts: f"{plural(len(facts['receipts']), 'chunk')} of an earlier run kept",
     "dead-letters.written": lambda facts: f"rejects are in {facts['folder']}" if facts["folder"] else "",
     "verify.started": lambda facts: f"verifying ({facts['mode']}): {facts['records']:,} records",
+    "verify.resumed": lambda facts: f"{facts['records']:,} records were compared before the interruption",
     "verify.committed": lambda facts: f"verified: {_outcome(facts['verification'])}",
     "publish.started": lambda facts: f"publishing {facts['target']}",
     "publish.committed": lambda facts: f"published {facts['target']}",
@@ -101,6 +102,46 @@ class RewriteProgress:
 
 
 @dataclass
+class VerifyProgress:
+    """The progress of a verification, by records."""
+
+    total: int = 1
+    records: int = 0
+    before: int = 0
+    """Those among `records` that were compared before an interruption."""
+    started: float = 0.0
+
+    def follow(self, event: str, records: int) -> None:
+        """Count the records of an event: those to compare, those compared before, or those compared so far."""
+        match event:
+            case "verify.started":
+                self.total, self.records, self.before, self.started = records, 0, 0, time.monotonic()
+            case "verify.resumed":
+                self.records = self.before = records
+            case "verify.progressed":
+                self.records = records
+
+    @property
+    def share(self) -> float:
+        """The share of the records that are compared, from 0 to 1."""
+        return min(1.0, self.records / max(1, self.total))
+
+    @property
+    def note(self) -> str:
+        """A summary: `1,000 records, 500/s`."""
+        return f"{self.records:,} records, {self._rate:,.0f}/s"
+
+    @property
+    def seconds_left(self) -> float:
+        """The seconds that the remaining records take at the rate so far."""
+        return max(0, self.total - self.records) / max(self._rate, 1e-9)
+
+    @property
+    def _rate(self) -> float:
+        return (self.records - self.before) / max(time.monotonic() - self.started, 1e-9)
+
+
+@dataclass
 class RunLog:
     """A listener that logs the events of one migration."""
 
@@ -108,8 +149,7 @@ class RunLog:
     _rewrite: RewriteProgress = field(default_factory=RewriteProgress)
     _stores: int = 0
     _assembled: int = 0
-    _records: int = 0
-    """The number of records to verify."""
+    _verify: VerifyProgress = field(default_factory=VerifyProgress)
     _tenths: dict[str, int] = field(default_factory=dict)
     """The last tenth that was logged, by phase."""
 
@@ -135,10 +175,13 @@ class RunLog:
                 self._assembled += 1
                 share = self._assembled / max(1, self._stores)
                 self._log_tenth("assemble", share, f"{self._assembled}/{self._stores} store partitions")
-            case "verify.started":
-                self._records = facts["records"]
+            case "verify.started" | "verify.resumed":
+                self._verify.follow(name, facts["records"])
+                self._tenths.pop("verify", None)
             case "verify.progressed":
-                self._log_tenth("verify", facts["records"] / max(1, self._records), f"{facts['records']:,} records")
+                compared = self._verify
+                compared.follow(name, facts["records"])
+                self._log_tenth("verify", compared.share, f"{compared.note}, {compared.seconds_left:,.0f} s left")
 
     def _begin(self, plan: Plan, done: list[Receipt]) -> None:
         self._rewrite, self._stores = RewriteProgress.of(plan, done), len(plan.store_partitions)

@@ -114,6 +114,8 @@ class Verification(Value):
 
     mode: Literal["full", "digest", "off"]
     records: int = 0
+    records_before: int = 0
+    """Those among `records` that were compared before an interruption, in addition to the `seconds`."""
     missing: int = 0
     differing: int = 0
     extra: int = 0

@@ -25,6 +25,8 @@ class Step(StrEnum):
     RUN = "run"
     CHUNK = "chunk"
     ASSEMBLED = "assembled"
+    COMPARED = "compared"
+    """One range of a full verification that has not ended, found equal."""
     VERIFIED = "verified"
     MISMATCH = "mismatch"
     PUBLISHING = "publishing"
@@ -60,7 +62,7 @@ class Row(Stored):
 
     @property
     def keys(self) -> KeyRange:
-        """The chunk's range."""
+        """The range of a chunk, or of a comparison."""
         return KeyRange(start=self.start_key, end=self.end_key)
 
     @property

@@ -90,6 +90,20 @@ class RunReport(Report):
     throughput: tuple[Throughput, ...] = ()
 
 
+class Verifying(Value):
+    """The progress of a full verification that has not ended, by the ranges of keys that it has committed."""
+
+    records: int
+    """Records that are compared, and equal."""
+    records_expected: int
+    share_done: float
+    """By records, 0 to 1."""
+    records_per_second: float | None
+    """Of the command that committed last, since it began to compare; null if it compared none."""
+    seconds_left: float | None
+    """Seconds that the rest takes at that rate."""
+
+
 class StatusReport(Report):
     """The state of the migration by its plan and ledger; no store is opened."""
 
@@ -107,6 +121,8 @@ class StatusReport(Report):
     last_commit_ms: int | None = None
     """Milliseconds since the epoch."""
     verification: Verification | None = None
+    verifying: Verifying | None = None
+    """The progress of a verification that is at work or was interrupted; null: there is none to resume."""
     concerns: tuple[Concern, ...] = ()
     """Reasons not to put the new stores into use, or those that were accepted."""
     published: Path | None = None

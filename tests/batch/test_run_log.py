@@ -84,6 +84,9 @@ def test_each_phase_and_each_tenth_is_a_line_with_the_migrations_name(
     assert [name for name in after if "0%" not in name] == ["verifying (full)", "verified", f"{report.state}; next"]
     assert {"assemble 100%", "verify 100%"} <= set(after)
     assert "verified: 5,000 records equal" in sentences
+    compared = [line for line in sentences if line.startswith("verify ")]
+    assert len(compared) > 5
+    assert all(re.fullmatch(r"verify \d+0%: [\d,]+ records, [\d,]+/s, \d+ s left", line) for line in compared)
 
 
 def test_a_retry_is_a_warning(spec: Spec, caplog: pytest.LogCaptureFixture) -> None:

@@ -8,6 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from migrate import load_spec, status
+from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import read_ledger
 from migrate.model.key_range import KeyRange
 from migrate.model.ledger_row import Row, Step
@@ -17,7 +19,7 @@ from tests.kill.trees import Families, Tree, differences, outside, read_stores, 
 from tests.support import read_delta
 
 SWITCHES = ("cutover", "rollback")
-Intervals = dict[tuple[str, str], list[KeyRange]]
+Intervals = dict[tuple[str, str, str], list[KeyRange]]
 
 
 class CheckFailedError(Exception):
@@ -74,6 +76,8 @@ class Checks:
             self._check_source(command)
         if command != "abandon":
             self._check_ledger()
+            shown = status(load_spec(self.base / SPEC_FILE)).verifying
+            require(shown is None or shown.records <= shown.records_expected, f"status shows {shown}")
 
     def after_end(self, command: str) -> None:
         """Raises CheckFailedError."""
@@ -125,10 +129,9 @@ class Checks:
     def _check_ledger(self) -> None:
         rows = read_ledger(self.home)
         require(rows[: len(self.rows)] == self.rows, "rows of the ledger were lost, or are others now")
-        for place, ranges in intervals(rows).items():
-            for one, other in pairwise(ranges):
-                is_disjoint = one.end is not None and one.end <= (other.start or b"")
-                require(is_disjoint, f"a finished chunk was redone: {place} {one} and {other}")
+        _check_done_once(intervals(rows), "a finished chunk was redone")
+        compared = intervals(Standing(self.home, rows).compared_so_far, Step.COMPARED)
+        _check_done_once(compared, "a range was compared again")
         self.rows = rows
 
     def _check_finished(self) -> None:
@@ -175,13 +178,21 @@ def dead_letters(home: Path) -> list[dict[str, Any]]:
     return sorted(({**row, "attempt": ""} for row in rows), key=lambda row: (row["store_partition"], row["key"]))
 
 
-def intervals(rows: list[Row]) -> Intervals:
-    """Every interval that was ever committed, in key order."""
+def intervals(rows: list[Row], step: Step = Step.CHUNK) -> Intervals:
+    """Every interval that was ever committed, in key order; of a verification, by column family too."""
     found: Intervals = defaultdict(list)
     for row in rows:
-        if row.step is Step.CHUNK:
-            found[str(row.store_partition), str(row.database)].append(row.keys)
+        if row.step is step:
+            place = (str(row.store_partition), str(row.database), str(row.facts.get("family", "")))
+            found[place].append(row.keys)
     return {place: sorted(ranges, key=lambda keys: keys.start or b"") for place, ranges in found.items()}
+
+
+def _check_done_once(found: Intervals, otherwise: str) -> None:
+    for place, ranges in found.items():
+        for one, other in pairwise(ranges):
+            is_disjoint = one.end is not None and one.end <= (other.start or b"")
+            require(is_disjoint, f"{otherwise}: {place} {one} and {other}")
 
 
 def _same(what: str, expected: Tree, found: Tree) -> None:

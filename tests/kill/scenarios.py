@@ -14,7 +14,7 @@ from tests.support import copy_fixture, make_families, numbered, open_store
 
 SENT_ON_FAILURE = frozenset({"chunk.failed", "warning"})
 """Events that no migration sends which only ever dies and is resumed."""
-PROVOKED_BY = {"chunks.adopted": "chunk.finished"}
+PROVOKED_BY = {"chunks.adopted": "chunk.finished", "verify.resumed": "verify.ranges-committed"}
 """Events that are sent only after a kill: at which other event, where any kill will not do."""
 
 NAME = "kill"

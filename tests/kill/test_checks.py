@@ -108,11 +108,14 @@ def _add_row(checks: Checks, step: Step) -> None:
     Ledger(checks.home, row.migration_id, "the next run").commit(row)
 
 
-def test_a_chunk_that_was_redone_is_found(checks: Checks) -> None:
-    _add_row(checks, Step.ASSEMBLED)
+@pytest.mark.parametrize(
+    ("step", "otherwise"), [(Step.CHUNK, "chunk was redone"), (Step.COMPARED, "range was compared again")]
+)
+def test_what_was_done_twice_is_found(step: Step, otherwise: str, checks: Checks) -> None:
+    _add_row(checks, Step.COMPARED)
     checks.after_kill("run")
-    _add_row(checks, Step.CHUNK)
-    with pytest.raises(CheckFailedError, match="redone"):
+    _add_row(checks, step)
+    with pytest.raises(CheckFailedError, match=otherwise):
         checks.after_kill("run")
 
 

@@ -112,6 +112,22 @@ class Standing:
         return not self.pending and self.assembled.keys() == {partition.id for partition in planned}
 
     @cached_property
+    def compared_so_far(self) -> list[Row]:
+        """The ranges that a verification which has not ended has found equal.
+
+        Void once a store partition is assembled again, or any other step follows: it ends or moves the stores.
+        """
+        found: list[Row] = []
+        for row in self.rows:
+            if row.step is Step.COMPARED:
+                found.append(row)
+            elif row.step is Step.ASSEMBLED:
+                found = [each for each in found if each.store_partition != row.store_partition]
+            elif row.step not in (Step.RUN, Step.CHUNK):
+                found = []
+        return found
+
+    @cached_property
     def refuted(self) -> set[Path]:
         """The new stores in which a comparison found a mismatch."""
         return {folder for row in self.rows if row.step is Step.MISMATCH for folder in self._compared(row)}

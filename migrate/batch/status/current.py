@@ -8,7 +8,7 @@ from migrate.batch.status.throughput import throughput_of
 from migrate.errors import system_errors_explained
 from migrate.model.journal import NEXT
 from migrate.model.ledger_row import Step
-from migrate.model.reports import Concern, State, StatusReport
+from migrate.model.reports import Concern, State, StatusReport, Verifying
 from migrate.spec.spec import Spec
 
 
@@ -46,9 +46,30 @@ def status_of(spec: Spec, standing: Standing) -> StatusReport:
         runs=sum(row.step is Step.RUN for row in standing.rows),
         last_commit_ms=standing.last_commit_ms,
         verification=standing.verification,
+        verifying=None if left else _verifying(standing),
         concerns=concerns,
         published=standing.published,
         next_step=_next_step(spec, state, not_accepted(concerns)),
+    )
+
+
+def _verifying(standing: Standing) -> Verifying | None:
+    """The progress by the rows of ranges; those of store partitions that have changed since do not count."""
+    rows = [(row, row.facts) for row in standing.compared_so_far]
+    if not rows:
+        return None
+    newest = {row.store_partition: facts["subject"] for row, facts in rows}
+    records = sum(row.records_out or 0 for row, facts in rows if facts["subject"] == newest[row.store_partition])
+    expected = max(records, standing.totals.records_out)
+    last, facts = rows[-1]
+    fresh = sum(row.records_out or 0 for row, _ in rows if row.run_id == last.run_id)
+    seconds = max(1, last.committed_at_ms - facts["began_at_ms"]) / 1000
+    return Verifying(
+        records=records,
+        records_expected=expected,
+        share_done=round(records / max(1, expected), 4),
+        records_per_second=round(fresh / seconds, 1) if fresh else None,
+        seconds_left=round((expected - records) * seconds / fresh, 1) if fresh else None,
     )
 
 

@@ -19,7 +19,7 @@ from migrate.model.journal import STATES
 from migrate.model.key_range import KeyRange
 from migrate.model.ledger_row import Row, Step
 from migrate.model.preview import RejectReason
-from migrate.model.reports import Column, Concern, State, StatusReport, Throughput
+from migrate.model.reports import Column, Concern, State, StatusReport, Throughput, Verifying
 from migrate.model.values import Report, Value
 from migrate.spec.allowed import changelog_note
 from migrate.spec.spec import Spec
@@ -51,7 +51,7 @@ def report(spec: Spec) -> RunHistory:
         rejects=reject_reasons(spec.home, standing.receipts),
         dead_letters=letters if letters.is_dir() else None,
         dead_letter_columns=dead_letter_columns() if letters.is_dir() else (),
-        steps=tuple(_step(row) for row in rows if row.step not in (Step.RUN, Step.CHUNK)),
+        steps=tuple(_step(row) for row in rows if row.step not in (Step.RUN, Step.CHUNK, Step.COMPARED)),
         changelog=_changelog(spec, standing),
         warnings=plan.warnings if plan is not None else (),
     )
@@ -183,6 +183,8 @@ class RunHistory(Report):
     throughput: tuple[Throughput, ...] = ()
     verification: Verification | None
     """The last verification; None: there was none."""
+    verifying: Verifying | None = None
+    """The progress of a verification that has not ended; None: there is none."""
     runs: tuple[RunSummary, ...]
     chunks: tuple[ChunkDone, ...]
     chunks_planned: int

@@ -59,9 +59,10 @@ def throughput_of(standing: Standing) -> tuple[Throughput, ...]:
 
 
 def _verification_of(found: Verification | None) -> Throughput | None:
-    if found is None or not (found.records and found.seconds):
+    if found is None or not found.seconds:
         return None
-    return _throughput("verification", found.records, found.seconds)
+    records = found.records - found.records_before
+    return _throughput("verification", records, found.seconds) if records else None
 
 
 def _throughput(phase: Phase, records: int, seconds: float) -> Throughput:

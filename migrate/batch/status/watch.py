@@ -29,7 +29,7 @@ class WatchReport(StatusReport):
     records_per_second: float | None = None
     """The rate over the last commits; null if there are too few of them."""
     seconds_left: float | None = None
-    """Seconds until every chunk is rewritten; assembling and verifying come after."""
+    """Seconds until every chunk is rewritten; assembling and verifying come after: see `verifying`."""
     notice: str = ""
     """A message to the operator, of a sentence or two."""
     is_over: bool = False
@@ -81,7 +81,8 @@ class Watch:
 
     def _is_settled(self, report: StatusReport) -> bool:
         spec = self._spec
-        if spec.target_path is None and report.state == ("assembled" if spec.run.verify == "off" else "verified"):
+        ends = ("assembled", "verified") if spec.run.verify == "off" else ("verified",)
+        if spec.target_path is None and report.state in ends:
             return True
         return report.state in _SETTLED
 

@@ -21,11 +21,12 @@ from migrate.batch.plan.target_positions import position_entries
 from migrate.batch.steps.assemble import Entries, carried_records
 from migrate.batch.steps.verify_digest import DigestVerification, receipt_mismatches
 from migrate.batch.steps.verify_full import FullVerification
+from migrate.batch.steps.verify_ranges import EqualRanges, LedgerOpener
 from migrate.batch.steps.verify_subject import Subject, expected_databases, range_bytes
 from migrate.engine.digest import RecordDigest
 from migrate.errors import VerificationError
 from migrate.model.comparison import Mismatch, Verification, differing
-from migrate.model.ledger_row import Step
+from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.receipt import Receipt
 from migrate.stores.batch import Batch
@@ -55,8 +56,8 @@ def verify(context: Context, executor: Executor, ledger: Ledger, plan: Plan, sto
     mode = context.spec.run.verify
     if mode == "off":
         return Verification(mode="off")
-    context.notify("verify.started", mode=mode, records=sum(receipt.records_out for receipt in stores.receipts))
-    found = compare(context, executor, plan, stores, mode)
+    so_far = Standing(context.home, ledger.rows).compared_so_far
+    found = compare(context, executor, plan, stores, mode, so_far=so_far, open_ledger=lambda: ledger)
     record(context, ledger, found)
     if not found.ok:
         raise mismatch_error(found, hint=_KEEP)
@@ -74,34 +75,59 @@ def record(context: Context, ledger: Ledger, found: Verification) -> None:
     context.notify("verify.committed", verification=found)
 
 
-def compare(context: Context, executor: Executor, plan: Plan, stores: NewStores, mode: Mode) -> Verification:
+def compare(
+    context: Context,
+    executor: Executor,
+    plan: Plan,
+    stores: NewStores,
+    mode: Mode,
+    *,
+    so_far: Sequence[Row],
+    open_ledger: LedgerOpener,
+) -> Verification:
     """Compare the new stores with what they should be according to the snapshot, regardless of the plan.
 
     The executor compares records. This process compares RocksDB directories and column families, and checks that all
-    was read.
+    was read. In full, ranges that are equal are committed to the ledger as they come, and those among `so_far`, of a
+    verification that was interrupted, are not read again.
     """
     started = time.monotonic()
+    context.notify("verify.started", mode=mode, records=sum(receipt.records_out for receipt in stores.receipts))
     databases = expected_databases(context, plan)
     total = Verification(mode=mode)
     for mismatch in _outer_mismatches(context, plan, stores, databases, mode):
         total = _add(total, as_verified(mismatch))
-    if not total.ok:  # the families that the records belong to may not be there
-        return total
-    size = range_bytes(databases, executor.slots, context.spec.run.chunk_size)
-    subject = Subject(context, plan, databases, stores.folders, stores.receipts, size)
-    comparison = FullVerification(subject) if mode == "full" else DigestVerification(subject)
+    if total.ok:  # else the families that the records belong to may not be there
+        size = range_bytes(databases, executor.slots, context.spec.run.chunk_size)
+        subject = Subject(context, plan, databases, stores.folders, stores.receipts, size)
+        total = _compare_records(subject, executor, total, EqualRanges(subject, open_ledger), so_far)
+    return total.model_copy(update={"seconds": round(time.monotonic() - started, 3)})
+
+
+def _compare_records(
+    subject: Subject, executor: Executor, total: Verification, ranges: EqualRanges, so_far: Sequence[Row]
+) -> Verification:
+    context, is_full = subject.context, total.mode == "full"
+    before = [*ranges.committed(so_far)] if is_full else []
+    if before:
+        records = sum(each.found.records for each in before)
+        total = total.model_copy(update={"records": records, "records_before": records})
+        context.notify("verify.resumed", records=records)
+    comparison = FullVerification(subject, before) if is_full else DigestVerification(subject)
     name, tasks = context.spec.name, comparison.tasks()
     for finished in run_all(executor, tasks, on_start=lambda _: None, name=name, stop=context.stop):
         for task, result in finished:
             assert isinstance(result, Verified)
             assert not isinstance(task, RewriteTask)
             comparison.add(task, result)
+            ranges.add(task, result)
             total = _add(total, result)
         context.notify("verify.progressed", records=total.records)
+        ranges.commit_some()
     context.stop.check()  # what was not compared must not count as missing
     for result in comparison.end():
         total = _add(total, result)
-    return total.model_copy(update={"seconds": round(time.monotonic() - started, 3)})
+    return total
 
 
 def _outer_mismatches(

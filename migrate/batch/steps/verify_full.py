@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from migrate.batch.chunk.reader import inputs_of
 from migrate.batch.chunk.side_by_side import compare_gaps
 from migrate.batch.chunk.verify import CompareTask, Verified, VerifyTask, as_verified
-from migrate.batch.steps.verify_subject import Subject, key_ranges
+from migrate.batch.steps.verify_ranges import EqualRange, FamilyPlace
+from migrate.batch.steps.verify_subject import Subject, cut_points, ranges_between
 from migrate.errors import MigrationError
 from migrate.model.comparison import Mismatch, differing
 from migrate.model.key_range import KeyRange, tiling_flaw
 from migrate.model.plan import DatabasePlan
 from migrate.stores.rocksdb.database import open_read_only
-
-_FamilyPlace = tuple[str, str, str]
-"""(store partition, database, column family) of the new store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +31,34 @@ class FullVerification:
     """The ranges that were compared so far, and the proof that they cover every old record."""
 
     subject: Subject
-    _compared: defaultdict[_FamilyPlace, list[_Compared]] = field(default_factory=lambda: defaultdict(list))
+    before: Iterable[EqualRange] = ()
+    """The ranges that an interrupted verification has found equal."""
+    _compared: defaultdict[FamilyPlace, list[_Compared]] = field(default_factory=lambda: defaultdict(list))
     _seen: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
     """Records of (store partition, database of the new store, directory of the source, column family)."""
     _used: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Records of (directory of the source, column family) that all new databases together are made of."""
 
+    def __post_init__(self) -> None:
+        """Count the ranges that need not be read again."""
+        for each in self.before:
+            self._add(each.place, each.keys, each.found)
+
     def tasks(self) -> Iterator[CompareTask]:
         """The comparisons that remain to be made."""
-        return compare_tasks(self.subject)
+        done = {place: [each.keys for each in ranges] for place, ranges in self._compared.items()}
+        return compare_tasks(self.subject, done)
 
     def add(self, task: VerifyTask, found: Verified) -> None:
         """Record what a task has read."""
         if isinstance(task, CompareTask):
-            place = (task.store_partition, task.database, task.mapping.target)
-            self._compared[place].append(_Compared(task.keys, found.ends))
+            self._add((task.store_partition, task.database, task.mapping.target), task.keys, found)
+
+    def _add(self, place: FamilyPlace, keys: KeyRange, found: Verified) -> None:
+        partition, database, _ = place
+        self._compared[place].append(_Compared(keys, found.ends))
         for count in found.counts:
-            self._seen[task.store_partition, task.database, count.directory, count.family] += count.seen
+            self._seen[partition, database, count.directory, count.family] += count.seen
             self._used[count.directory, count.family] += count.used
 
     def end(self) -> Iterator[Verified]:
@@ -75,10 +84,12 @@ class FullVerification:
     def _between(self) -> Iterator[Verified]:
         """Extra keys of the new stores before, between and behind the ranges that were compared."""
         for plan in self.subject.databases:
-            if not plan.is_kept or len(self._compared[next(_places(plan))]) == 1:
-                continue  # a task that compares a whole family also checks what lies outside its keys
+            # a task that compares a whole family also checks what lies outside its keys
+            places = [place for place in _places(plan) if len(self._compared[place]) > 1]
+            if not plan.is_kept or not places:
+                continue
             with open_read_only(self.subject.target_of(plan)) as target:
-                for place in _places(plan):
+                for place in places:
                     ends = [each.ends for each in self._compared[place] if each.ends is not None]
                     left_out = self.subject.context.conversion.position_keys
                     for count, found in compare_gaps(target, plan.store_partition, place[2], ends, left_out):
@@ -92,19 +103,20 @@ class FullVerification:
                 yield differing(partition, where, f"{seen:,}, each once", f"{used:,}", family=family)
 
 
-def _places(plan: DatabasePlan) -> Iterator[_FamilyPlace]:
+def _places(plan: DatabasePlan) -> Iterator[FamilyPlace]:
     return ((plan.store_partition, plan.database, mapping.target) for mapping in plan.mappings)
 
 
-def compare_tasks(subject: Subject) -> Iterator[CompareTask]:
-    """Comparisons of all old records, family by family, in ranges of the old stores' keys."""
+def compare_tasks(subject: Subject, done: Mapping[FamilyPlace, list[KeyRange]]) -> Iterator[CompareTask]:
+    """Comparisons of all old records but those in `done`, family by family, in ranges of the old stores' keys."""
     for database in subject.databases:
         snapshots = subject.snapshots_of(database)
         directories = [snapshots[each.database] for each in database.sources]
         is_large = database.data_bytes > subject.range_bytes
-        ranges = key_ranges(directories, subject.range_bytes) if is_large else [KeyRange()]
+        points = cut_points(directories, subject.range_bytes) if is_large else []
         for mapping in database.mappings:
-            for keys in ranges:
+            place = (database.store_partition, database.database, mapping.target)
+            for keys in ranges_between(points, done.get(place, ())):
                 yield CompareTask(
                     store_partition=database.store_partition,
                     database=database.database,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from migrate.batch.chunk.executor import ExecutorOpener, check_reaches_executors, executor_opener
 from migrate.batch.context import Context, make_context
 from migrate.batch.identity import check_identity, spec_identity
@@ -69,19 +71,25 @@ def _compare(
     context: Context, plan: Plan, standing: Standing, mode: Mode, open_executor: ExecutorOpener
 ) -> VerifyReport:
     name, stores = context.spec.name, NewStores(standing.new_stores(context.spec.source_path), standing.receipts)
+    open_ledger = cache(lambda: _open_ledger(context, plan, standing))
     with open_executor(context.spec) as executor, hinting_at_repair(context.home):
-        context.notify("verify.started", mode=mode, records=standing.totals.records_out)
-        found = compare(context, executor, plan, stores, mode)
-    if len(read_standing(context.home).rows) != len(standing.rows):  # or to open it would fence that run off
-        raise RefusedError(
-            f"a run on another host has continued the migration {name!r} meanwhile",
-            hint="let it finish, then run the command again",
-        )
-    record(context, Ledger(context.home, plan.migration_id, context.run_id), found)
+        so_far = standing.compared_so_far
+        found = compare(context, executor, plan, stores, mode, so_far=so_far, open_ledger=open_ledger)
+    record(context, open_ledger(), found)
     if not found.ok:
         raise mismatch_error(found, hint=_IN_USE if standing.is_in_use else _RERUN)
     folders = tuple(stores.folders.values())
     return VerifyReport(name=name, migration_id=plan.migration_id, verification=found, stores=folders)
+
+
+def _open_ledger(context: Context, plan: Plan, standing: Standing) -> Ledger:
+    """The ledger, with the first commit. Raises RefusedError where to open it would fence off a run of another host."""
+    if len(read_standing(context.home).rows) != len(standing.rows):
+        raise RefusedError(
+            f"a run on another host has continued the migration {context.spec.name!r} meanwhile",
+            hint="let it finish, then run the command again",
+        )
+    return Ledger(context.home, plan.migration_id, context.run_id)
 
 
 def _checked_plan(context: Context, standing: Standing) -> Plan:

@@ -5,7 +5,8 @@ They are found in the snapshot's files: neither the plan nor the receipts say wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -13,13 +14,17 @@ from pathlib import Path
 from migrate.batch.context import Context
 from migrate.batch.plan.cut import cut
 from migrate.batch.plan.make import plan_partition
-from migrate.model.key_range import KeyRange
+from migrate.model.key_range import KeyRange, subtract
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.receipt import Receipt
 from migrate.stores.rocksdb.layout import database_files
 
 LEAST_BYTES = 16 << 20
 """The smallest range that is worth a task of its own."""
+_ENOUGH_BYTES = 64 << 20
+"""No range is larger: while it is compared, no progress shows, and a kill loses it."""
+_MOST_RANGES = 4096
+"""Of larger stores the ranges grow instead: each is a row of the ledger, which `status` reads."""
 _RANGES_PER_SLOT = 4
 
 
@@ -60,12 +65,28 @@ def expected_databases(context: Context, plan: Plan) -> tuple[DatabasePlan, ...]
 def range_bytes(databases: Sequence[DatabasePlan], slots: int, chunk_size: int) -> int:
     """How many bytes one task reads, so that each slot gets some tasks of about the same size."""
     whole = sum(database.data_bytes for database in databases)
-    return min(chunk_size, max(LEAST_BYTES, whole // (_RANGES_PER_SLOT * max(1, slots))))
+    most = max(_ENOUGH_BYTES, whole // _MOST_RANGES)
+    return min(chunk_size, most, max(LEAST_BYTES, whole // (_RANGES_PER_SLOT * max(1, slots))))
 
 
 def key_ranges(directories: Sequence[Path], size: int) -> list[KeyRange]:
     """Ranges from the first to the last possible key, with about `size` bytes of the SST files in each."""
+    return ranges_between(cut_points(directories, size))
+
+
+def cut_points(directories: Sequence[Path], size: int) -> list[bytes]:
+    """Keys, in order, with about `size` bytes of the SST files between each and the next."""
     files = [file for each in directories for file in database_files(each).immutable if file.suffix == ".sst"]
     cuts = cut([(file, file.stat().st_size) for file in files], size)
-    points = sorted({keys.start for keys in cuts.ranges if keys.start})  # ranges between points leave no gap
-    return [KeyRange(start=start, end=end) for start, end in pairwise([None, *points, None])]
+    return sorted({keys.start for keys in cuts.ranges if keys.start})
+
+
+def ranges_between(points: Sequence[bytes], done: Iterable[KeyRange] = ()) -> list[KeyRange]:
+    """All possible keys but those in `done`, cut at these points: between two points nothing can be left out."""
+    found: list[KeyRange] = []
+    for gap in subtract(KeyRange(), done):
+        first = bisect_right(points, gap.start or b"")
+        last = len(points) if gap.end is None else bisect_left(points, gap.end)
+        edges = [gap.start, *points[first:last], gap.end]
+        found += [KeyRange(start=start, end=end) for start, end in pairwise(edges)]
+    return found

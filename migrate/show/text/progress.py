@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from migrate.batch.chunk.executor import RETRIES
-from migrate.batch.log import LOGGER, RewriteProgress
+from migrate.batch.log import LOGGER, RewriteProgress, VerifyProgress
 from migrate.model.events import Event, Listener, ignore
-from migrate.model.units import one_line
+from migrate.model.units import one_line, plural
 from migrate.show.output import Output
 from migrate.show.streams import write_err
 
@@ -85,6 +85,7 @@ _FACTS: dict[str, Callable[[Any], str]] = {
     "store_partition": lambda partition: str(partition.id),
     "verification": lambda found: f"{found.records:,} records, {found.seconds:,.2f} s",
     "records": lambda records: f"{records:,} records",
+    "ranges": lambda tasks: plural(len(tasks), "range"),
 }
 """The facts of events as text, by name; all others are printed as they are."""
 
@@ -134,6 +135,7 @@ class _Bars:
         self._bars = bars
         self._count = RewriteProgress()
         self._rewrite: TaskID | None = None
+        self._compared = VerifyProgress()
         self._verify: TaskID | None = None
 
     def __call__(self, event: Event) -> None:
@@ -145,8 +147,9 @@ class _Bars:
         elif event.name == "chunk.committed" and self._rewrite is not None:
             self._count.add(event.facts["receipts"])
             self._bars.update(self._rewrite, completed=self._count.share, note=self._count.note)
-        elif event.name == "verify.started":
-            self._verify = self._bars.add_task("verify", total=max(1, event.facts["records"]), note="")
-        elif event.name == "verify.progressed" and self._verify is not None:
-            records = event.facts["records"]
-            self._bars.update(self._verify, completed=records, note=f"{records:,} records")
+        elif event.name in ("verify.started", "verify.resumed", "verify.progressed"):
+            self._compared.follow(event.name, event.facts["records"])
+            if event.name == "verify.started":
+                self._verify = self._bars.add_task("verify", total=1.0, note="")
+            elif self._verify is not None:
+                self._bars.update(self._verify, completed=self._compared.share, note=self._compared.note)

@@ -15,6 +15,7 @@ from migrate.model.reports import (
     StatusReport,
     SwitchReport,
     Throughput,
+    Verifying,
     VerifyReport,
 )
 from migrate.model.units import duration, moment, plural, rate, share
@@ -82,6 +83,7 @@ def status_facts(report: StatusReport, output: Output) -> dict[str, str]:
         "runs": str(report.runs),
         "last commit": "" if report.last_commit_ms is None else moment(report.last_commit_ms),
         "verification": "not yet" if report.verification is None else verification_in_words(report.verification),
+        "verifying": "" if report.verifying is None else verifying_in_words(report.verifying),
         ATTENTION: concerns_in_words(report.concerns),
         "published": "" if report.published is None else str(report.published),
         "next": report.next_step,
@@ -169,8 +171,17 @@ def verification_in_words(found: Verification) -> str:
     if found.mode == "off":
         return 'off: [run] verify = "off"'
     if found.ok:
-        return f"{found.mode}: {found.records:,} records equal, in {found.seconds:,.2f} s"
+        before = f" ({found.records_before:,} of them before an interruption)" if found.records_before else ""
+        return f"{found.mode}: {found.records:,} records equal{before}, in {found.seconds:,.2f} s"
     return f"{found.mode}: {found.missing:,} missing, {found.differing:,} differing, {found.extra:,} extra"
+
+
+def verifying_in_words(found: Verifying) -> str:
+    """How far a verification is that has not ended."""
+    facts = [f"{share(found.share_done)}: {found.records:,} of {found.records_expected:,} records"]
+    if found.records_per_second is not None and found.seconds_left is not None:
+        facts += [rate(found.records_per_second), f"{duration(found.seconds_left)} left"]
+    return ", ".join(facts)
 
 
 def concerns_in_words(concerns: tuple[Concern, ...]) -> str:
@@ -201,6 +212,7 @@ def show_history(history: RunHistory, output: Output) -> list[str]:
             "throughput": throughput_in_words(history.throughput),
             "slowest": _slowest(history),
             "verification": "not yet" if history.verification is None else verification_in_words(history.verification),
+            "verifying": "" if history.verifying is None else verifying_in_words(history.verifying),
             ATTENTION: concerns_in_words(history.concerns),
             "published": "" if history.published is None else str(history.published),
             "new stores": "\n".join(map(str, history.new_stores)),

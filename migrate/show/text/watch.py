@@ -12,7 +12,7 @@ from migrate.batch.status.watch import WatchReport
 from migrate.model.units import duration, plural, rate, share
 from migrate.show.foreign_text import visible_json, visible_report
 from migrate.show.output import Output
-from migrate.show.text.reports import status_facts
+from migrate.show.text.reports import status_facts, verifying_in_words
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,7 +44,8 @@ def _screen(console: Console, output: Output) -> Iterator[Callable[[WatchReport]
 
     def content(report: WatchReport) -> Group:
         facts = status_facts(report, output) | {"rate": _rate(report), "note": report.notice}
-        bar = ProgressBar(total=1.0, completed=report.share_done, width=_BAR_WIDTH)
+        done = report.share_done if report.verifying is None else report.verifying.share_done
+        bar = ProgressBar(total=1.0, completed=done, width=_BAR_WIDTH)
         return Group(Padding(bar, 0), Text.from_ansi("\n".join(output.layout.facts(facts))))
 
     with Live(console=console, auto_refresh=False) as live:
@@ -58,7 +59,8 @@ class _Lines:
         self._before: tuple[object, ...] = ()
 
     def __call__(self, report: WatchReport) -> None:
-        now = (report.state, report.run_id, report.chunks_left, report.totals.rejected, report.notice, report.is_over)
+        work = (report.chunks_left, report.totals.rejected, report.verifying)
+        now = (report.state, report.run_id, *work, report.notice, report.is_over)
         if now == self._before:
             return
         self._before = now
@@ -69,12 +71,17 @@ class _Lines:
 def _in_a_line(report: WatchReport) -> str:
     if not report.chunks_planned:
         return report.state
+    if report.verifying is not None:
+        return f"{report.state}, verifying {verifying_in_words(report.verifying)}"
     done = f"{report.chunks_planned - report.chunks_left:,} of {plural(report.chunks_planned, 'chunk')}"
     records = f"{report.totals.records_in:,} records, {report.totals.rejected:,} rejected"
     return ", ".join(filter(None, (f"{report.state} {share(report.share_done)}: {done}", records, _rate(report))))
 
 
 def _rate(report: WatchReport) -> str:
+    """Of the rewriting; that of a verification stands with its progress."""
+    if report.verifying is not None:
+        return ""
     speed = "" if report.records_per_second is None else rate(report.records_per_second)
     left = "" if report.seconds_left is None else f"{duration(report.seconds_left)} left to rewrite"
     return ", ".join(filter(None, (speed, left)))

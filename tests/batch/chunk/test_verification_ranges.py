@@ -23,10 +23,15 @@ PARTITION, FAMILY = "db", "default"
 
 
 def test_ranges_are_as_many_as_there_are_slots_and_bytes() -> None:
-    database = DatabasePlan(store_partition="db", database=".", mappings=(), carried_families=(), data_bytes=80 << 30)
-    assert verify_subject.range_bytes([database], 4, 1 << 40) == 5 << 30
-    assert verify_subject.range_bytes([database], 4, 1 << 30) == 1 << 30
-    assert verify_subject.range_bytes([database], 1 << 20, 1 << 30) == verify_subject.LEAST_BYTES
+    def ranges(size: int, slots: int, chunk_size: int = 1 << 40) -> int:
+        plan = DatabasePlan(store_partition="db", database=".", mappings=(), carried_families=(), data_bytes=size)
+        return verify_subject.range_bytes([plan], slots, chunk_size)
+
+    assert ranges(512 << 20, slots=4) == 32 << 20
+    assert ranges(512 << 20, slots=1) == 64 << 20
+    assert ranges(512 << 20, slots=4, chunk_size=1 << 20) == 1 << 20
+    assert ranges(512 << 20, slots=1 << 20) == verify_subject.LEAST_BYTES
+    assert ranges(10 << 40, slots=100) == (10 << 40) // 4096
 
 
 @settings(max_examples=60, deadline=None)

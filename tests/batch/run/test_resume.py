@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from migrate import RunReport, run
 from migrate.batch.ledger.standing import read_standing
 from migrate.batch.ledger.stored_plan import load_plan
 from migrate.batch.ledger.table import Ledger, read_ledger
+from migrate.batch.steps import verify_ranges
 from migrate.errors import FencedError
 from migrate.model.events import RUN_EVENTS, Event
 from migrate.model.ledger_row import Step
@@ -32,7 +34,7 @@ from tests.support import (
     tree_state,
 )
 
-SENT_AFTER_A_FAILURE = {"warning", "chunk.failed", "chunks.adopted"}
+SENT_AFTER_A_FAILURE = {"warning", "chunk.failed", "chunks.adopted", "verify.resumed"}
 FULL_RUN = [name for name in RUN_EVENTS if name not in SENT_AFTER_A_FAILURE]
 
 
@@ -99,6 +101,14 @@ class Reference:
     dead_letters: list[bytes]
     chunks: int
     events: Counter[str]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def at_once() -> Iterator[None]:
+    """A verification commits each range that it has compared."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(verify_ranges, "SECONDS_BETWEEN_COMMITS", 0.0)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,6 @@ from migrate.batch.plan.cut import Cuts, cut
 from migrate.batch.plan.target_layout import new_segments
 from migrate.batch.source.segments import NewSegment
 from migrate.batch.steps import verify_full
-from migrate.batch.steps.verify_subject import Subject
 from migrate.errors import MigrationError, VerificationError
 from migrate.model.key_range import KeyRange
 from migrate.model.plan import DatabasePlan, FamilyMapping, Plan
@@ -287,8 +286,8 @@ def test_a_verification_that_did_not_read_everything_counts_for_nothing(
 ) -> None:
     whole = verify_full.compare_tasks
 
-    def all_but_one(subject: Subject) -> Iterator[CompareTask]:
-        tasks = list(whole(subject))
+    def all_but_one(*args: object) -> Iterator[CompareTask]:
+        tasks = list(whole(*args))  # type: ignore[arg-type]
         assert len(tasks) > 3
         del tasks[2]
         return iter(tasks)
