@@ -152,7 +152,8 @@ _HOMES = {
     "migrate.model.events": "Event",
     "migrate.model.preview": "RejectReason",
     "migrate.model.reports": (
-        "AbandonReport Column Concern RunReport SnapshotReport StatusReport SwitchReport Throughput Verifying VerifyReport"
+        "AbandonReport Column Concern RunReport SnapshotReport StatusReport SwitchReport Throughput Verifying "
+        "VerifyReport"
     ),
     "migrate.spec.loading": "load_spec",
     "migrate.spec.spec": "ConversionSection RunSection SourceSection Spec TargetSection",
