@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from migrate.batch.preflight.doctor import doctor as doctor
+    from migrate.batch.replay import replay as replay
     from migrate.batch.run import migrate_store as migrate_store
     from migrate.batch.run import run as run
     from migrate.batch.status.current import status as status
@@ -101,6 +102,7 @@ _HOMES = {
         "VerifyReport",
     ),
     "migrate.batch.status.history": ("report",),
+    "migrate.batch.replay": ("replay",),
     "migrate.batch.run": ("migrate_store", "run"),
     "migrate.batch.steps.snapshot": ("snapshot",),
     "migrate.spec.loading": ("load_spec",),

@@ -25,6 +25,7 @@ RUN_EVENTS = (
     "plan.stored",
     "chunks.adopted",
     "orphans.removed",
+    "conversion.revised",
     "run.begun",
     "chunk.started",
     "chunk.finished",

@@ -24,6 +24,8 @@ class Step(StrEnum):
 
     RUN = "run"
     CHUNK = "chunk"
+    FAILED = "failed"
+    REVISED = "revised"
     ASSEMBLED = "assembled"
     VERIFIED = "verified"
     MISMATCH = "mismatch"

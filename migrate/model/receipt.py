@@ -69,6 +69,8 @@ class Receipt(Stored):
     host: str
     code: dict[str, str] = Field(default_factory=dict)
     """Digests, by path, of the user's code that was loaded."""
+    revision: str = ""
+    """The revision of the conversion that made it; empty: the first one."""
 
     @property
     def file_sizes(self) -> dict[str, int]:

@@ -49,6 +49,8 @@ class RewriteTask:
     chunk: Chunk
     mappings: tuple[FamilyMapping, ...]
     conversion: ConversionRef
+    revision: str = ""
+    """The revision of the conversion; empty: the first one."""
     is_kept: bool = True
     """False: the records are older than the new store's retention, and are only counted."""
     on_reject: Literal["fail", "skip", "dead-letter"] = "fail"
@@ -125,6 +127,7 @@ class _Attempt:
             engine=converter.NAME,
             host=socket.gethostname(),
             code=checked_code(task.conversion),
+            revision=task.revision,
         )
         write_receipt(Path(task.home), receipt)
         return receipt

@@ -10,6 +10,7 @@ from migrate.batch.chunk.reader import inputs_of
 from migrate.batch.chunk.rewrite import RewriteTask
 from migrate.batch.context import Context
 from migrate.batch.ledger.intervals import pending_chunks, totals_of
+from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.stop import RERUN
 from migrate.engine.rejects import way_past_the_cap
@@ -30,7 +31,8 @@ def rewrite(
     deadline = None if budget is None else time.monotonic() + budget.total_seconds()
     pending = pending_chunks(plan, before)
     receipts = list(before)
-    tasks = (_task(context, plan, chunk) for chunk in pending)
+    revision = Standing(context.home, ledger.rows).revision_id
+    tasks = (_task(context, plan, chunk, revision) for chunk in pending)
     started = lambda task: context.notify("chunk.started", task=task)  # noqa: E731 - one line, used once
     name = context.spec.name
     running = run_all(executor, tasks, on_start=started, name=name, deadline=deadline, stop=context.stop)
@@ -57,7 +59,7 @@ def _reporting_failures(context: Context, finished: Iterator[Finished]) -> Itera
         raise
 
 
-def _task(context: Context, plan: Plan, chunk: Chunk) -> RewriteTask:
+def _task(context: Context, plan: Plan, chunk: Chunk, revision: str) -> RewriteTask:
     database = plan.database(chunk.store_partition, chunk.database)
     return RewriteTask(
         home=str(context.home),
@@ -67,6 +69,7 @@ def _task(context: Context, plan: Plan, chunk: Chunk) -> RewriteTask:
         chunk=chunk,
         mappings=database.mappings,
         conversion=context.ref,
+        revision=revision,
         is_kept=database.is_kept,
         on_reject=context.spec.run.on_reject,
         max_rejects=context.spec.run.max_rejects,
