@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from migrate.batch.run import run as run
     from migrate.batch.status.current import status as status
     from migrate.batch.status.history import report as report
+    from migrate.batch.status.reject_reasons import rejects as rejects
     from migrate.batch.steps.snapshot import snapshot as snapshot
     from migrate.batch.steps.verify_stores import verify as verify
     from migrate.batch.switch.abandon import abandon as abandon
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from migrate.errors import VerificationError as VerificationError
     from migrate.model.events import Event as Event
     from migrate.model.reports import AbandonReport as AbandonReport
+    from migrate.model.reports import RejectsReport as RejectsReport
     from migrate.model.reports import RunReport as RunReport
     from migrate.model.reports import SnapshotReport as SnapshotReport
     from migrate.model.reports import StatusReport as StatusReport
@@ -95,6 +97,7 @@ _HOMES = {
     "migrate.dual.opening": ("open_store",),
     "migrate.model.reports": (
         "AbandonReport",
+        "RejectsReport",
         "RunReport",
         "SnapshotReport",
         "StatusReport",
@@ -102,6 +105,7 @@ _HOMES = {
         "VerifyReport",
     ),
     "migrate.batch.status.history": ("report",),
+    "migrate.batch.status.reject_reasons": ("rejects",),
     "migrate.batch.replay": ("replay",),
     "migrate.batch.run": ("migrate_store", "run"),
     "migrate.batch.steps.snapshot": ("snapshot",),

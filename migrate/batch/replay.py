@@ -16,6 +16,7 @@ from migrate.batch.preflight.checklist import Preflight
 from migrate.batch.run import carry_out
 from migrate.batch.run_lock import one_run_at_a_time
 from migrate.batch.source.changelog_ends import ChangelogEnds
+from migrate.batch.status.reject_reasons import stopped_at
 from migrate.batch.stop import Stop
 from migrate.errors import RefusedError, system_errors_explained
 from migrate.model.events import Listener, ignore
@@ -110,8 +111,9 @@ def _check_not_live(spec: Spec, standing: Standing) -> None:
 
 def _check_unfinished(context: Context, standing: Standing) -> None:
     """Raises RefusedError unless a replay by this function can go on."""
-    rejected = standing.totals.rejected
-    if standing.revision is not None and not (rejected and standing.is_verified):
+    stopped = stopped_at(standing) is not None
+    rejected = standing.totals.rejected + stopped
+    if standing.revision is not None and not stopped and not (rejected and standing.is_verified):
         return
     has_function = context.ref.function is not None
     if rejected:

@@ -81,6 +81,25 @@ def run(spec: str, master: str, *, no_spark: bool, and_cutover: bool, **options:
 
 @click.command()
 @spec_argument
+@verb
+def rejects(spec: str) -> None:
+    """Show the records that could not be converted, by reason, and where the function fails.
+
+    Reads the ledger alone, during a run and after it. `replay` goes on with a mended function.
+
+    \b
+    stateferry rejects migration.toml
+    stateferry rejects migration.toml --json
+    """
+    from migrate.batch.status.reject_reasons import rejects as read_rejects
+    from migrate.show.text.reports import show_rejects
+    from migrate.spec.loading import load_spec
+
+    current_output().show(read_rejects(load_spec(spec)), show_rejects)
+
+
+@click.command()
+@spec_argument
 @_master
 @_no_spark
 @replay_options

@@ -61,6 +61,7 @@ def test_kept_rejects_are_whole(tmp_path: Path) -> None:
         "key": b"7",
         "value": b"\x07" * 7,
         "reason": "reason b'7'",
+        "place": "",
     }
     assert rejects.count == 2500
 
@@ -108,3 +109,14 @@ def test_dead_letters_are_appended_once_per_attempt(tmp_path: Path) -> None:
 def test_without_rejects_there_is_no_table(tmp_path: Path) -> None:
     assert write_dead_letters(tmp_path, [receipt()]) is None
     assert list(tmp_path.iterdir()) == []
+
+
+def test_reasons_that_differ_in_their_numbers_are_one() -> None:
+    rejects = CountRejects("here")
+    for number in (46, 47, 48):
+        rejects.add("default", b"k%d" % number, b"v", f"column {number} of 0x0{number}", "odd.py:5")
+    rejects.add("default", b"k", b"v", "column 49 of 0x1", "odd.py:9")
+    several, one = rejects.reasons
+    assert (several.reason, several.records, several.place) == ("column # of #", 3, "odd.py:5")
+    assert [example.reason for example in several.examples] == ["column 46 of 0x046", "column 47 of 0x047"]
+    assert (one.reason, one.records, one.place) == ("column 49 of 0x1", 1, "odd.py:9")

@@ -16,7 +16,7 @@ from migrate.batch.stop import never_stop
 from migrate.engine import converter
 from migrate.engine.converter import Converter
 from migrate.engine.pump import Pumped, pump
-from migrate.engine.rejects import CountRejects, FailOnReject, KeepRejects, Rejects
+from migrate.engine.rejects import CountRejects, FailOnReject, KeepRejects, RecordRejectedError, Rejects
 from migrate.errors import ChunkFailedError, CorruptionError
 from migrate.model.plan import Chunk, FamilyMapping
 from migrate.model.receipt import Receipt, Scanned, Written, attempt_name
@@ -80,6 +80,8 @@ def rewrite_chunk(task: RewriteTask, check: Callable[[], None] = never_stop) -> 
         return attempt.receipt(families)
     except BaseException as error:
         attempt.discard()
+        if isinstance(error, RecordRejectedError):
+            error.chunk = task.chunk
         if isinstance(error, CorruptionError):
             raise CorruptionError(f"{task.chunk}: {error.message}", hint=_RESTORE) from error
         if isinstance(error, KeyOrderError):
@@ -121,6 +123,7 @@ class _Attempt:
             expired=self.expired,
             shadowed=self.shadowed,
             rejected=self.rejects.count,
+            reasons=self.rejects.reasons,
             rejects_file=self._relative(self.rejects_file) if kept else None,
             rejects_digest=content_digest(self.rejects_file) if kept else None,
             seconds=round(time.perf_counter() - self._started, 6),

@@ -96,6 +96,11 @@ def _append(table: DeltaTable, receipt: Receipt, file: Path) -> None:
                 pa.array([receipt.attempt] * batch.num_rows),
                 pa.array([receipt.number] * batch.num_rows, pa.int64()),
                 *batch.columns,
+                *(
+                    pa.nulls(batch.num_rows, field.type)
+                    for field in REJECT_SCHEMA
+                    if field.name not in batch.schema.names
+                ),
             ],
             schema=_COLUMNS,
         )

@@ -138,8 +138,9 @@ def _rejects(spec: Spec, totals: Totals, acceptance: Acceptance) -> Concern | No
     if acceptance.rejects is not None and count <= acceptance.rejects:
         accepted = f"--accept-rejects {acceptance.rejects}"
     sentence = f"{plural(count, 'record')} could not be converted and {'is' if count == 1 else 'are'} left out"
+    mend = "mend the function, then stateferry replay SPEC; or, " if spec.conversion.function is not None else ""
     fix = (
-        "stateferry report SPEC says why; to go live without them: "
+        f"stateferry rejects SPEC shows them; {mend}to go live without them: "
         f"stateferry {_verb(spec)} SPEC --accept-rejects {count}, or [run] max_rejects = {count}"
     )
     return Concern(kind="rejects", sentence=sentence, fix=fix, accepted=accepted)

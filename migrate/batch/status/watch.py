@@ -81,7 +81,8 @@ class Watch:
 
     def _is_settled(self, report: StatusReport) -> bool:
         spec = self._spec
-        if spec.target_path is None and report.state == ("assembled" if spec.run.verify == "off" else "verified"):
+        is_last = "assembled" if spec.run.verify == "off" and not report.revision else "verified"
+        if spec.target_path is None and report.state == is_last:
             return True
         return report.state in _SETTLED
 
