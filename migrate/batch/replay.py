@@ -7,7 +7,7 @@ from migrate.batch.chunk.executor import ExecutorOpener, executor_opener
 from migrate.batch.context import Context, make_context
 from migrate.batch.identity import changed_parts, spec_identity
 from migrate.batch.ledger.gates import NOTHING_ACCEPTED, Acceptance, user
-from migrate.batch.ledger.marker import check_ours, finish_abandoned
+from migrate.batch.ledger.marker import check_ours
 from migrate.batch.ledger.revisions import Revision, function_of, is_of_function
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import read_repaired
@@ -70,7 +70,6 @@ def replay_with(
     context = make_context(spec, logged(spec.name, on_event), function, stop, acceptance, changelog_ends=changelog_ends)
     Preflight(context, "run").check_before_lock()
     with one_run_at_a_time(context.home):
-        finish_abandoned(context.home)
         standing = Standing(context.home, read_repaired(context.home, context.warn))
         report = carry_out(context, open_executor, standing, _revision(context, standing))
     log_end(report)

@@ -99,7 +99,7 @@ class CountRejects:
     @property
     def reasons(self) -> tuple[RejectReason, ...]:
         """The most frequent reasons, as a receipt holds them."""
-        return self._by_reason.reasons(MOST_OF_A_CHUNK)
+        return self._by_reason.reasons[:MOST_OF_A_CHUNK]
 
     def add(self, family: str, key: bytes, value: bytes, reason: str, place: str = "") -> None:
         """Count a reject. Raises RejectedError past the limit."""
@@ -213,13 +213,14 @@ class RejectsByReason:
         if len(known) < self._most_examples:
             known += examples()[: self._most_examples - len(known)]
 
-    def reasons(self, most: int = MOST_REASONS) -> tuple[RejectReason, ...]:
+    @property
+    def reasons(self) -> tuple[RejectReason, ...]:
         """The most frequent reasons, the most frequent first."""
         return tuple(
             RejectReason(
                 reason=self._reasons[group], records=count, place=group[1], examples=tuple(self._examples[group])
             )
-            for group, count in self._counts.most_common(most)
+            for group, count in self._counts.most_common(MOST_REASONS)
         )
 
 

@@ -122,5 +122,5 @@ def _place_of(function: Apply) -> str:
 def test_the_place_of_a_failure_is_in_the_users_own_code() -> None:
     line = inspect.getsourcelines(_in_the_standard_library)[1] + 1
     assert _place_of(_in_the_standard_library) == f"tests/formats/test_applying.py:{line}"
-    assert _place_of(json.loads).startswith("json/__init__.py:")
+    assert _place_of(json.loads).startswith("json/__init__.py:")  # type: ignore[arg-type]
     assert _place_of(lambda _: 5) == ""  # type: ignore[arg-type, return-value]

@@ -83,7 +83,7 @@ def reject_reasons(standing: Standing, *, from_files: bool = True) -> tuple[Reje
             older.append(receipt)
     stopped = stopped_at(standing)
     files = _of_files(standing.home, older) if from_files and older else ()
-    return (*(() if stopped is None else (stopped,)), *merged.reasons(), *files)
+    return (*(() if stopped is None else (stopped,)), *merged.reasons, *files)
 
 
 def stopped_at(standing: Standing) -> RejectReason | None:
@@ -119,7 +119,7 @@ def _of_files(home: Path, receipts: list[Receipt]) -> tuple[RejectReason, ...]:
             break
     return tuple(
         each.model_copy(update={"examples": tuple(_examples(places[numbers_left_out(each.reason)]))})
-        for each in merged.reasons()
+        for each in merged.reasons
     )
 
 
