@@ -29,8 +29,8 @@ _CHANGED_HINT = (
     "restore what changed to go on, or start again: stateferry abandon SPEC removes our files, and nothing else"
 )
 _REPLAY_HINT = (
-    "to go on with a function that was mended for rejected records: stateferry replay SPEC rewrites their chunks, and "
-    "verifies everything in full"
+    "stateferry replay SPEC goes on with the changed function: it rewrites the chunks with rejected records, and "
+    "verifies everything in full; or "
 )
 _BY_BYTECODE_HINT = (
     "restore it to go on, under the Python version that the migration was started with; the release that started it "
@@ -161,7 +161,7 @@ def check_identity(known: Mapping[str, str], identity: Mapping[str, str], *, may
         return
     hint = _BY_BYTECODE_HINT if changed == ["function"] and _is_by_bytecode(known) else _CHANGED_HINT
     if may_replay and "function" in known and set(changed) == function_of(dict.fromkeys(changed, "")).keys():
-        hint = f"{_REPLAY_HINT}; {hint}"
+        hint = _REPLAY_HINT + hint
     raise SourceChangedError(
         f"this is not the migration that was started; changed since: {', '.join(changed)}", hint=hint
     )

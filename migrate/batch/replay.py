@@ -88,15 +88,13 @@ def _revision(context: Context, standing: Standing) -> Revision | None:
     if not changed:
         _check_unfinished(context, standing)
         return None
+    _check_not_published(context.spec, standing)
     function = function_of(spec_identity(context.spec, context.ref))
     return Revision(number=1 + len(standing.revisions), function=function, by=user())
 
 
 def _check_not_live(spec: Spec, standing: Standing) -> None:
-    """Raises RefusedError where the new stores are in use, or may be."""
-    target = spec.target_path
-    if standing.publications and standing.published is None and target is not None and target.exists():
-        raise RefusedError(f"{target} was published by a run that was killed", hint="stateferry run SPEC finishes it")
+    """Raises RefusedError where the new stores are in use, or half in use."""
     if not standing.is_live:
         return
     if standing.step in HALF_DONE:
@@ -106,6 +104,15 @@ def _check_not_live(spec: Spec, standing: Standing) -> None:
         f"the new stores of {spec.name!r} are in use ({standing.state}): nothing can be replayed into them",
         hint=way_back if standing.step is Step.CUT_OVER else _ANOTHER_NAME,
     )
+
+
+def _check_not_published(spec: Spec, standing: Standing) -> None:
+    """Raises RefusedError where a run was killed between the publication and its row."""
+    if standing.publications and spec.target_path is not None and spec.target_path.exists():
+        raise RefusedError(
+            f"{spec.target_path} was published by a run that was killed",
+            hint="stateferry run SPEC, with the function as it was, finishes it",
+        )
 
 
 def _check_unfinished(context: Context, standing: Standing) -> None:

@@ -48,7 +48,7 @@ def revise(context: Context, ledger: Ledger, revision: Revision, receipts: list[
     void = tuple(each.attempt for each in receipts if each.rejected or (is_refuted and each.revision != FIRST))
     detail = revision.model_copy(update={"superseded": void}).model_dump(mode="json")
     ledger.commit(ledger.row(Step.REVISED, detail=detail))
-    context.notify("conversion.revised", revision=revision, superseded=void)
+    context.notify("conversion.revised", revision=revision.number, superseded=len(void))
 
 
 def _uncommitted(standing: Standing, plan: Plan, older: set[str]) -> list[Receipt]:

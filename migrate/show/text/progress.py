@@ -85,6 +85,8 @@ _FACTS: dict[str, Callable[[Any], str]] = {
     "store_partition": lambda partition: str(partition.id),
     "verification": lambda found: f"{found.records:,} records, {found.seconds:,.2f} s",
     "records": lambda records: f"{records:,} records",
+    "revision": lambda revision: f"revision {revision}",
+    "superseded": lambda superseded: f"{superseded} chunks superseded",
 }
 """The facts of events as text, by name; all others are printed as they are."""
 

@@ -128,7 +128,7 @@ def test_a_run_that_failed_goes_on_where_it_stopped(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "event, resumed_by", [("conversion.revised", run), ("chunk.finished", replay), ("assemble.committed", run)]
+    "event, resumed_by", [("conversion.revised", run), ("chunk.finished", replay), ("publish.renamed", replay)]
 )
 def test_an_interrupted_replay_is_resumed(folder: Path, event: str, resumed_by: Any) -> None:  # noqa: ANN401 - either
     spec = _with_rejects(folder)
@@ -223,7 +223,7 @@ def test_it_is_refused_once_published(folder: Path) -> None:
     with pytest.raises(InterruptedMigrationError):
         run(spec, on_event=die)
     _write(folder, MENDED)
-    _refused(spec, "was published by a run that was killed", "stateferry run SPEC finishes it")
+    _refused(spec, "was published by a run that was killed", "stateferry run SPEC")
     _write(folder, PICKY)
     run(spec)
     _write(folder, MENDED)
