@@ -50,6 +50,9 @@ class UnresolvableSchemasError(FormatError):
 class EntryError(FormatError):
     """One record cannot be converted. The message is the reason, in words for an operator."""
 
+    place: str = ""
+    """File and line of the user's code that the reason comes from; empty: it comes from a format or a serde."""
+
 
 class TruncatedEntryError(EntryError):
     """The bytes end before the layout's fixed part does."""

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import sysconfig
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import PurePath
+from traceback import walk_tb
+from types import FrameType
 
 from formats.encoding.headers import Headers
 from formats.errors import FunctionError
 from formats.record import History, StateRecord, Version
 
 Function = Callable[[StateRecord], StateRecord | None]
+_OUR_PACKAGES = ("formats", "migrate", "jobs")
+_STANDARD_LIBRARY = sysconfig.get_path("stdlib") + "/"
+_INSTALLED = {"site-packages", "dist-packages"}
 
 
 def apply_function(function: Function, record: StateRecord) -> StateRecord | None:
@@ -58,12 +65,35 @@ def _call(function: Function, record: StateRecord) -> StateRecord | None:
     except (KeyboardInterrupt, OSError):
         raise  # an interrupt or a fault of the machine: not the record's
     except BaseException as error:
-        raise FunctionError(f"the function raised {describe_error(error)}") from error
+        failure = FunctionError(f"the function raised {describe_error(error)}")
+        failure.place = _place(error)
+        raise failure from error
     if converted is not None and not isinstance(converted, StateRecord):
         raise FunctionError(f"the function returned {type(converted).__name__}, not a StateRecord or None")
     if converted is not None and converted.headers is not None and not isinstance(converted.headers, Headers):
         raise FunctionError(f"the function gave a record {type(converted.headers).__name__} as headers, not Headers")
     return converted
+
+
+def _place(error: BaseException) -> str:
+    """File and line of the innermost frame in the user's own modules, named alike on every host.
+
+    Where all of the function is in an installed package: those of its outermost frame.
+    """
+    frames = list(walk_tb(error.__traceback__))[1:]
+    own = [each for each in frames if _is_own(each[0])] or frames[:1]
+    if not own:
+        return ""
+    frame, line = own[-1]
+    file = PurePath(frame.f_code.co_filename)
+    depth = str(frame.f_globals.get("__name__", "")).count(".") + (file.stem == "__init__")
+    return f"{'/'.join(file.parts[-1 - depth :])}:{line}"
+
+
+def _is_own(frame: FrameType) -> bool:
+    file, package = frame.f_code.co_filename, str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    is_installed = not _INSTALLED.isdisjoint(PurePath(file).parts) or file.startswith((_STANDARD_LIBRARY, "<"))
+    return not is_installed and package not in _OUR_PACKAGES
 
 
 def describe_error(error: BaseException) -> str:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from migrate.batch.preflight.check import CheckReport as CheckReport
     from migrate.batch.preflight.doctor import DoctorReport as DoctorReport
     from migrate.batch.preflight.doctor import doctor as doctor
+    from migrate.batch.replay import replay as replay
     from migrate.batch.run import migrate_store as migrate_store
     from migrate.batch.run import run as run
     from migrate.batch.status.current import status as status
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from migrate.batch.status.history import RunSummary as RunSummary
     from migrate.batch.status.history import StepDone as StepDone
     from migrate.batch.status.history import report as report
+    from migrate.batch.status.reject_reasons import rejects as rejects
     from migrate.batch.steps.snapshot import snapshot as snapshot
     from migrate.batch.steps.verify_stores import verify as verify
     from migrate.batch.stop import Stop as Stop
@@ -86,6 +88,7 @@ if TYPE_CHECKING:
     from migrate.model.reports import AbandonReport as AbandonReport
     from migrate.model.reports import Column as Column
     from migrate.model.reports import Concern as Concern
+    from migrate.model.reports import RejectsReport as RejectsReport
     from migrate.model.reports import RunReport as RunReport
     from migrate.model.reports import SnapshotReport as SnapshotReport
     from migrate.model.reports import StatusReport as StatusReport
@@ -124,9 +127,11 @@ _HOMES = {
     "formats": "EntryError Function Headers History Serde StateRecord Version Window",
     "migrate.batch.preflight.check": "CheckReport",
     "migrate.batch.preflight.doctor": "DoctorReport doctor",
+    "migrate.batch.replay": "replay",
     "migrate.batch.run": "migrate_store run",
     "migrate.batch.status.current": "status",
     "migrate.batch.status.history": "ChunkDone RunHistory RunSummary StepDone report",
+    "migrate.batch.status.reject_reasons": "rejects",
     "migrate.batch.steps.snapshot": "snapshot",
     "migrate.batch.steps.verify_stores": "verify",
     "migrate.batch.stop": "Stop",
@@ -152,8 +157,8 @@ _HOMES = {
     "migrate.model.events": "Event",
     "migrate.model.preview": "RejectReason",
     "migrate.model.reports": (
-        "AbandonReport Column Concern RunReport SnapshotReport StatusReport SwitchReport Throughput Verifying "
-        "VerifyReport"
+        "AbandonReport Column Concern RejectsReport RunReport SnapshotReport StatusReport SwitchReport Throughput "
+        "Verifying VerifyReport"
     ),
     "migrate.spec.loading": "load_spec",
     "migrate.spec.spec": "ConversionSection RunSection SourceSection Spec TargetSection",

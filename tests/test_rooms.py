@@ -34,6 +34,7 @@ BATCH_ROWS = (
     ("preflight",),
     ("steps", "switch"),
     ("run",),
+    ("replay",),
 )
 
 MODULES = {

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import BaseModel
 
 from formats import CONVERSION_REVISION
+from migrate.batch.ledger.revisions import function_of
+from migrate.batch.ledger.standing import Standing
 from migrate.batch.source.snapshot import present_snapshot
 from migrate.batch.source.source import Source
 from migrate.errors import SourceChangedError
@@ -25,6 +28,10 @@ _BY_SYNTAX = "2:"
 _CHANGED_HINT = (
     "restore what changed to go on, or start again: stateferry abandon SPEC removes our files, and nothing else"
 )
+_REPLAY_HINT = (
+    "stateferry replay SPEC goes on with the changed function: it rewrites the chunks with rejected records, and "
+    "verifies everything in full; or "
+)
 _BY_BYTECODE_HINT = (
     "restore it to go on, under the Python version that the migration was started with; the release that started it "
     "identified functions by their bytecode, and does not recognize one that has a set in it: if it did not change, "
@@ -33,12 +40,14 @@ _BY_BYTECODE_HINT = (
 _CAME_LATER = {"version", "retention_ms", "segment_ms", "value", "key"}
 
 
-def migration_identity(spec: Spec, source: Source, ref: ConversionRef, plan: Plan | None = None) -> dict[str, str]:
+def migration_identity(
+    spec: Spec, source: Source, ref: ConversionRef, known: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """Digests, by name, of the spec's parts that affect the result, of the code and of the source's files.
 
     `[run]`, the engine, the Spark master and this tool's version do not affect the result, and are no part of it.
     """
-    return spec_identity(spec, ref, plan) | store_identity(source)
+    return spec_identity(spec, ref, known) | store_identity(source)
 
 
 def store_identity(source: Source) -> dict[str, str]:
@@ -50,8 +59,8 @@ def store_identity(source: Source) -> dict[str, str]:
     }
 
 
-def spec_identity(spec: Spec, ref: ConversionRef, plan: Plan | None = None) -> dict[str, str]:
-    """The part of the identity that does not need the source, computed as for the stored `plan`."""
+def spec_identity(spec: Spec, ref: ConversionRef, known: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The part of the identity that does not need the source, by the schemes of the `known` one."""
     sections = {
         "[source]": stable_json(spec.source),
         "[target]": stable_json(spec.target),
@@ -62,12 +71,12 @@ def spec_identity(spec: Spec, ref: ConversionRef, plan: Plan | None = None) -> d
     for name, serdes in (("key", ref.key), ("value", ref.value)):
         if serdes is not None:
             sections[f"[conversion.{name}] schemas"] = serdes.identity
-    return {name: _digest(text) for name, text in sections.items()} | _function_identity(ref, plan)
+    return {name: _digest(text) for name, text in sections.items()} | _function_identity(ref, known or {})
 
 
-def _function_identity(ref: ConversionRef, plan: Plan | None) -> dict[str, str]:
-    """The function's digests by the scheme of the plan; a digest without a prefix is of the first scheme."""
-    if ref.function is None or (plan is not None and _is_by_bytecode(plan)):
+def _function_identity(ref: ConversionRef, known: Mapping[str, str]) -> dict[str, str]:
+    """The function's digests by the scheme of the known ones; a digest without a prefix is of the first scheme."""
+    if ref.function is None or _is_by_bytecode(known):
         from migrate.spec.function.bytecode import conversion_digest
 
         return {"function": _digest(conversion_digest(ref))}
@@ -76,8 +85,8 @@ def _function_identity(ref: ConversionRef, plan: Plan | None) -> dict[str, str]:
     return {"function": f"{_BY_SYNTAX}{_digest(own)}", **parts}
 
 
-def _is_by_bytecode(plan: Plan) -> bool:
-    return not plan.identity.get("function", _BY_SYNTAX).startswith(_BY_SYNTAX)
+def _is_by_bytecode(known: Mapping[str, str]) -> bool:
+    return not known.get("function", _BY_SYNTAX).startswith(_BY_SYNTAX)
 
 
 def stable_json(section: BaseModel, exclude: set[str] | None = None) -> str:
@@ -135,20 +144,34 @@ def migration_id(identity: dict[str, str]) -> str:
     return _digest(json.dumps(identity, sort_keys=True))
 
 
-def check_identity(plan: Plan, identity: dict[str, str]) -> None:
-    """Raises SourceChangedError naming what changed since the plan was stored.
+def check_spec(spec: Spec, ref: ConversionRef, standing: Standing) -> None:
+    """Raises SourceChangedError where the spec or the function is not that of the migration any more."""
+    known = standing.identity
+    check_identity(known, spec_identity(spec, ref, known), may_replay=not standing.is_live)
+
+
+def check_identity(known: Mapping[str, str], identity: Mapping[str, str], *, may_replay: bool = False) -> None:
+    """Raises SourceChangedError naming what differs from the known identity.
 
     Only the parts of the identity that are given are compared; an empty one means that no RocksDB directory is left.
+    `may_replay`: a function that changed can take over by a replay, since the new stores are not in use.
     """
-    are_compared = {name.startswith(_STORE) for name in identity} or {True}
-    names = {name for name in (*plan.identity, *identity) if name.startswith(_STORE) in are_compared}
-    changed = sorted(name for name in names if plan.identity.get(name) != identity.get(name))
+    changed = changed_parts(known, identity)
     if not changed:
         return
+    hint = _BY_BYTECODE_HINT if changed == ["function"] and _is_by_bytecode(known) else _CHANGED_HINT
+    if may_replay and "function" in known and set(changed) == function_of(dict.fromkeys(changed, "")).keys():
+        hint = _REPLAY_HINT + hint
     raise SourceChangedError(
-        f"this is not the migration that was started; changed since: {', '.join(changed)}",
-        hint=_BY_BYTECODE_HINT if changed == ["function"] and _is_by_bytecode(plan) else _CHANGED_HINT,
+        f"this is not the migration that was started; changed since: {', '.join(changed)}", hint=hint
     )
+
+
+def changed_parts(known: Mapping[str, str], identity: Mapping[str, str]) -> list[str]:
+    """The names of the parts of these identities that differ, of the parts that are given."""
+    are_compared = {name.startswith(_STORE) for name in identity} or {True}
+    names = {name for name in (*known, *identity) if name.startswith(_STORE) in are_compared}
+    return sorted(name for name in names if known.get(name) != identity.get(name))
 
 
 def _digest(text: str) -> str:

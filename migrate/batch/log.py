@@ -28,6 +28,10 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "snapshot.taken": lambda _: "snapshot taken",
     "plan.stored": lambda facts: f"plan stored: revision {facts['plan'].revision}",
     "chunks.adopted": lambda facts: f"{plural(len(facts['receipts']), 'chunk')} of an earlier run kept",
+    "conversion.revised": lambda facts: (
+        f"function replaced (revision {facts['revision']}): "
+        f"{plural(facts['superseded'], 'chunk')} with rejected records to rewrite"
+    ),
     "dead-letters.written": lambda facts: f"rejects are in {facts['folder']}" if facts["folder"] else "",
     "verify.started": lambda facts: f"verifying ({facts['mode']}): {facts['records']:,} records",
     "verify.resumed": lambda facts: f"{facts['records']:,} records were compared before the interruption",

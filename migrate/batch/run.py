@@ -17,11 +17,11 @@ from migrate.batch.chunk.executor import (
 )
 from migrate.batch.context import Context, make_context
 from migrate.batch.home import remove_all, remove_if_empty
-from migrate.batch.identity import migration_id
 from migrate.batch.ledger.dead_letters import write_dead_letters
 from migrate.batch.ledger.gates import NOTHING_ACCEPTED, Acceptance, concerns_of
 from migrate.batch.ledger.intervals import totals_of, under_reject_policy
 from migrate.batch.ledger.marker import claim, finish_abandoned
+from migrate.batch.ledger.revisions import Revision
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger, read_repaired
 from migrate.batch.log import log_end, logged
@@ -33,11 +33,11 @@ from migrate.batch.steps.assemble import assemble
 from migrate.batch.steps.damage import Repairs
 from migrate.batch.steps.prepare import prepare, run_preflight
 from migrate.batch.steps.publish import publish
-from migrate.batch.steps.reconcile import reconcile
+from migrate.batch.steps.reconcile import reconcile, revise
 from migrate.batch.steps.rewrite import rewrite
 from migrate.batch.steps.verify import NewStores, verify
 from migrate.batch.stop import Stop
-from migrate.errors import InterruptedMigrationError, MigrationError, system_errors_explained
+from migrate.errors import InterruptedMigrationError, MigrationError, RefusedError, system_errors_explained
 from migrate.model.events import Listener, ignore
 from migrate.model.plan import Plan
 from migrate.model.receipt import Receipt
@@ -105,31 +105,43 @@ def run_with(
         finish_abandoned(context.home)
         standing = Standing(context.home, read_repaired(context.home, context.warn))
         done = already_migrated(context, standing)
-        report = _run(context, open_executor) if done is None else done
+        report = carry_out(context, open_executor, standing) if done is None else done
     log_end(report)
     return report
 
 
-def _run(context: Context, open_executor: ExecutorOpener) -> RunReport:
+def carry_out(
+    context: Context, open_executor: ExecutorOpener, standing: Standing, revision: Revision | None = None
+) -> RunReport:
+    """Take every step that is left, under the migration's lock; a `revision` is registered before any chunk."""
     clock = _Clock()
     with clock.phase("plan"):
-        preflight = run_preflight(context, "run")
+        preflight = run_preflight(context, "run", standing if revision is None else standing.as_revised(revision))
         claim(context.home, context.spec.source_path)
-        ledger = Ledger(context.home, migration_id(preflight.identity), context.run_id)
+        ledger = Ledger(context.home, preflight.migration_id, context.run_id)
+        if Standing(context.home, ledger.rows).revision_id != standing.revision_id:
+            raise RefusedError(
+                "a run on another host has replaced the function of this migration meanwhile",
+                hint="stateferry status SPEC",
+            )
         context.notify("ledger.opened")
     with _fencing_explained(ledger):
-        return _work(context, open_executor, preflight, ledger, clock)
+        with clock.phase("plan"):
+            for sentence in name_warnings(context.ref):
+                context.warn(sentence)
+            plan = prepare(context, preflight, ledger)
+            found = reconcile(context, plan, ledger)
+            if revision is not None:
+                revise(context, ledger, revision, found)
+                found = reconcile(context, plan, ledger)
+        return _work(context, open_executor, plan, ledger, found, clock=clock)
 
 
 def _work(
-    context: Context, open_executor: ExecutorOpener, preflight: Preflight, ledger: Ledger, clock: _Clock
+    context: Context, open_executor: ExecutorOpener, plan: Plan, ledger: Ledger, found: list[Receipt], *, clock: _Clock
 ) -> RunReport:
-    with clock.phase("plan"):
-        for sentence in name_warnings(context.ref):
-            context.warn(sentence)
-        plan = prepare(context, preflight, ledger)
-        before = under_reject_policy(reconcile(context, plan, ledger), context.spec.run.on_reject)
-        context.notify("run.begun", plan=plan, done=before)
+    before = under_reject_policy(found, context.spec.run.on_reject)
+    context.notify("run.begun", plan=plan, done=before)
     context.stop.check()
     with ExitStack() as resources:
         with clock.phase("start"):

@@ -45,11 +45,16 @@ accept_rejects_option = click.option(
 )
 
 
-def run_options(command: F) -> F:
-    """Add the options of `run` and the Spark job, which are parameters of `run_and_show`."""
-    for option in (changelog_end_option, metrics_option, accept_rejects_option, unverified_option):
+def replay_options(command: F) -> F:
+    """Add the options of `replay`, which are parameters of `run_and_show`."""
+    for option in (changelog_end_option, metrics_option, accept_rejects_option):
         command = option(command)
     return command
+
+
+def run_options(command: F) -> F:
+    """Add the options of `run` and the Spark job, which are parameters of `run_and_show`."""
+    return unverified_option(replay_options(command))
 
 
 def run_and_show(
@@ -58,15 +63,17 @@ def run_and_show(
     *,
     on_spark: bool,
     output: Output,
-    unverified: bool,
+    unverified: bool = False,
     accept_rejects: int | None,
     metrics_path: str | None,
     ends: Sequence[str],
     show: bool = True,
+    replays: bool = False,
 ) -> None:
-    """Run a spec with progress on standard error, and print the report."""
+    """Run a spec, or replay its rejects, with progress on standard error, and print the report."""
     from migrate.batch.chunk.executor import in_process, spark
     from migrate.batch.ledger.gates import Acceptance
+    from migrate.batch.replay import replay_with
     from migrate.batch.run import run_with
     from migrate.batch.source.changelog_ends import parse_changelog_ends
     from migrate.batch.stop import Stop
@@ -82,7 +89,8 @@ def run_and_show(
         opener = spark(master) if on_spark else in_process
         listener = each_of(measured, shown)
         with user_output_to_stderr():
-            report = run_with(
+            work = replay_with if replays else run_with
+            report = work(
                 opener,
                 spec,
                 on_event=listener,
@@ -104,6 +112,7 @@ def _metrics(path: str | None, name: str) -> AbstractContextManager[Listener]:
 
 @click.command(cls=Job)
 @click.option("--spec", "spec_path", required=True, type=click.Path(), help="The migration spec, a TOML file.")
+@click.option("--replay", "replays", is_flag=True, help="Go on with a mended function, like stateferry replay.")
 @run_options
 def main(spec_path: str, **options: Any) -> None:  # noqa: ANN401 - those of `run_and_show`
     """Run a migration on Spark. An interrupted or killed run is resumed by the same command.

@@ -1,4 +1,4 @@
-"""The verbs of a migration at work: run, status, verify, report."""
+"""The verbs of a migration at work: run, status, verify, report, rejects, replay."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from migrate.cli.errors import verb
-from migrate.cli.job import run_and_show, run_options
+from migrate.cli.job import replay_options, run_and_show, run_options
 from migrate.cli.options import current_output, html_option, page_path, spec_argument
 from migrate.cli.switch import switch_and_show
 from migrate.show.output import Output
@@ -77,6 +77,44 @@ def run(spec: str, master: str, *, no_spark: bool, and_cutover: bool, **options:
     if and_cutover:
         accepted = {name: options[name] for name in ("unverified", "accept_rejects")}
         switch_and_show("cutover", spec, output, **accepted)
+
+
+@click.command()
+@spec_argument
+@verb
+def rejects(spec: str) -> None:
+    """Show the records that could not be converted, by reason, and where the function fails.
+
+    Reads the ledger alone, during a run and after it. `replay` goes on with a mended function.
+
+    \b
+    stateferry rejects migration.toml
+    stateferry rejects migration.toml --json
+    """
+    from migrate.batch.status.reject_reasons import rejects as read_rejects
+    from migrate.show.text.reports import show_rejects
+    from migrate.spec.loading import load_spec
+
+    current_output().show(read_rejects(load_spec(spec)), show_rejects)
+
+
+@click.command()
+@spec_argument
+@_master
+@_no_spark
+@replay_options
+@verb
+def replay(spec: str, master: str, *, no_spark: bool, **options: Any) -> None:  # noqa: ANN401
+    """Go on with a mended function: rewrite the chunks that lack rejected records.
+
+    Nothing but the function may have changed since the run. The other chunks stay as they are; everything is verified
+    in full, whatever [run] verify says. Works until the new stores are in use.
+
+    \b
+    stateferry rejects migration.toml
+    stateferry replay migration.toml
+    """
+    run_and_show(spec, master, on_spark=not no_spark, output=current_output(), replays=True, **options)
 
 
 @click.command()

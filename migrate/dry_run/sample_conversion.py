@@ -106,7 +106,7 @@ class SampleConverter(ConversionCounts):
                 converted = convert_sample(self._conversion, key, value)
             except EntryError as error:
                 self.decoded += self._decodes(key, value)
-                self.rejects.add(mapping.source, key, value, str(error))
+                self.rejects.add(mapping.source, key, value, str(error), error.place)
                 continue
             self.decoded += 1
             if converted is None:

@@ -138,7 +138,7 @@ class SourceReader:
             dropped=counts.dropped,
             expired=counts.expired,
             unchanged=counts.unchanged,
-            rejects=counts.rejects.reasons(),
+            rejects=counts.rejects.reasons,
             look_alikes=sample.format_hints(),
             examples=sample.examples,
             collisions=tuple(counts.order.collisions or sample.order.collisions),

@@ -56,7 +56,7 @@ class Converter:
             try:
                 converted = convert(key, value)
             except EntryError as error:
-                self.rejects.add(self.family, key, value, str(error))
+                self.rejects.add(self.family, key, value, str(error), error.place)
                 continue
             if converted is None:
                 self.dropped += 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -11,6 +13,7 @@ import pyarrow.parquet as pq
 
 from migrate.errors import RejectedError
 from migrate.model.key_range import show_key
+from migrate.model.plan import Chunk
 from migrate.model.preview import RejectExample, RejectReason, shown
 from migrate.stores.files import fsync_file
 
@@ -21,14 +24,27 @@ REJECT_SCHEMA = pa.schema(
         pa.field("key", pa.binary()),
         pa.field("value", pa.binary()),
         pa.field("reason", pa.string()),
+        pa.field("place", pa.string()),
     ]
 )
 MOST_REASONS = 10
+MOST_OF_A_CHUNK = 5
+EXAMPLES_OF_A_CHUNK = 2
+"""What a receipt holds, so that the ledger stays small."""
 EXAMPLES = 3
 MOST_COUNTED = 1000
 OTHER = "other reasons"
+_LONGEST_REASON = 500
+_NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
 _BUFFERED_RECORDS = 1000
 _BUFFERED_BYTES = 8 << 20
+
+
+class RecordRejectedError(RejectedError):
+    """A record that cannot be converted has ended its chunk."""
+
+    reason: RejectReason
+    chunk: Chunk | None = None
 
 
 class Rejects(Protocol):
@@ -39,8 +55,13 @@ class Rejects(Protocol):
         """The number of rejects so far."""
         ...
 
-    def add(self, family: str, key: bytes, value: bytes, reason: str) -> None:
-        """Count a reject. Raises RejectedError where no more are allowed."""
+    @property
+    def reasons(self) -> tuple[RejectReason, ...]:
+        """The most frequent reasons, as a receipt holds them."""
+        ...
+
+    def add(self, family: str, key: bytes, value: bytes, reason: str, place: str = "") -> None:
+        """Count a reject; `place`: of the function's exception. Raises RejectedError where no more are allowed."""
         ...
 
 
@@ -48,19 +69,21 @@ class FailOnReject:
     """The first reject ends the chunk."""
 
     count = 0
+    reasons = ()
 
     def __init__(self, where: str, *, has_function: bool = False) -> None:
         self._where = where
         self._has_function = has_function
 
-    def add(self, family: str, key: bytes, value: bytes, reason: str) -> None:
+    def add(self, family: str, key: bytes, value: bytes, reason: str, place: str = "") -> None:
         """Raises RejectedError, always."""
-        raise RejectedError(
+        error = RecordRejectedError(
             f"{self._where}, column family {family!r}: the key {show_key(key)} (value of {len(value)} bytes) "
-            f"cannot be converted: {reason}",
-            hint='set [run] on_reject = "skip" or "dead-letter" and rerun; or '
-            f"{way_to_fix(has_function=self._has_function)} and start again under another `name`",
+            f"cannot be converted: {reason}{f' ({place})' if place else ''}",
+            hint=f'set [run] on_reject = "skip" or "dead-letter" and rerun; or {_mend(self._has_function)}',
         )
+        error.reason = _ending(family, key, value, reason, place)
+        raise error
 
 
 class CountRejects:
@@ -68,20 +91,29 @@ class CountRejects:
 
     def __init__(self, where: str, limit: int | None = None, *, has_function: bool = False) -> None:
         self.count = 0
+        self._by_reason = RejectsByReason(EXAMPLES_OF_A_CHUNK)
         self._has_function = has_function
         self._where = where
         self._limit = limit
 
-    def add(self, family: str, key: bytes, value: bytes, reason: str) -> None:
+    @property
+    def reasons(self) -> tuple[RejectReason, ...]:
+        """The most frequent reasons, as a receipt holds them."""
+        return self._by_reason.reasons[:MOST_OF_A_CHUNK]
+
+    def add(self, family: str, key: bytes, value: bytes, reason: str, place: str = "") -> None:
         """Count a reject. Raises RejectedError past the limit."""
         self.count += 1
+        self._by_reason.add(family, key, value, reason, place)
         if self._limit is not None and self.count > self._limit:
-            last = f"{self._where}: the key {show_key(key)}: {reason}"
-            raise RejectedError(
+            last = f"{self._where}: the key {show_key(key)}: {reason}{f' ({place})' if place else ''}"
+            error = RecordRejectedError(
                 f"records that cannot be converted: {self.count}, max_rejects allows {self._limit}; "
                 f"the last one, {last}",
                 hint=way_past_the_cap(has_function=self._has_function),
             )
+            error.reason = _ending(family, key, value, reason, place)
+            raise error
 
 
 class KeepRejects:
@@ -102,12 +134,16 @@ class KeepRejects:
         """The number of rejects so far."""
         return self._counter.count
 
-    def add(self, family: str, key: bytes, value: bytes, reason: str) -> None:
+    @property
+    def reasons(self) -> tuple[RejectReason, ...]:
+        """The most frequent reasons, as a receipt holds them."""
+        return self._counter.reasons
+
+    def add(self, family: str, key: bytes, value: bytes, reason: str, place: str = "") -> None:
         """Count a reject. Raises RejectedError past the limit."""
-        self._counter.add(family, key, value, reason)
-        self._rows.append(
-            {"store_partition": self._partition, "family": family, "key": key, "value": value, "reason": reason}
-        )
+        self._counter.add(family, key, value, reason, place)
+        row = {"family": family, "key": key, "value": value, "reason": reason, "place": place}
+        self._rows.append({"store_partition": self._partition, **row})
         self._size += len(key) + len(value)
         if len(self._rows) >= _BUFFERED_RECORDS or self._size >= _BUFFERED_BYTES:
             self._write()
@@ -138,38 +174,66 @@ def reject_example(store_partition: str, family: str, key: bytes, value: bytes, 
 
 
 class RejectsByReason:
-    """Counts rejects by reason, and keeps the first examples of each."""
+    """Counts rejects by reason and by place in the function, and keeps the first examples of each.
 
-    def __init__(self) -> None:
+    Reasons that differ in their numbers alone are one.
+    """
+
+    def __init__(self, examples: int = EXAMPLES) -> None:
         self.count = 0
         self.first_of_partition = ""
         """The key and reason of the first reject since `begin`."""
         self._store_partition = ""
-        self._counts: Counter[str] = Counter()
-        self._examples: dict[str, list[RejectExample]] = {}
+        self._most_examples = examples
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._reasons: dict[tuple[str, str], str] = {}
+        self._examples: dict[tuple[str, str], list[RejectExample]] = {}
 
     def begin(self, store_partition: str) -> None:
         """Name the store partition of the next rejects."""
         self._store_partition = store_partition
         self.first_of_partition = ""
 
-    def add(self, family: str, key: bytes, value: bytes, reason: str) -> None:
+    def add(self, family: str, key: bytes, value: bytes, reason: str, place: str = "") -> None:
         """Count a reject, and keep it if it is one of the first for its reason."""
-        self.count += 1
         self.first_of_partition = self.first_of_partition or f"{show_key(key)}: {reason}"
-        if reason not in self._counts and len(self._counts) >= MOST_COUNTED:
-            reason = OTHER
-        self._counts[reason] += 1
-        examples = self._examples.setdefault(reason, [])
-        if len(examples) < EXAMPLES:
-            examples.append(reject_example(self._store_partition, family, key, value, reason))
+        reason = reason[:_LONGEST_REASON]
+        self.take(reason, place, 1, lambda: (reject_example(self._store_partition, family, key, value, reason),))
 
+    def take(self, reason: str, place: str, records: int, examples: Callable[[], tuple[RejectExample, ...]]) -> None:
+        """Count records of one reason; `examples` is called where some are wanted."""
+        self.count += records
+        group = (numbers_left_out(reason), place)
+        if group not in self._counts and len(self._counts) >= MOST_COUNTED:
+            reason, group = OTHER, (OTHER, "")
+        self._counts[group] += records
+        if self._reasons.setdefault(group, reason) != reason:
+            self._reasons[group] = group[0]
+        known = self._examples.setdefault(group, [])
+        if len(known) < self._most_examples:
+            known += examples()[: self._most_examples - len(known)]
+
+    @property
     def reasons(self) -> tuple[RejectReason, ...]:
         """The most frequent reasons, the most frequent first."""
         return tuple(
-            RejectReason(reason=reason, records=count, examples=tuple(self._examples[reason]))
-            for reason, count in self._counts.most_common(MOST_REASONS)
+            RejectReason(
+                reason=self._reasons[group], records=count, place=group[1], examples=tuple(self._examples[group])
+            )
+            for group, count in self._counts.most_common(MOST_REASONS)
         )
+
+
+def numbers_left_out(reason: str) -> str:
+    """The reason with `#` in the place of each number."""
+    return _NUMBER.sub("#", reason)
+
+
+def _ending(family: str, key: bytes, value: bytes, reason: str, place: str) -> RejectReason:
+    """The reason of a record that ends a run."""
+    reason = reason[:_LONGEST_REASON]
+    example = reject_example("", family, key, value, reason)
+    return RejectReason(reason=reason, records=1, examples=(example,), place=place, ended_run=True)
 
 
 def way_to_fix(*, has_function: bool) -> str:
@@ -179,7 +243,11 @@ def way_to_fix(*, has_function: bool) -> str:
 
 def way_past_the_cap(*, has_function: bool) -> str:
     """What to do where more records were rejected than [run] allows, for hints."""
-    return (
-        "raise the cap in [run] and rerun: finished chunks are kept; or "
-        f"{way_to_fix(has_function=has_function)} and start again under another `name`"
-    )
+    return f"raise the cap in [run] and rerun: finished chunks are kept; or {_mend(has_function)}"
+
+
+def _mend(has_function: bool) -> str:
+    """How to have the records converted: a function can be replaced within the migration."""
+    if has_function:
+        return "see them with stateferry rejects SPEC, mend the function, and stateferry replay SPEC"
+    return f"{way_to_fix(has_function=False)} and start again under another `name`"

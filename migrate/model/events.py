@@ -26,6 +26,7 @@ RUN_EVENTS = (
     "plan.stored",
     "chunks.adopted",
     "orphans.removed",
+    "conversion.revised",
     "run.begun",
     "chunk.started",
     "chunk.finished",

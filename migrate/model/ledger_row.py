@@ -11,6 +11,8 @@ from typing import Any
 from migrate.errors import DamagedLedgerError, RefusedError
 from migrate.model.comparison import Verification
 from migrate.model.key_range import KeyRange
+from migrate.model.plan import Chunk
+from migrate.model.preview import RejectReason
 from migrate.model.receipt import Receipt
 from migrate.model.seal import with_seal, without_seal
 from migrate.model.values import Stored
@@ -24,6 +26,8 @@ class Step(StrEnum):
 
     RUN = "run"
     CHUNK = "chunk"
+    FAILED = "failed"
+    REVISED = "revised"
     ASSEMBLED = "assembled"
     COMPARED = "compared"
     """One range of a full verification that has not ended, found equal."""
@@ -74,6 +78,15 @@ class Row(Stored):
     def verification(self) -> Verification:
         """The result of a comparison."""
         return Verification.model_validate(self.facts["verification"])
+
+
+class StoppedRun(Stored):
+    """A record that could not be converted, and ended a run."""
+
+    revision: str
+    """The revision of the conversion that rejected it."""
+    chunk: Chunk
+    reason: RejectReason
 
 
 def chunk_row(receipt: Receipt) -> Row:

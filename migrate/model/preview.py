@@ -43,6 +43,11 @@ class Shown(Value):
     """Printable characters; others are shown as a middle dot."""
 
 
+def shown_key(key: Shown) -> str:
+    """The key for messages: as text if all of it is printable, else in hex."""
+    return f"0x{key.hex}" if UNPRINTABLE in key.text else f'"{key.text}"'
+
+
 class RejectExample(Value):
     """A record that cannot be converted."""
 
@@ -51,12 +56,19 @@ class RejectExample(Value):
     key: Shown
     value: Shown
     reason: str
+    chunk: int | None = None
+    """The number of its chunk; null: unknown, or in a sample."""
 
 
 class RejectReason(Value):
-    """The records that cannot be converted for one reason."""
+    """The records that cannot be converted for one reason, at one place of the function."""
 
     reason: str
+    """Each number in it is shown as `#` where reasons differ in their numbers alone."""
     records: int
     examples: tuple[RejectExample, ...]
     """At most three."""
+    place: str = ""
+    """File and line of the function's exception; empty: a format or a serde rejects the records, or it is unknown."""
+    ended_run: bool = False
+    """Whether this is the record at which a run stopped, with `[run] on_reject = "fail"` or beyond `max_rejects`."""

@@ -9,6 +9,7 @@ from typing import Final, Literal
 from pydantic import Field, ValidationError
 
 from migrate.model.key_range import KeyRange
+from migrate.model.preview import RejectReason
 from migrate.model.seal import read_sealed
 from migrate.model.store_partition import place_name
 from migrate.model.values import Stored
@@ -69,6 +70,10 @@ class Receipt(Stored):
     host: str
     code: dict[str, str] = Field(default_factory=dict)
     """Digests, by path, of the user's code that was loaded."""
+    reasons: tuple[RejectReason, ...] = ()
+    """The most frequent reasons of the rejected records; none in receipts of earlier releases."""
+    revision: str = ""
+    """The revision of the conversion that made it; empty: the first one."""
 
     @property
     def file_sizes(self) -> dict[str, int]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from migrate.model.comparison import Totals, Verification
+from migrate.model.preview import RejectReason
 from migrate.model.values import Report, Value
 
 State = Literal[
@@ -125,7 +126,29 @@ class StatusReport(Report):
     """The progress of a verification that is at work or was interrupted; null: there is none to resume."""
     concerns: tuple[Concern, ...] = ()
     """Reasons not to put the new stores into use, or those that were accepted."""
+    rejects: tuple[RejectReason, ...] = ()
+    """The reasons of the rejected records, the most frequent first."""
+    revision: int = 0
+    """How many times a replay has replaced the function."""
     published: Path | None = None
+    next_step: str
+
+
+class RejectsReport(Report):
+    """The records that a migration could not convert so far."""
+
+    name: str
+    migration_id: str | None
+    """The migration's id; None: it was not started."""
+    state: State
+    records_in: int
+    """Records read so far."""
+    rejected: int
+    """Records that are left out of the new stores."""
+    rejects: tuple[RejectReason, ...]
+    """By reason: first that of a record at which the last run stopped, then the most frequent first, at most ten."""
+    dead_letters: Path | None
+    """The Delta table with those records, if they were kept."""
     next_step: str
 
 

@@ -11,6 +11,7 @@ from migrate.batch.home import DEAD_LETTERS
 from migrate.batch.ledger.dead_letters import write_dead_letters
 from migrate.engine.rejects import REJECT_SCHEMA, CountRejects, FailOnReject, KeepRejects
 from migrate.errors import ExitCode, RejectedError
+from migrate.model.receipt import Receipt
 from tests.shared.builders import receipt
 from tests.support import read_delta
 
@@ -61,6 +62,7 @@ def test_kept_rejects_are_whole(tmp_path: Path) -> None:
         "key": b"7",
         "value": b"\x07" * 7,
         "reason": "reason b'7'",
+        "place": "",
     }
     assert rejects.count == 2500
 
@@ -108,3 +110,37 @@ def test_dead_letters_are_appended_once_per_attempt(tmp_path: Path) -> None:
 def test_without_rejects_there_is_no_table(tmp_path: Path) -> None:
     assert write_dead_letters(tmp_path, [receipt()]) is None
     assert list(tmp_path.iterdir()) == []
+
+
+def test_reasons_that_differ_in_their_numbers_are_one() -> None:
+    rejects = CountRejects("here")
+    for number in (46, 47, 48):
+        rejects.add("default", b"k%d" % number, b"v", f"column {number} of 0x0{number}", "odd.py:5")
+    rejects.add("default", b"k", b"v", "column 49 of 0x1", "odd.py:9")
+    several, one = rejects.reasons
+    assert (several.reason, several.records, several.place) == ("column # of #", 3, "odd.py:5")
+    assert [example.reason for example in several.examples] == ["column 46 of 0x046", "column 47 of 0x047"]
+    assert (one.reason, one.records, one.place) == ("column 49 of 0x1", 1, "odd.py:9")
+
+
+def _receipt_with_reject(tmp_path: Path, number: int) -> Receipt:
+    rejects = KeepRejects("here", "db", tmp_path / f"{number}.parquet", None)
+    rejects.add("default", b"k%d" % number, b"v", "no", "odd.py:5")
+    rejects.finish()
+    return receipt(number=number, rejects_file=f"{number}.parquet")
+
+
+def test_dead_letters_of_chunks_that_were_rewritten_leave_the_table(tmp_path: Path) -> None:
+    receipts = [_receipt_with_reject(tmp_path, number) for number in range(2)]
+    write_dead_letters(tmp_path, receipts)
+    write_dead_letters(tmp_path, receipts[1:])
+    assert [(row["key"], row["place"]) for row in _letters(tmp_path)] == [(b"k1", "odd.py:5")]
+    assert write_dead_letters(tmp_path, [receipt()]) is None
+    assert not (tmp_path / DEAD_LETTERS).exists()
+
+
+def test_files_of_rejects_of_an_earlier_release_have_no_place(tmp_path: Path) -> None:
+    kept = _receipt_with_reject(tmp_path, 1)
+    pq.write_table(pq.read_table(tmp_path / "1.parquet").drop_columns("place"), tmp_path / "1.parquet")
+    write_dead_letters(tmp_path, [kept])
+    assert [(row["key"], row["place"]) for row in _letters(tmp_path)] == [(b"k1", None)]

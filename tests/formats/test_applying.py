@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 import struct
 from collections.abc import Callable
 from dataclasses import replace
@@ -103,3 +105,22 @@ def test_the_segment_in_a_versioned_key_is_no_part_of_the_users_key() -> None:
 def test_a_time_that_nobody_knows_has_no_place_in_a_history() -> None:
     with pytest.raises(EntryError, match="default_timestamp_ms"):
         Conversion(get_format("kafka-streams.key-value"), VERSIONED).convert(b"k", b"v")
+
+
+def _in_the_standard_library(record: StateRecord) -> StateRecord:
+    json.loads(record.value)
+    return record
+
+
+def _place_of(function: Apply) -> str:
+    raw = get_format("rocksdb.raw")
+    with pytest.raises(FunctionError) as caught:
+        Conversion(raw, raw, function=function).convert(b"k", b"{")
+    return caught.value.place
+
+
+def test_the_place_of_a_failure_is_in_the_users_own_code() -> None:
+    line = inspect.getsourcelines(_in_the_standard_library)[1] + 1
+    assert _place_of(_in_the_standard_library) == f"tests/formats/test_applying.py:{line}"
+    assert _place_of(json.loads).startswith("json/__init__.py:")  # type: ignore[arg-type]
+    assert _place_of(lambda _: 5) == ""  # type: ignore[arg-type, return-value]

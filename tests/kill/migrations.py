@@ -16,6 +16,7 @@ class Migration:
 
     def __init__(self, scenario: Scenario, template: Path, folder: Path, victims: Victims) -> None:
         self.base = folder / "base"
+        self._kind = scenario.kind
         self._spec = scenario.set_up(template, self.base)
         self._folder = folder
         self._victims = victims
@@ -39,6 +40,8 @@ class Migration:
         self, command: str, *, at: str | None = None, occurrence: int = 1, after: float | None = None
     ) -> tuple[Outcome, list[str]]:
         self._orders += 1
+        if command == "replay":
+            self._kind.write_function(self.base, is_mended=True)
         events = self._folder / f"{self._orders:02d}-{command}.events"
         log = events.with_suffix(".log")
         order = Order(str(self._spec), command, str(events), at, occurrence, after)

@@ -26,7 +26,7 @@ class Calm:
 
     def count(self, event: str) -> int:
         """How often it is sent; 0 where only a command that was killed before sends it."""
-        return self.events[owner(event)][event]
+        return self.events[owner(event, self.events)][event]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +110,16 @@ def plan_instants(seed: int, calm: Mapping[Scenario, Calm]) -> Iterator[Campaign
 
 def _is_sent(event: str, scenario: Scenario, calm: Mapping[Scenario, Calm]) -> bool:
     """Here, or nowhere in peace: then any command that sends such events may do so after a kill."""
-    if owner(event) not in scenario.commands:
+    if owner(event, scenario.commands) not in scenario.commands:
         return False
     return calm[scenario].count(event) > 0 or not any(
-        other.count(event) for other in calm.values() if owner(event) in other.events
+        other.count(event) for other in calm.values() if owner(event, other.events) in other.events
     )
 
 
 def _at_events(rng: Random, calm: Calm, picked: list[str], command: str) -> list[Kill]:
     """Mostly each further on than the one before, so that each event comes again; at times in any order."""
-    mine = [event for event in picked if owner(event) == command]
+    mine = [event for event in picked if owner(event, calm.events) == command]
     in_peace = [event for event in mine if calm.count(event)]
     only_after_a_kill = [event for event in mine if not calm.count(event)]
     if rng.random() < 2 / 3:

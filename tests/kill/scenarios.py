@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,8 @@ NAME = "kill"
 SPEC_FILE = "migration.toml"
 PUBLISHED = "new"
 WORK_DIR = "work"
+FUNCTION_FILE = "kill_conversion.py"
+RAW_FAMILIES = {"default": numbered(300), "more": numbered(200, prefix=b"key-0000", seed=1)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,13 @@ class Kind:
     """What the application does to its directory between `snapshot` and `run`."""
     records: dict[str, Families] | None = field(default=None, hash=False)
     """Of the new stores, where they are known."""
+    functions: tuple[str, str] | None = None
+    """The code of the function beside the spec, and the code that `replay` finds there."""
+
+    def write_function(self, base: Path, *, is_mended: bool) -> None:
+        """Put the function's module beside the spec; where there is one."""
+        if self.functions is not None:
+            (base / FUNCTION_FILE).write_text(self.functions[is_mended], encoding="utf-8")
 
 
 def _make_application(base: Path) -> Path:
@@ -59,8 +68,7 @@ def _go_on(application: Path) -> None:
 
 def _make_raw_store(base: Path) -> Path:
     """Two column families, several chunks."""
-    families = {"default": numbered(300), "more": numbered(200, prefix=b"key-0000", seed=1)}
-    return make_families(base / "store", families)
+    return make_families(base / "store", RAW_FAMILIES)
 
 
 def _make_windows(base: Path) -> Path:
@@ -144,6 +152,44 @@ retention_ms = 1200000
 """,
     make=_make_windows,
 )
+_PICKY = """
+def convert(record):
+    if record.key.endswith(b"07"):
+        raise ValueError("no sevens")
+    return record
+"""
+_MENDED = """
+from dataclasses import replace
+def convert(record):
+    return replace(record, value=b"seven") if record.key.endswith(b"07") else record
+"""
+_REPLAYED = {
+    name: {key: b"seven" if key.endswith(b"07") else value for key, value in records.items()}
+    for name, records in RAW_FAMILIES.items()
+}
+REPLAYED = Kind(
+    name="replayed store",
+    directory="store",
+    stores=(".",),
+    spec="""
+[source]
+format = "rocksdb.raw"
+path = "store"
+[conversion]
+function = "kill_conversion:convert"
+[run]
+chunk_size = "2 KiB"
+on_reject = "dead-letter"
+verify = "digest"
+[target]
+format = "rocksdb.raw"
+""",
+    make=_make_raw_store,
+    records={".": _REPLAYED},
+    functions=(_PICKY, _MENDED),
+)
+REPLAY_CHAIN = ("run", "replay", "cutover")
+"""The function is mended between `run` and `replay`."""
 KINDS = (APPLICATION, RAW_STORE)
 PUBLISHED_CHAINS = (("run",), ("run", "finalize"))
 CHAINS = (
@@ -158,7 +204,7 @@ SNAPSHOT_CHAIN = ("snapshot", "run", "cutover", "rollback", "cutover")
 TAKEN_BACK = frozenset({("run", "abandon"), ("cutover", "rollback")})
 """Commands that need not end, since the one that follows may come at once."""
 SENDERS = ("cutover", "rollback", "finalize", "abandon")
-"""Commands whose events bear their name; all others are sent by `run`."""
+"""Commands whose events bear their name; all others are sent by `replay` where there is one, else by `run`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +226,15 @@ class Scenario:
         shutil.copytree(template / self.kind.directory, base / self.kind.directory)
         spec = base / SPEC_FILE
         target = f'path = "{PUBLISHED}"\n' if self.publishes else ""
+        self.kind.write_function(base, is_mended=False)
         spec.write_text(f'name = "{NAME}"\nwork_dir = "{WORK_DIR}"\n{self.kind.spec}{target}', encoding="utf-8")
         return spec
 
 
-def owner(event: str) -> str:
-    """The command that sends it."""
+def owner(event: str, commands: Iterable[str] = ()) -> str:
+    """The command, of these, that sends it and is killed at it."""
     prefix = event.partition(".")[0]
-    return prefix if prefix in SENDERS else "run"
+    return prefix if prefix in SENDERS else "replay" if "replay" in commands else "run"
 
 
 def scenarios() -> list[Scenario]:
@@ -195,7 +242,7 @@ def scenarios() -> list[Scenario]:
     published = [Scenario(kind, commands, publishes=True) for commands in PUBLISHED_CHAINS for kind in KINDS]
     in_place = [Scenario(kind, commands) for commands in CHAINS for kind in KINDS]
     windows_ = [Scenario(WINDOWS, ("run",), publishes=True), Scenario(WINDOWS, WINDOWS_CHAIN)]
-    return [*published, *in_place, Scenario(SNAPSHOT, SNAPSHOT_CHAIN), *windows_]
+    return [*published, *in_place, Scenario(SNAPSHOT, SNAPSHOT_CHAIN), *windows_, Scenario(REPLAYED, REPLAY_CHAIN)]
 
 
 def required_events() -> list[str]:

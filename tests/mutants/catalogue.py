@@ -8,6 +8,7 @@ from tests.mutants.dry_run import DRY_RUN
 from tests.mutants.functions import FUNCTIONS
 from tests.mutants.lazy import LAZY
 from tests.mutants.mutant import Mutant
+from tests.mutants.replaying import REPLAYING
 from tests.mutants.segments import SEGMENTS
 from tests.mutants.source import SOURCE
 from tests.mutants.switching import SWITCHING
@@ -91,8 +92,8 @@ _RUN: tuple[Mutant, ...] = (
         name="lost-files-count-as-done",
         claim="I1",
         definition="Standing.receipts",
-        old="for receipt in self.recorded if has_files(receipt, self.home)])",
-        new="for receipt in self.recorded])",
+        old="for receipt in valid if has_files(receipt, self.home)])",
+        new="for receipt in valid])",
         tests=("test_a_chunk_whose_file_is_gone_is_not_done",),
     ),
     Mutant(
@@ -307,7 +308,7 @@ _RUN: tuple[Mutant, ...] = (
         name="mismatch-published",
         claim="I9",
         definition="verify",
-        old="    if not found.ok:\n        raise mismatch_error(found, hint=_KEEP)\n",
+        old="    if not found.ok:\n        raise mismatch_error(found, hint=_REVISED if is_revised else _KEEP)\n",
         new="",
         tests=("test_a_new_store_that_was_damaged_is_not_published",),
     ),
@@ -315,8 +316,8 @@ _RUN: tuple[Mutant, ...] = (
         name="migrated-twice",
         claim="I10",
         definition="run_with",
-        old="report = _run(context, open_executor) if done is None else done",
-        new="report = _run(context, open_executor)",
+        old="report = carry_out(context, open_executor, standing) if done is None else done",
+        new="report = carry_out(context, open_executor, standing)",
         tests=("test_a_migration_that_is_cut_over_reports_it",),
     ),
     Mutant(
@@ -332,6 +333,7 @@ _RUN: tuple[Mutant, ...] = (
 MUTANTS = (
     *_RUN,
     *VERIFICATION,
+    *REPLAYING,
     *SEGMENTS,
     *SOURCE,
     *SWITCHING,

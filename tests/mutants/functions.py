@@ -41,7 +41,7 @@ FUNCTIONS: tuple[Mutant, ...] = (
         name="first-scheme-forgotten",
         claim="I5",
         definition="_function_identity",
-        old="if ref.function is None or (plan is not None and _is_by_bytecode(plan)):",
+        old="if ref.function is None or _is_by_bytecode(known):",
         new="if ref.function is None:",
         tests=("test_a_migration_that_was_begun_by_bytecode_is_finished",),
     ),

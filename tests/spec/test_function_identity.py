@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from formats import StateRecord
-from migrate import ExitCode, RefusedError, cutover, load_spec, run, verify
+from migrate import ExitCode, RefusedError, cutover, load_spec, replay, run, verify
 from migrate.spec.conversion import conversion_ref
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.function.fingerprint import files_for_executors, with_fingerprint
@@ -311,8 +311,13 @@ def test_where_bytecode_does_not_know_the_function_again_the_way_out_is_told(tmp
     with (tmp_path / "left/conversion.py").open("a") as module:
         module.write("# one comment more\n")
 
+    spec = load_spec(tmp_path / "left/migration.toml")
+
     with pytest.raises(RefusedError, match="changed since: function") as caught:
-        run(load_spec(tmp_path / "left/migration.toml"))
+        run(spec)
 
     assert "by their bytecode" in caught.value.hint
     assert "stateferry abandon SPEC" in caught.value.hint
+    assert replay(spec).chunks_done_before == 1
+    cutover(spec)
+    assert read_family(spec.source_path) == {key: value + b"!" for key, value in numbered(600).items()}

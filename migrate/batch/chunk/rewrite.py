@@ -16,7 +16,7 @@ from migrate.batch.stop import never_stop
 from migrate.engine import converter
 from migrate.engine.converter import Converter
 from migrate.engine.pump import Pumped, pump
-from migrate.engine.rejects import CountRejects, FailOnReject, KeepRejects, Rejects
+from migrate.engine.rejects import CountRejects, FailOnReject, KeepRejects, RecordRejectedError, Rejects
 from migrate.errors import ChunkFailedError, CorruptionError
 from migrate.model.plan import Chunk, FamilyMapping
 from migrate.model.receipt import Receipt, Scanned, Written, attempt_name
@@ -49,6 +49,8 @@ class RewriteTask:
     chunk: Chunk
     mappings: tuple[FamilyMapping, ...]
     conversion: ConversionRef
+    revision: str = ""
+    """The revision of the conversion; empty: the first one."""
     is_kept: bool = True
     """False: the records are older than the new store's retention, and are only counted."""
     on_reject: Literal["fail", "skip", "dead-letter"] = "fail"
@@ -78,6 +80,8 @@ def rewrite_chunk(task: RewriteTask, check: Callable[[], None] = never_stop) -> 
         return attempt.receipt(families)
     except BaseException as error:
         attempt.discard()
+        if isinstance(error, RecordRejectedError):
+            error.chunk = task.chunk
         if isinstance(error, CorruptionError):
             raise CorruptionError(f"{task.chunk}: {error.message}", hint=_RESTORE) from error
         if isinstance(error, KeyOrderError):
@@ -119,12 +123,14 @@ class _Attempt:
             expired=self.expired,
             shadowed=self.shadowed,
             rejected=self.rejects.count,
+            reasons=self.rejects.reasons,
             rejects_file=self._relative(self.rejects_file) if kept else None,
             rejects_digest=content_digest(self.rejects_file) if kept else None,
             seconds=round(time.perf_counter() - self._started, 6),
             engine=converter.NAME,
             host=socket.gethostname(),
             code=checked_code(task.conversion),
+            revision=task.revision,
         )
         write_receipt(Path(task.home), receipt)
         return receipt

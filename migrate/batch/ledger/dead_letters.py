@@ -33,11 +33,15 @@ def dead_letter_columns() -> tuple[Column, ...]:
 
 
 def write_dead_letters(home: Path, receipts: Iterable[Receipt]) -> Path | None:
-    """Write the table of the rejects of these receipts, unless it exists already; None: there are no rejects."""
+    """Write the table of the rejects of these receipts, unless it exists already; None: there are no rejects.
+
+    A table that has those of other attempts, too, is replaced: their chunks were rewritten since.
+    """
     kept = [receipt for receipt in receipts if receipt.rejects_file is not None]
-    if not kept:
-        return None
     folder = home / DEAD_LETTERS
+    if not kept:
+        remove_tree(folder)
+        return None
     if _is_of(folder, kept):
         return folder
     temporary = home / UNFINISHED_DEAD_LETTERS
@@ -54,12 +58,13 @@ def write_dead_letters(home: Path, receipts: Iterable[Receipt]) -> Path | None:
 
 
 def _is_of(folder: Path, receipts: list[Receipt]) -> bool:
-    """Whether the table has the rejects of these attempts: each is an application transaction of its own."""
+    """Whether the table has the rejects of these attempts alone: each is an application transaction of its own."""
     try:
         if not _is_intact(folder):
             return False
         table = DeltaTable(delta_uri(folder))
-        return all(table.transaction_version(receipt.attempt) is not None for receipt in receipts)
+        is_exact = table.version() == len(receipts)
+        return is_exact and all(table.transaction_version(receipt.attempt) is not None for receipt in receipts)
     except DeltaError:  # it is missing or damaged
         return False
 
@@ -91,6 +96,11 @@ def _append(table: DeltaTable, receipt: Receipt, file: Path) -> None:
                 pa.array([receipt.attempt] * batch.num_rows),
                 pa.array([receipt.number] * batch.num_rows, pa.int64()),
                 *batch.columns,
+                *(
+                    pa.nulls(batch.num_rows, field.type)
+                    for field in REJECT_SCHEMA
+                    if field.name not in batch.schema.names
+                ),
             ],
             schema=_COLUMNS,
         )

@@ -66,13 +66,14 @@ def require_acceptance(concerns: Iterable[Concern], what: str) -> None:
 def signed_off(concerns: Iterable[Concern]) -> tuple[Concern, ...]:
     """The accepted concerns with the name of the user who runs the command, for the ledger."""
     return tuple(
-        concern.model_copy(update={"accepted": f"{concern.accepted}, by {_user()}"})
+        concern.model_copy(update={"accepted": f"{concern.accepted}, by {user()}"})
         for concern in concerns
         if concern.accepted
     )
 
 
-def _user() -> str:
+def user() -> str:
+    """The name of the user who runs the command."""
     try:
         return getpass.getuser()
     except (KeyError, ImportError, OSError):  # a container's user may have no name
@@ -89,6 +90,11 @@ def _mismatch(standing: Standing) -> Concern | None:
         f'stateferry run SPEC, with [run] verify = "{found.mode}", assembles the new stores again from their chunks '
         "and compares them; if it ends here once more: keep the work_dir and report this"
     )
+    if standing.revision is not None:
+        fix = (
+            "the function of the replay changes other records than the rejected ones: mend it and stateferry replay "
+            "SPEC again, or convert everything with it: stateferry abandon SPEC, then stateferry run SPEC"
+        )
     if standing.published is not None:
         fix = f"{in_use}, do not use them: the old state directory is as it was"
     elif standing.step in _SWITCHED:
@@ -106,6 +112,12 @@ def _mismatch(standing: Standing) -> Concern | None:
 def _unverified(spec: Spec, standing: Standing, acceptance: Acceptance) -> Concern | None:
     if standing.is_verified or not standing.newest:
         return None
+    if standing.revision is not None:
+        return Concern(
+            kind="unverified",
+            sentence="the new stores are not verified in full, and after a replay nothing else suffices",
+            fix="stateferry verify SPEC compares them in full, and so does stateferry run SPEC",
+        )
     accepted = allowing(UNVERIFIED) if UNVERIFIED in spec.conversion.allow else ""
     return Concern(
         kind="unverified",
@@ -126,8 +138,9 @@ def _rejects(spec: Spec, totals: Totals, acceptance: Acceptance) -> Concern | No
     if acceptance.rejects is not None and count <= acceptance.rejects:
         accepted = f"--accept-rejects {acceptance.rejects}"
     sentence = f"{plural(count, 'record')} could not be converted and {'is' if count == 1 else 'are'} left out"
+    mend = "mend the function, then stateferry replay SPEC; or, " if spec.conversion.function is not None else ""
     fix = (
-        "stateferry report SPEC says why; to go live without them: "
+        f"stateferry rejects SPEC shows them; {mend}to go live without them: "
         f"stateferry {_verb(spec)} SPEC --accept-rejects {count}, or [run] max_rejects = {count}"
     )
     return Concern(kind="rejects", sentence=sentence, fix=fix, accepted=accepted)

@@ -14,6 +14,7 @@ from migrate.batch.home import LEDGER, SNAPSHOT
 from migrate.batch.ledger.commit_log import IncompleteLogError, LedgerLog
 from migrate.batch.ledger.intervals import has_files, in_force, pending_chunks, recorded_receipts, totals_of
 from migrate.batch.ledger.marker import check_ours, is_abandoned
+from migrate.batch.ledger.revisions import FIRST, Revision, recorded_revisions, revised
 from migrate.batch.ledger.stored_plan import load_plan
 from migrate.errors import RefusedError
 from migrate.model.comparison import Totals, Verification
@@ -60,9 +61,37 @@ class Standing:
     @cached_property
     def receipts(self) -> list[Receipt]:
         """The receipts in force. Until the new stores are in use, a missing file makes its chunk undone (I1)."""
+        void = {attempt for revision in self.revisions for attempt in revision.superseded}
+        known = {FIRST, *(revision.id for revision in self.revisions)}  # the row of a revision may be lost
+        valid = [each for each in self.recorded if each.revision in known and each.attempt not in void]
         if self.is_in_use:
-            return in_force(self.recorded)
-        return in_force([receipt for receipt in self.recorded if has_files(receipt, self.home)])
+            return in_force(valid)
+        return in_force([receipt for receipt in valid if has_files(receipt, self.home)])
+
+    @cached_property
+    def revisions(self) -> list[Revision]:
+        """The revisions of the conversion, in order. Raises RefusedError for those of a newer release."""
+        return recorded_revisions(self.rows)
+
+    @property
+    def revision(self) -> Revision | None:
+        """The revision that holds; None: the function is the one that the migration was started with."""
+        return self.revisions[-1] if self.revisions else None
+
+    @property
+    def revision_id(self) -> str:
+        """The id of the conversion that holds."""
+        return FIRST if self.revision is None else self.revision.id
+
+    def as_revised(self, revision: Revision) -> Standing:
+        """The standing once this revision is committed."""
+        row = Row(migration_id="", run_id="", step=Step.REVISED, detail=revision.model_dump_json())
+        return Standing(self.home, (*self.rows, row), self.plan)
+
+    @cached_property
+    def identity(self) -> dict[str, str]:
+        """The identity that holds: the plan's, with the function of the newest revision. Empty without a plan."""
+        return {} if self.plan is None else revised(self.plan.identity, self.revision)
 
     @cached_property
     def pending(self) -> list[Chunk]:
@@ -96,9 +125,13 @@ class Standing:
 
     @cached_property
     def newest(self) -> dict[str, Path]:
-        """The folder in which each new store partition was assembled last, by id, also if it is gone."""
-        rows = (row for row in self.rows if row.step is Step.ASSEMBLED)
-        return {str(row.store_partition): self.home / row.facts["folder"] for row in rows}
+        """The folder in which each new store partition was assembled last, by id, also if it is gone.
+
+        Only those made by the conversion that holds: a revision makes the others void.
+        """
+        facts = ((row, row.facts) for row in self.rows if row.step is Step.ASSEMBLED)
+        mine = ((row, each) for row, each in facts if each.get("revision", FIRST) == self.revision_id)
+        return {str(row.store_partition): self.home / each["folder"] for row, each in mine}
 
     @cached_property
     def assembled(self) -> dict[str, Path]:
@@ -134,9 +167,16 @@ class Standing:
 
     @property
     def is_verified(self) -> bool:
-        """Whether the last comparison was of the newest stores, and found no mismatch."""
-        last = self._last(*_COMPARED)
-        return last is not None and last.step is Step.VERIFIED and {*self.newest.values()} <= self._compared(last)
+        """Whether the last comparison was of the newest stores, and found no mismatch.
+
+        After a revision one of them must have been in full: only that shows that the chunks which it did not rewrite
+        are as its function would make them.
+        """
+        last, newest = self._last(*_COMPARED), {*self.newest.values()}
+        if last is None or last.step is not Step.VERIFIED or not newest <= self._compared(last):
+            return False
+        found = (row for row in self.rows if row.step is Step.VERIFIED and newest <= self._compared(row))
+        return self.revision is None or (bool(newest) and any(row.verification.mode == "full" for row in found))
 
     @property
     def verification(self) -> Verification | None:
@@ -177,6 +217,11 @@ class Standing:
     def publications(self) -> list[dict[str, Any]]:
         """The intent of each publication: `path`, `stores`, and `accepted` in newer ledgers."""
         return [row.facts for row in self.rows if row.step is Step.PUBLISHING]
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the new stores are in use, or may be: a switch or a publication was begun and not taken back."""
+        return self.published is not None or self.step not in (None, Step.ROLLED_BACK)
 
     @cached_property
     def switch(self) -> tuple[Step | None, Journal]:

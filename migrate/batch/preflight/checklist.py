@@ -9,8 +9,9 @@ from dataclasses import replace
 from functools import cached_property
 
 from migrate.batch.context import Context
-from migrate.batch.identity import check_identity, migration_identity
+from migrate.batch.identity import check_identity, migration_id, migration_identity
 from migrate.batch.ledger.marker import is_usable
+from migrate.batch.ledger.standing import Standing, StandingReader
 from migrate.batch.ledger.stored_plan import load_plan
 from migrate.batch.plan.make import plan_databases
 from migrate.batch.preflight.check import Check, CheckReport, Purpose, observe
@@ -31,7 +32,7 @@ from migrate.batch.preflight.retry import with_retries
 from migrate.batch.run_lock import another_run, is_run_at_work
 from migrate.batch.source.snapshot import has_snapshot, is_snapshot_current, open_source
 from migrate.batch.source.source import Source, find_source
-from migrate.errors import MigrationError, RefusedError, StoreLockedError
+from migrate.errors import DamagedLedgerError, MigrationError, RefusedError, StoreLockedError
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.units import plural
 from migrate.spec.allowed import UNVERIFIED, allowing
@@ -65,10 +66,12 @@ _REPORTS: tuple[Purpose, ...] = ("plan", "doctor")
 class Preflight:
     """The facts and checks of one command. Each fact is read once, when needed, and may raise RefusedError."""
 
-    def __init__(self, context: Context, purpose: Purpose) -> None:
+    def __init__(self, context: Context, purpose: Purpose, standing: Standing | None = None) -> None:
+        """`standing`: that of the migration, where the caller has read it."""
         self._context = context
         self._spec = context.spec
         self._purpose = purpose
+        self._standing = standing
 
     def check(self) -> None:
         """Raises RefusedError for the first check that fails."""
@@ -99,11 +102,29 @@ class Preflight:
     @cached_property
     def identity(self) -> dict[str, str]:
         """The parts of the migration's identity."""
-        return migration_identity(self._spec, self.source, self._context.ref, self.stored)
+        known = None if self.stored is None else self.standing.identity
+        return migration_identity(self._spec, self.source, self._context.ref, known)
+
+    @property
+    def migration_id(self) -> str:
+        """The id of the migration, which a revision of its function does not change."""
+        return migration_id(self.identity) if self.stored is None else self.stored.migration_id
+
+    @cached_property
+    def standing(self) -> Standing:
+        """Where the migration stands. Raises RefusedError for a ledger of a newer release, or of another migration."""
+        if self._standing is not None:
+            return self._standing
+        try:
+            return StandingReader(self._context.home).read()
+        except DamagedLedgerError:  # a run repairs it before it makes this check
+            return Standing(self._context.home, (), self.stored)
 
     @cached_property
     def stored(self) -> Plan | None:
         """The plan of an earlier run."""
+        if self._standing is not None:
+            return self._standing.plan
         return load_plan(self._context.home) if is_usable(self._context.home) else None
 
     @cached_property
@@ -261,13 +282,18 @@ class Preflight:
 
     def _same(self) -> str:
         if self.stored is None:
+            if self._standing is not None and self._standing.revision is not None:
+                raise RefusedError(
+                    f"the plan of this migration, whose function was replaced by a replay, is not in {self._spec.home}",
+                    hint="restore the file plan-NNNN.json; or start again: stateferry abandon SPEC removes our files",
+                )
             return "none was started"
         if self._purpose == "snapshot":
             raise RefusedError(
                 f"a migration of the snapshot in {self._context.home} has begun",
                 hint="stateferry run SPEC continues it; to start over with a new snapshot: stateferry abandon SPEC",
             )
-        check_identity(self.stored, self.identity)
+        check_identity(self.standing.identity, self.identity, may_replay=not self.standing.is_live)
         return f"started: plan revision {self.stored.revision}"
 
     def _links(self) -> None:

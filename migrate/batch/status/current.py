@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from migrate.batch.ledger.gates import concerns_of, not_accepted
 from migrate.batch.ledger.standing import Standing, read_standing
+from migrate.batch.status.reject_reasons import reject_reasons
 from migrate.batch.status.throughput import throughput_of
 from migrate.errors import system_errors_explained
 from migrate.model.journal import NEXT
@@ -33,6 +34,8 @@ def status_of(spec: Spec, standing: Standing) -> StatusReport:
     size_left = sum(chunk.estimated_bytes for chunk in left)
     size = sum(chunk.estimated_bytes for chunk in plan.chunks)
     concerns = concerns_of(spec, standing, standing.totals)
+    rejects = reject_reasons(standing, from_files=False)
+    has_stopped = bool(rejects) and rejects[0].ended_run and spec.conversion.function is not None
     return StatusReport(
         name=spec.name,
         migration_id=plan.migration_id,
@@ -48,8 +51,10 @@ def status_of(spec: Spec, standing: Standing) -> StatusReport:
         verification=standing.verification,
         verifying=None if left else _verifying(standing),
         concerns=concerns,
+        rejects=rejects,
+        revision=len(standing.revisions),
         published=standing.published,
-        next_step=_next_step(spec, state, not_accepted(concerns)),
+        next_step=_MEND if has_stopped else _next_step(spec, state, not_accepted(concerns)),
     )
 
 
@@ -73,6 +78,7 @@ def _verifying(standing: Standing) -> Verifying | None:
     )
 
 
+_MEND = "stateferry rejects SPEC shows where the function fails; mend it, then stateferry replay SPEC goes on"
 _MAY_GO_LIVE: tuple[State, ...] = ("assembled", "verified", "rolled back")
 
 

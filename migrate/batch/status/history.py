@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal
 
 from formats import Conversion, StateRecord
 from migrate.batch.home import DEAD_LETTERS
@@ -38,7 +39,7 @@ def report(spec: Spec) -> RunHistory:
     standing = read_standing(spec.home)
     status, plan, rows = status_of(spec, standing), standing.plan, standing.rows
     letters = spec.home / DEAD_LETTERS
-    shared = (RunHistory.model_fields.keys() & StatusReport.model_fields.keys()) - {"runs"}
+    shared = (RunHistory.model_fields.keys() & StatusReport.model_fields.keys()) - {"runs", "rejects"}
     return RunHistory(
         **{name: getattr(status, name) for name in shared},
         source_format=spec.source.format,
@@ -48,7 +49,7 @@ def report(spec: Spec) -> RunHistory:
         made_at_ms=int(time.time() * 1000),
         runs=_runs(rows),
         chunks=_chunks(standing),
-        rejects=reject_reasons(spec.home, standing.receipts),
+        rejects=reject_reasons(standing),
         dead_letters=letters if letters.is_dir() else None,
         dead_letter_columns=dead_letter_columns() if letters.is_dir() else (),
         steps=tuple(_step(row) for row in rows if row.step not in (Step.RUN, Step.CHUNK, Step.COMPARED)),
@@ -85,6 +86,7 @@ def _run(run_id: str, rows: list[Row]) -> RunSummary:
         chunks=len(chunks),
         records_in=sum(row.records_in or 0 for row in chunks),
         seconds=round(sum(row.seconds or 0.0 for row in chunks), 3),
+        kind="replay" if any(row.step is Step.REVISED for row in rows) else "run",
     )
 
 
@@ -129,6 +131,8 @@ class RunSummary(Value):
     records_in: int
     seconds: float
     """Seconds of work, summed over the chunks that it rewrote."""
+    kind: Literal["run", "replay"] = "run"
+    """The command; a replay that was interrupted may have been resumed by runs."""
 
 
 class ChunkDone(Value):
@@ -191,6 +195,8 @@ class RunHistory(Report):
     chunks_left: int
     rejects: tuple[RejectReason, ...]
     """The reasons of the rejected records, the most frequent first."""
+    revision: int = 0
+    """How many times a replay has replaced the function."""
     dead_letters: Path | None
     """The Delta table with those records, if they were kept."""
     dead_letter_columns: tuple[Column, ...]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from migrate.batch.context import Context
-from migrate.batch.identity import check_identity, spec_identity
+from migrate.batch.identity import check_spec
 from migrate.batch.ledger.dead_letters import dead_letter_columns
 from migrate.batch.ledger.gates import concerns_of, not_accepted, require_acceptance
 from migrate.batch.ledger.intervals import totals_of
@@ -30,7 +30,7 @@ def already_migrated(context: Context, standing: Standing) -> RunReport | None:
     plan, step, path = standing.plan, standing.step, standing.published
     if plan is None or (path is None and step in (None, Step.ROLLED_BACK)):
         return None
-    check_identity(plan, spec_identity(context.spec, context.ref, plan))
+    check_spec(context.spec, context.ref, standing)
     if step in HALF_DONE:
         raise RefusedError(f"the migration {context.spec.name!r} is half way: {STATES[step]}", hint=NEXT[STATES[step]])
     if path is not None and step is not Step.FINALIZED and not path.is_dir():

@@ -81,7 +81,7 @@ class Watch:
 
     def _is_settled(self, report: StatusReport) -> bool:
         spec = self._spec
-        ends = ("assembled", "verified") if spec.run.verify == "off" else ("verified",)
+        ends = ("assembled", "verified") if spec.run.verify == "off" and not report.revision else ("verified",)
         if spec.target_path is None and report.state in ends:
             return True
         return report.state in _SETTLED

@@ -45,7 +45,7 @@ def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receip
         context.notify("assemble.ingested", store_partition=partition, folder=folder)
         state = store_state(plan.new_partition(partition).below(folder))
         relative = str(folder.relative_to(context.home))
-        detail: dict[str, object] = {"folder": relative, "state": state.model_dump()}
+        detail: dict[str, object] = {"folder": relative, "state": state.model_dump(), "revision": standing.revision_id}
         ledger.commit(ledger.row(Step.ASSEMBLED, store_partition=partition.id, detail=detail))
         context.notify("assemble.committed", store_partition=partition, folder=folder)
         folders[partition.id] = folder

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from migrate.batch.context import Context
 from migrate.batch.identity import check_identity, check_snapshot, store_identity
+from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.stored_plan import store_plan
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.plan.make import make_plan
@@ -15,9 +16,9 @@ from migrate.batch.source.source import find_source
 from migrate.model.plan import Plan
 
 
-def run_preflight(context: Context, purpose: Purpose) -> Preflight:
+def run_preflight(context: Context, purpose: Purpose, standing: Standing | None = None) -> Preflight:
     """Make every check of a run or of a snapshot. Raises RefusedError for the first that fails."""
-    preflight = Preflight(context, purpose)
+    preflight = Preflight(context, purpose, standing)
     preflight.check()
     context.notify("source.checked", source=preflight.source)
     return preflight
@@ -34,7 +35,7 @@ def prepare(context: Context, preflight: Preflight, ledger: Ledger) -> Plan:
     plan = make_plan(
         context.spec,
         preflight.source,
-        preflight.identity,
+        preflight.identity if stored is None else stored.identity,
         preflight.databases,
         conversion=context.conversion,
         ref=context.ref,
@@ -55,7 +56,7 @@ def check_unchanged(context: Context, plan: Plan) -> None:
     """Raises RefusedError where the application runs again, or has written since the snapshot was taken."""
     source = find_source(context.spec)
     source.check_stopped()
-    check_identity(plan, store_identity(source))
+    check_identity(plan.identity, store_identity(source))
     check_not_opened_since(context.spec, context.conversion, source)
 
 

@@ -1,8 +1,8 @@
 """Reconcile: files and ledger are compared both ways at the start of every run.
 
 A receipt in the ledger without its file does not count (`Standing.receipts`). A receipt beside its files that the
-ledger lacks, because of a power cut or a kill, is committed. Any other file of an *older* run is removed. Files of a
-newer run are never touched.
+ledger lacks, because of a power cut or a kill, is committed, if the conversion that holds has made it. Any other file
+of an *older* run is removed. Files of a newer run are never touched.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from migrate.batch.chunk.rewrite import write_receipt
 from migrate.batch.context import Context
 from migrate.batch.home import NEW, remove_unfinished, temporary_directories
 from migrate.batch.ledger.intervals import has_files
+from migrate.batch.ledger.revisions import FIRST, Revision
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.retired import RetiredStores
 from migrate.batch.steps.assemble import LINKS
 from migrate.model.key_range import subtract
-from migrate.model.ledger_row import chunk_row
+from migrate.model.ledger_row import Step, chunk_row
 from migrate.model.plan import Plan
 from migrate.model.receipt import Receipt, attempt_name, attempt_of, read_receipt, run_of
 from migrate.stores.files import remove_empty, remove_tree
@@ -38,6 +39,18 @@ def reconcile(context: Context, plan: Plan, ledger: Ledger) -> list[Receipt]:
     return standing.receipts
 
 
+def revise(context: Context, ledger: Ledger, revision: Revision, receipts: list[Receipt]) -> None:
+    """Commit the revision. The chunks that lack rejected records are rewritten from then on.
+
+    So are those of earlier revisions if a verification has shown that one of them converts other records otherwise.
+    """
+    is_refuted = Standing(context.home, ledger.rows).mismatch is not None
+    void = tuple(each.attempt for each in receipts if each.rejected or (is_refuted and each.revision != FIRST))
+    detail = revision.model_copy(update={"superseded": void}).model_dump(mode="json")
+    ledger.commit(ledger.row(Step.REVISED, detail=detail))
+    context.notify("conversion.revised", revision=revision.number, superseded=len(void))
+
+
 def _uncommitted(standing: Standing, plan: Plan, older: set[str]) -> list[Receipt]:
     """Receipts that no row has; of two attempts at one chunk, one."""
     known = {receipt.attempt for receipt in standing.recorded}
@@ -47,6 +60,8 @@ def _uncommitted(standing: Standing, plan: Plan, older: set[str]) -> list[Receip
         receipt = read_receipt(file) if run_of(file.name) in older else None
         if receipt is None or receipt.attempt in known or receipt.migration_id != plan.migration_id:
             continue
+        if receipt.revision != standing.revision_id:
+            continue  # of a function that was replaced since, or of a revision whose row is lost
         if has_files(receipt, standing.home) and _is_free(receipt, taken):
             taken.append(receipt)
             found.append(receipt)

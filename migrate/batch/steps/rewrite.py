@@ -10,11 +10,12 @@ from migrate.batch.chunk.reader import inputs_of
 from migrate.batch.chunk.rewrite import RewriteTask
 from migrate.batch.context import Context
 from migrate.batch.ledger.intervals import pending_chunks, totals_of
+from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.stop import RERUN
-from migrate.engine.rejects import way_past_the_cap
+from migrate.engine.rejects import RecordRejectedError, way_past_the_cap
 from migrate.errors import InterruptedMigrationError, MigrationError, RejectedError
-from migrate.model.ledger_row import chunk_row
+from migrate.model.ledger_row import Step, StoppedRun, chunk_row
 from migrate.model.plan import Chunk, Plan
 from migrate.model.receipt import Receipt
 
@@ -30,11 +31,12 @@ def rewrite(
     deadline = None if budget is None else time.monotonic() + budget.total_seconds()
     pending = pending_chunks(plan, before)
     receipts = list(before)
-    tasks = (_task(context, plan, chunk) for chunk in pending)
+    revision = Standing(context.home, ledger.rows).revision_id
+    tasks = (_task(context, plan, chunk, revision) for chunk in pending)
     started = lambda task: context.notify("chunk.started", task=task)  # noqa: E731 - one line, used once
     name = context.spec.name
     running = run_all(executor, tasks, on_start=started, name=name, deadline=deadline, stop=context.stop)
-    for finished in _reporting_failures(context, running):
+    for finished in _reporting_failures(context, ledger, revision, running):
         fresh = [result for _, result in finished if isinstance(result, Receipt)]
         context.notify("chunk.finished", receipts=fresh)
         ledger.commit(*(chunk_row(receipt) for receipt in fresh))
@@ -49,15 +51,21 @@ def rewrite(
     return receipts
 
 
-def _reporting_failures(context: Context, finished: Iterator[Finished]) -> Iterator[Finished]:
+def _reporting_failures(
+    context: Context, ledger: Ledger, revision: str, finished: Iterator[Finished]
+) -> Iterator[Finished]:
     try:
         yield from finished
     except MigrationError as error:
+        if isinstance(error, RecordRejectedError) and error.chunk is not None:
+            stopped = StoppedRun(revision=revision, chunk=error.chunk, reason=error.reason)
+            where = error.chunk.store_partition
+            ledger.commit(ledger.row(Step.FAILED, store_partition=where, detail=stopped.model_dump(mode="json")))
         context.notify("chunk.failed", error=error)
         raise
 
 
-def _task(context: Context, plan: Plan, chunk: Chunk) -> RewriteTask:
+def _task(context: Context, plan: Plan, chunk: Chunk, revision: str) -> RewriteTask:
     database = plan.database(chunk.store_partition, chunk.database)
     return RewriteTask(
         home=str(context.home),
@@ -67,6 +75,7 @@ def _task(context: Context, plan: Plan, chunk: Chunk) -> RewriteTask:
         chunk=chunk,
         mappings=database.mappings,
         conversion=context.ref,
+        revision=revision,
         is_kept=database.is_kept,
         on_reject=context.spec.run.on_reject,
         max_rejects=context.spec.run.max_rejects,

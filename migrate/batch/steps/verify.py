@@ -37,6 +37,11 @@ _KEEP = (
     "nothing was published and the old store is as it was; a rerun assembles the new store again from its chunks; if "
     "it ends here once more: is the function pure, if there is one? else keep the work_dir and report this"
 )
+_REVISED = (
+    "the function of the replay changes other records too, in chunks that a replay does not rewrite: mend it so that "
+    "it changes the rejected records alone, and stateferry replay SPEC again; or, to convert everything with it: "
+    "stateferry abandon SPEC, then stateferry run SPEC; nothing was published, and the old store is as it was"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +58,17 @@ def verify(context: Context, executor: Executor, ledger: Ledger, plan: Plan, sto
 
     Raises VerificationError.
     """
-    mode = context.spec.run.verify
+    is_revised = Standing(context.home, ledger.rows).revision is not None
+    mode = "full" if is_revised else context.spec.run.verify
+    if mode != context.spec.run.verify:
+        context.warn(f'the new stores are verified in full, as after every replay, and not "{context.spec.run.verify}"')
     if mode == "off":
         return Verification(mode="off")
     so_far = Standing(context.home, ledger.rows).compared_so_far
     found = compare(context, executor, plan, stores, mode, so_far=so_far, open_ledger=lambda: ledger)
     record(context, ledger, found)
     if not found.ok:
-        raise mismatch_error(found, hint=_KEEP)
+        raise mismatch_error(found, hint=_REVISED if is_revised else _KEEP)
     return found
 
 

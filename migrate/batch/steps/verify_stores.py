@@ -6,7 +6,7 @@ from functools import cache
 
 from migrate.batch.chunk.executor import ExecutorOpener, check_reaches_executors, executor_opener
 from migrate.batch.context import Context, make_context
-from migrate.batch.identity import check_identity, spec_identity
+from migrate.batch.identity import check_spec
 from migrate.batch.ledger.marker import check_ours
 from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.batch.ledger.table import Ledger, read_repaired
@@ -99,7 +99,7 @@ def _checked_plan(context: Context, standing: Standing) -> Plan:
     _check_settled(spec, standing.step)
     if plan is None or standing.pending:
         raise _not_rewritten(spec)
-    check_identity(plan, spec_identity(spec, context.ref, plan))
+    check_spec(spec, context.ref, standing)
     folders = standing.new_stores(spec.source_path)
     if published is not None and not published.is_dir():
         raise RefusedError(f"the published directory {published} is not there", hint="move it back to verify it there")

@@ -8,8 +8,8 @@ from pathlib import Path
 from migrate.batch.context import Context, make_context
 from migrate.batch.identity import (
     check_identity,
+    check_spec,
     planned_state,
-    spec_identity,
     stable_json,
     store_identity,
     store_state,
@@ -53,7 +53,7 @@ def verified_stores(migration: Migration, acceptance: Acceptance) -> VerifiedSto
     if plan is None:
         raise RefusedError(f"the migration {spec.name!r} has no plan in {migration.home}", hint=_RUN)
     context = make_context(spec, migration.listener)
-    check_identity(plan, spec_identity(spec, context.ref, plan))
+    check_spec(spec, context.ref, standing)
     if not standing.is_assembled:
         raise RefusedError(f"the new stores of {spec.name!r} are not complete", hint=f"{_RUN} completes them")
     concerns = concerns_of(spec, standing, standing.totals, acceptance)
@@ -89,7 +89,7 @@ def _checked_source(migration: Migration, stores: VerifiedStores, live: Source) 
         raise SourceChangedError(f"tasks were added or removed since: {moved}", hint=_START_OVER)
     source = open_source(migration.spec)
     if isinstance(source, SnapshotSource):
-        check_identity(stores.plan, store_identity(source))
+        check_identity(stores.plan.identity, store_identity(source))
         return source
     for partition in live.partitions:
         if moved := ", ".join(sorted({*partition.databases} ^ {*planned[partition.id].databases})):

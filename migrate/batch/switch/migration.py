@@ -78,7 +78,8 @@ class Migration:
         Raises RefusedError where another command has switched the stores meanwhile.
         """
         ledger = Ledger(self.home, self.migration_id, self.run_id)
-        if Standing(self.home, ledger.rows).switch != self.standing.switch:
+        found = Standing(self.home, ledger.rows)
+        if (found.switch, found.revision_id) != (self.standing.switch, self.standing.revision_id):
             raise RefusedError("another command switched these stores meanwhile", hint="stateferry status SPEC")
         return ledger
 

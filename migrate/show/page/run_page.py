@@ -244,7 +244,7 @@ def _runs(history: RunHistory) -> list[tuple[str, ...]]:
             moment(run.first_commit_ms),
             moment(run.last_commit_ms),
             duration(run.seconds),
-            run.run_id,
+            run.run_id if run.kind == "run" else f"{run.run_id} ({run.kind})",
         )
         for place, run in enumerate(history.runs, start=1)
     ]

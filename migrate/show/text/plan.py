@@ -178,7 +178,8 @@ def _leftovers(tried: SampleConversion) -> tuple[tuple[int, str], ...]:
 
 def _reason(reason: RejectReason) -> str:
     keys = ", ".join(f"{example.key.text} (0x{example.key.hex})" for example in reason.examples)
-    return f"{reason.records:,}: {reason.reason}: {keys}"
+    place = f" ({reason.place})" if reason.place else ""
+    return f"{reason.records:,}: {reason.reason}{place}: {keys}"
 
 
 def _example(example: BeforeAfter, layout: Layout) -> list[str]:

@@ -86,6 +86,8 @@ _FACTS: dict[str, Callable[[Any], str]] = {
     "verification": lambda found: f"{found.records:,} records, {found.seconds:,.2f} s",
     "records": lambda records: f"{records:,} records",
     "ranges": lambda tasks: plural(len(tasks), "range"),
+    "revision": lambda revision: f"revision {revision}",
+    "superseded": lambda superseded: f"{superseded} chunks superseded",
 }
 """The facts of events as text, by name; all others are printed as they are."""
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from migrate.model.comparison import Totals, Verification
+from migrate.model.preview import RejectReason, shown_key
 from migrate.model.reports import (
     AbandonReport,
     Column,
     Concern,
+    RejectsReport,
     RunReport,
     SnapshotReport,
     StatusReport,
@@ -81,16 +84,54 @@ def status_facts(report: StatusReport, output: Output) -> dict[str, str]:
         **facts_of_totals(report.totals),
         "throughput": throughput_in_words(report.throughput),
         "runs": str(report.runs),
+        "function": revision_in_words(report.revision),
         "last commit": "" if report.last_commit_ms is None else moment(report.last_commit_ms),
         "verification": "not yet" if report.verification is None else verification_in_words(report.verification),
         "verifying": "" if report.verifying is None else verifying_in_words(report.verifying),
         ATTENTION: concerns_in_words(report.concerns),
+        "rejects": rejects_in_words(report.rejects),
         "published": "" if report.published is None else str(report.published),
         "next": report.next_step,
     }
     if report.migration_id is None:
         rows = {key: rows[key] for key in ("migration", "state", "next")}
     return rows | _ids(report.migration_id, f"plan revision {report.plan_revision}", output)
+
+
+def show_rejects(report: RejectsReport, output: Output) -> list[str]:
+    """The rejected records by reason."""
+    rows = {
+        "migration": report.name,
+        "state": report.state,
+        "rejected": f"{plural(report.rejected, 'record')} of {report.records_in:,}" if report.rejected else "",
+        "reasons": rejects_in_words(report.rejects),
+        "dead letters": "" if report.dead_letters is None else str(report.dead_letters),
+        "next": report.next_step,
+    }
+    return output.layout.facts(rows | _ids(report.migration_id, "", output))
+
+
+def revision_in_words(revision: int) -> str:
+    """How often the function was replaced; empty: it is the first one."""
+    return f"replaced {plural(revision, 'time')} by a replay" if revision else ""
+
+
+def rejects_in_words(reasons: tuple[RejectReason, ...]) -> str:
+    """Each reason with its number of records, the place in the function, and the first example."""
+    return "\n".join(line for reason in reasons for line in _reason(reason))
+
+
+def _reason(reason: RejectReason) -> Iterator[str]:
+    count = "the run stopped here" if reason.ended_run else plural(reason.records, "record")
+    yield f"{count}: {reason.reason}"
+    if reason.place:
+        yield f"  at {reason.place}"
+    for example in reason.examples[:1]:
+        chunk = "" if example.chunk is None else f" chunk {example.chunk}"
+        where = f"{example.store_partition}{chunk}, column family {example.family!r}"
+        yield f"  for example the key {shown_key(example.key)} in {where}"
+        if example.reason != reason.reason:
+            yield f"  where {example.reason}"
 
 
 def show_switch(report: SwitchReport, output: Output) -> list[str]:
@@ -210,6 +251,7 @@ def show_history(history: RunHistory, output: Output) -> list[str]:
             "chunks": f"{history.chunks_planned - history.chunks_left} of {history.chunks_planned}",
             **facts_of_totals(history.totals),
             "throughput": throughput_in_words(history.throughput),
+            "function": revision_in_words(history.revision),
             "slowest": _slowest(history),
             "verification": "not yet" if history.verification is None else verification_in_words(history.verification),
             "verifying": "" if history.verifying is None else verifying_in_words(history.verifying),
@@ -217,7 +259,7 @@ def show_history(history: RunHistory, output: Output) -> list[str]:
             "published": "" if history.published is None else str(history.published),
             "new stores": "\n".join(map(str, history.new_stores)),
             "steps": _steps(history),
-            "rejects": "\n".join(f"{reason.records:,}: {reason.reason}" for reason in history.rejects),
+            "rejects": rejects_in_words(history.rejects),
             "dead letters": dead_letters_in_words(history.dead_letters, history.dead_letter_columns),
         }
     changelog = history.changelog if history.migration_id is not None else ""
@@ -230,7 +272,7 @@ def _runs(history: RunHistory, layout: Layout) -> list[str]:
     numbers = ("took", "chunks", "records read", "task time")
     rows = [
         (
-            run.run_id,
+            run.run_id if run.kind == "run" else f"{run.run_id} ({run.kind})",
             moment(run.first_commit_ms),
             duration((run.last_commit_ms - run.first_commit_ms) / 1000),
             f"{run.chunks:,}",

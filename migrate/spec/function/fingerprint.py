@@ -81,8 +81,8 @@ def checked_code(ref: ConversionRef) -> dict[str, str]:
         if expected[path] != digest:
             raise RefusedError(
                 f"{path}, which the function is made of, changed during the run",
-                hint="restore it and run the same command again: finished chunks are kept; to start again with the "
-                "changed one: stateferry abandon SPEC",
+                hint="restore it and run the same command again: finished chunks are kept; or stateferry replay SPEC "
+                "goes on with the changed one, and verifies everything in full",
             )
     return found
 

@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from migrate import Spec, cutover, finalize, load_spec, rollback, run
-from migrate.batch.ledger.standing import read_standing
+from migrate import Spec, cutover, finalize, load_spec, rejects, rollback, run, status
+from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.batch.status.history import report
 from migrate.batch.status.reject_reasons import reject_reasons
 from migrate.errors import RejectedError
+from migrate.show.output import Output
+from migrate.show.text.reports import show_rejects
 from tests.batch.ledger.make_ledger_fixtures import FOLDER
 from tests.shared.commands import stateferry
 from tests.shared.following import RECORDS, held_run, make_migration
@@ -172,26 +174,45 @@ def test_rejects_are_reported_by_reason(rejected: Spec) -> None:
     run(rejected)
     assert report(rejected).totals.rejected == 32
     _check_rejects(rejected)
+    assert [reason.place for reason in report(rejected).rejects] == ["odd.py:5", "odd.py:3"]
+    assert status(rejected).rejects == rejects(rejected).rejects == report(rejected).rejects
     shutil.rmtree(rejected.home / "chunks")
-    _check_rejects(rejected)  # from the table that was made of them
     shutil.rmtree(rejected.home / "dead-letters")
-    assert report(rejected).rejects == ()
+    _check_rejects(rejected)
     assert report(rejected).totals.rejected == 32
+
+
+def _of_an_earlier_release(spec: Spec) -> Standing:
+    """The standing, with receipts that do not have the reasons."""
+    standing = read_standing(spec.home)
+    older = [receipt.model_copy(update={"reasons": ()}) for receipt in standing.receipts]
+    standing.__dict__["receipts"] = older
+    return standing
+
+
+def test_the_reasons_of_an_earlier_release_are_in_the_files_of_rejects(rejected: Spec) -> None:
+    run(rejected)
+    for folder in ("chunks", "dead-letters"):  # the table was made of the files
+        first, second = reject_reasons(_of_an_earlier_release(rejected))
+        assert [(each.records, len(each.examples)) for each in (first, second)] == [(30, 3), (2, 2)]
+        shutil.rmtree(rejected.home / folder)
+    assert reject_reasons(_of_an_earlier_release(rejected)) == ()
 
 
 def test_a_damaged_file_of_rejects_is_left_out(rejected: Spec) -> None:
     run(rejected)
     files = sorted((rejected.home / "chunks").rglob("*.rejects.parquet"))
     files[-1].write_bytes(b"PAR1")
-    receipts = read_standing(rejected.home).receipts
-    assert 0 < sum(reason.records for reason in reject_reasons(rejected.home, receipts)) < 32
+    assert 0 < sum(reason.records for reason in reject_reasons(_of_an_earlier_release(rejected))) < 32
 
 
-def test_rejects_that_were_skipped_have_no_reasons(rejected: Spec) -> None:
+def test_rejects_that_were_skipped_have_their_reasons_too(rejected: Spec) -> None:
     spec = rejected.model_copy(update={"run": rejected.run.model_copy(update={"on_reject": "skip"})})
     run(spec)
-    reported = report(spec)
-    assert (reported.totals.rejected, reported.rejects) == (32, ())
+    _check_rejects(spec)
+    shown = "\n".join(show_rejects(rejects(spec), Output()))
+    for words in ("30 records", "at odd.py:5", 'the key "z-0" in old chunk ', "are in use"):
+        assert words in shown
 
 
 def test_a_failed_run_is_reported(rejected: Spec) -> None:
@@ -199,7 +220,14 @@ def test_a_failed_run_is_reported(rejected: Spec) -> None:
     with pytest.raises(RejectedError):
         run(spec)
     reported = report(spec)
-    assert (reported.state, reported.next_step) == ("rewriting", "stateferry run SPEC (resumes)")
+    assert reported.state == "rewriting"
+    assert "stateferry replay SPEC" in reported.next_step
+    (stopped,) = rejects(spec).rejects
+    assert (stopped.ended_run, stopped.place, stopped.examples[0].key.text) == (True, "odd.py:5", "key-00000007")
+    assert reported.rejects == (stopped,)
+    skipping = spec.model_copy(update={"run": spec.run.model_copy(update={"on_reject": "skip"})})
+    run(skipping)
+    assert not any(reason.ended_run for reason in rejects(skipping).rejects)
 
 
 def test_the_page_is_written_at_once_and_alone(tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ import pytest
 
 from migrate.batch.context import Context, make_context
 from migrate.batch.ledger.intervals import recorded_receipts
+from migrate.batch.ledger.revisions import Revision
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.steps.assemble import LINKS
-from migrate.batch.steps.reconcile import reconcile
+from migrate.batch.steps.reconcile import reconcile, revise
 from migrate.model.key_range import KeyRange
 from migrate.model.ledger_row import chunk_row
 from migrate.model.receipt import Receipt
@@ -109,3 +110,18 @@ def test_an_old_store_is_not_removed_from_any_place(context: Context, store: Pat
     slot = Path(shutil.copytree(store, context.home / "new" / OLDER / PARTITION.id))
     _reconcile(context)
     assert read_family(slot) == numbered(100)
+
+
+def test_a_receipt_of_a_function_that_was_replaced_is_not_adopted(context: Context, store: Path) -> None:
+    found = rewrite(context.home, store, chunk())
+    ledger = Ledger(context.home, "m", context.run_id)
+    revise(context, ledger, Revision(number=1, function={"function": "2:another"}, by="me"), [])
+    assert reconcile(context, plan(), ledger) == []
+    assert not (context.home / found.files[0]).exists()
+
+
+def test_a_receipt_of_a_revision_whose_row_is_lost_does_not_count(context: Context, store: Path) -> None:
+    found = rewrite(context.home, store, chunk())
+    ledger = Ledger(context.home, "m", context.run_id)
+    ledger.commit(chunk_row(found.model_copy(update={"revision": "1-abc"})))
+    assert reconcile(context, plan(), ledger) == []

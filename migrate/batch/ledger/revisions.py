@@ -1,0 +1,66 @@
+"""Revisions of the conversion: a changed function that takes over within the same migration.
+
+A revision replaces the function's part of the identity. It makes the chunks void that held rejected records, and every
+new store that was assembled before; the other chunks stay, and a verification in full has to show that they may.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+
+from pydantic import ValidationError
+
+from migrate.errors import RefusedError
+from migrate.model.ledger_row import Row, Step
+from migrate.model.values import Stored
+
+FIRST = ""
+"""The id of the conversion that the migration was started with."""
+
+
+class Revision(Stored):
+    """A changed function, as the ledger records it."""
+
+    number: int
+    function: dict[str, str]
+    """The function's part of the identity: digests, with their scheme, by name."""
+    by: str
+    """The user who registered it."""
+    superseded: tuple[str, ...] = ()
+    """The attempts that no longer count: their chunks are rewritten."""
+
+    @property
+    def id(self) -> str:
+        """The id by which receipts and assembled stores name the conversion that made them."""
+        digest = hashlib.sha256(json.dumps(self.function, sort_keys=True).encode()).hexdigest()
+        return f"{self.number}-{digest[:16]}"
+
+
+def is_of_function(name: str) -> bool:
+    """Whether a part of the identity is one of the function's."""
+    return name == "function" or name.startswith("function: ")
+
+
+def function_of(identity: Mapping[str, str]) -> dict[str, str]:
+    """The function's part of an identity."""
+    return {name: digest for name, digest in identity.items() if is_of_function(name)}
+
+
+def revised(identity: Mapping[str, str], revision: Revision | None) -> dict[str, str]:
+    """The identity with the function of this revision."""
+    if revision is None:
+        return dict(identity)
+    return {name: digest for name, digest in identity.items() if not is_of_function(name)} | revision.function
+
+
+def recorded_revisions(rows: Iterable[Row]) -> list[Revision]:
+    """The revisions in the ledger, in order. Raises RefusedError for those of a newer release."""
+    try:
+        return [Revision.model_validate_json(row.detail) for row in rows if row.step is Step.REVISED]
+    except ValidationError as error:
+        raise RefusedError(
+            f"a revision in the ledger cannot be understood: {error.errors()[0]['msg']}",
+            hint="use the newer Stateferry that wrote it",
+        ) from error

@@ -1,0 +1,136 @@
+"""`replay`: a changed function takes over, and the chunks with rejected records are rewritten by it."""
+
+from __future__ import annotations
+
+from formats import Function
+from migrate.batch.chunk.executor import ExecutorOpener, executor_opener
+from migrate.batch.context import Context, make_context
+from migrate.batch.identity import changed_parts, spec_identity
+from migrate.batch.ledger.gates import NOTHING_ACCEPTED, Acceptance, user
+from migrate.batch.ledger.marker import check_ours
+from migrate.batch.ledger.revisions import Revision, function_of, is_of_function
+from migrate.batch.ledger.standing import Standing
+from migrate.batch.ledger.table import read_repaired
+from migrate.batch.log import log_end, logged
+from migrate.batch.preflight.checklist import Preflight
+from migrate.batch.run import carry_out
+from migrate.batch.run_lock import one_run_at_a_time
+from migrate.batch.source.changelog_ends import ChangelogEnds
+from migrate.batch.status.reject_reasons import stopped_at
+from migrate.batch.stop import Stop
+from migrate.errors import RefusedError, system_errors_explained
+from migrate.model.events import Listener, ignore
+from migrate.model.journal import HALF_DONE, NEXT
+from migrate.model.ledger_row import Step
+from migrate.model.reports import RunReport
+from migrate.model.units import plural
+from migrate.spec.spec import Spec
+
+_START_AGAIN = "to convert everything anew: stateferry abandon SPEC, then stateferry run SPEC"
+_ANOTHER_NAME = "to convert everything anew: start again under another `name`"
+
+
+def replay(
+    spec: Spec,
+    *,
+    master: str | None = None,
+    accept_rejects: int | None = None,
+    on_event: Listener = ignore,
+    changelog_ends: ChangelogEnds | None = None,
+) -> RunReport:
+    """Go on with a migration whose function was mended: rewrite the chunks with rejected records, and those missing.
+
+    The changed function is registered in the ledger as a revision of the conversion. The other chunks stay as they
+    are, and everything is verified in full, whatever `[run] verify` says. The parameters are those of `run`.
+
+    Raises RefusedError where more than the function has changed, where there is nothing to replay, and once the new
+    stores are in use; VerificationError where the function converts other records otherwise too.
+    """
+    acceptance = Acceptance(rejects=accept_rejects)
+    return replay_with(
+        executor_opener(master), spec, on_event=on_event, acceptance=acceptance, changelog_ends=changelog_ends
+    )
+
+
+@system_errors_explained()
+def replay_with(
+    open_executor: ExecutorOpener,
+    spec: Spec,
+    *,
+    on_event: Listener = ignore,
+    function: Function | None = None,
+    stop: Stop | None = None,
+    acceptance: Acceptance = NOTHING_ACCEPTED,
+    changelog_ends: ChangelogEnds | None = None,
+) -> RunReport:
+    """`replay` with the given executor; `function` replaces the spec's."""
+    check_ours(spec.home)
+    if Standing(spec.home, ()).plan is None:
+        raise RefusedError(f"nothing to replay: {spec.name!r} was not started", hint="stateferry run SPEC starts it")
+    context = make_context(spec, logged(spec.name, on_event), function, stop, acceptance, changelog_ends=changelog_ends)
+    Preflight(context, "run").check_before_lock()
+    with one_run_at_a_time(context.home):
+        standing = Standing(context.home, read_repaired(context.home, context.warn))
+        report = carry_out(context, open_executor, standing, _revision(context, standing))
+    log_end(report)
+    return report
+
+
+def _revision(context: Context, standing: Standing) -> Revision | None:
+    """The revision to register; None: a replay that was interrupted is resumed. Raises RefusedError for neither."""
+    _check_not_live(context.spec, standing)
+    changed = changed_parts(standing.identity, spec_identity(context.spec, context.ref, standing.identity))
+    if other := [name for name in changed if not is_of_function(name)]:
+        raise RefusedError(
+            f"a replay takes another function alone, and more has changed since: {', '.join(other)}",
+            hint=f"restore the rest of the spec, with the function under its former name; or, {_START_AGAIN}",
+        )
+    if not changed:
+        _check_unfinished(context, standing)
+        return None
+    _check_not_published(context.spec, standing)
+    function = function_of(spec_identity(context.spec, context.ref))
+    return Revision(number=1 + len(standing.revisions), function=function, by=user())
+
+
+def _check_not_live(spec: Spec, standing: Standing) -> None:
+    """Raises RefusedError where the new stores are in use, or half in use."""
+    if not standing.is_live:
+        return
+    if standing.step in HALF_DONE:
+        raise RefusedError(f"the migration {spec.name!r} is half way: {standing.state}", hint=NEXT[standing.state])
+    way_back = f"stateferry rollback SPEC goes back, and a replay is possible then; or, {_ANOTHER_NAME}"
+    raise RefusedError(
+        f"the new stores of {spec.name!r} are in use ({standing.state}): nothing can be replayed into them",
+        hint=way_back if standing.step is Step.CUT_OVER else _ANOTHER_NAME,
+    )
+
+
+def _check_not_published(spec: Spec, standing: Standing) -> None:
+    """Raises RefusedError where a run was killed between the publication and its row."""
+    if standing.publications and spec.target_path is not None and spec.target_path.exists():
+        raise RefusedError(
+            f"{spec.target_path} was published by a run that was killed",
+            hint="stateferry run SPEC, with the function as it was, finishes it",
+        )
+
+
+def _check_unfinished(context: Context, standing: Standing) -> None:
+    """Raises RefusedError unless a replay by this function can go on."""
+    stopped = stopped_at(standing) is not None
+    rejected = standing.totals.rejected + stopped
+    if standing.revision is not None and not stopped and not (rejected and standing.is_verified):
+        return
+    has_function = context.ref.function is not None
+    if rejected:
+        again = "is" if rejected == 1 else "are"
+        raise RefusedError(
+            f"the function has not changed: {plural(rejected, 'record')} that {again} rejected would be rejected again"
+            if has_function
+            else "there is no function that could be mended: the formats and serdes reject the records",
+            hint="stateferry rejects SPEC shows them; mend the function first" if has_function else _START_AGAIN,
+        )
+    raise RefusedError(
+        "nothing to replay: no record was rejected, and the function has not changed",
+        hint="stateferry run SPEC resumes it" if standing.pending else "stateferry status SPEC names the next step",
+    )

@@ -1,0 +1,313 @@
+"""`replay`: a mended function takes over, and the new stores are those that it alone would have made."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from migrate import Spec, cutover, finalize, replay, rollback, run, status, verify
+from migrate.batch.ledger.standing import read_standing
+from migrate.batch.ledger.table import read_ledger
+from migrate.batch.preflight.doctor import doctor
+from migrate.errors import (
+    InterruptedMigrationError,
+    RefusedError,
+    RejectedError,
+    SourceChangedError,
+    VerificationError,
+)
+from migrate.model.events import Event
+from migrate.model.ledger_row import Step
+from tests.support import make_store, numbered, open_store, raw_spec, read_family
+
+RECORDS = numbered(900)
+PICKY = """
+def convert(record):
+    if record.key.endswith(b"50"):
+        raise ValueError(f"no total in {record.key.decode()}")
+    return record
+"""
+MENDED = """
+from dataclasses import replace
+def convert(record):
+    return replace(record, value=b"mended") if record.key.endswith(b"50") else record
+"""
+HALF_MENDED = """
+from dataclasses import replace
+def convert(record):
+    if record.key.endswith(b"450"):
+        raise ValueError(f"no total in {record.key.decode()}")
+    return replace(record, value=b"mended") if record.key.endswith(b"50") else record
+"""
+TOO_MUCH = """
+from dataclasses import replace
+def convert(record):
+    return replace(record, value=b"mended") if record.key.endswith((b"50", b"1")) else record
+"""
+EXPECTED = {key: b"mended" if key.endswith(b"50") else value for key, value in RECORDS.items()}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    make_store(tmp_path / "store", RECORDS)
+    _write(tmp_path, PICKY)
+    return tmp_path
+
+
+def _write(folder: Path, code: str) -> None:
+    (folder / "conversion.py").write_text(code, encoding="utf-8")
+
+
+def _spec(folder: Path, *, published: bool = True, **of_run: Any) -> Spec:  # noqa: ANN401 - TOML's own types
+    spec = raw_spec(
+        folder,
+        folder / "store",
+        run={"chunk_size": "3 KiB", "on_reject": "skip", **of_run},
+        conversion={"function": "conversion:convert"},
+    )
+    target = spec.target if published else spec.target.model_copy(update={"path": None})
+    return spec.model_copy(update={"target": target})
+
+
+def _with_rejects(folder: Path, **how: Any) -> Spec:  # noqa: ANN401 - TOML's own types
+    """A run that left records out, which nothing accepts."""
+    spec = _spec(folder, **how)
+    if spec.target_path is None:
+        run(spec)
+    else:
+        with pytest.raises(RejectedError):
+            run(spec)
+    return spec
+
+
+def _attempts(spec: Spec) -> dict[bytes | None, str]:
+    """The attempts in force, by the first key of their chunk."""
+    return {receipt.keys.start: receipt.attempt for receipt in read_standing(spec.home).receipts}
+
+
+def test_only_chunks_with_rejects_are_rewritten(folder: Path) -> None:
+    spec = _with_rejects(folder, verify="digest")
+    before, lacking = _attempts(spec), {r.attempt for r in read_standing(spec.home).receipts if r.rejected}
+    _write(folder, MENDED)
+
+    report = replay(spec)
+
+    assert (report.state, report.totals.rejected, report.verification.mode) == ("published", 0, "full")
+    assert any("verified in full" in warning for warning in report.warnings)
+    assert report.chunks_done_before == len(before) - len(lacking) > 0
+    assert read_family(folder / "new") == EXPECTED
+    after = _attempts(spec)
+    assert {before[start] for start in before if before[start] != after[start]} == lacking
+    assert run(spec).next_step.startswith("already migrated")
+
+
+def test_a_run_that_failed_goes_on_where_it_stopped(folder: Path) -> None:
+    spec = _spec(folder, on_reject="fail", published=False)
+    with pytest.raises(RejectedError):
+        run(spec)
+    done = _attempts(spec)
+    _write(folder, HALF_MENDED)
+    with pytest.raises(SourceChangedError) as refused:
+        run(spec)
+    assert "stateferry replay SPEC" in refused.value.hint
+    with pytest.raises(RejectedError, match="key-00000450"):
+        replay(spec)
+    half = _attempts(spec)
+    _write(folder, MENDED)
+
+    report = replay(spec)
+
+    assert (report.state, report.chunks_done_before) == ("verified", len(half))
+    assert done.items() <= half.items() <= _attempts(spec).items()
+    assert [row.facts["number"] for row in read_ledger(spec.home) if row.step is Step.REVISED] == [1, 2]
+    cutover(spec)
+    assert read_family(folder / "store") == EXPECTED
+
+
+@pytest.mark.parametrize(
+    "event, resumed_by", [("conversion.revised", run), ("chunk.finished", replay), ("publish.renamed", replay)]
+)
+def test_an_interrupted_replay_is_resumed(folder: Path, event: str, resumed_by: Any) -> None:  # noqa: ANN401 - either
+    spec = _with_rejects(folder)
+    _write(folder, MENDED)
+
+    def interrupt(sent: Event) -> None:
+        if sent.name == event:
+            raise InterruptedMigrationError("here")
+
+    with pytest.raises(InterruptedMigrationError):
+        replay(spec, on_event=interrupt)
+    _write(folder, PICKY)
+    with pytest.raises(SourceChangedError):
+        run(spec)
+    _write(folder, MENDED)
+    resumed_by(spec)
+    assert read_family(folder / "new") == EXPECTED
+    assert sum(row.step is Step.REVISED for row in read_ledger(spec.home)) == 1
+
+
+def test_a_function_that_changes_other_records_too_is_a_mismatch_until_it_is_mended(folder: Path) -> None:
+    spec = _with_rejects(folder, published=False, verify="off")
+    _write(folder, TOO_MUCH)
+    with pytest.raises(VerificationError) as found:
+        replay(spec)
+    assert "changes other records too" in found.value.hint
+    assert "stateferry abandon SPEC" in found.value.hint
+    with pytest.raises(VerificationError):
+        cutover(spec, unverified=True)
+    _write(folder, MENDED)
+
+    assert replay(spec).state == "verified"
+
+    cutover(spec)
+    assert read_family(folder / "store") == EXPECTED
+
+
+def test_nothing_but_a_full_verification_opens_the_gate_after_a_replay(folder: Path) -> None:
+    spec = _with_rejects(folder, published=False, verify="off")
+    _write(folder, MENDED)
+
+    def stop_before_verifying(sent: Event) -> None:
+        if sent.name == "verify.started":
+            raise InterruptedMigrationError("here")
+
+    with pytest.raises(InterruptedMigrationError):
+        replay(spec, on_event=stop_before_verifying)
+    allowing = spec.conversion.model_copy(update={"allow": (*spec.conversion.allow, "unverified")})
+    spec = spec.model_copy(update={"conversion": allowing})
+    assert status(spec).state == "assembled"
+    assert verify(spec, mode="digest").verification.ok
+    for unverified in (False, True):
+        with pytest.raises(RefusedError, match="not verified in full"):
+            cutover(spec, unverified=unverified)
+    assert "not verified in full" in status(spec).concerns[0].sentence
+    assert verify(spec).verification.ok
+    assert verify(spec, mode="digest").verification.ok
+    cutover(spec)
+    assert read_family(folder / "store") == EXPECTED
+
+
+def _refused(spec: Spec, *said: str) -> None:
+    rows = read_ledger(spec.home)
+    with pytest.raises(RefusedError) as refused:
+        replay(spec)
+    assert all(words in str(refused.value) for words in said), refused.value
+    assert refused.value.hint
+    assert read_ledger(spec.home) == rows
+
+
+def test_it_is_refused_where_the_new_stores_are_in_use(folder: Path) -> None:
+    spec = _with_rejects(folder, published=False)
+    cutover(spec, accept_rejects=9)
+    _write(folder, MENDED)
+    _refused(spec, "are in use (cut over)", "stateferry rollback SPEC")
+    rollback(spec)
+    assert replay(spec).state == "verified"
+    cutover(spec)
+    finalize(spec)
+    _write(folder, PICKY)
+    _refused(spec, "are in use (finalized)", "another `name`")
+    assert read_family(folder / "store") == EXPECTED
+
+
+def test_it_is_refused_once_published(folder: Path) -> None:
+    spec = _spec(folder, max_rejects=9)
+
+    def die(sent: Event) -> None:
+        if sent.name == "publish.renamed":
+            raise InterruptedMigrationError("here")
+
+    with pytest.raises(InterruptedMigrationError):
+        run(spec, on_event=die)
+    _write(folder, MENDED)
+    _refused(spec, "was published by a run that was killed", "stateferry run SPEC")
+    _write(folder, PICKY)
+    run(spec)
+    _write(folder, MENDED)
+    _refused(spec, "are in use (published)")
+
+
+def test_it_is_refused_where_there_is_nothing_to_replay(folder: Path) -> None:
+    with pytest.raises(RefusedError, match="was not started"):
+        replay(_spec(folder))
+    assert not (folder / "work").exists()
+    spec = _with_rejects(folder, published=False)
+    _refused(spec, "the function has not changed: 9 records that are rejected would be rejected again")
+    _write(folder, MENDED)
+    changed = spec.model_copy(update={"conversion": spec.conversion.model_copy(update={"default_timestamp_ms": 5})})
+    _refused(changed, "more has changed since: [conversion]")
+    with open_store(folder / "store") as store:
+        store[b"later"] = b"record"
+    _refused(spec, "changed since: store store")
+
+
+def test_a_complete_run_has_nothing_to_replay_unless_the_function_changed(folder: Path) -> None:
+    _write(folder, MENDED)
+    spec = _spec(folder, published=False)
+    run(spec)
+    _refused(spec, "nothing to replay")
+    _write(folder, MENDED.replace('b"mended"', 'b"".join([b"men", b"ded"])'))
+    assert replay(spec).totals.chunks == len(_attempts(spec))
+
+
+def test_another_chunk_size_after_a_replay_is_another_plan_of_the_same_migration(folder: Path) -> None:
+    spec = _with_rejects(folder, published=False)
+    migration = status(spec).migration_id
+    _write(folder, MENDED)
+    larger = spec.model_copy(update={"run": spec.run.model_copy(update={"chunk_size": 1 << 20})})
+    replay(larger)
+    assert (status(larger).migration_id, status(larger).plan_revision) == (migration, 2)
+    (same,) = [check for check in doctor(larger, master=None).checks if check.name == "migration.same"]
+    assert same.outcome == "ok"
+    cutover(larger)
+    assert read_family(folder / "store") == EXPECTED
+
+
+def test_without_its_plan_a_replayed_migration_is_refused(folder: Path) -> None:
+    spec = _with_rejects(folder, published=False)
+    _write(folder, MENDED)
+    replay(spec)
+    (plan,) = spec.home.glob("plan-*.json")
+    content = plan.read_bytes()
+    plan.unlink()
+    for code in (MENDED, PICKY):
+        _write(folder, code)
+        with pytest.raises(RefusedError):
+            run(spec)
+    _write(folder, MENDED)
+    plan.write_bytes(content)
+    cutover(spec)
+    assert read_family(folder / "store") == EXPECTED
+
+
+@pytest.mark.parametrize("is_tail", [True, False])
+@pytest.mark.parametrize("code", [PICKY, MENDED])
+def test_chunks_of_two_functions_are_not_mixed_where_the_row_of_a_revision_is_lost(
+    folder: Path, code: str, *, is_tail: bool
+) -> None:
+    spec = _with_rejects(folder, published=False, verify="digest")
+    _write(folder, MENDED)
+    replay(spec)
+    rows = read_ledger(spec.home)
+    lost = next(row.sequence for row in rows if row.step is Step.REVISED)
+    for version in range(lost, 1 + (rows[-1].sequence if is_tail else lost)):
+        entry = spec.home / "ledger" / "_delta_log" / f"{version:020d}.json"
+        added = next(line["add"] for line in map(json.loads, entry.read_text().splitlines()) if "add" in line)
+        for file in (entry, spec.home / "ledger" / added["path"]):
+            file.unlink() if is_tail else file.write_bytes(b"")
+    _write(folder, code)
+
+    if code == PICKY:
+        run(spec)
+        cutover(spec, accept_rejects=9)
+    else:
+        with pytest.raises(SourceChangedError, match="function"):
+            run(spec)
+        replay(spec)
+        cutover(spec)
+
+    kept = {key: value for key, value in RECORDS.items() if not key.endswith(b"50")}
+    assert read_family(folder / "store") == (kept if code == PICKY else EXPECTED)
