@@ -45,7 +45,7 @@ def plan(
     spec: Spec,
     *,
     full: bool = False,
-    sample: int = SAMPLE,
+    sample: int | None = None,
     seed: int = 0,
     slots: int | None = None,
     on_event: Listener = ignore,
@@ -53,13 +53,15 @@ def plan(
 ) -> DryRunReport:
     """Report what `run` would do. Opens no file for writing, leaves no files behind, and needs no JVM.
 
-    `full` converts every record; without it, `sample` records of each store partition are converted, chosen by `seed`.
+    `full` converts every record, `sample` that many of each store partition, chosen by `seed`. With neither, all
+    records are converted where that takes less than 10 seconds, and else a sample of 10,000.
     `slots`: chunks at a time, for the estimate of time. Raises SpecError; any other problem is part of the report.
     """
-    if sample < 1 or (slots is not None and slots < 1):
+    if (sample is not None and sample < 1) or (slots is not None and slots < 1):
         raise SpecError("the sample size and the number of slots must be at least 1", hint="raise it, or leave it out")
     context = make_context(spec, on_event, changelog_ends=changelog_ends)
-    return _DryRun(context, Options(sample, seed, full, slots)).report()
+    options = Options(sample or SAMPLE, seed, is_full=full, is_sample=sample is not None, slots=slots)
+    return _DryRun(context, options).report()
 
 
 class _DryRun:

@@ -1,4 +1,4 @@
-"""Convert records without writing them: a sample by both paths, and every record for `--full`."""
+"""Convert records without writing them: a sample by both paths, and every record as a run does."""
 
 from __future__ import annotations
 

@@ -148,12 +148,12 @@ def _content(databases: list[DatabaseInventory]) -> str:
 
 
 def _tried(tried: SampleConversion) -> Rows:
-    records = "all records" if tried.is_full else f"{tried.records:,} records"
+    of_sample = "" if tried.is_full else f"{plural(tried.records, 'record')}: "
     counts = [f"{tried.converted:,} converted"]
     counts += [f"{number:,} {word}" for number, word in _leftovers(tried) if number]
     paths = "THE COMPILED AND THE REFERENCE PATH DIFFER" if tried.differences else "compiled and reference path agree"
     return {
-        "sample": f"{records}: {', '.join(counts)}",
+        "all records" if tried.is_full else "sample": f"{of_sample}{', '.join(counts)}",
         "format": f"{tried.decoded:,} of {tried.sampled:,} records match [source] format",
         "conversion": _shortened(tried.program) or "record by record, on the reference path",
         "paths": f"{paths} on {tried.both_paths:,} records" if tried.both_paths else "",
