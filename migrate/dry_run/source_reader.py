@@ -90,7 +90,7 @@ class SourceReader:
         self.chunks: list[Chunk] = []
         self.failures: list[CheckReport] = []
         self.measured = NOT_MEASURED
-        self._sample = SampleConverter(context.conversion)
+        self._sample = SampleConverter(context.conversion, source.path)
         self._full: FullScan | None = None
         self._tally = _Tally()
         self._context = context

@@ -1,6 +1,6 @@
 """Where each system keeps its stores: directories, locks, side files. One module per system."""
 
 from migrate.systems.base import StoreDirectory, System
-from migrate.systems.registry import STANDALONE, SYSTEMS, get_system, system_of_application
+from migrate.systems.registry import STANDALONE, SYSTEMS, get_system, owner_around, system_of_application
 
-__all__ = ["STANDALONE", "SYSTEMS", "StoreDirectory", "System", "get_system", "system_of_application"]
+__all__ = ["STANDALONE", "SYSTEMS", "StoreDirectory", "System", "get_system", "owner_around", "system_of_application"]

@@ -106,7 +106,8 @@ def choose_format(
             hint=f"choose one: {' or '.join(f'--from {format_id}' for format_id in common)}"
             + (f" ({about_records})" if about_records else ""),
         )
-    kinds = (system.unsupported_kind(store, there.split(", ")) for system in SYSTEMS)
+    own = SYSTEMS if located.application is None else [located.application.system]
+    kinds = (system.unsupported_kind(store, there.split(", ")) for system in own)
     if (kind := next(filter(None, kinds), None)) is not None:
         raise RefusedError(f"{what} is {kind.name}, which cannot be converted: {kind.reason}", hint=kind.instead)
     raise SpecError(
