@@ -25,6 +25,9 @@ _BY_SYNTAX = "2:"
 _CHANGED_HINT = (
     "restore what changed to go on, or start again: stateferry abandon SPEC removes our files, and nothing else"
 )
+_IN_USE_HINT = (
+    "restore what changed; that migration's new stores are in use, so that another one needs another `name` in the spec"
+)
 _BY_BYTECODE_HINT = (
     "restore it to go on, under the Python version that the migration was started with; the release that started it "
     "identified functions by their bytecode, and does not recognize one that has a set in it: if it did not change, "
@@ -135,8 +138,8 @@ def migration_id(identity: dict[str, str]) -> str:
     return _digest(json.dumps(identity, sort_keys=True))
 
 
-def check_identity(plan: Plan, identity: dict[str, str]) -> None:
-    """Raises SourceChangedError naming what changed since the plan was stored.
+def check_identity(plan: Plan, identity: dict[str, str], *, is_in_use: bool = False) -> None:
+    """Raises SourceChangedError naming what changed since the plan was stored. `is_in_use`: the new stores are.
 
     Only the parts of the identity that are given are compared; an empty one means that no RocksDB directory is left.
     """
@@ -145,9 +148,11 @@ def check_identity(plan: Plan, identity: dict[str, str]) -> None:
     changed = sorted(name for name in names if plan.identity.get(name) != identity.get(name))
     if not changed:
         return
+    is_unrecognized = changed == ["function"] and _is_by_bytecode(plan) and not is_in_use
+    hint = _IN_USE_HINT if is_in_use else _CHANGED_HINT
     raise SourceChangedError(
         f"this is not the migration that was started; changed since: {', '.join(changed)}",
-        hint=_BY_BYTECODE_HINT if changed == ["function"] and _is_by_bytecode(plan) else _CHANGED_HINT,
+        hint=_BY_BYTECODE_HINT if is_unrecognized else hint,
     )
 
 

@@ -23,6 +23,7 @@ from migrate.batch.preflight.retry import T, with_retries
 from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.source.snapshot import has_snapshot
 from migrate.batch.source.source import target_system
+from migrate.batch.status.current import status_of
 from migrate.batch.status.run_report import already_migrated
 from migrate.dry_run.cost import CostInputs, cost_of
 from migrate.dry_run.report import Cost, DryRunReport, Inventory, SampleConversion, Segmentation, SegmentPlanned
@@ -228,6 +229,8 @@ class _DryRun:
             return ()
 
     def _next_step(self) -> str:
+        if self._state() not in ("not started", "snapshot taken", "rewriting", "damaged"):
+            return status_of(self._spec, self._standing).next_step
         is_snapshot = self._spec.run.source == "snapshot"
         before = "" if is_snapshot else "stop the application, "
         if is_snapshot and not has_snapshot(self._spec):

@@ -97,7 +97,7 @@ SWITCHING: tuple[Mutant, ...] = (
         name="verify-keeps-a-mismatch-to-itself",
         claim="switch",
         definition="_compare",
-        old="    record(context, Ledger(context.home, plan.migration_id, context.run_id), found)\n",
+        old='    record(context, Ledger(context.home, plan.migration_id, context.run_id, command="verify"), found)\n',
         new="",
         tests=("test_what_verify_found_goes_to_the_ledger_and_holds_back",),
     ),

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from migrate.batch.ledger.gates import concerns_of, not_accepted
 from migrate.batch.ledger.standing import Standing, read_standing
+from migrate.batch.status.next_step import following, next_step
 from migrate.errors import system_errors_explained
-from migrate.model.journal import NEXT
-from migrate.model.ledger_row import Step
-from migrate.model.reports import Concern, State, StatusReport
+from migrate.model.reports import StatusReport
 from migrate.spec.spec import Spec
 
 
 @system_errors_explained()
 def status(spec: Spec) -> StatusReport:
     """The state of the migration. Raises RefusedError for a plan or a ledger of a newer schema."""
-    return status_of(spec, read_standing(spec.home))
+    report = status_of(spec, read_standing(spec.home))
+    return report.model_copy(update={"next_step": following(spec.home) or report.next_step})
 
 
 def status_of(spec: Spec, standing: Standing) -> StatusReport:
     """The report of `status`."""
     plan, state, left = standing.plan, standing.state, standing.pending
     if plan is None:
-        return StatusReport(name=spec.name, state=state, next_step=_next_step(spec, state))
+        return StatusReport(name=spec.name, state=state, next_step=next_step(spec, standing, state))
     size_left = sum(chunk.estimated_bytes for chunk in left)
     size = sum(chunk.estimated_bytes for chunk in plan.chunks)
     concerns = concerns_of(spec, standing, standing.totals)
@@ -34,23 +34,10 @@ def status_of(spec: Spec, standing: Standing) -> StatusReport:
         chunks_left=len(left),
         share_done=1.0 if not left else round(max(0.0, 1 - size_left / max(size, 1)), 4),
         totals=standing.totals,
-        runs=sum(row.step is Step.RUN for row in standing.rows),
+        runs=len(standing.runs),
         last_commit_ms=standing.last_commit_ms,
         verification=standing.verification,
         concerns=concerns,
         published=standing.published,
-        next_step=_next_step(spec, state, not_accepted(concerns)),
+        next_step=next_step(spec, standing, state, not_accepted(concerns)),
     )
-
-
-_MAY_GO_LIVE: tuple[State, ...] = ("assembled", "verified", "rolled back")
-
-
-def _next_step(spec: Spec, state: State, held: tuple[Concern, ...] = ()) -> str:
-    if any(concern.kind == "mismatch" for concern in held) or (held and state in _MAY_GO_LIVE):
-        return "; ".join(concern.fix for concern in held)
-    if state in NEXT:
-        return NEXT[state]
-    if spec.target_path is not None:
-        return "stateferry run SPEC (verifies and publishes)"
-    return "stop the application; stateferry cutover SPEC puts the new stores in the old ones' places"

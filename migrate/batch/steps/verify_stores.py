@@ -5,11 +5,13 @@ from __future__ import annotations
 from migrate.batch.chunk.executor import ExecutorOpener, executor_opener
 from migrate.batch.context import Context, make_context
 from migrate.batch.identity import check_identity, spec_identity
+from migrate.batch.ledger.gates import concerns_of, not_accepted
 from migrate.batch.ledger.marker import check_ours
 from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.batch.ledger.table import Ledger, read_repaired
 from migrate.batch.log import logged
 from migrate.batch.run_lock import one_run_at_a_time
+from migrate.batch.status.next_step import next_step
 from migrate.batch.steps.damage import hinting_at_repair
 from migrate.batch.steps.verify import Mode, NewStores, compare, mismatch_error, record
 from migrate.batch.stop import Stop
@@ -67,11 +69,19 @@ def _compare(
             f"a run on another host has continued the migration {name!r} meanwhile",
             hint="let it finish, then run the command again",
         )
-    record(context, Ledger(context.home, plan.migration_id, context.run_id), found)
+    record(context, Ledger(context.home, plan.migration_id, context.run_id, command="verify"), found)
     if not found.ok:
         raise mismatch_error(found, hint=_IN_USE if standing.is_in_use else _RERUN)
-    folders = tuple(stores.folders.values())
-    return VerifyReport(name=name, migration_id=plan.migration_id, verification=found, stores=folders)
+    standing = read_standing(context.home)
+    concerns = concerns_of(context.spec, standing, standing.totals)
+    return VerifyReport(
+        name=name,
+        migration_id=plan.migration_id,
+        verification=found,
+        stores=tuple(stores.folders.values()),
+        concerns=concerns,
+        next_step=next_step(context.spec, standing, standing.state, not_accepted(concerns)),
+    )
 
 
 def _checked_plan(context: Context, standing: Standing) -> Plan:
@@ -81,7 +91,7 @@ def _checked_plan(context: Context, standing: Standing) -> Plan:
     _check_settled(spec, standing.step)
     if plan is None or standing.pending:
         raise _not_rewritten(spec)
-    check_identity(plan, spec_identity(spec, context.ref, plan))
+    check_identity(plan, spec_identity(spec, context.ref, plan), is_in_use=standing.is_in_use)
     folders = standing.new_stores(spec.source_path)
     if published is not None and not published.is_dir():
         raise RefusedError(f"the published directory {published} is not there", hint="move it back to verify it there")

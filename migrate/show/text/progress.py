@@ -35,7 +35,7 @@ def progress(output: Output) -> Iterator[Listener]:
         with _log_shown(logging.WARNING), _bars(console) as bars:
             yield _Bars(bars)
     else:
-        with _log_shown(logging.INFO):
+        with _log_shown(logging.INFO, named=output.named):
             yield ignore
 
 
@@ -92,15 +92,19 @@ _FACTS: dict[str, Callable[[Any], str]] = {
 class _OnStandardError(logging.Handler):
     """Prints log records for a person."""
 
+    def __init__(self, named: Callable[[str], str]) -> None:
+        super().__init__()
+        self._named = named
+
     def emit(self, record: logging.LogRecord) -> None:
         label = "warning: " if record.levelno >= logging.WARNING else ""
-        _print(f"{label}{record.getMessage()}")
+        _print(f"{label}{self._named(record.getMessage())}")
 
 
 @contextmanager
-def _log_shown(level: int, name: str = LOGGER) -> Iterator[None]:
+def _log_shown(level: int, name: str = LOGGER, named: Callable[[str], str] = str) -> Iterator[None]:
     """Log records of this logger on standard error, and nowhere else: the user's function may configure logging."""
-    logger, handler = logging.getLogger(LOGGER), _OnStandardError()
+    logger, handler = logging.getLogger(LOGGER), _OnStandardError(named)
     before = logger.level, logger.propagate
     handler.addFilter(logging.Filter(name))
     logger.addHandler(handler)

@@ -133,6 +133,7 @@ def show_verify(report: VerifyReport, output: Output) -> list[str]:
     """The result of a verification."""
     stores = "\n".join(map(str, report.stores))
     rows = {"migration": report.name, "verification": verification_in_words(report.verification), "stores": stores}
+    rows |= {ATTENTION: concerns_in_words(report.concerns), "next": report.next_step}
     return output.layout.facts(rows | _ids(report.migration_id, "", output))
 
 
