@@ -40,6 +40,11 @@ class Output:
         return self.quiet or (self.as_json and streams_are_one())
 
     @property
+    def asks(self) -> bool:
+        """Whether there is a person to answer a question: on a terminal, unless the command was told to be quiet."""
+        return not (self.quiet or self.as_json) and sys.stdin.isatty() and sys.stdout.isatty()
+
+    @property
     def layout(self) -> Layout:
         """The layout of text on standard output."""
         return Layout(width_of(sys.stdout), has_colors(sys.stdout, no_color=self.no_color))
