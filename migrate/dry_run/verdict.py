@@ -72,14 +72,14 @@ def _paths(tried: SampleConversion) -> CheckReport:
     if not tried.both_paths:
         why = "no compiled path: the reference path converts" if tried.program is None else "no record was read"
     else:
-        why = f"{tried.both_paths:,} records by both"
+        why = f"{plural(tried.both_paths, 'record')} by both"
     return CheckReport(name=name, claim=claim, outcome="ok", detail=why)
 
 
 def _rejects(spec: Spec, tried: SampleConversion, records: int, expected: float) -> CheckReport:
     """`records`: of the old store; `expected`: rejects among them."""
     name, claim = "conversion.rejects", "no more records are rejected than [run] allows"
-    detail = f"{tried.rejected:,} of {tried.records:,} records cannot be converted"
+    detail = f"{tried.rejected:,} of {plural(tried.records, 'record')} cannot be converted"
     allowed = _allowed(spec, expected / max(records, tried.records, 1), expected=round(expected))
     if allowed is None:
         outcome: Outcome = "warning" if tried.rejected else "ok"

@@ -33,6 +33,7 @@ from migrate.batch.source.snapshot import has_snapshot, is_snapshot_current, ope
 from migrate.batch.source.source import Source, find_source
 from migrate.errors import MigrationError, RefusedError, StoreLockedError
 from migrate.model.plan import DatabasePlan, Plan
+from migrate.model.units import plural
 from migrate.spec.allowed import UNVERIFIED, allowing
 from migrate.stores.rocksdb.layout import database_files
 from migrate.stores.rocksdb.options_file import (
@@ -223,7 +224,7 @@ class Preflight:
 
     def _found(self) -> str:
         stores = {partition.store for partition in self.source.partitions}
-        return f"{len(self.source.partitions)} store partitions of {', '.join(sorted(stores))}"
+        return f"{plural(len(self.source.partitions), 'store partition')} of {', '.join(sorted(stores))}"
 
     def _stopped(self) -> None:
         self.source.check_stopped()

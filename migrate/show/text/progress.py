@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from migrate.batch.chunk.executor import RETRIES
 from migrate.batch.log import LOGGER, RewriteProgress
 from migrate.model.events import Event, Listener, ignore
-from migrate.model.units import one_line
+from migrate.model.units import one_line, plural
 from migrate.show.output import Output
 from migrate.show.streams import write_err
 
@@ -73,18 +73,22 @@ def _print(line: str) -> None:
 
 
 def _receipt(receipt: Any) -> str:  # noqa: ANN401 - importing its class would load numpy for nothing
-    return f"{receipt}: {receipt.records_in:,} records in, {receipt.records_out:,} out, {receipt.seconds:,.2f} s"
+    return (
+        f"{receipt}: {plural(receipt.records_in, 'record')} in, {receipt.records_out:,} out, {receipt.seconds:,.2f} s"
+    )
 
 
 _FACTS: dict[str, Callable[[Any], str]] = {
     "source": lambda source: f"{source.path}: {', '.join(partition.id for partition in source.partitions)}",
-    "plan": lambda plan: f"revision {plan.revision}, {len(plan.chunks)} chunks, migration {plan.migration_id}",
-    "done": lambda receipts: f"{len(receipts)} chunks already done",
+    "plan": lambda plan: (
+        f"revision {plan.revision}, {plural(len(plan.chunks), 'chunk')}, migration {plan.migration_id}"
+    ),
+    "done": lambda receipts: f"{plural(len(receipts), 'chunk')} already done",
     "receipts": lambda receipts: "; ".join(map(_receipt, receipts)),
     "task": lambda task: str(task.chunk),
     "store_partition": lambda partition: str(partition.id),
-    "verification": lambda found: f"{found.records:,} records, {found.seconds:,.2f} s",
-    "records": lambda records: f"{records:,} records",
+    "verification": lambda found: f"{plural(found.records, 'record')}, {found.seconds:,.2f} s",
+    "records": lambda records: plural(records, "record"),
 }
 """The facts of events as text, by name; all others are printed as they are."""
 

@@ -32,7 +32,7 @@ def show_init(report: InitReport, _output: Output) -> list[str]:
     store = f"store {report.store} of {report.source}" if report.store else str(report.source)
     partitions = plural(len(report.store_partitions), "store partition")
     return [
-        f"found: {store}: about {report.records:,} records in {partitions}",
+        f"found: {store}: about {plural(report.records, 'record')} in {partitions}",
         f"from:  {report.source_format}",
         f"to:    {report.target_format}",
         *([f"note: {report.note}"] if report.note else []),
@@ -48,7 +48,7 @@ def show_run(report: RunReport, output: Output) -> list[str]:
     seconds = report.seconds.get("rewrite", 0.0)
     rows = {
         "migration": f"{report.name}: {report.source_format} -> {report.target_format}",
-        "source": f"{report.source} ({report.store_partitions} store partitions)",
+        "source": f"{report.source} ({plural(report.store_partitions, 'store partition')})",
         "chunks": f"{report.totals.chunks} of {report.chunks_planned}"
         + (f", {report.chunks_done_before} of them by earlier runs" if report.chunks_done_before else ""),
         **facts_of_totals(report.totals),
@@ -113,7 +113,7 @@ def show_snapshot(report: SnapshotReport, output: Output) -> list[str]:
     return output.layout.facts(
         {
             "migration": report.name,
-            "snapshot": f"{report.snapshot} ({report.store_partitions} store partitions)",
+            "snapshot": f"{report.snapshot} ({plural(report.store_partitions, 'store partition')})",
             "taken": moment(report.taken_at_ms),
             "warnings": "\n".join(report.warnings),
             "next": report.next_step,
@@ -161,7 +161,7 @@ def verification_in_words(found: Verification) -> str:
     if found.mode == "off":
         return 'off: [run] verify = "off"'
     if found.ok:
-        return f"{found.mode}: {found.records:,} records equal, in {found.seconds:,.2f} s"
+        return f"{found.mode}: {plural(found.records, 'record')} equal, in {found.seconds:,.2f} s"
     return f"{found.mode}: {found.missing:,} missing, {found.differing:,} differing, {found.extra:,} extra"
 
 

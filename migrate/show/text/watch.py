@@ -69,7 +69,7 @@ def _in_a_line(report: WatchReport) -> str:
     if not report.chunks_planned:
         return report.state
     done = f"{report.chunks_planned - report.chunks_left:,} of {plural(report.chunks_planned, 'chunk')}"
-    records = f"{report.totals.records_in:,} records, {report.totals.rejected:,} rejected"
+    records = f"{plural(report.totals.records_in, 'record')}, {report.totals.rejected:,} rejected"
     return ", ".join(filter(None, (f"{report.state} {share(report.share_done)}: {done}", records, _rate(report))))
 
 

@@ -77,7 +77,7 @@ def is_segmented(located: Located, store: str | None) -> bool:
 
 
 def _in_words(store: StoreReport) -> str:
-    size = f"{store.records:,} records" if store.exact else f"about {store.records:,} records"
+    size = ("" if store.exact else "about ") + plural(store.records, "record")
     formats = " or ".join(store.formats) or "of no known format"
     return f"{store.name}: {size} in {plural(len(store.store_partitions), 'store partition')}, {formats}"
 

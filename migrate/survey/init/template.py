@@ -52,7 +52,8 @@ def _source(spec: Spec, found: SpecComments) -> list[str]:
     lines = [
         "",
         "[source]",
-        f"# Found: about {found.records:,} records in {plural(len(found.store_partitions), 'store partition')},",
+        f"# Found: about {plural(found.records, 'record')} "
+        f"in {plural(len(found.store_partitions), 'store partition')},",
         f"# {partitions}{more}; column families {families}.",
         *(f"# Warning: {_one_line(warning)}" for warning in found.warnings),
         f"format = {toml_string(spec.source.format)}",
