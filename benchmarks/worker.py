@@ -112,7 +112,7 @@ def whole_run(source: str, folder: str, master: str | None, chunk_size: int) -> 
 
 def dry_run(source: str, full: bool) -> Facts:
     """The dry run of the same; its imports count."""
-    from migrate.dry_run.dry_run import plan
+    from migrate.dry_run.dry_run import SAMPLE, plan
 
     spec = parse_spec(
         {
@@ -123,7 +123,7 @@ def dry_run(source: str, full: bool) -> Facts:
         },
         base_dir=Path(source).parent,
     )
-    report = plan(spec, full=full)
+    report = plan(spec, full=full, sample=None if full else SAMPLE)
     if not report.verdict.go or report.found is None or report.cost is None:
         raise AssertionError(f"no go: {report.verdict}")
     return {"records": report.found.records, "told_records_per_second": report.cost.records_per_second}

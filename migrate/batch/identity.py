@@ -32,6 +32,9 @@ _REPLAY_HINT = (
     "stateferry replay SPEC goes on with the changed function: it rewrites the chunks with rejected records, and "
     "verifies everything in full; or "
 )
+_IN_USE_HINT = (
+    "restore what changed; that migration's new stores are in use, so that another one needs another `name` in the spec"
+)
 _BY_BYTECODE_HINT = (
     "restore it to go on, under the Python version that the migration was started with; the release that started it "
     "identified functions by their bytecode, and does not recognize one that has a set in it: if it did not change, "
@@ -147,19 +150,23 @@ def migration_id(identity: dict[str, str]) -> str:
 def check_spec(spec: Spec, ref: ConversionRef, standing: Standing) -> None:
     """Raises SourceChangedError where the spec or the function is not that of the migration any more."""
     known = standing.identity
-    check_identity(known, spec_identity(spec, ref, known), may_replay=not standing.is_live)
+    may_replay, is_in_use = not standing.is_live, standing.is_in_use
+    check_identity(known, spec_identity(spec, ref, known), may_replay=may_replay, is_in_use=is_in_use)
 
 
-def check_identity(known: Mapping[str, str], identity: Mapping[str, str], *, may_replay: bool = False) -> None:
+def check_identity(
+    known: Mapping[str, str], identity: Mapping[str, str], *, may_replay: bool = False, is_in_use: bool = False
+) -> None:
     """Raises SourceChangedError naming what differs from the known identity.
 
     Only the parts of the identity that are given are compared; an empty one means that no RocksDB directory is left.
-    `may_replay`: a function that changed can take over by a replay, since the new stores are not in use.
+    `may_replay`: a function that changed can take over by a replay. `is_in_use`: the new stores are.
     """
     changed = changed_parts(known, identity)
     if not changed:
         return
-    hint = _BY_BYTECODE_HINT if changed == ["function"] and _is_by_bytecode(known) else _CHANGED_HINT
+    is_unrecognized = changed == ["function"] and _is_by_bytecode(known)
+    hint = _IN_USE_HINT if is_in_use else _BY_BYTECODE_HINT if is_unrecognized else _CHANGED_HINT
     if may_replay and "function" in known and set(changed) == function_of(dict.fromkeys(changed, "")).keys():
         hint = _REPLAY_HINT + hint
     raise SourceChangedError(

@@ -33,8 +33,8 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
         f"{plural(facts['superseded'], 'chunk')} with rejected records to rewrite"
     ),
     "dead-letters.written": lambda facts: f"rejects are in {facts['folder']}" if facts["folder"] else "",
-    "verify.started": lambda facts: f"verifying ({facts['mode']}): {facts['records']:,} records",
-    "verify.resumed": lambda facts: f"{facts['records']:,} records were compared before the interruption",
+    "verify.started": lambda facts: f"verifying ({facts['mode']}): {plural(facts['records'], 'record')}",
+    "verify.resumed": lambda facts: f"{plural(facts['records'], 'record')} already compared before the interruption",
     "verify.committed": lambda facts: f"verified: {_outcome(facts['verification'])}",
     "publish.started": lambda facts: f"publishing {facts['target']}",
     "publish.committed": lambda facts: f"published {facts['target']}",
@@ -190,7 +190,7 @@ class RunLog:
     def _begin(self, plan: Plan, done: list[Receipt]) -> None:
         self._rewrite, self._stores = RewriteProgress.of(plan, done), len(plan.store_partitions)
         left = self._rewrite
-        self._log(f"{left.chunks} chunks to rewrite, {size(left.size)}; {len(done)} done before")
+        self._log(f"{plural(left.chunks, 'chunk')} to rewrite, {size(left.size)}; {len(done)} done before")
 
     def _log_tenth(self, phase: str, share: float, note: str) -> None:
         tenth = min(10, int(share * 10))
@@ -205,5 +205,5 @@ class RunLog:
 
 def _outcome(found: Verification) -> str:
     if found.ok:
-        return f"{found.records:,} records equal"
+        return f"{plural(found.records, 'record')} equal"
     return f"{found.missing:,} keys missing, {found.differing:,} differing, {found.extra:,} extra"

@@ -18,7 +18,7 @@ from migrate.batch.chunk.executor import (
 from migrate.batch.context import Context, make_context
 from migrate.batch.home import remove_all, remove_if_empty
 from migrate.batch.ledger.dead_letters import write_dead_letters
-from migrate.batch.ledger.gates import NOTHING_ACCEPTED, Acceptance, concerns_of
+from migrate.batch.ledger.gates import NOTHING_ACCEPTED, Acceptance, concerns_of, not_accepted
 from migrate.batch.ledger.intervals import totals_of, under_reject_policy
 from migrate.batch.ledger.marker import claim, finish_abandoned
 from migrate.batch.ledger.revisions import Revision
@@ -94,9 +94,11 @@ def run_with(
     stop: Stop | None = None,
     acceptance: Acceptance = NOTHING_ACCEPTED,
     changelog_ends: ChangelogEnds | None = None,
+    is_cut_over_next: bool = False,
 ) -> RunReport:
     """`run` with the given executor; `function` replaces the spec's. Workers start only once the plan is stored.
 
+    `is_cut_over_next`: the caller cuts over next, so that the report asks nobody to do it.
     Raises InterruptedMigrationError once `stop` is requested.
     """
     context = make_context(spec, logged(spec.name, on_event), function, stop, acceptance, changelog_ends=changelog_ends)
@@ -106,6 +108,8 @@ def run_with(
         standing = Standing(context.home, read_repaired(context.home, context.warn))
         done = already_migrated(context, standing)
         report = carry_out(context, open_executor, standing) if done is None else done
+    if is_cut_over_next and done is None and not not_accepted(report.concerns):
+        report = report.model_copy(update={"next_step": "the cut-over, which follows now"})
     log_end(report)
     return report
 

@@ -15,7 +15,18 @@ _LOCKS = Path("/proc/locks")
 
 
 def is_run_at_work(home: Path) -> bool | None:
-    """Whether a process of this host holds the migration's lock; None: the system does not report it.
+    """Whether a process of this host holds the migration's lock; None: the system does not report it."""
+    pids = _pids_at_work(home)
+    return None if pids is None else bool(pids)
+
+
+def pid_at_work(home: Path) -> int | None:
+    """The process of this host that holds the migration's lock; None: none, or the system does not report it."""
+    return next(iter(_pids_at_work(home) or ()), None)
+
+
+def _pids_at_work(home: Path) -> list[int] | None:
+    """The processes that hold the migration's lock, none or one; None: the system does not report it.
 
     The kernel's list of locks is read: taking the lock, even shared and for an instant, would make a run that starts
     just then fail.
@@ -23,12 +34,12 @@ def is_run_at_work(home: Path) -> bool | None:
     try:
         status = (home / "run.lock").stat()
     except (FileNotFoundError, NotADirectoryError):
-        return False
+        return []
     try:
         locks = _LOCKS.read_text(encoding="ascii")
     except OSError:
         return None
-    return any(_is_of(line.split(), status) for line in locks.splitlines())
+    return [int(lock[4]) for lock in map(str.split, locks.splitlines()) if _is_of(lock, status)]
 
 
 def _is_of(lock: list[str], status: os.stat_result) -> bool:
@@ -79,6 +90,8 @@ def one_run_at_a_time(home: Path) -> Iterator[None]:
 
 def another_run(home: Path) -> RefusedError:
     """The error while another run of this host is at work."""
+    pid = pid_at_work(home)
     return RefusedError(
-        f"another run of this migration is at work in {home}", hint="let it finish, or stop it, and run again"
+        f"another run of this migration is at work in {home}" + (f", with pid {pid}" if pid else ""),
+        hint="let it finish (stateferry status SPEC --watch follows it), or stop it, and run again",
     )

@@ -81,7 +81,7 @@ def report_usage_error(error: click.ClickException, output: Output) -> ExitCode:
 def _report(message: str, hint: str, code: ExitCode, output: Output, *, is_bug: bool = False) -> None:
     from migrate.show.foreign_text import visible_json, visible_message
 
-    message, hint = visible_message(message), visible_message(hint)
+    message, hint = visible_message(output.named(message)), visible_message(output.named(hint))
     trace = traceback.format_exc() if is_bug or output.debug else ""
     if not (output.as_json and streams_are_one()):  # else the document has it all
         write_err(f"{trace}stateferry: {message}" + (f"\n  next: {hint}" if hint else ""))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -67,16 +68,20 @@ def run_and_show(
     accept_rejects: int | None,
     metrics_path: str | None,
     ends: Sequence[str],
-    show: bool = True,
+    and_cutover: bool = False,
     replays: bool = False,
 ) -> None:
-    """Run a spec, or replay its rejects, with progress on standard error, and print the report."""
+    """Run a spec, or replay its rejects, with progress on standard error, and print the report.
+
+    `and_cutover`: the cut-over follows, whose report is the one JSON document.
+    """
     from migrate.batch.chunk.executor import in_process, spark
     from migrate.batch.ledger.gates import Acceptance
     from migrate.batch.replay import replay_with
     from migrate.batch.run import run_with
     from migrate.batch.source.changelog_ends import parse_changelog_ends
     from migrate.batch.stop import Stop
+    from migrate.batch.switch.migration import check_in_place
     from migrate.cli.signals import stopping_on_signals
     from migrate.model.events import each_of
     from migrate.show.text.progress import progress
@@ -84,12 +89,14 @@ def run_and_show(
     from migrate.spec.loading import load_spec
 
     spec, changelog_ends = load_spec(spec_path), parse_changelog_ends(ends)
+    if and_cutover:
+        check_in_place(spec, "cutover")
     stop = Stop()
     with stopping_on_signals(stop), progress(output) as shown, _metrics(metrics_path, spec.name) as measured:
         opener = spark(master) if on_spark else in_process
         listener = each_of(measured, shown)
         with user_output_to_stderr():
-            work = replay_with if replays else run_with
+            work = replay_with if replays else partial(run_with, is_cut_over_next=and_cutover)
             report = work(
                 opener,
                 spec,
@@ -98,7 +105,7 @@ def run_and_show(
                 acceptance=Acceptance(unverified, accept_rejects),
                 changelog_ends=changelog_ends,
             )
-    if show:
+    if not (and_cutover and output.as_json):
         output.show(report, show_run)
 
 

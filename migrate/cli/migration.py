@@ -72,8 +72,7 @@ def run(spec: str, master: str, *, no_spark: bool, and_cutover: bool, **options:
     stateferry run migration.toml --no-spark --cutover
     """
     output = current_output()
-    show = not (and_cutover and output.as_json)  # one JSON document: that of the last step
-    run_and_show(spec, master, on_spark=not no_spark, output=output, show=show, **options)
+    run_and_show(spec, master, on_spark=not no_spark, output=output, and_cutover=and_cutover, **options)
     if and_cutover:
         accepted = {name: options[name] for name in ("unverified", "accept_rejects")}
         switch_and_show("cutover", spec, output, **accepted)

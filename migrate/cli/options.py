@@ -74,4 +74,5 @@ def current_output() -> Output:
         return Output()
     given = context.meta.get(_META, {})
     flags = {name: bool(given.get(name)) for name in ("as_json", "quiet", "no_color", "debug")}
-    return Output(verbosity=given.get("verbose", 0), **flags)
+    spec = context.params.get("spec") or context.params.get("spec_path") or ""
+    return Output(verbosity=given.get("verbose", 0), spec=spec, **flags)

@@ -116,16 +116,15 @@ def init(
 @click.option(
     "--sample",
     type=click.IntRange(min=1),
-    default=10_000,
-    show_default=True,
-    help="Records to convert of each store partition, spread over its keys.",
+    help="Records to convert of each store partition, spread over its keys. [default: all where that takes less than "
+    "10 s, else 10,000]",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="The seed of the sample.")
 @click.option("--slots", type=click.IntRange(min=1), help="Chunks at a time, for the estimated time. [default: cores]")
 @changelog_end_option
 @verb
 def plan(
-    spec: str, *, page: str | None, full: bool, sample: int, seed: int, slots: int | None, ends: tuple[str, ...]
+    spec: str, *, page: str | None, full: bool, sample: int | None, seed: int, slots: int | None, ends: tuple[str, ...]
 ) -> int:
     """Report what a run would do, without changing anything.
 

@@ -14,6 +14,25 @@ from migrate.show.output import Output
 
 if TYPE_CHECKING:
     from migrate.model.reports import SwitchReport
+    from migrate.spec.spec import Spec
+
+_yes_option = click.option("--yes", is_flag=True, help="Remove them without a question, which is asked on a terminal.")
+
+
+def _confirm(removed_by: Callable[[Spec], str], spec: Spec, output: Output) -> None:
+    """Ask on a terminal before anything is removed. Raises RefusedError unless the answer is yes."""
+    from migrate.errors import RefusedError
+    from migrate.show.foreign_text import visible_message
+
+    question = removed_by(spec) if output.asks else ""
+    try:
+        if not question or click.confirm(f"{visible_message(question)} Continue?"):
+            return
+    except click.Abort as abort:
+        click.echo()
+        if isinstance(abort.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from abort
+    raise RefusedError("nothing was removed: that was not confirmed", hint="answer y, or give --yes, to remove it")
 
 
 def switch_and_show(
@@ -73,35 +92,48 @@ def rollback(spec: str, *, discard_new_writes: bool) -> None:
 @click.option(
     "--moved-away", is_flag=True, help="Finalize even if some new stores are gone: their tasks run elsewhere now."
 )
+@_yes_option
 @verb
-def finalize(spec: str, *, accept_mismatch: bool, moved_away: bool) -> None:
+def finalize(spec: str, *, accept_mismatch: bool, moved_away: bool, yes: bool) -> None:
     """Remove the replaced old stores and the migration's working files.
 
     A rollback is not possible afterwards. The ledger is kept, and so is an old state directory that was not replaced.
-    Refused if the new stores are not in their places.
+    Refused if the new stores are not in their places. On a terminal it asks first; refused (exit 6) unless confirmed.
 
     \b
     stateferry finalize migration.toml
+    stateferry finalize migration.toml --yes
     stateferry finalize migration.toml --moved-away
     """
+    if not yes:
+        from migrate.batch.switch.removal import removed_by_finalize
+        from migrate.spec.loading import load_spec
+
+        _confirm(removed_by_finalize, load_spec(spec), current_output())
     switch_and_show("finalize", spec, current_output(), accept_mismatch=accept_mismatch, moved_away=moved_away)
 
 
 @click.command()
 @spec_argument
+@_yes_option
 @verb
-def abandon(spec: str) -> None:
+def abandon(spec: str, *, yes: bool) -> None:
     """Give up a migration that cannot continue, and remove its files.
 
-    Touches no other file. Refused if the new stores are in use.
+    Touches no other file. Refused if the new stores are in use. On a terminal it asks first; refused (exit 6) unless
+    confirmed.
 
     \b
     stateferry abandon migration.toml
+    stateferry abandon migration.toml --yes
     """
     from migrate import abandon as remove_files
+    from migrate.batch.switch.removal import removed_by_abandon
     from migrate.show.text.progress import details
     from migrate.show.text.reports import show_abandon
     from migrate.spec.loading import load_spec
 
-    output = current_output()
-    output.show(remove_files(load_spec(spec), on_event=details(output)), show_abandon)
+    loaded, output = load_spec(spec), current_output()
+    if not yes:
+        _confirm(removed_by_abandon, loaded, output)
+    output.show(remove_files(loaded, on_event=details(output)), show_abandon)

@@ -23,6 +23,7 @@ from migrate.batch.preflight.retry import T, with_retries
 from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.source.snapshot import has_snapshot
 from migrate.batch.source.source import target_system
+from migrate.batch.status.current import status_of
 from migrate.batch.status.run_report import already_migrated
 from migrate.dry_run.cost import CostInputs, cost_of
 from migrate.dry_run.report import Cost, DryRunReport, Inventory, SampleConversion, Segmentation, SegmentPlanned
@@ -45,7 +46,7 @@ def plan(
     spec: Spec,
     *,
     full: bool = False,
-    sample: int = SAMPLE,
+    sample: int | None = None,
     seed: int = 0,
     slots: int | None = None,
     on_event: Listener = ignore,
@@ -57,8 +58,9 @@ def plan(
 
     Args:
         spec: the migration, from `load_spec` or built in code.
-        full: read and convert every record, for exact counts; otherwise a sample.
-        sample: records of each store partition to convert, spread over its keys; at least 1.
+        full: read and convert every record, for exact counts.
+        sample: records of each store partition to convert, spread over its keys; at least 1. None: all records where
+            that takes less than 10 seconds, and else a sample of 10,000.
         seed: chooses the sample.
         slots: chunks at a time, for the estimate of time; None: the cores of this machine.
         on_event: called with each `Event`, before the work goes on.
@@ -69,10 +71,11 @@ def plan(
         SpecError: an argument is out of range, or the spec's function cannot be imported. Any other problem is part of
             the report.
     """
-    if sample < 1 or (slots is not None and slots < 1):
+    if (sample is not None and sample < 1) or (slots is not None and slots < 1):
         raise SpecError("the sample size and the number of slots must be at least 1", hint="raise it, or leave it out")
     context = make_context(spec, on_event, changelog_ends=changelog_ends)
-    return _DryRun(context, Options(sample, seed, full, slots)).report()
+    options = Options(sample or SAMPLE, seed, is_full=full, is_sample=sample is not None, slots=slots)
+    return _DryRun(context, options).report()
 
 
 class _DryRun:
@@ -239,6 +242,8 @@ class _DryRun:
             return ()
 
     def _next_step(self) -> str:
+        if self._state() not in ("not started", "snapshot taken", "rewriting", "damaged"):
+            return status_of(self._spec, self._standing).next_step
         is_snapshot = self._spec.run.source == "snapshot"
         before = "" if is_snapshot else "stop the application, "
         if is_snapshot and not has_snapshot(self._spec):

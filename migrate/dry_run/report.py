@@ -141,11 +141,11 @@ class Collision(Value):
 
 
 class SampleConversion(Value):
-    """The results of converting a sample of the records, or all of them with `--full`."""
+    """The results of converting a sample of the records, or all of them."""
 
     records: int
     is_full: bool
-    """Every record was converted: because of `--full`, or because the store has no more than the sample."""
+    """Every record was converted: because of `--full`, or because that takes less than 10 seconds."""
     seed: int
     store_partitions_read: int
     sampled: int

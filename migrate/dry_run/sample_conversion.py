@@ -1,4 +1,4 @@
-"""Convert records without writing them: a sample by both paths, and every record for `--full`."""
+"""Convert records without writing them: a sample by both paths, and every record as a run does."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from operator import eq
+from pathlib import Path
 
-from formats import Conversion, EntryError
+from formats import Conversion, EntryError, Format
 from formats.likeness import SURE, FormatSample, leaves_marks
 from formats.program import IDENTITY
 from formats.registry import FORMATS
@@ -23,6 +24,7 @@ from migrate.engine.rejects import CountRejects, RejectsByReason
 from migrate.model.key_range import show_key
 from migrate.model.plan import DatabasePlan, FamilyMapping
 from migrate.stores.batch import Batch
+from migrate.systems import STANDALONE, owner_around
 
 _MOST_DIFFERENCES = 3
 _RUNS_PER_EXAMPLE = 16
@@ -56,7 +58,7 @@ class ConversionCounts:
 class SampleConverter(ConversionCounts):
     """Converts sampled records, twice by the reference path and once by the compiled one."""
 
-    def __init__(self, conversion: Conversion) -> None:
+    def __init__(self, conversion: Conversion, path: Path) -> None:
         super().__init__(conversion)
         self.decoded = 0
         self.both_paths = 0
@@ -67,11 +69,12 @@ class SampleConverter(ConversionCounts):
         self._runs = 0
         self._examples: list[BeforeAfter] = []
         source = conversion.source
+        owner = _owner(source, path)
         self._named = FormatSample(source)
         self._others = [
             FormatSample(known, is_possible=False)
             for known in FORMATS
-            if known.id != source.id and leaves_marks(known)
+            if known.id != source.id and owner in (None, known.system) and leaves_marks(known)
             if source.column_families is None or known.is_segmented == source.is_segmented
         ]
         """Other formats that the records may turn out to be of."""
@@ -228,6 +231,14 @@ class FullScan(ConversionCounts):
             return self._conversion.convert(key, value) is not None
         except EntryError:
             return False
+
+
+def _owner(source: Format, path: Path) -> str | None:
+    """The name of the system that the old stores belong to; None: it may be any."""
+    if source.system != STANDALONE.name:
+        return source.system
+    around = owner_around(path)
+    return None if around is None else around[1].name
 
 
 def _unchanged(old: Batch, new: Batch) -> int:

@@ -1,11 +1,12 @@
-"""Read the old stores: inventory, sample conversion, a timed piece, and every record where `--full` asks for it."""
+"""Read the old stores: inventory, sample conversion, a timed piece, and all records where that is quick or wanted."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 
@@ -27,6 +28,10 @@ from migrate.stores.rocksdb.database import open_read_only
 
 MOST_SAMPLE_BYTES = 64 << 20
 """Bytes of one store partition's sample: of large values fewer are read."""
+ALL_SECONDS = 10.0
+"""All records are converted where that takes no longer than this, by the speed that was measured."""
+_PATIENCE = 2.0
+"""How much longer it may take than estimated: then the results of the sample are reported."""
 _Place = tuple[str, str]
 """A RocksDB directory of the source: its store partition and its name there."""
 _Family = tuple[_Place, str]
@@ -40,11 +45,34 @@ class Options:
     """Records of each store partition."""
     seed: int
     is_full: bool
+    """Convert all records, however long that takes."""
+    is_sample: bool
+    """Convert a sample, also where all records would take a moment."""
     slots: int | None
 
 
+@dataclass(slots=True)
+class _Tally:
+    """The numbers of one reading of the old stores. Of a sample, each share is multiplied to all records."""
+
+    rejects: float = 0.0
+    shadowed: float = 0.0
+    """Records of an unfinished upgrade whose keys were written again since."""
+    expired: float = 0.0
+    """Records older than the new store's retention."""
+    counted: Counter[_Family] = field(default_factory=Counter)
+    sampled: set[_Family] = field(default_factory=set)
+    """Column families of which not all records were read."""
+    broken: set[_Place] = field(default_factory=set)
+    """RocksDB directories that could not be read to the end."""
+
+
+class _TakesTooLongError(Exception):
+    """All records take longer than their estimate."""
+
+
 class SourceReader:
-    """One pass over the RocksDB directories that the new ones are made of, with its results.
+    """Reads the RocksDB directories that the new ones are made of: samples of all, then all records if wanted.
 
     A failure in one directory does not hide the others. An old directory that several new ones are made of is listed
     once, and its records are read for each of them. `is_running`: the owner may remove files meanwhile.
@@ -61,15 +89,10 @@ class SourceReader:
     ) -> None:
         self.chunks: list[Chunk] = []
         self.failures: list[CheckReport] = []
-        self.rejects = 0.0
-        """Rejects among all records: of a sample, each column family's share is multiplied to its number of records."""
         self.measured = NOT_MEASURED
-        self._shadowed = 0.0
-        """Records of an unfinished upgrade whose keys were written again since, estimated as `rejects` are."""
-        self._expired = 0.0
-        """Records older than the new store's retention, estimated as `rejects` are."""
-        self._sample = SampleConverter(context.conversion)
-        self._full = FullScan(context.conversion) if options.is_full else None
+        self._sample = SampleConverter(context.conversion, source.path)
+        self._full: FullScan | None = None
+        self._tally = _Tally()
         self._context = context
         self._source = source
         self._is_running = is_running
@@ -79,19 +102,34 @@ class SourceReader:
         self._sharing = Counter(partition for partition, _, _ in {*_sampled_families(databases)})
         """Column families that share the sample of a store partition."""
         self._found: dict[_Place, DatabaseInventory] = {}
-        self._counted: Counter[_Family] = Counter()
-        self._sampled: set[_Family] = set()
-        """Column families of which not all records were read."""
-        self._broken: set[_Place] = set()
-        """RocksDB directories that could not be read to the end."""
+        self._read: list[DatabasePlan] = []
+        """The new directories whose sources could be sampled."""
+        self._opening_seconds = 0.0
 
     def read(self) -> SourceReader:
-        """Read every directory, and time a piece of the largest one."""
+        """Read a sample of every directory, time a piece of the largest one, and read all where that is wanted."""
         kept = [plan for plan in self._databases if plan.is_kept]
         largest = max(kept, key=lambda plan: plan.data_bytes, default=None)
         for plan in self._databases:
-            self._read_database(plan, is_timed=plan is largest)
+            self._sample_database(plan, is_timed=plan is largest)
+        if self._options.is_full:
+            self._read_all(deadline=None)
+        elif not self._options.is_sample and self._tally.sampled and self._seconds_for_all() < ALL_SECONDS:
+            self._read_all(deadline=time.monotonic() + _PATIENCE * ALL_SECONDS)
         return self
+
+    @property
+    def rejects(self) -> float:
+        """Rejects among all records."""
+        return self._tally.rejects
+
+    def _seconds_for_all(self) -> float:
+        """The time to convert all records: to write them, as the measured piece was, takes longer."""
+        measured, places = self.measured, [place for plan in self._databases for place in _places(plan)]
+        if not measured.record_bytes:
+            return float("inf")
+        size = sum(each.record_bytes + each.wal_bytes for place in places if (each := self._found.get(place)))
+        return self._opening_seconds + size * measured.rewrite_seconds / measured.record_bytes
 
     @property
     def _counts(self) -> ConversionCounts:
@@ -105,7 +143,7 @@ class SourceReader:
         older = [family for database in databases for family in database.families if family.role == "older"]
         is_complete = all(place in self._found for plan in self._databases for place in _places(plan))
         exact = is_complete and all(family.exact for family in (*data, *older))
-        shadowed, unfinished = round(self._shadowed), sum(family.records for family in older)
+        shadowed, unfinished = round(self._tally.shadowed), sum(family.records for family in older)
         sizes = self._counts.old_sizes
         return Inventory(
             databases=databases,
@@ -116,7 +154,7 @@ class SourceReader:
             at_most=sum(family.at_most for family in (*data, *older)) - (shadowed if exact else 0),
             unfinished=unfinished,
             shadowed=shadowed,
-            expired=round(self._expired),
+            expired=round(self._tally.expired),
             size=sum(database.size for database in databases),
             record_bytes=sum(database.record_bytes for database in databases),
             key_sizes=sizes.keys.sizes(),
@@ -156,34 +194,64 @@ class SourceReader:
             value_sizes=counts.new_sizes.values.sizes(),
         )
 
-    def _read_database(self, plan: DatabasePlan, *, is_timed: bool) -> None:
-        """Read one new directory's sources; they are opened again if their owner changed files before the reading."""
-        is_read = False
+    def _sample_database(self, plan: DatabasePlan, *, is_timed: bool) -> None:
+        """Sample one new directory's sources; they are opened again if their owner changed files before the reading."""
+        with self._failing(plan, self._tally), ExitStack() as stack:
+            started = time.monotonic()
+            records, chunks = with_retries(partial(self._survey, plan, stack), is_in_use=self._is_running)
+            self._opening_seconds += time.monotonic() - started
+            self.chunks += chunks
+            sampled = replace(records)
+            for mapping, number in product(plan.mappings, range(len(records.databases))):
+                for family in records.families(number, mapping):
+                    self._convert_sample(plan, mapping, sampled, number, family)
+            self._read.append(plan)
+            if is_timed:
+                self.measured = self._time(plan, records, chunks[len(chunks) // 2].keys.start)
+            check_segments(records.databases, plan, self._source)
+            allowed = self._context.spec.conversion.allow
+            check_sample(records.databases, plan, self._context.conversion, allowed)
+
+    def _read_all(self, deadline: float | None) -> None:
+        """Convert all records. The results of the sample stay where that does not end by `deadline`."""
+        scan, tally = FullScan(self._context.conversion), _Tally(broken={*self._tally.broken})
+
+        def count(read: int) -> None:
+            if deadline is not None and time.monotonic() > deadline:
+                raise _TakesTooLongError
+            self._context.notify("dry-run.progressed", records=read)
+
+        with suppress(_TakesTooLongError):
+            for plan in self._read:
+                with self._failing(plan, tally), ExitStack() as stack:
+                    records = with_retries(partial(self._open, plan, stack), is_in_use=self._is_running)
+                    self._convert_all(scan, tally, plan, records, count)
+            self._full, self._tally = scan, tally
+
+    @contextmanager
+    def _failing(self, plan: DatabasePlan, tally: _Tally) -> Iterator[None]:
+        """Note a failure to read a new directory's sources; one of a check made afterwards leaves their numbers."""
         try:
-            with system_errors_explained(), ExitStack() as stack:
-                records, chunks = with_retries(lambda: self._open(plan, stack), is_in_use=self._is_running)
-                self.chunks += chunks
-                self._read_records(plan, records)
-                is_read = True
-                if is_timed:
-                    self.measured = self._time(plan, records, chunks[len(chunks) // 2].keys.start)
-                check_segments(records.databases, plan, self._source)
-                allowed = self._context.spec.conversion.allow
-                check_sample(records.databases, plan, self._context.conversion, allowed)
+            with system_errors_explained():
+                yield
         except (MigrationError, FileNotFoundError) as error:
-            if not is_read:
-                self._broken |= set(_places(plan))
+            if tally is not self._tally or plan not in self._read:
+                tally.broken |= set(_places(plan))
             self._fail(as_migration_error(error))
 
     @system_errors_explained()
-    def _open(self, plan: DatabasePlan, stack: ExitStack) -> tuple[Records, list[Chunk]]:
+    def _open(self, plan: DatabasePlan, stack: ExitStack) -> Records:
         stack.close()  # what an earlier attempt opened
-        source, partition = self._source, self._partitions[plan.store_partition]
-        inputs = inputs_of(plan, source.directories(partition))
+        inputs = inputs_of(plan, self._source.directories(self._partitions[plan.store_partition]))
         opening = partial(open_read_only, all_files=self._is_running)
-        records = stack.enter_context(open_inputs(inputs, self._context.conversion.source, opening))
+        return stack.enter_context(open_inputs(inputs, self._context.conversion.source, opening))
+
+    @system_errors_explained()
+    def _survey(self, plan: DatabasePlan, stack: ExitStack) -> tuple[Records, list[Chunk]]:
+        """The open sources of a new directory, and its chunks; the inventory of each is kept."""
+        records, partition = self._open(plan, stack), self._partitions[plan.store_partition]
         found = {
-            place: database_inventory(source, partition, place[1], database, plan)
+            place: database_inventory(self._source, partition, place[1], database, plan)
             for place, database in zip(_places(plan), records.databases, strict=True)
             if place not in self._found
         }
@@ -196,14 +264,6 @@ class SourceReader:
         check = failed(name, "records of every store partition can be read and converted", error)
         if check not in self.failures:  # several new segments may be made of one old one
             self.failures.append(check)
-
-    def _read_records(self, plan: DatabasePlan, records: Records) -> None:
-        sampled = replace(records)
-        for mapping, number in product(plan.mappings, range(len(records.databases))):
-            for family in records.families(number, mapping):
-                self._convert_sample(plan, mapping, sampled, number, family)
-        if self._full is not None:
-            self._convert_all(self._full, plan, replace(records))
 
     def _convert_sample(
         self, plan: DatabasePlan, mapping: FamilyMapping, records: Records, number: int, family: str
@@ -221,33 +281,35 @@ class SourceReader:
                 counts.take(batch, mapping, weight=1.0 if sample.is_whole else run_bytes / max(1, batch.size))
             else:
                 counts.expired += len(batch)
-        if self._full is not None:
-            return
-        self._counted[place, family] += records.read[number, family]
+        tally = self._tally
+        tally.counted[place, family] += records.read[number, family]
         factor = 1.0
         if not sample.is_whole:
-            self._sampled.add((place, family))
+            tally.sampled.add((place, family))
             known = next(each.records for each in found.families if each.name == family)
             factor = max(1.0, known / max(1, records.seen[number, family]))
-        self.rejects += (counts.rejects.count - rejected) * factor
-        self._expired += (counts.expired - expired) * factor
-        self._shadowed += (records.shadowed - shadowed) * factor
+        tally.rejects += (counts.rejects.count - rejected) * factor
+        tally.expired += (counts.expired - expired) * factor
+        tally.shadowed += (records.shadowed - shadowed) * factor
 
-    def _convert_all(self, full: FullScan, plan: DatabasePlan, records: Records) -> None:
+    @staticmethod
+    def _convert_all(
+        scan: FullScan, tally: _Tally, plan: DatabasePlan, records: Records, on_progress: Callable[[int], None]
+    ) -> None:
         for mapping in plan.mappings:
-            full.take(records, plan, mapping, lambda read: self._context.notify("dry-run.progressed", records=read))
-        self.rejects, self._expired = full.rejects.count, full.expired
-        self._shadowed += records.shadowed
+            scan.take(records, plan, mapping, on_progress)
+        tally.rejects, tally.expired = scan.rejects.count, scan.expired
+        tally.shadowed += records.shadowed
         places = _places(plan)
         for (number, family), count in records.read.items():
-            self._counted[places[number], family] += count
+            tally.counted[places[number], family] += count
 
     def _with_counts(self, place: _Place) -> DatabaseInventory:
-        found = self._found[place]
+        found, tally = self._found[place], self._tally
         families = tuple(
             family.with_count(
-                self._counted[place, family.name],
-                is_all=place not in self._broken and (place, family.name) not in self._sampled,
+                tally.counted[place, family.name],
+                is_all=place not in tally.broken and (place, family.name) not in tally.sampled,
             )
             if family.role in ("records", "older")
             else family

@@ -9,6 +9,7 @@ from migrate.dry_run.report import SampleConversion, Verdict
 from migrate.engine.rejects import way_to_fix
 from migrate.errors import ChunkFailedError, ExitCode, MigrationError
 from migrate.model.preview import UNPRINTABLE, Shown
+from migrate.model.units import plural
 from migrate.spec.spec import Spec
 
 
@@ -40,10 +41,14 @@ def make_verdict(
 
 
 def _limits(tried: SampleConversion | None) -> str:
-    """The reservation for a sample, which may miss a record that fails a run."""
-    if tried is None or tried.is_full:
+    """What the verdict is based on: all records, or a sample, which may miss a record that fails a run."""
+    if tried is None or (tried.is_full and not tried.records):
         return ""
-    return f", as far as a sample of {tried.records:,} records shows (--full converts all records)"
+    if not tried.is_full:
+        return f", as far as a sample of {plural(tried.records, 'record')} shows (--full converts all records)"
+    if tried.rejected:
+        return f"; all {tried.records:,} records were read, and {tried.rejected:,} of them cannot be converted"
+    return f"; all {tried.records:,} records were converted" if tried.records > 1 else "; the one record was converted"
 
 
 _NO_GO = {
@@ -67,14 +72,14 @@ def _paths(tried: SampleConversion) -> CheckReport:
     if not tried.both_paths:
         why = "no compiled path: the reference path converts" if tried.program is None else "no record was read"
     else:
-        why = f"{tried.both_paths:,} records by both"
+        why = f"{plural(tried.both_paths, 'record')} by both"
     return CheckReport(name=name, claim=claim, outcome="ok", detail=why)
 
 
 def _rejects(spec: Spec, tried: SampleConversion, records: int, expected: float) -> CheckReport:
     """`records`: of the old store; `expected`: rejects among them."""
     name, claim = "conversion.rejects", "no more records are rejected than [run] allows"
-    detail = f"{tried.rejected:,} of {tried.records:,} records cannot be converted"
+    detail = f"{tried.rejected:,} of {plural(tried.records, 'record')} cannot be converted"
     allowed = _allowed(spec, expected / max(records, tried.records, 1), expected=round(expected))
     if allowed is None:
         outcome: Outcome = "warning" if tried.rejected else "ok"

@@ -67,18 +67,14 @@ NEXT: dict[State, str] = {
     "not started": "stateferry run SPEC",
     "snapshot taken": "start the application again; stateferry run SPEC converts the snapshot",
     "rewriting": "stateferry run SPEC (resumes)",
-    "published": "point the application at the new state directory; when sure, stateferry finalize SPEC",
+    "published": "when sure, stateferry finalize SPEC",
     "cutting over": "stateferry cutover SPEC finishes the cut-over; stateferry rollback SPEC goes back",
     "cut over": (
         "start the new version of the application; stateferry rollback SPEC goes back, "
         "stateferry finalize SPEC gives that up and frees the space"
     ),
     "rolling back": "stateferry rollback SPEC finishes the rollback",
-    "rolled back": (
-        "start the old version of the application; stateferry cutover SPEC exchanges the stores again, as long as "
-        "no process has written to the old ones; stateferry abandon SPEC starts again"
-    ),
     "finalizing": "stateferry finalize SPEC removes the rest",
-    "finalized": "nothing: this migration is over, and its ledger says so",
+    "finalized": "nothing: this migration is over; another one of the same store needs another `name`",
 }
-"""The operator's next step in each state, where it depends neither on the spec nor on open concerns."""
+"""The operator's next step in each state, or its end, where it depends neither on the spec nor on open concerns."""

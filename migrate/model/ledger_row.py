@@ -142,7 +142,7 @@ def check_migration(rows: Iterable[Row], migration_id: str, ledger: Path) -> Non
     if foreign:
         raise RefusedError(
             f"the ledger in {ledger} belongs to the migration {foreign.pop()}, this one is {migration_id}",
-            hint="give this migration another name, or remove the old one's folder",
+            hint="give this migration another `name`, or give the one in this folder up: stateferry abandon SPEC",
         )
 
 

@@ -159,6 +159,9 @@ class VerifyReport(Report):
     migration_id: str
     verification: Verification
     stores: tuple[Path, ...]
+    concerns: tuple[Concern, ...] = ()
+    """Reasons not to put the new stores into use that this comparison leaves, or those that were accepted."""
+    next_step: str = ""
 
 
 class SnapshotReport(Report):

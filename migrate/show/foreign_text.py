@@ -6,6 +6,7 @@ Everything that the commands print passes through here: reports, before they bec
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,21 +24,21 @@ def visible_message(text: str) -> str:
     return "\n".join(map(one_line, _BEFORE_A_BULLET.split(text)))
 
 
-def visible_report(value: T) -> T:
-    """A copy of a report, or of a part of one, with `visible_message` applied to every text."""
+def visible_report(value: T, change: Callable[[str], str] = str) -> T:
+    """A copy of a report, or of a part of one, with `change` and `visible_message` applied to every text."""
     shown: Any = value
     if isinstance(value, str):
-        shown = visible_message(value) if type(value) is str else value
+        shown = visible_message(change(value)) if type(value) is str else value
     elif isinstance(value, Path):
         shown = Path(one_line(str(value)))
     elif isinstance(value, BaseModel):
-        fields = ((name, part, visible_report(part)) for name, part in value)
+        fields = ((name, part, visible_report(part, change)) for name, part in value)
         changed = {name: made for name, part, made in fields if made is not part}
         shown = value.model_copy(update=changed) if changed else value
     elif isinstance(value, tuple | list):
-        shown = type(value)(map(visible_report, value))
+        shown = type(value)(visible_report(part, change) for part in value)
     elif isinstance(value, dict):
-        shown = {visible_report(name): visible_report(part) for name, part in value.items()}
+        shown = {visible_report(name): visible_report(part, change) for name, part in value.items()}
     return shown  # type: ignore[no-any-return]
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from migrate.model.values import Report
 
 R = TypeVar("R", bound="Report")
+_COMMAND = re.compile(r"\b(stateferry [a-z]+ )SPEC\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +31,18 @@ class Output:
     verbosity: int = 0
     no_color: bool = False
     debug: bool = False
+    spec: str = ""
+    """The spec's path as the user gave it; empty: the command has none."""
 
     @property
     def is_quiet(self) -> bool:
         """Whether no progress is shown: it was not asked for, or it would get into the JSON document."""
         return self.quiet or (self.as_json and streams_are_one())
+
+    @property
+    def asks(self) -> bool:
+        """Whether there is a person to answer a question: on a terminal, unless the command was told to be quiet."""
+        return not (self.quiet or self.as_json) and sys.stdin.isatty() and sys.stdout.isatty()
 
     @property
     def layout(self) -> Layout:
@@ -40,12 +51,27 @@ class Output:
 
     def show(self, report: R, as_text: Callable[[R, Output], list[str]]) -> None:
         """Print a report, as JSON or as the lines that `as_text` makes of it."""
-        from migrate.show.foreign_text import visible_json, visible_report
+        write_out(self.document(report) if self.as_json else "\n".join(as_text(self.readable(report), self)))
 
-        if self.as_json:
-            write_out(visible_json(report.model_dump_json(indent=2)))
-        else:
-            write_out("\n".join(as_text(visible_report(report), self)))
+    def document(self, report: Report, indent: int | None = 2) -> str:
+        """A report as JSON."""
+        from migrate.show.foreign_text import visible_json
+
+        return visible_json(self.named(report.model_dump_json(indent=indent), in_json=True))
+
+    def readable(self, report: R) -> R:
+        """A copy of a report whose texts can be printed."""
+        from migrate.show.foreign_text import visible_report
+
+        return visible_report(report, self.named)
+
+    def named(self, text: str, *, in_json: bool = False) -> str:
+        """The text with the spec's path, quoted for a shell, in each command that has SPEC for it."""
+        if not self.spec or "SPEC" not in text:
+            return text
+        path = shlex.quote(self.spec)
+        path = json.dumps(path, ensure_ascii=False)[1:-1] if in_json else path
+        return _COMMAND.sub(lambda command: command[1] + path, text)
 
     def terminal(self, stream: TextIO) -> Console | None:
         """A rich console on standard output or standard error; None where that is not a terminal."""

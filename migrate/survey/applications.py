@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +12,7 @@ from migrate.model.units import plural
 from migrate.stores.regular_files import Folder
 from migrate.survey.likeness import formats_of, hint, likeness_of
 from migrate.survey.report import DatabaseReport, FamilyReport, PlaceReport, StoreKind, StoreReport, UnsupportedStore
-from migrate.systems import SYSTEMS, System, system_of_application
+from migrate.systems import SYSTEMS, System, owner_around, system_of_application
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +64,8 @@ def application_at(folder: Folder) -> Application | None:
 
 def application_around(path: Path) -> Application | None:
     """The application that `path` belongs to: its own directory, or that of a task, a store or a segment."""
-    for folder in (path, *path.parents[:5]):
-        with suppress(OSError):
-            found = application_at(Folder(folder))
-            if found is not None and found.system.is_part(path.relative_to(folder)):
-                return found
-    return None
+    found = owner_around(path)
+    return None if found is None else Application(*found)
 
 
 def databases_of(application: Application) -> Iterator[StoreDatabase]:

@@ -15,7 +15,7 @@ from migrate.stores.regular_files import Folder
 from migrate.stores.rocksdb.layout import is_rocksdb, unreadable
 from migrate.systems.base import StoreDirectory, System
 from migrate.systems.checkpoint_file import CHECKPOINT, OFFSET_UNKNOWN, lines_of_store, read_checkpoint, replace_lines
-from migrate.systems.task_tree import GLOBAL, KAFKA_STREAMS, KEY_VALUE_STORES, TaskTree
+from migrate.systems.task_tree import GLOBAL, KAFKA_STREAMS, KEY_VALUE_STORES, TASK_TREES, TaskTree
 
 _KINDS = {False: "key-value", True: "windowed or session"}
 _TOPOLOGY = re.compile(r"__.+__")
@@ -69,6 +69,12 @@ class TaskTreeSystem(System):
         if is_rocksdb(path):
             return RefusedError(
                 f"{path} is a RocksDB directory", hint=f"leave `store` out to migrate it alone, or {hint}"
+            )
+        other = next((tree for tree in TASK_TREES if has_tasks(tree, Folder(path))), None)
+        if other is not None:
+            return RefusedError(
+                f"{path} is a state directory of {other.system}, and not of {self.name}",
+                hint=f"name a format of its own in [source] format, {other.system}.*; `stateferry inspect` shows which",
             )
         if self.tree.task.fullmatch(path.name):
             return RefusedError(f"{path} is a task directory, which holds the stores of one task only", hint=hint)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
+
 from formats import Format, UnknownFormatError, get_format
 from migrate.errors import SpecError
 from migrate.stores.regular_files import Folder
@@ -32,3 +35,13 @@ def get_system(name: str) -> System:
 def system_of_application(folder: Folder) -> System | None:
     """The system of an application's directory; None: no name in it is known."""
     return next((system for system in SYSTEMS if system.recognises(folder)), None)
+
+
+def owner_around(path: Path) -> tuple[Path, System] | None:
+    """The application's directory that `path` belongs to, and its system: its own, or that of a task or a store."""
+    for folder in (path, *path.parents[:5]):
+        with suppress(OSError):
+            system = system_of_application(Folder(folder))
+            if system is not None and system.is_part(path.relative_to(folder)):
+                return folder, system
+    return None

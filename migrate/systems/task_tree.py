@@ -29,6 +29,8 @@ _MINUTE = re.compile(r"[0-9]{12}")
 class TaskTree:
     """The names in one system's layout."""
 
+    system: str
+    """The system's name, with which the ids of its formats begin."""
     separator: str
     """Between the numbers of a task."""
     segment_marks: str
@@ -81,6 +83,7 @@ class TaskTree:
 
 
 KAFKA_STREAMS = TaskTree(
+    system="kafka-streams",
     separator="_",
     segment_marks=".:-",
     process_file="kafka-streams-process-metadata",
@@ -88,4 +91,5 @@ KAFKA_STREAMS = TaskTree(
     has_topologies=True,
     lists_files=True,
 )
-STREAMIZ = TaskTree(separator="-", segment_marks=".", process_file="streamiz-process-metadata")
+STREAMIZ = TaskTree(system="streamiz", separator="-", segment_marks=".", process_file="streamiz-process-metadata")
+TASK_TREES = (KAFKA_STREAMS, STREAMIZ)

@@ -90,16 +90,23 @@ class Migration:
         return self.commands.run([verb, *options, str(self.spec_file)], before=before)
 
     def fails(self, code: ExitCode, *said: str, before: str = "") -> Outcome:
-        """Run it. It must say all of this, tell what to do next, publish nothing and leave the source alone."""
+        """Run it. It must say all of this, tell what to do next, publish nothing and leave the source alone.
+
+        SPEC stands for the spec's path.
+        """
         source = _state_of(self.source)
         beside = {path.name for path in self.folder.iterdir()}
         outcome = self.run(before=before)
-        check_clear(outcome, code, *said)
+        check_clear(outcome, code, *self.named(*said))
         assert not outcome.out
         appeared = {path.name for path in self.folder.iterdir()} - beside
         assert appeared <= {"work", "migration.toml", "__pycache__"}, f"left behind: {appeared}"
         assert _state_of(self.source) == source
         return outcome
+
+    def named(self, *said: str) -> list[str]:
+        """These words with the spec's path for SPEC."""
+        return [words.replace("SPEC", str(self.spec_file)) for words in said]
 
     def refused(self, *said: str) -> Outcome:
         """Exit 6, before anything was written that matters."""

@@ -45,7 +45,7 @@ def test_status_refuses_a_plan_that_cannot_be_read(stopped: Migration) -> None:
     (file,) = stopped.home.glob("plan-*.json")
     for change, said in PLANS.values():
         plan_file(change)(stopped)
-        check_clear(stopped.run(verb="status"), ExitCode.REFUSED, str(file), *said)
+        check_clear(stopped.run(verb="status"), ExitCode.REFUSED, str(file), *stopped.named(*said))
         plan_restored(stopped)
 
 
@@ -54,7 +54,7 @@ def test_a_ledger_of_a_newer_schema_is_refused(stopped: Migration) -> None:
 
     for verb in ("run", "status"):
         said = (str(stopped.home / "ledger"), f"has schema {LEDGER_SCHEMA + 1}", "newer Stateferry")
-        check_clear(stopped.run(verb=verb), ExitCode.REFUSED, *said)
+        check_clear(stopped.run(verb=verb), ExitCode.REFUSED, *stopped.named(*said))
     assert not stopped.target.exists()
 
 
@@ -88,7 +88,7 @@ def test_a_ledger_that_lost_both_copies_of_a_row_is_repaired_by_a_run_alone(stop
         file.write_bytes(b"")
 
     said = (str(stopped.home / "ledger"), "is damaged", "stateferry run SPEC repairs")
-    check_clear(stopped.run(verb="status"), ExitCode.REFUSED, *said)
+    check_clear(stopped.run(verb="status"), ExitCode.REFUSED, *stopped.named(*said))
     assert not stopped.target.exists()
 
     stopped.completes({".": raw_records()})

@@ -79,6 +79,31 @@ def test_plain_values_that_begin_with_a_time_give_a_warning_and_no_refusal(name:
     assert report.verdict.exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("source", "store", "hinted"),
+    [
+        ("streamiz.key-value", "times", []),
+        ("streamiz.key-value", "Streamiz' times", ["streamiz.timestamped-key-value"]),
+        ("rocksdb.raw", "times", []),
+        ("rocksdb.raw", "Streamiz' times", ["streamiz.timestamped-key-value"]),
+    ],
+)
+def test_only_formats_of_the_system_that_the_directory_belongs_to_are_suggested(
+    source: str, store: str, hinted: list[str], tmp_path: Path
+) -> None:
+    streamiz: Make = lambda n: struct.pack("<qi", NOW - n * 1000, 5) + b"value"  # noqa: E731
+    make = TIMED.get(store, streamiz)
+    database = tmp_path / "app/0-0/rocksdb/orders"
+    make_families(database, {"default": {b"%05d" % n: make(n) for n in range(400)}})
+    (tmp_path / "app/0-0/.checkpoint").write_text("0\n0\n")
+    is_raw = source == "rocksdb.raw"
+    named = {} if is_raw else {"source": {"store": "orders"}}
+    path = database if is_raw else tmp_path / "app"
+    report = plan(make_spec(tmp_path, path, source_format=source, target_format=source, **named))
+    assert report.tried is not None
+    assert [alike.format for alike in report.tried.look_alikes] == hinted
+
+
 @pytest.mark.parametrize("name", ["counters", "JSON", "random bytes", "half with a time in front"])
 def test_timestamped_values_without_times_give_a_warning(name: str, tmp_path: Path) -> None:
     make = PLAIN[name]

@@ -149,7 +149,7 @@ SITUATIONS = [
     app("a snapshot was taken", target=IN_PLACE, run={"source": "snapshot"},
         do=lambda migration: migrate.snapshot(migration.load())),
     raw("a torn ledger", do=begun(torn_ledger)),
-    raw("the ledger of another migration", REFUSED, "belongs to the migration another", "another name",
+    raw("the ledger of another migration", REFUSED, "belongs to the migration another", "another `name`",
         do=begun(another_row(migration_id="another", step=Step.ASSEMBLED))),
     *(raw(f"a plan that cannot be read, {what}", REFUSED, "{home}/plan-0001.json", *said, do=begun(plan_file(change)),
           then=completes(plan_restored)) for what, (change, said) in PLANS.items()),

@@ -79,9 +79,11 @@ SITUATIONS = [
     *(app(f"a path above RocksDB directories, {path}", REFUSED, f"{{folder}}/{path}", "no RocksDB directory", "orders",
           BELOW, source={"path": path, "store": None})
       for path in ("orders-app", "orders-app/0_0", "orders-app/0_0/rocksdb")),
+    app("a directory of Streamiz", REFUSED, "{folder}/other is a state directory of streamiz, and not of kafka-streams",
+        "next: name a format of its own in [source] format, streamiz.*", source=OTHER, do=streamiz),
     *(app(f"a directory of {do.__name__}", REFUSED,
           f"{{folder}}/other holds no task directory (like 0_0); there are: {there}", APPLICATION, source=OTHER, do=do)
-      for do, there in ((streamiz, "0-0"), (faust, "v1"), (quix, "default"), (spark, "metadata, offsets, state"))),
+      for do, there in ((faust, "v1"), (quix, "default"), (spark, "metadata, offsets, state"))),
     *(raw(f"a directory of {do.__name__} as a RocksDB", REFUSED,
           "{folder}/other is no RocksDB directory: neither CURRENT nor a MANIFEST is in it", below, source=OTHER, do=do)
       for do, below in ((faust, f"RocksDB directories below it: v1/tables/orders-0.db; {BELOW}"),

@@ -19,6 +19,7 @@ from migrate.model.units import moment, plural
 from migrate.spec.allowed import UNVERIFIED, allowing
 from migrate.spec.spec import RunSection, Spec
 
+_KEPT = "if the difference is only what it wrote, stateferry finalize SPEC --accept-mismatch keeps the new ones"
 _SWITCHED = (Step.CUTTING_OVER, Step.CUT_OVER, Step.FINALIZING, Step.FINALIZED)
 
 
@@ -88,7 +89,9 @@ def _mismatch(standing: Standing) -> Concern | None:
     in_use = "if no application has written to the new stores since"
     fix = (
         f'stateferry run SPEC, with [run] verify = "{found.mode}", assembles the new stores again from their chunks '
-        "and compares them; if it ends here once more: keep the work_dir and report this"
+        f"and compares them, and so does stateferry verify SPEC --mode {found.mode} after a run that compares less; "
+        "stores that are equal then settle this; if they are not: keep the work_dir and report this, or give the "
+        "migration up (stateferry abandon SPEC)"
     )
     if standing.revision is not None:
         fix = (
@@ -96,9 +99,9 @@ def _mismatch(standing: Standing) -> Concern | None:
             "SPEC again, or convert everything with it: stateferry abandon SPEC, then stateferry run SPEC"
         )
     if standing.published is not None:
-        fix = f"{in_use}, do not use them: the old state directory is as it was"
+        fix = f"{in_use}, do not use them: the old state directory is as it was; {_KEPT}"
     elif standing.step in _SWITCHED:
-        fix = f"{in_use}: stateferry rollback SPEC puts the old ones back"
+        fix = f"{in_use}: stateferry rollback SPEC puts the old ones back; {_KEPT}"
     return Concern(
         kind="mismatch",
         sentence=(

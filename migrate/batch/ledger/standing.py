@@ -112,6 +112,13 @@ class Standing:
     def _last(self, *steps: Step) -> Row | None:
         return next((row for row in reversed(self.rows) if row.step in steps), None)
 
+    @cached_property
+    def runs(self) -> list[str]:
+        """The ids of the runs of `run`, in their order: other commands open the ledger too."""
+        others = {row.run_id for row in self.rows if row.step in STATES}
+        others |= {row.run_id for row in self.rows if row.step is Step.RUN and "command" in row.facts}
+        return [run_id for run_id in dict.fromkeys(row.run_id for row in self.rows) if run_id not in others]
+
     @property
     def last_commit_ms(self) -> int | None:
         """The time of the last commit, in milliseconds since the epoch."""

@@ -81,7 +81,8 @@ def read_repaired(home: Path, warn: Callable[[str], None] | None = None) -> list
 class Ledger:
     """The ledger, opened by one run. Opening it fences off every earlier run."""
 
-    def __init__(self, home: Path, migration_id: str, run_id: str) -> None:
+    def __init__(self, home: Path, migration_id: str, run_id: str, *, command: str = "run") -> None:
+        """`command`: the one that opens it, which is recorded unless it is `run`."""
         self._folder = home / LEDGER
         self._migration_id = migration_id
         self._run_id = run_id
@@ -90,7 +91,7 @@ class Ledger:
         self._sync()  # the run that wrote the newest version may have been killed before it was durable
         self.rows = tuple(self._read(home))
         check_migration(self.rows, migration_id, self._folder)
-        self.commit(self.row(Step.RUN))
+        self.commit(self.row(Step.RUN, detail={} if command == "run" else {"command": command}))
 
     def row(self, step: Step, *, store_partition: str | None = None, detail: dict[str, object] | None = None) -> Row:
         """A new row of this run, for a step other than a chunk."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from migrate.batch.ledger.gates import concerns_of, not_accepted
 from migrate.batch.ledger.standing import Standing, read_standing
+from migrate.batch.status.next_step import following, next_step
 from migrate.batch.status.reject_reasons import reject_reasons
 from migrate.batch.status.throughput import throughput_of
 from migrate.errors import system_errors_explained
-from migrate.model.journal import NEXT
-from migrate.model.ledger_row import Step
-from migrate.model.reports import Concern, State, StatusReport, Verifying
+from migrate.model.reports import StatusReport, Verifying
 from migrate.spec.spec import Spec
 
 
@@ -23,14 +22,15 @@ def status(spec: Spec) -> StatusReport:
     Raises:
         RefusedError: the plan or the ledger is of a newer release, or damaged.
     """
-    return status_of(spec, read_standing(spec.home))
+    report = status_of(spec, read_standing(spec.home))
+    return report.model_copy(update={"next_step": following(spec.home) or report.next_step})
 
 
 def status_of(spec: Spec, standing: Standing) -> StatusReport:
     """The report of `status`."""
     plan, state, left = standing.plan, standing.state, standing.pending
     if plan is None:
-        return StatusReport(name=spec.name, state=state, next_step=_next_step(spec, state))
+        return StatusReport(name=spec.name, state=state, next_step=next_step(spec, standing, state))
     size_left = sum(chunk.estimated_bytes for chunk in left)
     size = sum(chunk.estimated_bytes for chunk in plan.chunks)
     concerns = concerns_of(spec, standing, standing.totals)
@@ -46,7 +46,7 @@ def status_of(spec: Spec, standing: Standing) -> StatusReport:
         share_done=1.0 if not left else round(max(0.0, 1 - size_left / max(size, 1)), 4),
         totals=standing.totals,
         throughput=throughput_of(standing),
-        runs=sum(row.step is Step.RUN for row in standing.rows),
+        runs=len(standing.runs),
         last_commit_ms=standing.last_commit_ms,
         verification=standing.verification,
         verifying=None if left else _verifying(standing),
@@ -54,7 +54,7 @@ def status_of(spec: Spec, standing: Standing) -> StatusReport:
         rejects=rejects,
         revision=len(standing.revisions),
         published=standing.published,
-        next_step=_MEND if has_stopped else _next_step(spec, state, not_accepted(concerns)),
+        next_step=next_step(spec, standing, state, not_accepted(concerns), has_stopped=has_stopped),
     )
 
 
@@ -76,17 +76,3 @@ def _verifying(standing: Standing) -> Verifying | None:
         records_per_second=round(fresh / seconds, 1) if fresh else None,
         seconds_left=round((expected - records) * seconds / fresh, 1) if fresh else None,
     )
-
-
-_MEND = "stateferry rejects SPEC shows where the function fails; mend it, then stateferry replay SPEC goes on"
-_MAY_GO_LIVE: tuple[State, ...] = ("assembled", "verified", "rolled back")
-
-
-def _next_step(spec: Spec, state: State, held: tuple[Concern, ...] = ()) -> str:
-    if any(concern.kind == "mismatch" for concern in held) or (held and state in _MAY_GO_LIVE):
-        return "; ".join(concern.fix for concern in held)
-    if state in NEXT:
-        return NEXT[state]
-    if spec.target_path is not None:
-        return "stateferry run SPEC (verifies and publishes)"
-    return "stop the application; stateferry cutover SPEC puts the new stores in the old ones' places"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -13,10 +11,10 @@ from migrate.batch.home import DEAD_LETTERS
 from migrate.batch.ledger.dead_letters import dead_letter_columns
 from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.batch.status.current import status_of
+from migrate.batch.status.next_step import following
 from migrate.batch.status.reject_reasons import reject_reasons
 from migrate.errors import system_errors_explained
 from migrate.model.comparison import Totals, Verification
-from migrate.model.journal import STATES
 from migrate.model.key_range import KeyRange
 from migrate.model.ledger_row import Row, Step
 from migrate.model.preview import RejectReason
@@ -38,6 +36,7 @@ def report(spec: Spec) -> RunHistory:
     """
     standing = read_standing(spec.home)
     status, plan, rows = status_of(spec, standing), standing.plan, standing.rows
+    status = status.model_copy(update={"next_step": following(spec.home) or status.next_step})
     letters = spec.home / DEAD_LETTERS
     shared = (RunHistory.model_fields.keys() & StatusReport.model_fields.keys()) - {"runs", "rejects"}
     return RunHistory(
@@ -47,7 +46,7 @@ def report(spec: Spec) -> RunHistory:
         source=spec.source_path,
         new_stores=tuple(standing.new_stores(spec.source_path).values()),
         made_at_ms=int(time.time() * 1000),
-        runs=_runs(rows),
+        runs=_runs(standing),
         chunks=_chunks(standing),
         rejects=reject_reasons(standing),
         dead_letters=letters if letters.is_dir() else None,
@@ -69,12 +68,11 @@ def _step(row: Row) -> StepDone:
     )
 
 
-def _runs(rows: Iterable[Row]) -> tuple[RunSummary, ...]:
-    """The runs of `run`; the verbs of a switch open the ledger too, and are left out."""
-    by_run: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        by_run[row.run_id].append(row)
-    return tuple(_run(run_id, mine) for run_id, mine in by_run.items() if not any(row.step in STATES for row in mine))
+def _runs(standing: Standing) -> tuple[RunSummary, ...]:
+    by_run: dict[str, list[Row]] = {run_id: [] for run_id in standing.runs}
+    for row in standing.rows:
+        by_run.get(row.run_id, []).append(row)
+    return tuple(_run(run_id, mine) for run_id, mine in by_run.items())
 
 
 def _run(run_id: str, rows: list[Row]) -> RunSummary:

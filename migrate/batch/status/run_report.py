@@ -11,6 +11,7 @@ from migrate.batch.ledger.dead_letters import dead_letter_columns
 from migrate.batch.ledger.gates import concerns_of, not_accepted, require_acceptance
 from migrate.batch.ledger.intervals import totals_of
 from migrate.batch.ledger.standing import Standing
+from migrate.batch.status.next_step import next_step
 from migrate.batch.status.throughput import rewriting_of, throughput_of
 from migrate.errors import RefusedError
 from migrate.model.comparison import Verification
@@ -30,9 +31,9 @@ def already_migrated(context: Context, standing: Standing) -> RunReport | None:
     plan, step, path = standing.plan, standing.step, standing.published
     if plan is None or (path is None and step in (None, Step.ROLLED_BACK)):
         return None
-    check_spec(context.spec, context.ref, standing)
     if step in HALF_DONE:
         raise RefusedError(f"the migration {context.spec.name!r} is half way: {STATES[step]}", hint=NEXT[STATES[step]])
+    check_spec(context.spec, context.ref, standing)
     if path is not None and step is not Step.FINALIZED and not path.is_dir():
         raise RefusedError(
             f"this migration was published at {path}, and that directory does not exist any more",
@@ -48,16 +49,16 @@ def _report(context: Context, plan: Plan, standing: Standing) -> RunReport:
         require_acceptance((concern for concern in concerns if concern.kind == "mismatch"), "already migrated")
     outcome = Outcome(standing.receipts, {}, standing.verification or Verification(mode="off"))
     report = run_report(
-        context, plan, outcome, standing, done_before=outcome.receipts, published=path, concerns=concerns, seconds={}
+        context, plan, outcome, standing, done_before=standing.receipts, published=path, concerns=concerns, seconds={}
     )
-    if step is None:
-        return report
-    in_place = "already migrated: the new stores are where the application looks"
+    state = "published" if step is None else STATES[step]
+    place = "the new stores are where the application looks; " if path is None else ""
+    new_stores = standing.new_stores(context.spec.source_path).values() if path is None else ()
     return report.model_copy(
         update={
-            "state": STATES[step],
-            "new_stores": tuple(standing.new_stores(context.spec.source_path).values()) if path is None else (),
-            "next_step": f"already migrated; {NEXT[STATES[step]]}" if path is not None else in_place,
+            "state": state,
+            "new_stores": tuple(new_stores),
+            "next_step": f"already migrated: {place}{next_step(context.spec, standing, state)}",
         }
     )
 
@@ -87,11 +88,13 @@ def run_report(
     """The report of one run. No `seconds`: the migration was finished before, and this run did nothing."""
     dead_letters, before = outcome.dead_letters, {receipt.attempt for receipt in done_before}
     own = rewriting_of(standing, (receipt for receipt in outcome.receipts if receipt.attempt not in before))
+    state = _state(outcome.verification, published)
+    place = f"the new stores are in {context.home / 'new'}, the old ones are unchanged; " if published is None else ""
     return RunReport(
         name=context.spec.name,
         migration_id=plan.migration_id,
         run_id=context.run_id,
-        state=_state(outcome.verification, published),
+        state=state,
         source_format=context.spec.source.format,
         target_format=context.spec.target.format,
         source=context.spec.source_path,
@@ -110,7 +113,7 @@ def run_report(
         concerns=concerns,
         changelog=changelog_note(context.conversion),
         warnings=(*plan.warnings, *context.warnings),
-        next_step=_next_step(context, published, not_accepted(concerns), is_finished=not seconds),
+        next_step=place + next_step(context.spec, standing, state, not_accepted(concerns)),
     )
 
 
@@ -118,12 +121,3 @@ def _state(verification: Verification, published: Path | None) -> State:
     if published is not None:
         return "published"
     return "assembled" if verification.mode == "off" else "verified"
-
-
-def _next_step(context: Context, published: Path | None, held: tuple[Concern, ...], *, is_finished: bool) -> str:
-    if published is None:
-        unpublished = f"the new stores are in {context.home / 'new'}, the old ones are unchanged"
-        return "; ".join((unpublished, *([each.fix for each in held] or ["stateferry cutover SPEC exchanges them"])))
-    if is_finished:
-        return f"already migrated: the new state directory was published at {published}"
-    return f"point the application at {published}; the old state directory is as it was"

@@ -8,6 +8,7 @@ from migrate.batch.ledger.marker import check_ours
 from migrate.batch.ledger.standing import Standing, StandingReader
 from migrate.batch.run_lock import is_run_at_work
 from migrate.batch.status.current import status_of
+from migrate.batch.status.next_step import work_in_progress
 from migrate.errors import system_errors_explained
 from migrate.model.ledger_row import Row, Step
 from migrate.model.reports import State, StatusReport
@@ -52,12 +53,12 @@ class Watch:
         check_ours(self._spec.home)
         standing = self._reader.read()
         report = status_of(self._spec, standing)
-        run = next((row.run_id for row in reversed(standing.rows) if row.step is Step.RUN), None)
+        run = next(reversed(standing.runs), None)
         rate, seconds_left = _speed(standing, run)
         is_over, notice = self._judge(report, at_work=at_work)
         self._was_at_work = self._was_at_work or bool(at_work)
         return WatchReport(
-            **dict(report),
+            **(dict(report) | {"next_step": work_in_progress(self._spec.home) or report.next_step}),
             at_ms=_now_ms(),
             run_id=run,
             at_work=at_work,

@@ -7,11 +7,13 @@ from functools import cache
 from migrate.batch.chunk.executor import ExecutorOpener, check_reaches_executors, executor_opener
 from migrate.batch.context import Context, make_context
 from migrate.batch.identity import check_spec
+from migrate.batch.ledger.gates import concerns_of, not_accepted
 from migrate.batch.ledger.marker import check_ours
 from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.batch.ledger.table import Ledger, read_repaired
 from migrate.batch.log import logged
 from migrate.batch.run_lock import one_run_at_a_time
+from migrate.batch.status.next_step import next_step
 from migrate.batch.steps.damage import hinting_at_repair
 from migrate.batch.steps.verify import Mode, NewStores, compare, mismatch_error, record
 from migrate.batch.stop import Stop
@@ -78,8 +80,16 @@ def _compare(
     record(context, open_ledger(), found)
     if not found.ok:
         raise mismatch_error(found, hint=_IN_USE if standing.is_in_use else _RERUN)
-    folders = tuple(stores.folders.values())
-    return VerifyReport(name=name, migration_id=plan.migration_id, verification=found, stores=folders)
+    standing = read_standing(context.home)
+    concerns = concerns_of(context.spec, standing, standing.totals)
+    return VerifyReport(
+        name=name,
+        migration_id=plan.migration_id,
+        verification=found,
+        stores=tuple(stores.folders.values()),
+        concerns=concerns,
+        next_step=next_step(context.spec, standing, standing.state, not_accepted(concerns)),
+    )
 
 
 def _open_ledger(context: Context, plan: Plan, standing: Standing) -> Ledger:
@@ -89,7 +99,7 @@ def _open_ledger(context: Context, plan: Plan, standing: Standing) -> Ledger:
             f"a run on another host has continued the migration {context.spec.name!r} meanwhile",
             hint="let it finish, then run the command again",
         )
-    return Ledger(context.home, plan.migration_id, context.run_id)
+    return Ledger(context.home, plan.migration_id, context.run_id, command="verify")
 
 
 def _checked_plan(context: Context, standing: Standing) -> Plan:

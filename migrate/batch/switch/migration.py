@@ -20,11 +20,12 @@ from migrate.batch.ledger.table import Ledger, read_repaired
 from migrate.batch.log import logged
 from migrate.batch.run_lock import one_run_at_a_time
 from migrate.batch.source.source import source_system
+from migrate.batch.status.next_step import next_step
 from migrate.batch.switch.places import Places
 from migrate.errors import RefusedError, SpecError
 from migrate.model.comparison import Totals
 from migrate.model.events import Event, Listener
-from migrate.model.journal import NEXT, STATES, Journal
+from migrate.model.journal import STATES, Journal
 from migrate.model.ledger_row import Step
 from migrate.model.reports import Concern, SwitchReport
 from migrate.model.store_partition import ChangelogOffsets, StorePartition, StoreState
@@ -77,7 +78,7 @@ class Migration:
 
         Raises RefusedError where another command has switched the stores meanwhile.
         """
-        ledger = Ledger(self.home, self.migration_id, self.run_id)
+        ledger = Ledger(self.home, self.migration_id, self.run_id, command="switch")
         found = Standing(self.home, ledger.rows)
         if (found.switch, found.revision_id) != (self.standing.switch, self.standing.revision_id):
             raise RefusedError("another command switched these stores meanwhile", hint="stateferry status SPEC")
@@ -206,5 +207,5 @@ def switch_report(migration: Migration, journal: Journal, step: Step) -> SwitchR
         concerns=journal.accepted if step is not Step.ROLLED_BACK else (),
         changelog=journal.changelog if step is not Step.ROLLED_BACK else "",
         warnings=(*migration.warnings, *journal.warnings),
-        next_step=NEXT[state],
+        next_step=next_step(migration.spec, migration.standing, state),
     )

@@ -15,11 +15,6 @@ from migrate.model.store_partition import ChangelogOffsets
 from migrate.spec.spec import Spec
 from migrate.stores.files import remove_empty
 
-_WRITTEN = (
-    "to discard what was written since: stateferry rollback SPEC --discard-new-writes (Kafka Streams replays it from "
-    "the changelog where that still fits the old store)"
-)
-
 
 @system_errors_explained()
 def rollback(spec: Spec, *, discard_new_writes: bool = False, on_event: Listener = ignore) -> SwitchReport:
@@ -50,7 +45,7 @@ def rollback(spec: Spec, *, discard_new_writes: bool = False, on_event: Listener
         with migration.locking_all(every) as check_unopened:
             _check_old_unwritten(every)
             if not discard_new_writes:
-                _check_new_unwritten(every)
+                _check_new_unwritten(migration, every)
             _carry_out(migration, every, check_unopened)
         return switch_report(migration, journal, Step.ROLLED_BACK)
 
@@ -65,7 +60,7 @@ def _check_old_unwritten(every: list[Places]) -> None:
             )
 
 
-def _check_new_unwritten(every: list[Places]) -> None:
+def _check_new_unwritten(migration: Migration, every: list[Places]) -> None:
     gone = [places for places in every if places.is_switched and not places.new_store.is_dir()]
     if gone:
         raise RefusedError(
@@ -79,8 +74,15 @@ def _check_new_unwritten(every: list[Places]) -> None:
         raise RefusedError(
             f"{len(written)} of {len(every)} new stores were written to since the cut-over ({names}"
             f"{', ...' if len(written) > 3 else ''}): going back loses that",
-            hint=_WRITTEN,
+            hint="to discard what was written since: stateferry rollback SPEC --discard-new-writes"
+            + _replay(migration),
         )
+
+
+def _replay(migration: Migration) -> str:
+    if not migration.spec.source_format.has_changelog:
+        return ""
+    return f" ({migration.system.title} replays it from the changelog where that still fits the old store)"
 
 
 def _is_written(places: Places) -> bool:

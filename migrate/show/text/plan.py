@@ -140,7 +140,8 @@ def _shortened(program: str | None) -> str | None:
 def _content(databases: list[DatabaseInventory]) -> str:
     data = [each for database in databases for each in database.families if each.role in ("records", "older")]
     exact = "" if all(family.exact for family in data) else "~"
-    content = f"{exact}{sum(family.records for family in data):,} records, {size(sum(each.size for each in databases))}"
+    records = plural(sum(family.records for family in data), "record")
+    content = f"{exact}{records}, {size(sum(each.size for each in databases))}"
     if len(databases) > 1:
         content += f" in {len(databases):,} segments"
     positions = {(each.topic, each.partition): each.offset for database in databases for each in database.positions}
@@ -148,15 +149,15 @@ def _content(databases: list[DatabaseInventory]) -> str:
 
 
 def _tried(tried: SampleConversion) -> Rows:
-    records = "all records" if tried.is_full else f"{tried.records:,} records"
+    of_sample = "" if tried.is_full else f"{plural(tried.records, 'record')}: "
     counts = [f"{tried.converted:,} converted"]
     counts += [f"{number:,} {word}" for number, word in _leftovers(tried) if number]
     paths = "THE COMPILED AND THE REFERENCE PATH DIFFER" if tried.differences else "compiled and reference path agree"
     return {
-        "sample": f"{records}: {', '.join(counts)}",
-        "format": f"{tried.decoded:,} of {tried.sampled:,} records match [source] format",
+        "all records" if tried.is_full else "sample": f"{of_sample}{', '.join(counts)}",
+        "format": f"{tried.decoded:,} of {plural(tried.sampled, 'record')} match [source] format",
         "conversion": _shortened(tried.program) or "record by record, on the reference path",
-        "paths": f"{paths} on {tried.both_paths:,} records" if tried.both_paths else "",
+        "paths": f"{paths} on {plural(tried.both_paths, 'record')}" if tried.both_paths else "",
         "lost": "\n".join(tried.losses_in_words) or "nothing",
         "looks like": "\n".join(each.sentence for each in tried.look_alikes),
         "rejects": "\n".join(_reason(reason) for reason in tried.rejects),

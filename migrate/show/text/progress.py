@@ -35,7 +35,7 @@ def progress(output: Output) -> Iterator[Listener]:
         with _log_shown(logging.WARNING), _bars(console) as bars:
             yield _Bars(bars)
     else:
-        with _log_shown(logging.INFO):
+        with _log_shown(logging.INFO, named=output.named):
             yield ignore
 
 
@@ -73,21 +73,25 @@ def _print(line: str) -> None:
 
 
 def _receipt(receipt: Any) -> str:  # noqa: ANN401 - importing its class would load numpy for nothing
-    return f"{receipt}: {receipt.records_in:,} records in, {receipt.records_out:,} out, {receipt.seconds:,.2f} s"
+    return (
+        f"{receipt}: {plural(receipt.records_in, 'record')} in, {receipt.records_out:,} out, {receipt.seconds:,.2f} s"
+    )
 
 
 _FACTS: dict[str, Callable[[Any], str]] = {
     "source": lambda source: f"{source.path}: {', '.join(partition.id for partition in source.partitions)}",
-    "plan": lambda plan: f"revision {plan.revision}, {len(plan.chunks)} chunks, migration {plan.migration_id}",
-    "done": lambda receipts: f"{len(receipts)} chunks already done",
+    "plan": lambda plan: (
+        f"revision {plan.revision}, {plural(len(plan.chunks), 'chunk')}, migration {plan.migration_id}"
+    ),
+    "done": lambda receipts: f"{plural(len(receipts), 'chunk')} already done",
     "receipts": lambda receipts: "; ".join(map(_receipt, receipts)),
     "task": lambda task: str(task.chunk),
     "store_partition": lambda partition: str(partition.id),
-    "verification": lambda found: f"{found.records:,} records, {found.seconds:,.2f} s",
-    "records": lambda records: f"{records:,} records",
+    "verification": lambda found: f"{plural(found.records, 'record')}, {found.seconds:,.2f} s",
+    "records": lambda records: plural(records, "record"),
     "ranges": lambda tasks: plural(len(tasks), "range"),
     "revision": lambda revision: f"revision {revision}",
-    "superseded": lambda superseded: f"{superseded} chunks superseded",
+    "superseded": lambda superseded: f"{plural(superseded, 'chunk')} superseded",
 }
 """The facts of events as text, by name; all others are printed as they are."""
 
@@ -95,15 +99,19 @@ _FACTS: dict[str, Callable[[Any], str]] = {
 class _OnStandardError(logging.Handler):
     """Prints log records for a person."""
 
+    def __init__(self, named: Callable[[str], str]) -> None:
+        super().__init__()
+        self._named = named
+
     def emit(self, record: logging.LogRecord) -> None:
         label = "warning: " if record.levelno >= logging.WARNING else ""
-        _print(f"{label}{record.getMessage()}")
+        _print(f"{label}{self._named(record.getMessage())}")
 
 
 @contextmanager
-def _log_shown(level: int, name: str = LOGGER) -> Iterator[None]:
+def _log_shown(level: int, name: str = LOGGER, named: Callable[[str], str] = str) -> Iterator[None]:
     """Log records of this logger on standard error, and nowhere else: the user's function may configure logging."""
-    logger, handler = logging.getLogger(LOGGER), _OnStandardError()
+    logger, handler = logging.getLogger(LOGGER), _OnStandardError(named)
     before = logger.level, logger.propagate
     handler.addFilter(logging.Filter(name))
     logger.addHandler(handler)

@@ -37,7 +37,7 @@ def show_init(report: InitReport, _output: Output) -> list[str]:
     store = f"store {report.store} of {report.source}" if report.store else str(report.source)
     partitions = plural(len(report.store_partitions), "store partition")
     return [
-        f"found: {store}: about {report.records:,} records in {partitions}",
+        f"found: {store}: about {plural(report.records, 'record')} in {partitions}",
         f"from:  {report.source_format}",
         f"to:    {report.target_format}",
         *([f"note: {report.note}"] if report.note else []),
@@ -177,6 +177,7 @@ def show_verify(report: VerifyReport, output: Output) -> list[str]:
     """The result of a verification."""
     stores = "\n".join(map(str, report.stores))
     rows = {"migration": report.name, "verification": verification_in_words(report.verification), "stores": stores}
+    rows |= {ATTENTION: concerns_in_words(report.concerns), "next": report.next_step}
     return output.layout.facts(rows | _ids(report.migration_id, "", output))
 
 
@@ -213,7 +214,7 @@ def verification_in_words(found: Verification) -> str:
         return 'off: [run] verify = "off"'
     if found.ok:
         before = f" ({found.records_before:,} of them before an interruption)" if found.records_before else ""
-        return f"{found.mode}: {found.records:,} records equal{before}, in {found.seconds:,.2f} s"
+        return f"{found.mode}: {plural(found.records, 'record')} equal{before}, in {found.seconds:,.2f} s"
     return f"{found.mode}: {found.missing:,} missing, {found.differing:,} differing, {found.extra:,} extra"
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from migrate.batch.status.watch import WatchReport
 from migrate.model.units import duration, plural, rate, share
-from migrate.show.foreign_text import visible_json, visible_report
 from migrate.show.output import Output
 from migrate.show.text.reports import status_facts, verifying_in_words
 
@@ -24,13 +23,13 @@ _BAR_WIDTH = 40
 def watch_display(output: Output) -> Iterator[Callable[[WatchReport], None]]:
     """A function that shows each report: on a terminal in the same place, else as a line, with --json as a document."""
     if output.as_json:
-        yield lambda report: print(visible_json(report.model_dump_json()), flush=True)
+        yield lambda report: print(output.document(report, indent=None), flush=True)
     elif (console := output.terminal(sys.stdout)) is not None:
         with _screen(console, output) as show:
-            yield lambda report: show(visible_report(report))
+            yield lambda report: show(output.readable(report))
     else:
         lines = _Lines()
-        yield lambda report: lines(visible_report(report))
+        yield lambda report: lines(output.readable(report))
 
 
 @contextmanager
@@ -74,7 +73,7 @@ def _in_a_line(report: WatchReport) -> str:
     if report.verifying is not None:
         return f"{report.state}, verifying {verifying_in_words(report.verifying)}"
     done = f"{report.chunks_planned - report.chunks_left:,} of {plural(report.chunks_planned, 'chunk')}"
-    records = f"{report.totals.records_in:,} records, {report.totals.rejected:,} rejected"
+    records = f"{plural(report.totals.records_in, 'record')}, {report.totals.rejected:,} rejected"
     return ", ".join(filter(None, (f"{report.state} {share(report.share_done)}: {done}", records, _rate(report))))
 
 

@@ -69,7 +69,7 @@ def is_segmented(located: Located, store: str | None) -> bool:
 
 
 def _in_words(store: StoreReport) -> str:
-    size = f"{store.records:,} records" if store.exact else f"about {store.records:,} records"
+    size = ("" if store.exact else "about ") + plural(store.records, "record")
     formats = " or ".join(store.formats) or "of no known format"
     return f"{store.name}: {size} in {plural(len(store.store_partitions), 'store partition')}, {formats}"
 
@@ -98,7 +98,8 @@ def choose_format(
             hint=f"choose one: {' or '.join(f'--from {format_id}' for format_id in common)}"
             + (f" ({about_records})" if about_records else ""),
         )
-    kinds = (system.unsupported_kind(store, there.split(", ")) for system in SYSTEMS)
+    own = SYSTEMS if located.application is None else [located.application.system]
+    kinds = (system.unsupported_kind(store, there.split(", ")) for system in own)
     if (kind := next(filter(None, kinds), None)) is not None:
         raise RefusedError(f"{what} is {kind.name}, which cannot be converted: {kind.reason}", hint=kind.instead)
     raise SpecError(

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from formats import Conversion
+from formats import Conversion, Format
 from migrate.batch.source.source import is_another_system
+from migrate.model.units import plural
 from migrate.spec.allowed import MEANINGS, must_be_allowed
 from migrate.spec.spec import Spec
 
@@ -51,7 +52,8 @@ def _source(spec: Spec, found: SpecComments) -> list[str]:
     lines = [
         "",
         "[source]",
-        f"# Found: about {found.records:,} records in {len(found.store_partitions)} store partitions,",
+        f"# Found: about {plural(found.records, 'record')} "
+        f"in {plural(len(found.store_partitions), 'store partition')},",
         f"# {partitions}{more}; column families {families}.",
         *(f"# Warning: {_one_line(warning)}" for warning in found.warnings),
         f"format = {toml_string(spec.source.format)}",
@@ -110,7 +112,7 @@ def _conversion(spec: Spec) -> list[str]:
         ]
     elif gains_timestamp:
         lines += [
-            "# Written where the old store has no timestamp; -1: unknown, as Kafka Streams' own upgrade writes.",
+            f"# Written where the old store has no timestamp; -1: unknown{_upgrade_of(target)}.",
             "default_timestamp_ms = -1",
         ]
     if source == target:
@@ -134,6 +136,10 @@ def _conversion(spec: Spec) -> list[str]:
         '# from = {serde = "avro", frame = "confluent", schemas = {1 = "v1.avsc"}}',
         '# to = {serde = "avro", frame = "confluent", id = 2, schema = "v2.avsc"}',
     ]
+
+
+def _upgrade_of(target: Format) -> str:
+    return ", as Kafka Streams' own upgrade writes" if target.system == "kafka-streams" else ""
 
 
 def _run(spec: Spec) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from migrate import Spec, cutover, finalize, load_spec, rejects, rollback, run, status
+from migrate import RefusedError, Spec, cutover, finalize, load_spec, rejects, rollback, run, status
 from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.batch.status.history import report
 from migrate.batch.status.reject_reasons import reject_reasons
@@ -36,7 +36,7 @@ def test_a_migration_that_was_not_started_is_reported_as_such(tmp_path: Path) ->
     before = tree_state(tmp_path)
     reported = _json(spec)
     assert (reported["state"], reported["migration_id"], reported["chunks"]) == ("not started", None, [])
-    assert reported["next_step"] == "stateferry run SPEC"
+    assert reported["next_step"] == f"stateferry run {spec}"
     assert "not started" in stateferry("report", spec).stdout
     assert tree_state(tmp_path) == before
 
@@ -44,6 +44,10 @@ def test_a_migration_that_was_not_started_is_reported_as_such(tmp_path: Path) ->
 def test_a_killed_run_and_the_one_that_resumed_it_are_reported_apart(tmp_path: Path) -> None:
     spec = make_migration(tmp_path)
     with held_run(spec) as process:
+        working = f"a run with pid {process.pid} is working on it: follow it with stateferry status SPEC --watch"
+        assert status(load_spec(spec)).next_step == report(load_spec(spec)).next_step == working
+        with pytest.raises(RefusedError, match=f"is at work in .*, with pid {process.pid}"):
+            run(load_spec(spec))
         process.kill()
     before = tree_state(tmp_path)
     half = _json(spec)

@@ -49,7 +49,7 @@ def test_the_watch_ends_with_a_run_that_is_killed(spec: Path) -> None:
     assert watch.returncode == 0
     last = json.loads(output.splitlines()[-1])
     assert (last["state"], last["at_work"], last["is_over"]) == ("rewriting", False, True)
-    assert last["notice"].startswith("the run has ended, and the migration is not finished: stateferry run SPEC")
+    assert last["notice"].startswith(f"the run has ended, and the migration is not finished: stateferry run {spec}")
 
 
 def test_where_no_run_is_at_work_it_reports_that_and_waits_for_one(spec: Path) -> None:
@@ -59,7 +59,7 @@ def test_where_no_run_is_at_work_it_reports_that_and_waits_for_one(spec: Path) -
     with watching(spec, "--json") as watch:
         first = next_look(watch)
         assert (first["at_work"], first["is_over"]) == (False, False)
-        assert first["notice"] == "no run is at work on this host: stateferry run SPEC (resumes)"
+        assert first["notice"] == f"no run is at work on this host: stateferry run {spec} (resumes)"
         assert stateferry("run", spec, "--no-spark").returncode == 0
         output, _ = watch.communicate(timeout=60)
     assert watch.returncode == 0
@@ -99,7 +99,7 @@ def test_a_log_gets_a_line_where_something_has_changed(spec: Path) -> None:
     assert "published 100 %" in printed[0]
     assert "1,500 records" in printed[0]
     assert "0 rejected" in printed[0]
-    assert printed[1].endswith("when sure, stateferry finalize SPEC")
+    assert printed[1].endswith(f"when sure, stateferry finalize {spec}")
 
 
 def test_a_terminal_gets_a_table(spec: Path) -> None:

@@ -39,14 +39,14 @@ def done(outcome: Outcome, *said: str) -> str:
 def refused(orders: Migration, verb: str, *said: str, options: tuple[str, ...] = ()) -> None:
     """Exit 6, and nothing moved."""
     before = tree_state(orders.source)
-    check_clear(orders.run(*options, verb=verb), ExitCode.REFUSED, *said)
+    check_clear(orders.run(*options, verb=verb), ExitCode.REFUSED, *orders.named(*said))
     assert tree_state(orders.source) == before
 
 
 def test_from_run_to_the_end(orders: Migration) -> None:
     refused(orders, "cutover", "has not begun", "stateferry run SPEC")
     refused(orders, "finalize", "has not begun")
-    done(orders.run(), "stateferry cutover SPEC exchanges them")
+    done(orders.run(), *orders.named("with the application still stopped: stateferry cutover SPEC puts the new stores"))
     refused(orders, "rollback", "nothing of 'test' was cut over")
     refused(orders, "finalize", "is not cut over yet")
 
@@ -133,11 +133,15 @@ def test_new_writes_are_discarded_by_their_option_alone(orders: Migration) -> No
     done(orders.run("--cutover"))
     write_to(orders.source / ORDERS, family=DATA)
     refused(orders, "rollback", "1 of 3 new stores were written to since the cut-over", "--discard-new-writes")
-    done(orders.run("--discard-new-writes", verb="rollback"), "rolled back")
-    done(orders.run(verb="status"), "rolled back")
+    next_step = orders.named(
+        "next start the old version of the application; until it has written to the old stores: "
+        "stateferry run SPEC makes the discarded new stores again; from then on: stateferry abandon SPEC"
+    )
+    done(orders.run("--discard-new-writes", verb="rollback"), "rolled back", *next_step)
+    done(orders.run(verb="status"), "rolled back", *next_step)
     refused(orders, "cutover", "are not complete", "stateferry run SPEC")
     done(orders.run())
-    done(orders.run(verb="status"), "verified", "stateferry cutover SPEC")
+    done(orders.run(verb="status"), "verified", *orders.named("stateferry cutover SPEC"))
     done(orders.run("--cutover"), "cut over")
 
 

@@ -1,0 +1,71 @@
+"""The operator's next step: one place decides it, for every report and every refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from migrate.batch.ledger.standing import Standing
+from migrate.batch.run_lock import pid_at_work
+from migrate.errors import MigrationError
+from migrate.model.journal import NEXT
+from migrate.model.reports import Concern, State
+from migrate.spec.spec import Spec
+
+_AGAIN = "stateferry abandon SPEC, then stateferry run SPEC"
+
+
+def next_step(
+    spec: Spec, standing: Standing, state: State, held: Sequence[Concern] = (), *, has_stopped: bool = False
+) -> str:
+    """The next step of a migration in this state.
+
+    `held`: the concerns that nothing accepts. `has_stopped`: the last run did, at a record that its function rejected.
+    """
+    if has_stopped:
+        return "stateferry rejects SPEC shows where the function fails; mend it, then stateferry replay SPEC goes on"
+    fixes = "; ".join(concern.fix for concern in held)
+    if state == "rolled back":
+        return f"start the old version of the application; {fixes or _after_rollback(spec, standing)}"
+    if any(concern.kind == "mismatch" for concern in held) or (held and state in ("assembled", "verified")):
+        return fixes
+    if state == "published":
+        return (
+            f"point the application at {standing.published or spec.target_path}, the old state directory is as it was; "
+            f"{NEXT[state]}"
+        )
+    return NEXT.get(state) or _going_live(spec)
+
+
+def _going_live(spec: Spec) -> str:
+    if spec.target_path is not None:
+        return "stateferry run SPEC (verifies and publishes)"
+    ready = "stop the application" if spec.run.source == "snapshot" else "with the application still stopped"
+    return f"{ready}: stateferry cutover SPEC puts the new stores in the old ones' places"
+
+
+def _after_rollback(spec: Spec, standing: Standing) -> str:
+    is_assembled = False
+    with suppress(MigrationError):  # a rollback does not need the plan
+        is_assembled = Standing(standing.home, standing.rows).is_assembled  # as they are now
+    again = (
+        "stateferry cutover SPEC exchanges the stores again"
+        if is_assembled
+        else "stateferry run SPEC makes the discarded new stores again"
+    )
+    if spec.run.source == "snapshot":
+        return f"{again}; {_AGAIN} starts over"
+    return f"until it has written to the old stores: {again}; from then on: {_AGAIN}"
+
+
+def work_in_progress(home: Path) -> str:
+    """The sentence about a command of this host that is working on the migration; empty: none is known."""
+    pid = pid_at_work(home)
+    return f"a run with pid {pid} is working on it" if pid else ""
+
+
+def following(home: Path) -> str:
+    """The next step while a command is at work; empty: none is known to be."""
+    working = work_in_progress(home)
+    return f"{working}: follow it with stateferry status SPEC --watch" if working else ""
