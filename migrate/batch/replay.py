@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from formats import Function
 from migrate.batch.chunk.executor import ExecutorOpener, executor_opener
 from migrate.batch.context import Context, make_context
 from migrate.batch.identity import changed_parts, spec_identity
@@ -58,16 +57,15 @@ def replay_with(
     spec: Spec,
     *,
     on_event: Listener = ignore,
-    function: Function | None = None,
     stop: Stop | None = None,
     acceptance: Acceptance = NOTHING_ACCEPTED,
     changelog_ends: ChangelogEnds | None = None,
 ) -> RunReport:
-    """`replay` with the given executor; `function` replaces the spec's."""
+    """`replay` with the given executor."""
     check_ours(spec.home)
     if Standing(spec.home, ()).plan is None:
         raise RefusedError(f"nothing to replay: {spec.name!r} was not started", hint="stateferry run SPEC starts it")
-    context = make_context(spec, logged(spec.name, on_event), function, stop, acceptance, changelog_ends=changelog_ends)
+    context = make_context(spec, logged(spec.name, on_event), stop, acceptance, changelog_ends=changelog_ends)
     Preflight(context, "run").check_before_lock()
     with one_run_at_a_time(context.home):
         standing = Standing(context.home, read_repaired(context.home, context.warn))
