@@ -47,7 +47,7 @@ def replay(
     """
     acceptance = Acceptance(rejects=accept_rejects)
     return replay_with(
-        executor_opener(master), spec, on_event=on_event, acceptance=acceptance, changelog_ends=changelog_ends
+        executor_opener(spec, master), spec, on_event=on_event, acceptance=acceptance, changelog_ends=changelog_ends
     )
 
 

@@ -8,13 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from formats import Function
-from migrate.batch.chunk.executor import (
-    Executor,
-    ExecutorOpener,
-    check_reaches_executors,
-    executor_opener,
-    in_process,
-)
+from migrate.batch.chunk.executor import Executor, ExecutorOpener, executor_opener, in_process
 from migrate.batch.context import Context, make_context
 from migrate.batch.home import remove_all, remove_if_empty
 from migrate.batch.ledger.dead_letters import write_dead_letters
@@ -78,9 +72,8 @@ def run(
         VerificationError: a new store differs from the converted old one; nothing was published.
         InterruptedMigrationError: the time budget is used up.
     """
-    check_reaches_executors(spec, master)
     acceptance = Acceptance(unverified, accept_rejects)
-    opener = executor_opener(master)
+    opener = executor_opener(spec, master)
     return run_with(opener, spec, on_event=on_event, acceptance=acceptance, changelog_ends=changelog_ends)
 
 

@@ -43,7 +43,10 @@ _BUFFERED_BYTES = 8 << 20
 class RecordRejectedError(RejectedError):
     """A record that cannot be converted has ended its chunk."""
 
-    reason: RejectReason
+    def __init__(self, message: str, *, hint: str, reason: RejectReason) -> None:
+        super().__init__(message, hint=hint)
+        self.reason = reason
+
     chunk: Chunk | None = None
 
 
@@ -77,13 +80,12 @@ class FailOnReject:
 
     def add(self, family: str, key: bytes, value: bytes, reason: str, place: str = "") -> None:
         """Raises RejectedError, always."""
-        error = RecordRejectedError(
+        raise RecordRejectedError(
             f"{self._where}, column family {family!r}: the key {show_key(key)} (value of {len(value)} bytes) "
             f"cannot be converted: {reason}{f' ({place})' if place else ''}",
             hint=f'set [run] on_reject = "skip" or "dead-letter" and rerun; or {_mend(self._has_function)}',
+            reason=_ending(family, key, value, reason, place),
         )
-        error.reason = _ending(family, key, value, reason, place)
-        raise error
 
 
 class CountRejects:
@@ -107,41 +109,30 @@ class CountRejects:
         self._by_reason.add(family, key, value, reason, place)
         if self._limit is not None and self.count > self._limit:
             last = f"{self._where}: the key {show_key(key)}: {reason}{f' ({place})' if place else ''}"
-            error = RecordRejectedError(
+            raise RecordRejectedError(
                 f"records that cannot be converted: {self.count}, max_rejects allows {self._limit}; "
                 f"the last one, {last}",
                 hint=way_past_the_cap(has_function=self._has_function),
+                reason=_ending(family, key, value, reason, place),
             )
-            error.reason = _ending(family, key, value, reason, place)
-            raise error
 
 
-class KeepRejects:
+class KeepRejects(CountRejects):
     """Rejects are left out, counted, and written to a Parquet file."""
 
     def __init__(
         self, where: str, partition: str, file: Path, limit: int | None, *, has_function: bool = False
     ) -> None:
-        self._counter = CountRejects(where, limit, has_function=has_function)
+        super().__init__(where, limit, has_function=has_function)
         self._partition = partition
         self.file = file
         self._writer: pq.ParquetWriter | None = None
         self._rows: list[dict[str, object]] = []
         self._size = 0
 
-    @property
-    def count(self) -> int:
-        """The number of rejects so far."""
-        return self._counter.count
-
-    @property
-    def reasons(self) -> tuple[RejectReason, ...]:
-        """The most frequent reasons, as a receipt holds them."""
-        return self._counter.reasons
-
     def add(self, family: str, key: bytes, value: bytes, reason: str, place: str = "") -> None:
         """Count a reject. Raises RejectedError past the limit."""
-        self._counter.add(family, key, value, reason, place)
+        super().add(family, key, value, reason, place)
         row = {"family": family, "key": key, "value": value, "reason": reason, "place": place}
         self._rows.append({"store_partition": self._partition, **row})
         self._size += len(key) + len(value)

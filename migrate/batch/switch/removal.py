@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from migrate.batch.home import OLD
-from migrate.batch.ledger.standing import Standing, read_standing
+from migrate.batch.ledger.standing import read_standing
 from migrate.batch.switch.finalize import FREED
 from migrate.errors import MigrationError
 from migrate.model.ledger_row import Step
@@ -39,14 +39,11 @@ def removed_by_abandon(spec: Spec) -> str:
         standing = read_standing(home)
         if standing.is_in_use or (home / OLD).exists():
             return ""
-        stores = _new_stores(standing)
+        if assembled := standing.assembled:
+            stores = f" with the new stores of {plural(len(assembled), 'store partition')}"
     if not home.is_dir():
         return ""
     return f"This removes {home}{stores}, {size(_freed([home]))}. The application's own stores stay as they are."
-
-
-def _new_stores(standing: Standing) -> str:
-    return f" with the new stores of {plural(len(standing.assembled), 'store partition')}" if standing.assembled else ""
 
 
 def _freed(folders: Iterable[Path]) -> int:
