@@ -33,7 +33,7 @@ _REPLAY_HINT = (
     "verifies everything in full; or "
 )
 _IN_USE_HINT = (
-    "restore what changed; that migration's new stores are in use, so that another one needs another `name` in the spec"
+    "restore what changed; that migration's new stores are in use, so another one needs another `name` in the spec"
 )
 _BY_BYTECODE_HINT = (
     "restore it to go on, under the Python version that the migration was started with; the release that started it "
@@ -63,7 +63,7 @@ def store_identity(source: Source) -> dict[str, str]:
 
 
 def spec_identity(spec: Spec, ref: ConversionRef, known: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The part of the identity that does not need the source, by the schemes of the `known` one."""
+    """The part of the identity that does not need the source, by the schemes of the `known` identity."""
     sections = {
         "[source]": stable_json(spec.source),
         "[target]": stable_json(spec.target),

@@ -25,8 +25,8 @@ from migrate.model.reports import RunReport
 from migrate.model.units import plural
 from migrate.spec.spec import Spec
 
-_START_AGAIN = "to convert everything anew: stateferry abandon SPEC, then stateferry run SPEC"
-_ANOTHER_NAME = "to convert everything anew: start again under another `name`"
+_START_AGAIN = "to convert everything again: stateferry abandon SPEC, then stateferry run SPEC"
+_ANOTHER_NAME = "to convert everything again: start under another `name`"
 
 
 def replay(
@@ -37,13 +37,26 @@ def replay(
     on_event: Listener = ignore,
     changelog_ends: ChangelogEnds | None = None,
 ) -> RunReport:
-    """Go on with a migration whose function was mended: rewrite the chunks with rejected records, and those missing.
+    """Go on with a migration whose function was fixed: rewrite the chunks with rejected records, and those missing.
 
     The changed function is registered in the ledger as a revision of the conversion. The other chunks stay as they
-    are, and everything is verified in full, whatever `[run] verify` says. The parameters are those of `run`.
+    are, and everything is verified in full, whatever `[run] verify` says.
 
-    Raises RefusedError where more than the function has changed, where there is nothing to replay, and once the new
-    stores are in use; VerificationError where the function converts other records otherwise too.
+    Args:
+        spec: the migration, from `load_spec` or built in code.
+        master: a Spark master, such as "local[4]"; None: in this process, without Spark.
+        accept_rejects: accept new stores that lack up to this many records, which could not be converted.
+        on_event: called with each `Event`, before the work goes on.
+        changelog_ends: by `<topic>-<partition>`, the offset after the last record that a consumer can read, where that
+            has to be confirmed.
+
+    Raises:
+        SpecError: the spec's function cannot be imported, or cannot be sent to Spark's executors.
+        RefusedError: more than the function has changed, there is nothing to replay, or the new stores are in use.
+        ChunkFailedError: a chunk cannot be rewritten.
+        RejectedError: more records than allowed cannot be converted.
+        VerificationError: the function converts other records differently too; nothing was published.
+        InterruptedMigrationError: the time budget is used up.
     """
     acceptance = Acceptance(rejects=accept_rejects)
     return replay_with(
@@ -75,7 +88,7 @@ def replay_with(
 
 
 def _revision(context: Context, standing: Standing) -> Revision | None:
-    """The revision to register; None: a replay that was interrupted is resumed. Raises RefusedError for neither."""
+    """The revision to register; None: an interrupted replay is resumed. Raises RefusedError for nothing to replay."""
     _check_not_live(context.spec, standing)
     changed = changed_parts(standing.identity, spec_identity(context.spec, context.ref, standing.identity))
     if other := [name for name in changed if not is_of_function(name)]:
@@ -125,8 +138,8 @@ def _check_unfinished(context: Context, standing: Standing) -> None:
         raise RefusedError(
             f"the function has not changed: {plural(rejected, 'record')} that {again} rejected would be rejected again"
             if has_function
-            else "there is no function that could be mended: the formats and serdes reject the records",
-            hint="stateferry rejects SPEC shows them; mend the function first" if has_function else _START_AGAIN,
+            else "there is no function that could be fixed: the formats and serdes reject the records",
+            hint="stateferry rejects SPEC shows them; fix the function first" if has_function else _START_AGAIN,
         )
     raise RefusedError(
         "nothing to replay: no record was rejected, and the function has not changed",

@@ -83,7 +83,7 @@ class FailOnReject:
         raise RecordRejectedError(
             f"{self._where}, column family {family!r}: the key {show_key(key)} (value of {len(value)} bytes) "
             f"cannot be converted: {reason}{f' ({place})' if place else ''}",
-            hint=f'set [run] on_reject = "skip" or "dead-letter" and rerun; or {_mend(self._has_function)}',
+            hint=f'set [run] on_reject = "skip" or "dead-letter" and rerun; or {_way_to_convert(self._has_function)}',
             reason=_ending(family, key, value, reason, place),
         )
 
@@ -167,7 +167,7 @@ def reject_example(store_partition: str, family: str, key: bytes, value: bytes, 
 class RejectsByReason:
     """Counts rejects by reason and by place in the function, and keeps the first examples of each.
 
-    Reasons that differ in their numbers alone are one.
+    Reasons that differ only in their numbers count as one.
     """
 
     def __init__(self, examples: int = EXAMPLES) -> None:
@@ -234,11 +234,11 @@ def way_to_fix(*, has_function: bool) -> str:
 
 def way_past_the_cap(*, has_function: bool) -> str:
     """What to do where more records were rejected than [run] allows, for hints."""
-    return f"raise the cap in [run] and rerun: finished chunks are kept; or {_mend(has_function)}"
+    return f"raise the cap in [run] and rerun: finished chunks are kept; or {_way_to_convert(has_function)}"
 
 
-def _mend(has_function: bool) -> str:
+def _way_to_convert(has_function: bool) -> str:
     """How to have the records converted: a function can be replaced within the migration."""
     if has_function:
-        return "see them with stateferry rejects SPEC, mend the function, and stateferry replay SPEC"
+        return "see them with stateferry rejects SPEC, fix the function, and stateferry replay SPEC"
     return f"{way_to_fix(has_function=False)} and start again under another `name`"

@@ -164,7 +164,7 @@ class RunSection(_Section):
     """`[run]`: how the migration runs. None of it changes the result."""
 
     chunk_size: Annotated[ByteSize, BeforeValidator(_size), Field(gt=0)] = ByteSize(1 << 30)
-    """Bytes of records in one chunk, or text like "512 MiB": so much work is repeated after a kill, at most."""
+    """Bytes of records in one chunk, or text like "512 MiB": a kill loses at most this much work of each slot."""
     time_budget: Annotated[timedelta, BeforeValidator(_duration)] | None = None
     """After this time a run stops, to be resumed: a duration, or text like "90m"."""
     on_reject: Literal["fail", "skip", "dead-letter"] = "fail"

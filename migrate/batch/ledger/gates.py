@@ -95,7 +95,7 @@ def _mismatch(standing: Standing) -> Concern | None:
     )
     if standing.revision is not None:
         fix = (
-            "the function of the replay changes other records than the rejected ones: mend it and stateferry replay "
+            "the function of the replay changes other records than the rejected ones: fix it and stateferry replay "
             "SPEC again, or convert everything with it: stateferry abandon SPEC, then stateferry run SPEC"
         )
     if standing.published is not None:
@@ -141,9 +141,9 @@ def _rejects(spec: Spec, totals: Totals, acceptance: Acceptance) -> Concern | No
     if acceptance.rejects is not None and count <= acceptance.rejects:
         accepted = f"--accept-rejects {acceptance.rejects}"
     sentence = f"{plural(count, 'record')} could not be converted and {'is' if count == 1 else 'are'} left out"
-    mend = "mend the function, then stateferry replay SPEC; or, " if spec.conversion.function is not None else ""
+    replay = "fix the function, then stateferry replay SPEC; or, " if spec.conversion.function is not None else ""
     fix = (
-        f"stateferry rejects SPEC shows them; {mend}to go live without them: "
+        f"stateferry rejects SPEC shows them; {replay}to go live without them: "
         f"stateferry {_verb(spec)} SPEC --accept-rejects {count}, or [run] max_rejects = {count}"
     )
     return Concern(kind="rejects", sentence=sentence, fix=fix, accepted=accepted)

@@ -35,7 +35,11 @@ _MISREAD = (LookupError, TypeError, ValueError, AssertionError)
 def rejects(spec: Spec) -> RejectsReport:
     """The records that the migration could not convert so far, by reason. Takes no lock and writes nothing.
 
-    Raises RefusedError for a plan or a ledger of a newer schema.
+    Args:
+        spec: the migration, from `load_spec` or built in code.
+
+    Raises:
+        RefusedError: the plan or the ledger is of a newer release, or damaged.
     """
     standing = read_standing(spec.home)
     letters = spec.home / DEAD_LETTERS
@@ -57,7 +61,7 @@ def _next_step(spec: Spec, standing: Standing) -> str:
         return f"the new stores are in use ({standing.state}) without these records, which the old ones still hold"
     if spec.conversion.function is None:
         return "correct [source] format, or the serdes of [conversion], and start again under another `name`"
-    return "mend the function; then stateferry replay SPEC rewrites what lacks these records, and nothing else"
+    return "fix the function; then stateferry replay SPEC rewrites only the chunks that lack these records"
 
 
 def reject_reasons(standing: Standing, *, from_files: bool = True) -> tuple[RejectReason, ...]:

@@ -24,7 +24,7 @@ class Span:
 
 
 def span(seconds: float, committed_at_ms: int, records: int) -> Span:
-    """The time of a chunk that took so long until it was committed."""
+    """The time of a chunk, from its duration and the time of its commit."""
     end = committed_at_ms / 1000
     return Span(end - max(seconds, 0.001), end, records)
 

@@ -38,7 +38,7 @@ _KEEP = (
     "it ends here once more: is the function pure, if there is one? else keep the work_dir and report this"
 )
 _REVISED = (
-    "the function of the replay changes other records too, in chunks that a replay does not rewrite: mend it so that "
+    "the function of the replay changes other records too, in chunks that a replay does not rewrite: fix it so that "
     "it changes the rejected records alone, and stateferry replay SPEC again; or, to convert everything with it: "
     "stateferry abandon SPEC, then stateferry run SPEC; nothing was published, and the old store is as it was"
 )

@@ -19,7 +19,7 @@ from migrate.stores.files import present
 
 
 def removed_by_finalize(spec: Spec) -> str:
-    """Empty where there is nothing to remove, and where the command is refused anyway."""
+    """The sentence about `finalize`; empty where it would remove nothing, or is refused."""
     standing = read_standing(spec.home)
     freed = size(_freed(spec.home / name for name in FREED))
     if standing.step in (Step.CUT_OVER, Step.FINALIZING):
@@ -33,7 +33,7 @@ def removed_by_finalize(spec: Spec) -> str:
 
 
 def removed_by_abandon(spec: Spec) -> str:
-    """Empty where there is nothing to remove, and where the command is refused anyway."""
+    """The sentence about `abandon`; empty where it would remove nothing, or is refused."""
     home, stores = spec.home, ""
     with suppress(MigrationError):  # a migration that is damaged can be abandoned too
         standing = read_standing(home)

@@ -73,7 +73,7 @@ def _severity(check: CheckReport) -> int:
 
 
 def _notes(report: DryRunReport) -> list[str]:
-    """What the checks let pass, and should be known nevertheless."""
+    """Findings that are no reason to refuse the run."""
     tried, notes = report.tried, []
     is_known = any(check.name == "conversion.rejects" and check.outcome == "failed" for check in report.checks)
     if tried is not None and tried.rejected and not is_known:

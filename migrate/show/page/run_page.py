@@ -133,7 +133,7 @@ def _speed(history: RunHistory, phase: Phase) -> Throughput | None:
 
 
 def _notes(history: RunHistory) -> list[str]:
-    """What no concern says."""
+    """Findings beside the concerns."""
     rejected, known = history.totals.rejected, {concern.kind for concern in history.concerns}
     left_out = f"{plural(rejected, 'record')} could not be converted: see Rejects"
     return [*([left_out] if rejected and "rejects" not in known else []), *history.warnings]
