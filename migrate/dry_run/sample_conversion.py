@@ -223,7 +223,6 @@ class FullScan(ConversionCounts):
         self.unchanged += _unchanged(self._source_batch, batch)
 
     def _converted_keys(self, batch: Batch) -> list[bytes]:
-        """The old keys of which a new record is made."""
         return [key for key, value in zip(batch.keys, batch.values, strict=True) if self._is_written(key, value)]
 
     def _is_written(self, key: bytes, value: bytes) -> bool:

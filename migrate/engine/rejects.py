@@ -221,7 +221,6 @@ def numbers_left_out(reason: str) -> str:
 
 
 def _ending(family: str, key: bytes, value: bytes, reason: str, place: str) -> RejectReason:
-    """The reason of a record that ends a run."""
     reason = reason[:_LONGEST_REASON]
     example = reject_example("", family, key, value, reason)
     return RejectReason(reason=reason, records=1, examples=(example,), place=place, ended_run=True)
@@ -238,7 +237,6 @@ def way_past_the_cap(*, has_function: bool) -> str:
 
 
 def _way_to_convert(has_function: bool) -> str:
-    """How to have the records converted: a function can be replaced within the migration."""
     if has_function:
         return "see them with stateferry rejects SPEC, fix the function, and stateferry replay SPEC"
     return f"{way_to_fix(has_function=False)} and start again under another `name`"

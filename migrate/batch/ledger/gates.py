@@ -19,6 +19,11 @@ from migrate.model.units import moment, plural
 from migrate.spec.allowed import UNVERIFIED, allowing
 from migrate.spec.spec import RunSection, Spec
 
+REPLAY_DIFFERS = (
+    "the function of the replay changes other records too, in chunks that a replay does not rewrite: fix it so that it "
+    "changes only the rejected records, and stateferry replay SPEC again; or, to convert everything with it: "
+    "stateferry abandon SPEC, then stateferry run SPEC"
+)
 _KEPT = "if the difference is only what it wrote, stateferry finalize SPEC --accept-mismatch keeps the new ones"
 _SWITCHED = (Step.CUTTING_OVER, Step.CUT_OVER, Step.FINALIZING, Step.FINALIZED)
 
@@ -94,10 +99,7 @@ def _mismatch(standing: Standing) -> Concern | None:
         "migration up (stateferry abandon SPEC)"
     )
     if standing.revision is not None:
-        fix = (
-            "the function of the replay changes other records than the rejected ones: fix it and stateferry replay "
-            "SPEC again, or convert everything with it: stateferry abandon SPEC, then stateferry run SPEC"
-        )
+        fix = REPLAY_DIFFERS
     if standing.published is not None:
         fix = f"{in_use}, do not use them: the old state directory is as it was; {_KEPT}"
     elif standing.step in _SWITCHED:

@@ -110,7 +110,6 @@ def _word(history: RunHistory) -> str:
 
 
 def _sentence(history: RunHistory) -> str:
-    """The state in one sentence."""
     totals = history.totals
     left = f"{plural(history.chunks_left, 'chunk')} of {number(history.chunks_planned)} left to rewrite"
     facts = [left if history.chunks_left else f"{plural(totals.records_out, 'record')} written"]
