@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -43,125 +42,11 @@ _BUFFERED_BYTES = 8 << 20
 class RecordRejectedError(RejectedError):
     """A record that cannot be converted has ended its chunk."""
 
+    chunk: Chunk | None = None
+
     def __init__(self, message: str, *, hint: str, reason: RejectReason) -> None:
         super().__init__(message, hint=hint)
         self.reason = reason
-
-    chunk: Chunk | None = None
-
-
-class Rejects(Protocol):
-    """Takes the records of one chunk that cannot be converted."""
-
-    @property
-    def count(self) -> int:
-        """The number of rejects so far."""
-        ...
-
-    @property
-    def reasons(self) -> tuple[RejectReason, ...]:
-        """The most frequent reasons, as a receipt holds them."""
-        ...
-
-    def add(self, family: str, key: bytes, value: bytes, reason: str, place: str = "") -> None:
-        """Count a reject; `place`: of the function's exception. Raises RejectedError where no more are allowed."""
-        ...
-
-
-class FailOnReject:
-    """The first reject ends the chunk."""
-
-    count = 0
-    reasons = ()
-
-    def __init__(self, where: str, *, has_function: bool = False) -> None:
-        self._where = where
-        self._has_function = has_function
-
-    def add(self, family: str, key: bytes, value: bytes, reason: str, place: str = "") -> None:
-        """Raises RejectedError, always."""
-        raise RecordRejectedError(
-            f"{self._where}, column family {family!r}: the key {show_key(key)} (value of {len(value)} bytes) "
-            f"cannot be converted: {reason}{f' ({place})' if place else ''}",
-            hint=f'set [run] on_reject = "skip" or "dead-letter" and rerun; or {_way_to_convert(self._has_function)}',
-            reason=_ending(family, key, value, reason, place),
-        )
-
-
-class CountRejects:
-    """Rejects are left out and counted."""
-
-    def __init__(self, where: str, limit: int | None = None, *, has_function: bool = False) -> None:
-        self.count = 0
-        self._by_reason = RejectsByReason(EXAMPLES_OF_A_CHUNK)
-        self._has_function = has_function
-        self._where = where
-        self._limit = limit
-
-    @property
-    def reasons(self) -> tuple[RejectReason, ...]:
-        """The most frequent reasons, as a receipt holds them."""
-        return self._by_reason.reasons[:MOST_OF_A_CHUNK]
-
-    def add(self, family: str, key: bytes, value: bytes, reason: str, place: str = "") -> None:
-        """Count a reject. Raises RejectedError past the limit."""
-        self.count += 1
-        self._by_reason.add(family, key, value, reason, place)
-        if self._limit is not None and self.count > self._limit:
-            last = f"{self._where}: the key {show_key(key)}: {reason}{f' ({place})' if place else ''}"
-            raise RecordRejectedError(
-                f"records that cannot be converted: {self.count}, max_rejects allows {self._limit}; "
-                f"the last one, {last}",
-                hint=way_past_the_cap(has_function=self._has_function),
-                reason=_ending(family, key, value, reason, place),
-            )
-
-
-class KeepRejects(CountRejects):
-    """Rejects are left out, counted, and written to a Parquet file."""
-
-    def __init__(
-        self, where: str, partition: str, file: Path, limit: int | None, *, has_function: bool = False
-    ) -> None:
-        super().__init__(where, limit, has_function=has_function)
-        self._partition = partition
-        self.file = file
-        self._writer: pq.ParquetWriter | None = None
-        self._rows: list[dict[str, object]] = []
-        self._size = 0
-
-    def add(self, family: str, key: bytes, value: bytes, reason: str, place: str = "") -> None:
-        """Count a reject. Raises RejectedError past the limit."""
-        super().add(family, key, value, reason, place)
-        row = {"family": family, "key": key, "value": value, "reason": reason, "place": place}
-        self._rows.append({"store_partition": self._partition, **row})
-        self._size += len(key) + len(value)
-        if len(self._rows) >= _BUFFERED_RECORDS or self._size >= _BUFFERED_BYTES:
-            self._write()
-
-    def finish(self) -> bool:
-        """Write the remaining rejects, and make the file durable. False: no rejects, and no file."""
-        if self._rows:
-            self._write()
-        if self._writer is None:
-            return False
-        self._writer.close()
-        fsync_file(self.file)
-        return True
-
-    def _write(self) -> None:
-        if self._writer is None:
-            self._writer = pq.ParquetWriter(self.file, REJECT_SCHEMA)
-        self._writer.write_table(pa.Table.from_pylist(self._rows, schema=REJECT_SCHEMA))
-        self._rows = []
-        self._size = 0
-
-
-def reject_example(store_partition: str, family: str, key: bytes, value: bytes, reason: str) -> RejectExample:
-    """A reject in a form to print."""
-    return RejectExample(
-        store_partition=store_partition, family=family, key=shown(key), value=shown(value), reason=reason
-    )
 
 
 class RejectsByReason:
@@ -213,6 +98,93 @@ class RejectsByReason:
             )
             for group, count in self._counts.most_common(MOST_REASONS)
         )
+
+
+class CountRejects(RejectsByReason):
+    """Takes the records of one chunk that cannot be converted: they are left out and counted."""
+
+    def __init__(self, where: str, limit: int | None = None, *, has_function: bool = False) -> None:
+        super().__init__(EXAMPLES_OF_A_CHUNK)
+        self._has_function = has_function
+        self._where = where
+        self._limit = limit
+
+    @property
+    def reasons(self) -> tuple[RejectReason, ...]:
+        """The most frequent reasons, as a receipt holds them."""
+        return super().reasons[:MOST_OF_A_CHUNK]
+
+    def add(self, family: str, key: bytes, value: bytes, reason: str, place: str = "") -> None:
+        """Count a reject; `place`: of the function's exception. Raises RejectedError past the limit."""
+        super().add(family, key, value, reason, place)
+        if self._limit is not None and self.count > self._limit:
+            last = f"{self._where}: the key {show_key(key)}: {reason}{f' ({place})' if place else ''}"
+            raise RecordRejectedError(
+                f"records that cannot be converted: {self.count}, max_rejects allows {self._limit}; "
+                f"the last one, {last}",
+                hint=way_past_the_cap(has_function=self._has_function),
+                reason=_ending(family, key, value, reason, place),
+            )
+
+
+class FailOnReject(CountRejects):
+    """The first reject ends the chunk."""
+
+    def add(self, family: str, key: bytes, value: bytes, reason: str, place: str = "") -> None:
+        """Raises RejectedError, always."""
+        raise RecordRejectedError(
+            f"{self._where}, column family {family!r}: the key {show_key(key)} (value of {len(value)} bytes) "
+            f"cannot be converted: {reason}{f' ({place})' if place else ''}",
+            hint=f'set [run] on_reject = "skip" or "dead-letter" and rerun; or {_way_to_convert(self._has_function)}',
+            reason=_ending(family, key, value, reason, place),
+        )
+
+
+class KeepRejects(CountRejects):
+    """Rejects are left out, counted, and written to a Parquet file."""
+
+    def __init__(
+        self, where: str, partition: str, file: Path, limit: int | None, *, has_function: bool = False
+    ) -> None:
+        super().__init__(where, limit, has_function=has_function)
+        self._partition = partition
+        self.file = file
+        self._writer: pq.ParquetWriter | None = None
+        self._rows: list[dict[str, object]] = []
+        self._size = 0
+
+    def add(self, family: str, key: bytes, value: bytes, reason: str, place: str = "") -> None:
+        """Count a reject. Raises RejectedError past the limit."""
+        super().add(family, key, value, reason, place)
+        row = {"family": family, "key": key, "value": value, "reason": reason, "place": place}
+        self._rows.append({"store_partition": self._partition, **row})
+        self._size += len(key) + len(value)
+        if len(self._rows) >= _BUFFERED_RECORDS or self._size >= _BUFFERED_BYTES:
+            self._write()
+
+    def finish(self) -> bool:
+        """Write the remaining rejects, and make the file durable. False: no rejects, and no file."""
+        if self._rows:
+            self._write()
+        if self._writer is None:
+            return False
+        self._writer.close()
+        fsync_file(self.file)
+        return True
+
+    def _write(self) -> None:
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self.file, REJECT_SCHEMA)
+        self._writer.write_table(pa.Table.from_pylist(self._rows, schema=REJECT_SCHEMA))
+        self._rows = []
+        self._size = 0
+
+
+def reject_example(store_partition: str, family: str, key: bytes, value: bytes, reason: str) -> RejectExample:
+    """A reject in a form to print."""
+    return RejectExample(
+        store_partition=store_partition, family=family, key=shown(key), value=shown(value), reason=reason
+    )
 
 
 def numbers_left_out(reason: str) -> str:

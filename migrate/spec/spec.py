@@ -72,14 +72,6 @@ def _name_of(function: object) -> str | None:
 Milliseconds = Annotated[int, Field(gt=0, lt=1 << 53)]
 
 
-def _is_text(path: Path) -> bool:
-    try:
-        str(path).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, hide_input_in_errors=True)
 
@@ -291,9 +283,11 @@ class Spec(_Section):
     @model_validator(mode="after")
     def _paths_are_text(self) -> Spec:
         for path in (self.home, self.source_path, self.target_path):
-            if path is not None and not _is_text(path):
+            try:
+                str(path).encode()
+            except UnicodeEncodeError as error:
                 raise SpecError(
                     f"the path {str(path)!r} is not UTF-8, which the ledger and reports are written in",
                     hint="rename that directory",
-                )
+                ) from error
         return self
