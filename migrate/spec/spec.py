@@ -55,11 +55,9 @@ def _size(text: object) -> object:
 
 
 def _function(function: object) -> object:
-    if function is None or callable(function):
-        return function
-    if not isinstance(function, str):
+    if not (function is None or callable(function) or isinstance(function, str)):
         raise PydanticCustomError("string_type", "should be text")
-    if _FUNCTION.fullmatch(function) is None:
+    if isinstance(function, str) and _FUNCTION.fullmatch(function) is None:
         raise PydanticCustomError("function", "should name a function")
     return function
 
