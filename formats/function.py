@@ -5,6 +5,7 @@ from __future__ import annotations
 import sysconfig
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import PurePath
 from traceback import walk_tb
 from types import FrameType
@@ -81,19 +82,23 @@ def _place(error: BaseException) -> str:
     Where all of the function is in an installed package: those of its outermost frame.
     """
     frames = list(walk_tb(error.__traceback__))[1:]
-    own = [each for each in frames if _is_own(each[0])] or frames[:1]
+    own = [each for each in frames if _is_own(each[0].f_code.co_filename, _module_of(each[0]))] or frames[:1]
     if not own:
         return ""
     frame, line = own[-1]
     file = PurePath(frame.f_code.co_filename)
-    depth = str(frame.f_globals.get("__name__", "")).count(".") + (file.stem == "__init__")
+    depth = _module_of(frame).count(".") + (file.stem == "__init__")
     return f"{'/'.join(file.parts[-1 - depth :])}:{line}"
 
 
-def _is_own(frame: FrameType) -> bool:
-    file, package = frame.f_code.co_filename, str(frame.f_globals.get("__name__", "")).partition(".")[0]
+def _module_of(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
+
+
+@lru_cache(maxsize=1024)  # asked for each frame of each rejected record
+def _is_own(file: str, module: str) -> bool:
     is_installed = not _INSTALLED.isdisjoint(PurePath(file).parts) or file.startswith((_STANDARD_LIBRARY, "<"))
-    return not is_installed and package not in _OUR_PACKAGES
+    return not is_installed and module.partition(".")[0] not in _OUR_PACKAGES
 
 
 def describe_error(error: BaseException) -> str:

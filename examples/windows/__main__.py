@@ -10,6 +10,7 @@ import random
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -72,8 +73,7 @@ def _visits(rng: random.Random, user: str, start_ms: int) -> StateRecord:
 
 def _conversion_formats(spec: Spec) -> tuple[Format, Format]:
     """The two formats, with the values' serdes as both sides write them."""
-    ref = conversion_ref(spec, function=lambda record: record)
-    conversion = load_conversion(ref)
+    conversion = load_conversion(replace(conversion_ref(spec), function=lambda record: record))
     return conversion.source, conversion.target
 
 

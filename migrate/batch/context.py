@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from formats import Conversion, Function
+from formats import Conversion
 from migrate.batch.ledger.gates import NOTHING_ACCEPTED, Acceptance
 from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.source.snapshot import present_snapshot
@@ -58,14 +58,13 @@ class Context:
 def make_context(
     spec: Spec,
     on_event: Listener = ignore,
-    function: Function | None = None,
     stop: Stop | None = None,
     acceptance: Acceptance = NOTHING_ACCEPTED,
     *,
     changelog_ends: ChangelogEnds | None = None,
 ) -> Context:
     """The context of a new run. Raises SpecError if the function cannot be imported."""
-    ref = conversion_ref(spec, function)
+    ref = conversion_ref(spec)
     return Context(
         spec=spec,
         listener=on_event,

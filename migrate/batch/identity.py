@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from formats import CONVERSION_REVISION
-from migrate.batch.ledger.revisions import function_of
+from migrate.batch.ledger.revisions import is_of_function
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.source.snapshot import present_snapshot
 from migrate.batch.source.source import Source
@@ -33,7 +33,7 @@ _REPLAY_HINT = (
     "verifies everything in full; or "
 )
 _IN_USE_HINT = (
-    "restore what changed; that migration's new stores are in use, so that another one needs another `name` in the spec"
+    "restore what changed; that migration's new stores are in use, so another one needs another `name` in the spec"
 )
 _BY_BYTECODE_HINT = (
     "restore it to go on, under the Python version that the migration was started with; the release that started it "
@@ -63,7 +63,7 @@ def store_identity(source: Source) -> dict[str, str]:
 
 
 def spec_identity(spec: Spec, ref: ConversionRef, known: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The part of the identity that does not need the source, by the schemes of the `known` one."""
+    """The part of the identity that does not need the source, by the schemes of the `known` identity."""
     sections = {
         "[source]": stable_json(spec.source),
         "[target]": stable_json(spec.target),
@@ -149,25 +149,23 @@ def migration_id(identity: dict[str, str]) -> str:
 
 def check_spec(spec: Spec, ref: ConversionRef, standing: Standing) -> None:
     """Raises SourceChangedError where the spec or the function is not that of the migration any more."""
-    known = standing.identity
-    may_replay, is_in_use = not standing.is_live, standing.is_in_use
-    check_identity(known, spec_identity(spec, ref, known), may_replay=may_replay, is_in_use=is_in_use)
+    check_identity(standing.identity, spec_identity(spec, ref, standing.identity), standing)
 
 
-def check_identity(
-    known: Mapping[str, str], identity: Mapping[str, str], *, may_replay: bool = False, is_in_use: bool = False
-) -> None:
+def check_identity(known: Mapping[str, str], identity: Mapping[str, str], standing: Standing | None = None) -> None:
     """Raises SourceChangedError naming what differs from the known identity.
 
     Only the parts of the identity that are given are compared; an empty one means that no RocksDB directory is left.
-    `may_replay`: a function that changed can take over by a replay. `is_in_use`: the new stores are.
+    `standing`: that of the migration, for the hint, where more than the source is compared.
     """
     changed = changed_parts(known, identity)
     if not changed:
         return
     is_unrecognized = changed == ["function"] and _is_by_bytecode(known)
-    hint = _IN_USE_HINT if is_in_use else _BY_BYTECODE_HINT if is_unrecognized else _CHANGED_HINT
-    if may_replay and "function" in known and set(changed) == function_of(dict.fromkeys(changed, "")).keys():
+    hint = _BY_BYTECODE_HINT if is_unrecognized else _CHANGED_HINT
+    if standing is not None and standing.is_in_use:
+        hint = _IN_USE_HINT
+    if standing is not None and not standing.is_live and "function" in known and all(map(is_of_function, changed)):
         hint = _REPLAY_HINT + hint
     raise SourceChangedError(
         f"this is not the migration that was started; changed since: {', '.join(changed)}", hint=hint

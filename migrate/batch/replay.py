@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from formats import Function
-from migrate.batch.chunk.executor import ExecutorOpener, check_reaches_executors, executor_opener
+from migrate.batch.chunk.executor import ExecutorOpener, executor_opener
 from migrate.batch.context import Context, make_context
 from migrate.batch.identity import changed_parts, spec_identity
 from migrate.batch.ledger.gates import NOTHING_ACCEPTED, Acceptance, user
@@ -26,8 +25,8 @@ from migrate.model.reports import RunReport
 from migrate.model.units import plural
 from migrate.spec.spec import Spec
 
-_START_AGAIN = "to convert everything anew: stateferry abandon SPEC, then stateferry run SPEC"
-_ANOTHER_NAME = "to convert everything anew: start again under another `name`"
+_START_AGAIN = "to convert everything again: stateferry abandon SPEC, then stateferry run SPEC"
+_ANOTHER_NAME = "to convert everything again: start under another `name`"
 
 
 def replay(
@@ -38,28 +37,30 @@ def replay(
     on_event: Listener = ignore,
     changelog_ends: ChangelogEnds | None = None,
 ) -> RunReport:
-    """Go on with a migration whose function was mended: rewrite the chunks with rejected records, and those missing.
+    """Go on with a migration whose function was fixed: rewrite the chunks with rejected records, and those missing.
 
     The changed function is registered in the ledger as a revision of the conversion. The other chunks stay as they
     are, and everything is verified in full, whatever `[run] verify` says.
 
     Args:
         spec: the migration, from `load_spec` or built in code.
-        master: a Spark master, such as "local[4]" or "spark://host:7077"; None: in this process, without Spark.
+        master: a Spark master, such as "local[4]"; None: in this process, without Spark.
         accept_rejects: accept new stores that lack up to this many records, which could not be converted.
         on_event: called with each `Event`, before the work goes on.
         changelog_ends: by `<topic>-<partition>`, the offset after the last record that a consumer can read, where that
             has to be confirmed.
 
     Raises:
+        SpecError: the spec's function cannot be imported, or cannot be sent to Spark's executors.
         RefusedError: more than the function has changed, there is nothing to replay, or the new stores are in use.
-        VerificationError: the function converts other records differently too.
-        MigrationError: as for `run`.
+        ChunkFailedError: a chunk cannot be rewritten.
+        RejectedError: more records than allowed cannot be converted.
+        VerificationError: the function converts other records differently too; nothing was published.
+        InterruptedMigrationError: the time budget is used up.
     """
-    check_reaches_executors(spec, master)
     acceptance = Acceptance(rejects=accept_rejects)
     return replay_with(
-        executor_opener(master), spec, on_event=on_event, acceptance=acceptance, changelog_ends=changelog_ends
+        executor_opener(spec, master), spec, on_event=on_event, acceptance=acceptance, changelog_ends=changelog_ends
     )
 
 
@@ -69,16 +70,15 @@ def replay_with(
     spec: Spec,
     *,
     on_event: Listener = ignore,
-    function: Function | None = None,
     stop: Stop | None = None,
     acceptance: Acceptance = NOTHING_ACCEPTED,
     changelog_ends: ChangelogEnds | None = None,
 ) -> RunReport:
-    """`replay` with the given executor; `function` replaces the spec's."""
+    """`replay` with the given executor."""
     check_ours(spec.home)
     if Standing(spec.home, ()).plan is None:
         raise RefusedError(f"nothing to replay: {spec.name!r} was not started", hint="stateferry run SPEC starts it")
-    context = make_context(spec, logged(spec.name, on_event), function, stop, acceptance, changelog_ends=changelog_ends)
+    context = make_context(spec, logged(spec.name, on_event), stop, acceptance, changelog_ends=changelog_ends)
     Preflight(context, "run").check_before_lock()
     with one_run_at_a_time(context.home):
         standing = Standing(context.home, read_repaired(context.home, context.warn))
@@ -88,7 +88,7 @@ def replay_with(
 
 
 def _revision(context: Context, standing: Standing) -> Revision | None:
-    """The revision to register; None: a replay that was interrupted is resumed. Raises RefusedError for neither."""
+    """The revision to register; None: an interrupted replay is resumed. Raises RefusedError for nothing to replay."""
     _check_not_live(context.spec, standing)
     changed = changed_parts(standing.identity, spec_identity(context.spec, context.ref, standing.identity))
     if other := [name for name in changed if not is_of_function(name)]:
@@ -138,8 +138,8 @@ def _check_unfinished(context: Context, standing: Standing) -> None:
         raise RefusedError(
             f"the function has not changed: {plural(rejected, 'record')} that {again} rejected would be rejected again"
             if has_function
-            else "there is no function that could be mended: the formats and serdes reject the records",
-            hint="stateferry rejects SPEC shows them; mend the function first" if has_function else _START_AGAIN,
+            else "there is no function that could be fixed: the formats and serdes reject the records",
+            hint="stateferry rejects SPEC shows them; fix the function first" if has_function else _START_AGAIN,
         )
     raise RefusedError(
         "nothing to replay: no record was rejected, and the function has not changed",

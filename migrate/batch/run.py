@@ -8,13 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from formats import Function
-from migrate.batch.chunk.executor import (
-    Executor,
-    ExecutorOpener,
-    check_reaches_executors,
-    executor_opener,
-    in_process,
-)
+from migrate.batch.chunk.executor import Executor, ExecutorOpener, executor_opener, in_process
 from migrate.batch.context import Context, make_context
 from migrate.batch.home import remove_all, remove_if_empty
 from migrate.batch.ledger.dead_letters import write_dead_letters
@@ -78,9 +72,8 @@ def run(
         VerificationError: a new store differs from the converted old one; nothing was published.
         InterruptedMigrationError: the time budget is used up.
     """
-    check_reaches_executors(spec, master)
     acceptance = Acceptance(unverified, accept_rejects)
-    opener = executor_opener(master)
+    opener = executor_opener(spec, master)
     return run_with(opener, spec, on_event=on_event, acceptance=acceptance, changelog_ends=changelog_ends)
 
 
@@ -90,18 +83,17 @@ def run_with(
     spec: Spec,
     *,
     on_event: Listener = ignore,
-    function: Function | None = None,
     stop: Stop | None = None,
     acceptance: Acceptance = NOTHING_ACCEPTED,
     changelog_ends: ChangelogEnds | None = None,
     is_cut_over_next: bool = False,
 ) -> RunReport:
-    """`run` with the given executor; `function` replaces the spec's. Workers start only once the plan is stored.
+    """`run` with the given executor. Workers start only once the plan is stored.
 
     `is_cut_over_next`: the caller cuts over next, so that the report asks nobody to do it.
     Raises InterruptedMigrationError once `stop` is requested.
     """
-    context = make_context(spec, logged(spec.name, on_event), function, stop, acceptance, changelog_ends=changelog_ends)
+    context = make_context(spec, logged(spec.name, on_event), stop, acceptance, changelog_ends=changelog_ends)
     Preflight(context, "run").check_before_lock()
     with one_run_at_a_time(context.home):
         finish_abandoned(context.home)
@@ -219,11 +211,14 @@ def migrate_store(
             "work_dir": str(work_dir),
             "source": {"format": source, "path": str(Path(old_path).absolute())},
             "target": {"format": target, "path": str(new)},
-            "conversion": {"allow": ["changelog", "key-change", "loss:timestamp", "unclean-source"]},
+            "conversion": {
+                "function": convert,
+                "allow": ["changelog", "key-change", "loss:timestamp", "unclean-source"],
+            },
         },
         base_dir=Path.cwd(),
     )
-    report = run_with(in_process, spec, on_event=on_event, function=convert)
+    report = run_with(in_process, spec, on_event=on_event)
     remove_all(spec.home)
     remove_if_empty(work_dir)
     return report

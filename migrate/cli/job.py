@@ -119,7 +119,7 @@ def _metrics(path: str | None, name: str) -> AbstractContextManager[Listener]:
 
 @click.command(cls=Job)
 @click.option("--spec", "spec_path", required=True, type=click.Path(), help="The migration spec, a TOML file.")
-@click.option("--replay", "replays", is_flag=True, help="Go on with a mended function, like stateferry replay.")
+@click.option("--replay", "replays", is_flag=True, help="Go on with a fixed function, like stateferry replay.")
 @run_options
 def main(spec_path: str, **options: Any) -> None:  # noqa: ANN401 - those of `run_and_show`
     """Run a migration on Spark. An interrupted or killed run is resumed by the same command.

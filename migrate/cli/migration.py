@@ -84,7 +84,7 @@ def run(spec: str, master: str, *, no_spark: bool, and_cutover: bool, **options:
 def rejects(spec: str) -> None:
     """Show the records that could not be converted, by reason, and where the function fails.
 
-    Reads the ledger alone, during a run and after it. `replay` goes on with a mended function.
+    Reads the ledger alone, during a run and after it. `replay` goes on with a fixed function.
 
     \b
     stateferry rejects migration.toml
@@ -104,7 +104,7 @@ def rejects(spec: str) -> None:
 @replay_options
 @verb
 def replay(spec: str, master: str, *, no_spark: bool, **options: Any) -> None:  # noqa: ANN401
-    """Go on with a mended function: rewrite the chunks that lack rejected records.
+    """Go on with a fixed function: rewrite the chunks that lack rejected records.
 
     Nothing but the function may have changed since the run. The other chunks stay as they are; everything is verified
     in full, whatever [run] verify says. Works until the new stores are in use.

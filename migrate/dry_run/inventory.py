@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from migrate.batch.plan.make import record_bytes
 from migrate.batch.source.source import Source
-from migrate.dry_run.report import ChangelogPosition, DatabaseInventory, FamilyInventory, Role
+from migrate.dry_run.report import ChangelogPosition, DatabaseInventory, FamilyInventory, Inventory, Role
+from migrate.dry_run.sizes import RecordSizes
 from migrate.model.plan import DatabasePlan
 from migrate.model.store_partition import StorePartition
 from migrate.stores.files import present
@@ -21,6 +23,70 @@ from migrate.stores.rocksdb.sst import SstFile, SstFormatError, TableProperties
 _MOST_METADATA = 16
 _Table = tuple[LiveFile, TableProperties]
 """An SST file and its properties."""
+Place = tuple[str, str]
+"""A RocksDB directory of the source: its store partition and its name there."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """The numbers of one reading of the old stores. Of a sample, each share is multiplied to all records."""
+
+    rejects: float = 0.0
+    shadowed: float = 0.0
+    """Records of an unfinished upgrade whose keys were written again since."""
+    expired: float = 0.0
+    """Records older than the new store's retention."""
+    counted: Counter[tuple[Place, str]] = field(default_factory=Counter)
+    """Records that were read, by column family."""
+    sampled: set[tuple[Place, str]] = field(default_factory=set)
+    """Column families of which not all records were read."""
+    broken: set[Place] = field(default_factory=set)
+    """RocksDB directories that could not be read to the end."""
+
+    def added_to(self, found: DatabaseInventory) -> DatabaseInventory:
+        """The inventory with the counts of the records that were read."""
+        place = (found.store_partition, found.database)
+        families = tuple(
+            family.with_count(
+                self.counted[place, family.name],
+                is_all=place not in self.broken and (place, family.name) not in self.sampled,
+            )
+            if family.role in ("records", "older")
+            else family
+            for family in found.families
+        )
+        return found.model_copy(update={"families": families})
+
+
+def places_of(plan: DatabasePlan) -> list[Place]:
+    """The RocksDB directories that a new one is made of."""
+    return [(plan.store_partition, each.database) for each in plan.sources]
+
+
+def inventory_of(
+    found: Sequence[DatabaseInventory], tally: Tally, sizes: RecordSizes, *, is_complete: bool
+) -> Inventory:
+    """Totals over all store partitions; `is_complete`: no RocksDB directory is missing in `found`."""
+    databases = tuple(map(tally.added_to, found))
+    data = [family for database in databases for family in database.families if family.role == "records"]
+    older = [family for database in databases for family in database.families if family.role == "older"]
+    exact = is_complete and all(family.exact for family in (*data, *older))
+    shadowed, unfinished = round(tally.shadowed), sum(family.records for family in older)
+    return Inventory(
+        databases=databases,
+        store_partitions=len({database.store_partition for database in databases}),
+        records=sum(family.records for family in data) + unfinished - shadowed,
+        exact=exact,
+        at_least=sum(family.at_least for family in data) + (unfinished - shadowed if exact else 0),
+        at_most=sum(family.at_most for family in (*data, *older)) - (shadowed if exact else 0),
+        unfinished=unfinished,
+        shadowed=shadowed,
+        expired=round(tally.expired),
+        size=sum(database.size for database in databases),
+        record_bytes=sum(database.record_bytes for database in databases),
+        key_sizes=sizes.keys.sizes(),
+        value_sizes=sizes.values.sizes(),
+    )
 
 
 def _tables(directory: Path, files: Iterable[LiveFile]) -> Iterator[_Table]:

@@ -16,7 +16,7 @@ from migrate.batch.chunk.reader import Records
 from migrate.batch.plan.sample import Entry, convert_sample
 from migrate.dry_run.examples import before_after
 from migrate.dry_run.key_order import KeyOrder
-from migrate.dry_run.report import BeforeAfter, FormatHint
+from migrate.dry_run.report import BeforeAfter, FormatHint, Inventory, SampleConversion
 from migrate.dry_run.sizes import RecordSizes
 from migrate.engine.converter import Converter
 from migrate.engine.pump import pump
@@ -46,7 +46,7 @@ class ConversionCounts:
         self.order = KeyOrder()
         self.old_sizes = RecordSizes()
         self.new_sizes = RecordSizes()
-        self._conversion = conversion
+        self.conversion = conversion
         self._program = conversion.program
 
     def begin(self, store_partition: str) -> None:
@@ -106,7 +106,7 @@ class SampleConverter(ConversionCounts):
     def _convert(self, batch: Batch, mapping: FamilyMapping) -> Iterator[tuple[Entry, Entry]]:
         for key, value in zip(batch.keys, batch.values, strict=True):
             try:
-                converted = convert_sample(self._conversion, key, value)
+                converted = convert_sample(self.conversion, key, value)
             except EntryError as error:
                 self.decoded += self._decodes(key, value)
                 self.rejects.add(mapping.source, key, value, str(error), error.place)
@@ -121,7 +121,7 @@ class SampleConverter(ConversionCounts):
     def _decodes(self, key: bytes, value: bytes) -> bool:
         """Whether a rejected record fits the source's format: then the function or the target rejects it."""
         try:
-            self._conversion.source.decode(key, value)
+            self.conversion.source.decode(key, value)
         except EntryError:
             return False
         return True
@@ -130,7 +130,7 @@ class SampleConverter(ConversionCounts):
         """Compare the compiled path's result for a batch with `expected`, the reference path's."""
         if self._program is None:
             return
-        found = Converter(self._conversion, self._program, CountRejects(""), mapping.source)(batch)
+        found = Converter(self.conversion, self._program, CountRejects(""), mapping.source)(batch)
         self.both_paths += len(batch)
         if (found.keys, found.values) == (expected.keys, expected.values):
             return
@@ -142,7 +142,7 @@ class SampleConverter(ConversionCounts):
     def _keep_example(self, old: Entry, new: Entry) -> None:
         """Keep one record of each store partition, and one of every 16 runs of neighbouring records."""
         if self._runs % _RUNS_PER_EXAMPLE == 0:
-            source, target = self._conversion.source, self._conversion.target
+            source, target = self.conversion.source, self.conversion.target
             self._examples.append(before_after(self._store_partition, old, new, source=source, target=target))
         self._runs += 1
 
@@ -208,7 +208,7 @@ class FullScan(ConversionCounts):
                 count(batch)
                 self.expired += len(batch)
         else:
-            converter = Converter(self._conversion, self._program, self.rejects, mapping.source)
+            converter = Converter(self.conversion, self._program, self.rejects, mapping.source)
             pumped = pump(records.batches(mapping), converter, lambda: self, count)
             self.records += pumped.scanned.records
             self.converted += pumped.written.records
@@ -223,14 +223,49 @@ class FullScan(ConversionCounts):
         self.unchanged += _unchanged(self._source_batch, batch)
 
     def _converted_keys(self, batch: Batch) -> list[bytes]:
-        """The old keys of which a new record is made."""
         return [key for key, value in zip(batch.keys, batch.values, strict=True) if self._is_written(key, value)]
 
     def _is_written(self, key: bytes, value: bytes) -> bool:
         try:
-            return self._conversion.convert(key, value) is not None
+            return self.conversion.convert(key, value) is not None
         except EntryError:
             return False
+
+
+def conversion_results(
+    sample: SampleConverter, counts: ConversionCounts, inventory: Inventory, seed: int
+) -> SampleConversion:
+    """The results of the conversion; `counts`: of the sample, or of all records."""
+    conversion = sample.conversion
+    return SampleConversion(
+        records=counts.records,
+        is_full=inventory.exact and counts.records + counts.expired == inventory.records,
+        seed=seed,
+        store_partitions_read=len(sample.store_partitions),
+        decoded=sample.decoded,
+        sampled=sample.records,
+        converted=counts.converted,
+        rejected=counts.rejects.count,
+        dropped=counts.dropped,
+        expired=counts.expired,
+        unchanged=counts.unchanged,
+        rejects=counts.rejects.reasons,
+        look_alikes=sample.format_hints(),
+        examples=sample.examples,
+        collisions=tuple(counts.order.collisions or sample.order.collisions),
+        colliding_keys=max(counts.order.colliding, sample.order.colliding),
+        out_of_order=counts.order.out_of_order or sample.order.out_of_order,
+        losses=conversion.losses,
+        losses_in_words=tuple(
+            f"the {loss.removeprefix('loss:')} of every record: the new format has no room for it"
+            for loss in conversion.losses
+        ),
+        both_paths=sample.both_paths,
+        differences=tuple(sample.differences),
+        program=None if conversion.program is None else str(conversion.program),
+        key_sizes=counts.new_sizes.keys.sizes(),
+        value_sizes=counts.new_sizes.values.sizes(),
+    )
 
 
 def _owner(source: Format, path: Path) -> str | None:

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 
@@ -19,9 +19,9 @@ from migrate.batch.preflight.retry import as_migration_error, with_retries
 from migrate.batch.source.sampling import RUN_LENGTH, SampleSize, read_sample
 from migrate.batch.source.source import Source
 from migrate.dry_run.cost import NOT_MEASURED, Measured, measure
-from migrate.dry_run.inventory import database_inventory
+from migrate.dry_run.inventory import Place, Tally, database_inventory, inventory_of, places_of
 from migrate.dry_run.report import DatabaseInventory, Inventory, SampleConversion
-from migrate.dry_run.sample_conversion import ConversionCounts, FullScan, SampleConverter
+from migrate.dry_run.sample_conversion import ConversionCounts, FullScan, SampleConverter, conversion_results
 from migrate.errors import ChunkFailedError, CorruptionError, MigrationError, RefusedError, system_errors_explained
 from migrate.model.plan import Chunk, DatabasePlan, FamilyMapping
 from migrate.stores.rocksdb.database import open_read_only
@@ -32,9 +32,6 @@ ALL_SECONDS = 10.0
 """All records are converted where that takes no longer than this, by the speed that was measured."""
 _PATIENCE = 2.0
 """How much longer it may take than estimated: then the results of the sample are reported."""
-_Place = tuple[str, str]
-"""A RocksDB directory of the source: its store partition and its name there."""
-_Family = tuple[_Place, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,22 +46,6 @@ class Options:
     is_sample: bool
     """Convert a sample, also where all records would take a moment."""
     slots: int | None
-
-
-@dataclass(slots=True)
-class _Tally:
-    """The numbers of one reading of the old stores. Of a sample, each share is multiplied to all records."""
-
-    rejects: float = 0.0
-    shadowed: float = 0.0
-    """Records of an unfinished upgrade whose keys were written again since."""
-    expired: float = 0.0
-    """Records older than the new store's retention."""
-    counted: Counter[_Family] = field(default_factory=Counter)
-    sampled: set[_Family] = field(default_factory=set)
-    """Column families of which not all records were read."""
-    broken: set[_Place] = field(default_factory=set)
-    """RocksDB directories that could not be read to the end."""
 
 
 class _TakesTooLongError(Exception):
@@ -92,7 +73,7 @@ class SourceReader:
         self.measured = NOT_MEASURED
         self._sample = SampleConverter(context.conversion, source.path)
         self._full: FullScan | None = None
-        self._tally = _Tally()
+        self._tally = Tally()
         self._context = context
         self._source = source
         self._is_running = is_running
@@ -101,7 +82,7 @@ class SourceReader:
         self._options = options
         self._sharing = Counter(partition for partition, _, _ in {*_sampled_families(databases)})
         """Column families that share the sample of a store partition."""
-        self._found: dict[_Place, DatabaseInventory] = {}
+        self._found: dict[Place, DatabaseInventory] = {}
         self._read: list[DatabasePlan] = []
         """The new directories whose sources could be sampled."""
         self._opening_seconds = 0.0
@@ -125,74 +106,26 @@ class SourceReader:
 
     def _seconds_for_all(self) -> float:
         """The time to convert all records: to write them, as the measured piece was, takes longer."""
-        measured, places = self.measured, [place for plan in self._databases for place in _places(plan)]
+        measured, places = self.measured, [place for plan in self._databases for place in places_of(plan)]
         if not measured.record_bytes:
             return float("inf")
         size = sum(each.record_bytes + each.wal_bytes for place in places if (each := self._found.get(place)))
         return self._opening_seconds + size * measured.rewrite_seconds / measured.record_bytes
 
     @property
-    def _counts(self) -> ConversionCounts:
+    def _converted(self) -> ConversionCounts:
         return self._full or self._sample
 
     def inventory(self) -> Inventory:
         """Totals over all store partitions."""
         in_order = ((partition.id, name) for partition in self._partitions.values() for name in partition.databases)
-        databases = tuple(self._with_counts(place) for place in in_order if place in self._found)
-        data = [family for database in databases for family in database.families if family.role == "records"]
-        older = [family for database in databases for family in database.families if family.role == "older"]
-        is_complete = all(place in self._found for plan in self._databases for place in _places(plan))
-        exact = is_complete and all(family.exact for family in (*data, *older))
-        shadowed, unfinished = round(self._tally.shadowed), sum(family.records for family in older)
-        sizes = self._counts.old_sizes
-        return Inventory(
-            databases=databases,
-            store_partitions=len({database.store_partition for database in databases}),
-            records=sum(family.records for family in data) + unfinished - shadowed,
-            exact=exact,
-            at_least=sum(family.at_least for family in data) + (unfinished - shadowed if exact else 0),
-            at_most=sum(family.at_most for family in (*data, *older)) - (shadowed if exact else 0),
-            unfinished=unfinished,
-            shadowed=shadowed,
-            expired=round(self._tally.expired),
-            size=sum(database.size for database in databases),
-            record_bytes=sum(database.record_bytes for database in databases),
-            key_sizes=sizes.keys.sizes(),
-            value_sizes=sizes.values.sizes(),
-        )
+        databases = [self._found[place] for place in in_order if place in self._found]
+        is_complete = all(place in self._found for plan in self._databases for place in places_of(plan))
+        return inventory_of(databases, self._tally, self._converted.old_sizes, is_complete=is_complete)
 
     def conversion(self, inventory: Inventory) -> SampleConversion:
-        """The results of the conversion: of the sample, with counts over all records for `--full`."""
-        sample, counts, conversion = self._sample, self._counts, self._context.conversion
-        return SampleConversion(
-            records=counts.records,
-            is_full=inventory.exact and counts.records + counts.expired == inventory.records,
-            seed=self._options.seed,
-            store_partitions_read=len(sample.store_partitions),
-            decoded=sample.decoded,
-            sampled=sample.records,
-            converted=counts.converted,
-            rejected=counts.rejects.count,
-            dropped=counts.dropped,
-            expired=counts.expired,
-            unchanged=counts.unchanged,
-            rejects=counts.rejects.reasons,
-            look_alikes=sample.format_hints(),
-            examples=sample.examples,
-            collisions=tuple(counts.order.collisions or sample.order.collisions),
-            colliding_keys=max(counts.order.colliding, sample.order.colliding),
-            out_of_order=counts.order.out_of_order or sample.order.out_of_order,
-            losses=conversion.losses,
-            losses_in_words=tuple(
-                f"the {loss.removeprefix('loss:')} of every record: the new format has no room for it"
-                for loss in conversion.losses
-            ),
-            both_paths=sample.both_paths,
-            differences=tuple(sample.differences),
-            program=None if conversion.program is None else str(conversion.program),
-            key_sizes=counts.new_sizes.keys.sizes(),
-            value_sizes=counts.new_sizes.values.sizes(),
-        )
+        """The results of the conversion: of the sample, with counts over all records where all were read."""
+        return conversion_results(self._sample, self._converted, inventory, self._options.seed)
 
     def _sample_database(self, plan: DatabasePlan, *, is_timed: bool) -> None:
         """Sample one new directory's sources; they are opened again if their owner changed files before the reading."""
@@ -214,7 +147,7 @@ class SourceReader:
 
     def _read_all(self, deadline: float | None) -> None:
         """Convert all records. The results of the sample stay where that does not end by `deadline`."""
-        scan, tally = FullScan(self._context.conversion), _Tally(broken={*self._tally.broken})
+        scan, tally = FullScan(self._context.conversion), Tally(broken={*self._tally.broken})
 
         def count(read: int) -> None:
             if deadline is not None and time.monotonic() > deadline:
@@ -229,14 +162,14 @@ class SourceReader:
             self._full, self._tally = scan, tally
 
     @contextmanager
-    def _failing(self, plan: DatabasePlan, tally: _Tally) -> Iterator[None]:
+    def _failing(self, plan: DatabasePlan, tally: Tally) -> Iterator[None]:
         """Note a failure to read a new directory's sources; one of a check made afterwards leaves their numbers."""
         try:
             with system_errors_explained():
                 yield
         except (MigrationError, FileNotFoundError) as error:
             if tally is not self._tally or plan not in self._read:
-                tally.broken |= set(_places(plan))
+                tally.broken |= set(places_of(plan))
             self._fail(as_migration_error(error))
 
     @system_errors_explained()
@@ -252,7 +185,7 @@ class SourceReader:
         records, partition = self._open(plan, stack), self._partitions[plan.store_partition]
         found = {
             place: database_inventory(self._source, partition, place[1], database, plan)
-            for place, database in zip(_places(plan), records.databases, strict=True)
+            for place, database in zip(places_of(plan), records.databases, strict=True)
             if place not in self._found
         }
         chunks = cut_database(plan, records.databases, int(self._context.spec.run.chunk_size))
@@ -269,7 +202,7 @@ class SourceReader:
         self, plan: DatabasePlan, mapping: FamilyMapping, records: Records, number: int, family: str
     ) -> None:
         """Read a column family's sample, convert it, and multiply its counts to all records of the family."""
-        place, counts = _places(plan)[number], self._sample
+        place, counts = places_of(plan)[number], self._sample
         found, share = self._found[place], self._sharing[plan.store_partition]
         size = SampleSize(max(1, self._options.sample // share), MOST_SAMPLE_BYTES // share, self._options.seed)
         run_bytes = max(1.0, found.record_bytes / share / max(1, size.records // RUN_LENGTH))
@@ -294,28 +227,15 @@ class SourceReader:
 
     @staticmethod
     def _convert_all(
-        scan: FullScan, tally: _Tally, plan: DatabasePlan, records: Records, on_progress: Callable[[int], None]
+        scan: FullScan, tally: Tally, plan: DatabasePlan, records: Records, on_progress: Callable[[int], None]
     ) -> None:
         for mapping in plan.mappings:
             scan.take(records, plan, mapping, on_progress)
         tally.rejects, tally.expired = scan.rejects.count, scan.expired
         tally.shadowed += records.shadowed
-        places = _places(plan)
+        places = places_of(plan)
         for (number, family), count in records.read.items():
             tally.counted[places[number], family] += count
-
-    def _with_counts(self, place: _Place) -> DatabaseInventory:
-        found, tally = self._found[place], self._tally
-        families = tuple(
-            family.with_count(
-                tally.counted[place, family.name],
-                is_all=place not in tally.broken and (place, family.name) not in tally.sampled,
-            )
-            if family.role in ("records", "older")
-            else family
-            for family in found.families
-        )
-        return found.model_copy(update={"families": families})
 
     def _time(self, plan: DatabasePlan, records: Records, start: bytes | None) -> Measured:
         """Measure on the column family with the most records."""
@@ -338,12 +258,8 @@ class SourceReader:
             return NOT_MEASURED
 
 
-def _places(plan: DatabasePlan) -> list[_Place]:
-    return [(plan.store_partition, each.database) for each in plan.sources]
-
-
 def _sampled_families(databases: tuple[DatabasePlan, ...]) -> Iterator[tuple[str, str, str]]:
     """(store partition, RocksDB directory, column family) of each family that may be read."""
     for plan in databases:
-        for (partition, name), mapping in product(_places(plan), plan.mappings):
+        for (partition, name), mapping in product(places_of(plan), plan.mappings):
             yield from ((partition, name, family) for family in (mapping.source, *mapping.older))

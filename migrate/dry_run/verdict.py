@@ -8,7 +8,7 @@ from migrate.batch.preflight.check import CheckReport, Outcome, failed
 from migrate.dry_run.report import SampleConversion, Verdict
 from migrate.engine.rejects import way_to_fix
 from migrate.errors import ChunkFailedError, ExitCode, MigrationError
-from migrate.model.preview import UNPRINTABLE, Shown
+from migrate.model.preview import shown_key
 from migrate.model.units import plural
 from migrate.spec.spec import Spec
 
@@ -116,14 +116,9 @@ def _order(tried: SampleConversion) -> CheckReport:
     if wrong is None:
         return CheckReport(name=name, claim=claim, outcome="ok")
     what = "two old keys become one" if tried.collisions else "the conversion changes the order of keys"
-    message = f"{what}: {_words(wrong.first)} and {_words(wrong.second)} in {wrong.store_partition}"
+    message = f"{what}: {shown_key(wrong.first)} and {shown_key(wrong.second)} in {wrong.store_partition}"
     fix = "the function must keep the order of keys and map no two keys to one"
     return failed(name, claim, ChunkFailedError(message, hint=fix))
-
-
-def _words(key: Shown) -> str:
-    """The key as text if it is printable ASCII, else in hex."""
-    return f"0x{key.hex}" if UNPRINTABLE in key.text or not key.text.isascii() else f'"{key.text}"'
 
 
 def _format(tried: SampleConversion) -> CheckReport:

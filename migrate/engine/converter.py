@@ -10,7 +10,7 @@ from formats import Conversion, EntryError
 from formats.program import ByteProgram
 from migrate.engine.bail_out import BailOutError
 from migrate.engine.columns import CompiledProgram, compile_program
-from migrate.engine.rejects import Rejects
+from migrate.engine.rejects import RejectsByReason
 from migrate.stores.batch import Batch
 
 NAME = "portable"
@@ -22,7 +22,7 @@ class Converter:
 
     conversion: Conversion
     program: ByteProgram | None
-    rejects: Rejects
+    rejects: RejectsByReason
     family: str
     on_record: Callable[[bytes], None] | None = None
     """Called with each key before its record is converted, where a conversion may take the whole process down."""

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from migrate.engine.rejects import CountRejects
-from migrate.model.preview import RejectReason
 from migrate.stores.files import fsync_file
 
 REJECT_SCHEMA = pa.schema(
@@ -25,32 +24,22 @@ _BUFFERED_RECORDS = 1000
 _BUFFERED_BYTES = 8 << 20
 
 
-class KeepRejects:
+class KeepRejects(CountRejects):
     """Rejects are left out, counted, and written to a Parquet file."""
 
     def __init__(
         self, where: str, partition: str, file: Path, limit: int | None, *, has_function: bool = False
     ) -> None:
-        self._counter = CountRejects(where, limit, has_function=has_function)
+        super().__init__(where, limit, has_function=has_function)
         self._partition = partition
         self.file = file
         self._writer: pq.ParquetWriter | None = None
         self._rows: list[dict[str, object]] = []
         self._size = 0
 
-    @property
-    def count(self) -> int:
-        """The number of rejects so far."""
-        return self._counter.count
-
-    @property
-    def reasons(self) -> tuple[RejectReason, ...]:
-        """The most frequent reasons, as a receipt holds them."""
-        return self._counter.reasons
-
     def add(self, family: str, key: bytes, value: bytes, reason: str, place: str = "") -> None:
         """Count a reject. Raises RejectedError past the limit."""
-        self._counter.add(family, key, value, reason, place)
+        super().add(family, key, value, reason, place)
         row = {"family": family, "key": key, "value": value, "reason": reason, "place": place}
         self._rows.append({"store_partition": self._partition, **row})
         self._size += len(key) + len(value)

@@ -1,11 +1,10 @@
-"""Records that cannot be converted: the chunk fails, or they are skipped and counted, by reason."""
+"""Records that cannot be converted: the chunk fails, or they are skipped or written to a dead-letter file."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Callable
-from typing import Protocol
 
 from migrate.errors import RejectedError
 from migrate.model.key_range import show_key
@@ -26,90 +25,17 @@ _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
 class RecordRejectedError(RejectedError):
     """A record that cannot be converted has ended its chunk."""
 
-    reason: RejectReason
     chunk: Chunk | None = None
 
-
-class Rejects(Protocol):
-    """Takes the records of one chunk that cannot be converted."""
-
-    @property
-    def count(self) -> int:
-        """The number of rejects so far."""
-        ...
-
-    @property
-    def reasons(self) -> tuple[RejectReason, ...]:
-        """The most frequent reasons, as a receipt holds them."""
-        ...
-
-    def add(self, family: str, key: bytes, value: bytes, reason: str, place: str = "") -> None:
-        """Count a reject; `place`: of the function's exception. Raises RejectedError where no more are allowed."""
-        ...
-
-
-class FailOnReject:
-    """The first reject ends the chunk."""
-
-    count = 0
-    reasons = ()
-
-    def __init__(self, where: str, *, has_function: bool = False) -> None:
-        self._where = where
-        self._has_function = has_function
-
-    def add(self, family: str, key: bytes, value: bytes, reason: str, place: str = "") -> None:
-        """Raises RejectedError, always."""
-        error = RecordRejectedError(
-            f"{self._where}, column family {family!r}: the key {show_key(key)} (value of {len(value)} bytes) "
-            f"cannot be converted: {reason}{f' ({place})' if place else ''}",
-            hint=f'set [run] on_reject = "skip" or "dead-letter" and rerun; or {_mend(self._has_function)}',
-        )
-        error.reason = _ending(family, key, value, reason, place)
-        raise error
-
-
-class CountRejects:
-    """Rejects are left out and counted."""
-
-    def __init__(self, where: str, limit: int | None = None, *, has_function: bool = False) -> None:
-        self.count = 0
-        self._by_reason = RejectsByReason(EXAMPLES_OF_A_CHUNK)
-        self._has_function = has_function
-        self._where = where
-        self._limit = limit
-
-    @property
-    def reasons(self) -> tuple[RejectReason, ...]:
-        """The most frequent reasons, as a receipt holds them."""
-        return self._by_reason.reasons[:MOST_OF_A_CHUNK]
-
-    def add(self, family: str, key: bytes, value: bytes, reason: str, place: str = "") -> None:
-        """Count a reject. Raises RejectedError past the limit."""
-        self.count += 1
-        self._by_reason.add(family, key, value, reason, place)
-        if self._limit is not None and self.count > self._limit:
-            last = f"{self._where}: the key {show_key(key)}: {reason}{f' ({place})' if place else ''}"
-            error = RecordRejectedError(
-                f"records that cannot be converted: {self.count}, max_rejects allows {self._limit}; "
-                f"the last one, {last}",
-                hint=way_past_the_cap(has_function=self._has_function),
-            )
-            error.reason = _ending(family, key, value, reason, place)
-            raise error
-
-
-def reject_example(store_partition: str, family: str, key: bytes, value: bytes, reason: str) -> RejectExample:
-    """A reject in a form to print."""
-    return RejectExample(
-        store_partition=store_partition, family=family, key=shown(key), value=shown(value), reason=reason
-    )
+    def __init__(self, message: str, *, hint: str, reason: RejectReason) -> None:
+        super().__init__(message, hint=hint)
+        self.reason = reason
 
 
 class RejectsByReason:
     """Counts rejects by reason and by place in the function, and keeps the first examples of each.
 
-    Reasons that differ in their numbers alone are one.
+    Reasons that differ only in their numbers count as one.
     """
 
     def __init__(self, examples: int = EXAMPLES) -> None:
@@ -157,13 +83,59 @@ class RejectsByReason:
         )
 
 
+class CountRejects(RejectsByReason):
+    """Takes the records of one chunk that cannot be converted: they are left out and counted."""
+
+    def __init__(self, where: str, limit: int | None = None, *, has_function: bool = False) -> None:
+        super().__init__(EXAMPLES_OF_A_CHUNK)
+        self._has_function = has_function
+        self._where = where
+        self._limit = limit
+
+    @property
+    def reasons(self) -> tuple[RejectReason, ...]:
+        """The most frequent reasons, as a receipt holds them."""
+        return super().reasons[:MOST_OF_A_CHUNK]
+
+    def add(self, family: str, key: bytes, value: bytes, reason: str, place: str = "") -> None:
+        """Count a reject; `place`: of the function's exception. Raises RejectedError past the limit."""
+        super().add(family, key, value, reason, place)
+        if self._limit is not None and self.count > self._limit:
+            last = f"{self._where}: the key {show_key(key)}: {reason}{f' ({place})' if place else ''}"
+            raise RecordRejectedError(
+                f"records that cannot be converted: {self.count}, max_rejects allows {self._limit}; "
+                f"the last one, {last}",
+                hint=way_past_the_cap(has_function=self._has_function),
+                reason=_ending(family, key, value, reason, place),
+            )
+
+
+class FailOnReject(CountRejects):
+    """The first reject ends the chunk."""
+
+    def add(self, family: str, key: bytes, value: bytes, reason: str, place: str = "") -> None:
+        """Raises RejectedError, always."""
+        raise RecordRejectedError(
+            f"{self._where}, column family {family!r}: the key {show_key(key)} (value of {len(value)} bytes) "
+            f"cannot be converted: {reason}{f' ({place})' if place else ''}",
+            hint=f'set [run] on_reject = "skip" or "dead-letter" and rerun; or {_way_to_convert(self._has_function)}',
+            reason=_ending(family, key, value, reason, place),
+        )
+
+
+def reject_example(store_partition: str, family: str, key: bytes, value: bytes, reason: str) -> RejectExample:
+    """A reject in a form to print."""
+    return RejectExample(
+        store_partition=store_partition, family=family, key=shown(key), value=shown(value), reason=reason
+    )
+
+
 def numbers_left_out(reason: str) -> str:
     """The reason with `#` in the place of each number."""
     return _NUMBER.sub("#", reason)
 
 
 def _ending(family: str, key: bytes, value: bytes, reason: str, place: str) -> RejectReason:
-    """The reason of a record that ends a run."""
     reason = reason[:_LONGEST_REASON]
     example = reject_example("", family, key, value, reason)
     return RejectReason(reason=reason, records=1, examples=(example,), place=place, ended_run=True)
@@ -176,11 +148,10 @@ def way_to_fix(*, has_function: bool) -> str:
 
 def way_past_the_cap(*, has_function: bool) -> str:
     """What to do where more records were rejected than [run] allows, for hints."""
-    return f"raise the cap in [run] and rerun: finished chunks are kept; or {_mend(has_function)}"
+    return f"raise the cap in [run] and rerun: finished chunks are kept; or {_way_to_convert(has_function)}"
 
 
-def _mend(has_function: bool) -> str:
-    """How to have the records converted: a function can be replaced within the migration."""
+def _way_to_convert(has_function: bool) -> str:
     if has_function:
-        return "see them with stateferry rejects SPEC, mend the function, and stateferry replay SPEC"
+        return "see them with stateferry rejects SPEC, fix the function, and stateferry replay SPEC"
     return f"{way_to_fix(has_function=False)} and start again under another `name`"

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from migrate.spec.serdes import PayloadSerdes
 
 
-def conversion_ref(spec: Spec, function: Function | None = None) -> ConversionRef:
-    """The conversion that a spec describes; `function` stands in for the spec's own. Raises SpecError."""
+def conversion_ref(spec: Spec) -> ConversionRef:
+    """The conversion that a spec describes. Raises SpecError."""
     section = spec.conversion
     files = tuple(str(spec.resolve(path)) for path in section.py_files)
     _check_files("py_files", files, hint="name a .py file, or a .zip of a package")
@@ -35,7 +35,7 @@ def conversion_ref(spec: Spec, function: Function | None = None) -> ConversionRe
         source=spec.source.format,
         target=spec.target.format,
         default_timestamp_ms=section.default_timestamp_ms,
-        function=function or section.function,
+        function=section.function,
         search_path=(*files, str(spec.base_dir)) if is_named else (),
         keys_may_change=KEY_CHANGE in section.allow,
         key=_serdes(spec, "key"),

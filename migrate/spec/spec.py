@@ -55,11 +55,9 @@ def _size(text: object) -> object:
 
 
 def _function(function: object) -> object:
-    if function is None or callable(function):
-        return function
-    if not isinstance(function, str):
+    if not (function is None or callable(function) or isinstance(function, str)):
         raise PydanticCustomError("string_type", "should be text")
-    if _FUNCTION.fullmatch(function) is None:
+    if isinstance(function, str) and _FUNCTION.fullmatch(function) is None:
         raise PydanticCustomError("function", "should name a function")
     return function
 
@@ -70,14 +68,6 @@ def _name_of(function: object) -> str | None:
 
 
 Milliseconds = Annotated[int, Field(gt=0, lt=1 << 53)]
-
-
-def _is_text(path: Path) -> bool:
-    try:
-        str(path).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 class _Section(BaseModel):
@@ -164,7 +154,7 @@ class RunSection(_Section):
     """`[run]`: how the migration runs. None of it changes the result."""
 
     chunk_size: Annotated[ByteSize, BeforeValidator(_size), Field(gt=0)] = ByteSize(1 << 30)
-    """Bytes of records in one chunk, or text like "512 MiB": so much work is repeated after a kill, at most."""
+    """Bytes of records in one chunk, or text like "512 MiB": a kill loses at most this much work of each slot."""
     time_budget: Annotated[timedelta, BeforeValidator(_duration)] | None = None
     """After this time a run stops, to be resumed: a duration, or text like "90m"."""
     on_reject: Literal["fail", "skip", "dead-letter"] = "fail"
@@ -291,9 +281,11 @@ class Spec(_Section):
     @model_validator(mode="after")
     def _paths_are_text(self) -> Spec:
         for path in (self.home, self.source_path, self.target_path):
-            if path is not None and not _is_text(path):
+            try:
+                str(path).encode()
+            except UnicodeEncodeError as error:
                 raise SpecError(
                     f"the path {str(path)!r} is not UTF-8, which the ledger and reports are written in",
                     hint="rename that directory",
-                )
+                ) from error
         return self

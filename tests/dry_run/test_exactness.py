@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import migrate.dry_run.dry_run
-from migrate.batch.context import Context, make_context
+from migrate import plan, run
 from migrate.dry_run.report import DryRunReport
 from migrate.spec.spec import Spec
 from tests.dry_run.support import Change, Expected, as_function, failed, quantile, what_is_left, write_runs
@@ -43,7 +42,7 @@ def drop_some(key: bytes, value: bytes) -> tuple[bytes, bytes] | None:
 
 def reject_some(key: bytes, value: bytes) -> tuple[bytes, bytes] | None:
     if len(value) % 2:
-        raise ValueError(f"odd, ends in {value[-1] % 4}")
+        raise ValueError(f"odd, ends in {'abcd'[value[-1] % 4]}")
     return key, value + b"!" if len(key) > 1 else value
 
 
@@ -65,14 +64,9 @@ CHANGES: list[Change] = [drop_some, reject_some, shorten_keys, reverse_keys, all
 
 
 def plan_with(spec: Spec, change: Change, **options: int | bool) -> DryRunReport:
-    """A dry run of a spec whose function is this one, as `migrate_store` runs one."""
-
-    def with_function(spec: Spec, *arguments: object, **others: object) -> Context:
-        return make_context(spec, function=as_function(change))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(migrate.dry_run.dry_run, "make_context", with_function)
-        return migrate.dry_run.dry_run.plan(spec, **options)  # type: ignore[arg-type]
+    """A dry run of a spec whose function is this one."""
+    section = spec.conversion.model_copy(update={"function": as_function(change)})
+    return plan(spec.model_copy(update={"conversion": section}), **options)  # type: ignore[arg-type]
 
 
 def check_exact(report: DryRunReport, expected: Expected) -> None:
@@ -138,7 +132,7 @@ def test_the_number_of_records_is_never_outside_its_bounds(
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         store = write_runs(folder / "state", runs, flush=flush, compact=compact)
-        check_bounds(migrate.dry_run.dry_run.plan(raw_spec(folder, store), sample=sample), len(what_is_left(runs)))
+        check_bounds(plan(raw_spec(folder, store), sample=sample), len(what_is_left(runs)))
 
 
 def check_bounds(report: DryRunReport, records: int) -> None:
@@ -164,7 +158,7 @@ def test_deleted_ranges_in_files_and_in_the_log_keep_the_bounds(tmp_path: Path) 
     records = {"open": 300, "log": 300}
 
     for name, left in records.items():
-        check_bounds(migrate.dry_run.dry_run.plan(raw_spec(tmp_path, tmp_path / name), sample=10), left)
+        check_bounds(plan(raw_spec(tmp_path, tmp_path / name), sample=10), left)
 
 
 def test_ingested_files_that_overlap_keep_the_bounds(tmp_path: Path) -> None:
@@ -174,7 +168,7 @@ def test_ingested_files_that_overlap_keep_the_bounds(tmp_path: Path) -> None:
         for file in files:
             database.ingest_external_file([str(file)])
 
-    report = migrate.dry_run.dry_run.plan(raw_spec(tmp_path, store), sample=10)
+    report = plan(raw_spec(tmp_path, store), sample=10)
 
     check_bounds(report, 700)
     assert report.found is not None
@@ -186,7 +180,7 @@ def test_many_deletions_of_what_was_never_there_do_not_hide_the_records(tmp_path
     runs: list[dict[bytes, bytes | None]] = [dict(numbered(3000)), {b"zzz%d" % n: None for n in range(4000)}]
     store = write_runs(tmp_path / "state", runs, flush=True)
 
-    report = migrate.dry_run.dry_run.plan(raw_spec(tmp_path, store), sample=200)
+    report = plan(raw_spec(tmp_path, store), sample=200)
 
     check_bounds(report, 3000)
     assert report.found is not None
@@ -205,12 +199,12 @@ def test_a_snapshot_that_was_held_while_the_owner_wrote_never_makes_a_count_exac
         database.flush(True)
         del held
 
-    found = migrate.dry_run.dry_run.plan(raw_spec(tmp_path, store), sample=10).found
+    found = plan(raw_spec(tmp_path, store), sample=10).found
     assert found is not None
     assert not found.exact
     assert found.at_most >= 1000
 
-    counted = migrate.dry_run.dry_run.plan(raw_spec(tmp_path, store), full=True).found
+    counted = plan(raw_spec(tmp_path, store), full=True).found
     assert counted is not None
     assert (counted.records, counted.exact) == (1000, True)
 
@@ -240,7 +234,7 @@ def test_the_store_partitions_of_an_application_are_added_up(tmp_path: Path) -> 
         for record in fixture_records(task, store)
     ]
 
-    report = migrate.dry_run.dry_run.plan(spec, full=True)
+    report = plan(spec, full=True)
 
     assert report.found is not None
     assert report.tried is not None
@@ -275,10 +269,10 @@ def test_rejects_of_a_small_partition_do_not_stand_for_those_of_a_large_one(tmp_
         run={"on_reject": "skip", "max_reject_share": 0.01},
     )
 
-    report = migrate.dry_run.dry_run.plan(spec, sample=20)
+    report = plan(spec, sample=20)
 
     assert report.tried is not None
     assert report.tried.rejected == 4
     assert report.tried.records <= 25
     assert failed(report) == {}
-    assert migrate.run(spec).totals.rejected == 4
+    assert run(spec).totals.rejected == 4

@@ -207,8 +207,9 @@ class SparkModule(Protocol):
 ExecutorOpener = Callable[[Spec], AbstractContextManager[Executor]]
 
 
-def executor_opener(master: str | None) -> ExecutorOpener:
-    """The opener of the executor for `master`; None: this process."""
+def executor_opener(spec: Spec, master: str | None) -> ExecutorOpener:
+    """The opener of the executor for `master`; None: this process. Raises SpecError for a function without a name."""
+    check_reaches_executors(spec, master)
     return in_process if master is None else spark(master)
 
 
@@ -230,7 +231,6 @@ def spark(master: str | None) -> ExecutorOpener:
     """The opener of an executor on Spark; without a master, on the one that spark-submit names."""
 
     def open_spark(spec: Spec) -> AbstractContextManager[Executor]:
-        check_reaches_executors(spec, master)
         module = cast("SparkModule", importlib.import_module(SPARK_MODULE))
         return module.open_executor(spec, master)
 

@@ -17,7 +17,7 @@ from migrate.engine import converter
 from migrate.engine.converter import Converter
 from migrate.engine.pump import Pumped, pump
 from migrate.engine.reject_file import KeepRejects
-from migrate.engine.rejects import CountRejects, FailOnReject, RecordRejectedError, Rejects
+from migrate.engine.rejects import CountRejects, FailOnReject, RecordRejectedError
 from migrate.errors import ChunkFailedError, CorruptionError
 from migrate.model.plan import Chunk, FamilyMapping
 from migrate.model.receipt import Receipt, Scanned, Written, attempt_name
@@ -101,7 +101,7 @@ class _Attempt:
         self.name = attempt_name(task.run_id, task.chunk.number)
         self.folder = chunk_directory(Path(task.home), task.chunk.store_partition, task.chunk.database)
         self.rejects_file = self.folder / f"{self.name}.rejects.parquet"
-        self.rejects: Rejects = self._policy()
+        self.rejects = self._policy()
         self.dropped = 0
         self.expired = 0
         self.shadowed = 0
@@ -189,7 +189,7 @@ class _Attempt:
         for file in self.folder.glob(f"{self.name}.*"):
             file.unlink(missing_ok=True)
 
-    def _policy(self) -> Rejects:
+    def _policy(self) -> CountRejects:
         where, limit = str(self._task.chunk), self._task.max_rejects
         has_function = self._task.conversion.function is not None
         if self._task.on_reject == "fail":

@@ -70,7 +70,6 @@ def _is_of(folder: Path, receipts: list[Receipt]) -> bool:
 
 
 def _is_intact(folder: Path) -> bool:
-    """Whether the table's files are as they were written."""
     file = folder / _DIGESTS
     content = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
     text, fits = without_seal(content)

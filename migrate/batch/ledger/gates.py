@@ -19,6 +19,11 @@ from migrate.model.units import moment, plural
 from migrate.spec.allowed import UNVERIFIED, allowing
 from migrate.spec.spec import RunSection, Spec
 
+REPLAY_DIFFERS = (
+    "the function of the replay changes other records too, in chunks that a replay does not rewrite: fix it so that it "
+    "changes only the rejected records, and stateferry replay SPEC again; or, to convert everything with it: "
+    "stateferry abandon SPEC, then stateferry run SPEC"
+)
 _KEPT = "if the difference is only what it wrote, stateferry finalize SPEC --accept-mismatch keeps the new ones"
 _SWITCHED = (Step.CUTTING_OVER, Step.CUT_OVER, Step.FINALIZING, Step.FINALIZED)
 
@@ -94,10 +99,7 @@ def _mismatch(standing: Standing) -> Concern | None:
         "migration up (stateferry abandon SPEC)"
     )
     if standing.revision is not None:
-        fix = (
-            "the function of the replay changes other records than the rejected ones: mend it and stateferry replay "
-            "SPEC again, or convert everything with it: stateferry abandon SPEC, then stateferry run SPEC"
-        )
+        fix = REPLAY_DIFFERS
     if standing.published is not None:
         fix = f"{in_use}, do not use them: the old state directory is as it was; {_KEPT}"
     elif standing.step in _SWITCHED:
@@ -141,9 +143,9 @@ def _rejects(spec: Spec, totals: Totals, acceptance: Acceptance) -> Concern | No
     if acceptance.rejects is not None and count <= acceptance.rejects:
         accepted = f"--accept-rejects {acceptance.rejects}"
     sentence = f"{plural(count, 'record')} could not be converted and {'is' if count == 1 else 'are'} left out"
-    mend = "mend the function, then stateferry replay SPEC; or, " if spec.conversion.function is not None else ""
+    replay = "fix the function, then stateferry replay SPEC; or, " if spec.conversion.function is not None else ""
     fix = (
-        f"stateferry rejects SPEC shows them; {mend}to go live without them: "
+        f"stateferry rejects SPEC shows them; {replay}to go live without them: "
         f"stateferry {_verb(spec)} SPEC --accept-rejects {count}, or [run] max_rejects = {count}"
     )
     return Concern(kind="rejects", sentence=sentence, fix=fix, accepted=accepted)

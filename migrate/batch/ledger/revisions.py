@@ -1,7 +1,7 @@
 """Revisions of the conversion: a changed function that takes over within the same migration.
 
-A revision replaces the function's part of the identity. It makes the chunks void that held rejected records, and every
-new store that was assembled before; the other chunks stay, and a verification in full has to show that they may.
+A revision replaces the function's part of the identity. It voids the chunks with rejected records, and every new store
+that was assembled before. The other chunks stay, and a full verification has to show that they may.
 """
 
 from __future__ import annotations

@@ -293,7 +293,7 @@ class Preflight:
                 f"a migration of the snapshot in {self._context.home} has begun",
                 hint="stateferry run SPEC continues it; to start over with a new snapshot: stateferry abandon SPEC",
             )
-        check_identity(self.standing.identity, self.identity, may_replay=not self.standing.is_live)
+        check_identity(self.standing.identity, self.identity, self.standing)
         return f"started: plan revision {self.stored.revision}"
 
     def _links(self) -> None:

@@ -24,7 +24,7 @@ def next_step(
     `held`: the concerns that nothing accepts. `has_stopped`: the last run did, at a record that its function rejected.
     """
     if has_stopped:
-        return "stateferry rejects SPEC shows where the function fails; mend it, then stateferry replay SPEC goes on"
+        return "stateferry rejects SPEC shows where the function fails; fix it, then stateferry replay SPEC goes on"
     fixes = "; ".join(concern.fix for concern in held)
     if state == "rolled back":
         return f"start the old version of the application; {fixes or _after_rollback(spec, standing)}"

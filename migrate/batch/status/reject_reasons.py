@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from migrate.batch.home import DEAD_LETTERS
 from migrate.batch.ledger.standing import Standing, read_standing
-from migrate.engine.rejects import EXAMPLES, MOST_COUNTED, OTHER, RejectsByReason, numbers_left_out, reject_example
+from migrate.engine.rejects import OTHER, RejectsByReason, reject_example
 from migrate.errors import system_errors_explained
 from migrate.model.key_range import subtract
 from migrate.model.ledger_row import Step, StoppedRun
@@ -19,23 +18,17 @@ from migrate.model.receipt import Receipt
 from migrate.model.reports import RejectsReport
 from migrate.spec.spec import Spec
 
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
 MOST_READ = 2_000_000
 """The number of rejects whose reason is read."""
-_MOST_BYTES = 64 << 20
-"""The bytes of a file's row group that may be read for one example."""
+_BATCH = 256
+_BUFFER_BYTES = 1 << 20
+"""Large values are not read into memory all at once."""
 _COLUMNS = ["store_partition", "family", "key", "value", "reason"]
 _MISREAD = (LookupError, TypeError, ValueError, AssertionError)
 """Errors of a damaged file beside pyarrow's own: columns with other names, or without values."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """The place of one reject."""
-
-    file: Path
-    group: int
-    row: int
-    """The row within its row group."""
 
 
 @system_errors_explained()
@@ -68,7 +61,7 @@ def _next_step(spec: Spec, standing: Standing) -> str:
         return f"the new stores are in use ({standing.state}) without these records, which the old ones still hold"
     if spec.conversion.function is None:
         return "correct [source] format, or the serdes of [conversion], and start again under another `name`"
-    return "mend the function; then stateferry replay SPEC rewrites what lacks these records, and nothing else"
+    return "fix the function; then stateferry replay SPEC rewrites only the chunks that lack these records"
 
 
 def reject_reasons(standing: Standing, *, from_files: bool = True) -> tuple[RejectReason, ...]:
@@ -112,19 +105,23 @@ def _place_of(receipt: Receipt) -> dict[str, object]:
 
 def _of_files(home: Path, receipts: list[Receipt]) -> tuple[RejectReason, ...]:
     """The reasons in the files of kept rejects. Empty if none were kept, or if their files are gone."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     merged = RejectsByReason()
-    places: dict[str, list[_Place]] = defaultdict(list)
-    for place, reason in _reasons(_files(home, receipts)):
-        merged.take(reason, "", 1, tuple)
-        known = places[numbers_left_out(reason)]
-        if len(places) <= MOST_COUNTED and len(known) < EXAMPLES:
-            known.append(place)
-        if merged.count >= MOST_READ:
-            break
-    return tuple(
-        each.model_copy(update={"examples": tuple(_examples(places[numbers_left_out(each.reason)]))})
-        for each in merged.reasons
-    )
+    for file in _files(home, receipts):
+        with suppress(pa.ArrowException, OSError, *_MISREAD):  # removed meanwhile, or damaged: skip the rest of it
+            content = pq.ParquetFile(file, buffer_size=_BUFFER_BYTES)
+            for batch in content.iter_batches(_BATCH, columns=_COLUMNS, use_threads=False):
+                for row, reason in enumerate(batch.column("reason").to_pylist()):
+                    merged.take(reason, "", 1, partial(_example, batch, row))
+                if merged.count >= MOST_READ:
+                    return merged.reasons
+    return merged.reasons
+
+
+def _example(batch: RecordBatch, row: int) -> tuple[RejectExample, ...]:
+    return (reject_example(**batch.slice(row, 1).to_pylist()[0]),)
 
 
 def _files(home: Path, receipts: list[Receipt]) -> list[Path]:
@@ -133,37 +130,3 @@ def _files(home: Path, receipts: list[Receipt]) -> list[Path]:
     if all(file.is_file() for file in own):
         return own
     return sorted((home / DEAD_LETTERS).glob("*.parquet"))
-
-
-def _reasons(files: list[Path]) -> Iterator[tuple[_Place, str]]:
-    """The place and the reason of each reject; only the column of the reasons is read."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    for file in files:
-        with suppress(pa.ArrowException, OSError, *_MISREAD):  # removed meanwhile, or damaged: skip it
-            content = pq.ParquetFile(file)
-            for group in range(content.num_row_groups):
-                row = 0
-                for batch in content.iter_batches(row_groups=[group], columns=["reason"], use_threads=False):
-                    for reason in batch.column(0).to_pylist():
-                        yield _Place(file, group, row), reason
-                        row += 1
-
-
-def _examples(places: list[_Place]) -> Iterator[RejectExample]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    for place in places:
-        with suppress(pa.ArrowException, OSError, *_MISREAD):
-            content = pq.ParquetFile(place.file)
-            about = content.metadata.row_group(place.group)
-            if about.total_byte_size * (place.row + 1) / about.num_rows > _MOST_BYTES:
-                continue
-            at = 0
-            for batch in content.iter_batches(256, row_groups=[place.group], columns=_COLUMNS, use_threads=False):
-                if place.row < at + batch.num_rows:
-                    yield reject_example(**batch.slice(place.row - at, 1).to_pylist()[0])
-                    break
-                at += batch.num_rows

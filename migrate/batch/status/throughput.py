@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 
 from migrate.batch.ledger.standing import Standing
 from migrate.model.comparison import Verification
@@ -23,10 +24,14 @@ class Span:
     records: int
 
 
-def span(seconds: float, committed_at_ms: int, records: int) -> Span:
-    """The time of a chunk that took so long until it was committed."""
+def _span(seconds: float, committed_at_ms: int, records: int) -> Span:
     end = committed_at_ms / 1000
     return Span(end - max(seconds, 0.001), end, records)
+
+
+def spans_of(chunks: Iterable[tuple[float, int, int]]) -> list[Span]:
+    """The times of chunks, by their starts, from their duration in seconds, time of commit and number of records."""
+    return sorted(starmap(_span, chunks), key=lambda each: each.start)
 
 
 def pauses_of(spans: Sequence[Span]) -> list[tuple[float, float]]:
@@ -41,10 +46,7 @@ def pauses_of(spans: Sequence[Span]) -> list[tuple[float, float]]:
 
 def rewriting_of(standing: Standing, receipts: Iterable[Receipt]) -> Throughput | None:
     """The throughput of the chunks with these receipts; None without chunks."""
-    spans = sorted(
-        (span(each.seconds, standing.committed_ms[each.attempt], each.records_in) for each in receipts),
-        key=lambda each: each.start,
-    )
+    spans = spans_of((each.seconds, standing.committed_ms[each.attempt], each.records_in) for each in receipts)
     if not spans:
         return None
     whole = max(each.end for each in spans) - spans[0].start

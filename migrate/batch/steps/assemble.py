@@ -93,7 +93,6 @@ def in_key_order(receipts: Sequence[Receipt]) -> list[Receipt]:
 
 
 def _link_chunks(home: Path, receipts: list[Receipt], links: Path) -> dict[str, list[Path]]:
-    """Links to the chunks' files, by column family."""
     _check_ascending(receipts)
     remove_tree(links)
     make_directories(links)

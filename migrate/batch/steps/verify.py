@@ -15,6 +15,7 @@ from migrate.batch.chunk.rewrite import RewriteTask
 from migrate.batch.chunk.side_by_side import batches_without
 from migrate.batch.chunk.verify import Verified, as_verified
 from migrate.batch.context import Context
+from migrate.batch.ledger.gates import REPLAY_DIFFERS
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.plan.target_positions import position_entries
@@ -37,11 +38,7 @@ _KEEP = (
     "nothing was published and the old store is as it was; a rerun assembles the new store again from its chunks; if "
     "it ends here once more: is the function pure, if there is one? else keep the work_dir and report this"
 )
-_REVISED = (
-    "the function of the replay changes other records too, in chunks that a replay does not rewrite: mend it so that "
-    "it changes the rejected records alone, and stateferry replay SPEC again; or, to convert everything with it: "
-    "stateferry abandon SPEC, then stateferry run SPEC; nothing was published, and the old store is as it was"
-)
+_REVISED = f"{REPLAY_DIFFERS}; nothing was published, and the old store is as it was"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +208,6 @@ def unread_records(plan: Plan, databases: Sequence[DatabasePlan], snapshot: Path
 
 
 def _first_records(directory: Path, partition: str, families: Iterable[str]) -> Iterator[Mismatch]:
-    """The first key of each family that has records."""
     with open_read_only(directory) as opened:
         for family in families:
             if keys := opened.sample(family, None, 1).keys:

@@ -1,7 +1,7 @@
 """The ranges that a full verification has found equal: committed as they come, so that a resume leaves them out.
 
-A range counts again only for the same files, on both sides, and the same conversion. What is to be compared, and
-whether the ranges cover it, is found anew by each verification.
+A committed range counts only for the same files, on both sides, and the same conversion. What is to be compared, and
+whether the ranges cover it, is determined again by each verification.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from migrate.model.values import Stored
 from migrate.stores.rocksdb.layout import file_states
 
 SECONDS_BETWEEN_COMMITS = 2.0
-"""A commit takes some 20 ms. A verification that is over sooner commits its result only."""
+"""A commit takes some 20 ms. A verification that takes less time commits only its result."""
 FamilyPlace = tuple[str, str, str]
 """(store partition, database, column family) of the new store."""
 LedgerOpener = Callable[[], Ledger]
@@ -66,7 +66,7 @@ class EqualRanges:
     _committed_at: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        """Take down the files as they are before the first record is read."""
+        """Record the state of the files before the first record is read."""
         self._subjects = dict(_digests(self.subject))
 
     def committed(self, rows: Sequence[Row]) -> Iterator[EqualRange]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from migrate.batch.chunk.executor import ExecutorOpener, check_reaches_executors, executor_opener
+from migrate.batch.chunk.executor import ExecutorOpener, executor_opener
 from migrate.batch.context import Context, make_context
 from migrate.batch.identity import check_spec
 from migrate.batch.ledger.gates import concerns_of, not_accepted
@@ -59,14 +59,14 @@ def verify(
         VerificationError: there is a difference; the message has the first key of each kind.
         InterruptedMigrationError: `stop` was requested.
     """
-    check_reaches_executors(spec, master)
+    open_executor = executor_opener(spec, master)
     check_ours(spec.home)
     if Standing(spec.home, ()).plan is None:
         raise _not_rewritten(spec)
     with one_run_at_a_time(spec.home):
         context = make_context(spec, logged(spec.name, on_event), stop=stop)
         standing = Standing(spec.home, read_repaired(spec.home))
-        return _compare(context, _checked_plan(context, standing), standing, mode, executor_opener(master))
+        return _compare(context, _checked_plan(context, standing), standing, mode, open_executor)
 
 
 def _compare(

@@ -24,7 +24,7 @@ LEAST_BYTES = 16 << 20
 _ENOUGH_BYTES = 64 << 20
 """No range is larger: while it is compared, no progress shows, and a kill loses it."""
 _MOST_RANGES = 4096
-"""Of larger stores the ranges grow instead: each is a row of the ledger, which `status` reads."""
+"""In larger stores the ranges grow instead: each range is a row of the ledger, which `status` reads."""
 _RANGES_PER_SLOT = 4
 
 

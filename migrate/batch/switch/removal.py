@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from migrate.batch.home import OLD
-from migrate.batch.ledger.standing import Standing, read_standing
+from migrate.batch.ledger.standing import read_standing
 from migrate.batch.switch.finalize import FREED
 from migrate.errors import MigrationError
 from migrate.model.ledger_row import Step
@@ -19,7 +19,7 @@ from migrate.stores.files import present
 
 
 def removed_by_finalize(spec: Spec) -> str:
-    """Empty where there is nothing to remove, and where the command is refused anyway."""
+    """The sentence about `finalize`; empty where it would remove nothing, or is refused."""
     standing = read_standing(spec.home)
     freed = size(_freed(spec.home / name for name in FREED))
     if standing.step in (Step.CUT_OVER, Step.FINALIZING):
@@ -33,20 +33,17 @@ def removed_by_finalize(spec: Spec) -> str:
 
 
 def removed_by_abandon(spec: Spec) -> str:
-    """Empty where there is nothing to remove, and where the command is refused anyway."""
+    """The sentence about `abandon`; empty where it would remove nothing, or is refused."""
     home, stores = spec.home, ""
     with suppress(MigrationError):  # a migration that is damaged can be abandoned too
         standing = read_standing(home)
         if standing.is_in_use or (home / OLD).exists():
             return ""
-        stores = _new_stores(standing)
+        if assembled := standing.assembled:
+            stores = f" with the new stores of {plural(len(assembled), 'store partition')}"
     if not home.is_dir():
         return ""
     return f"This removes {home}{stores}, {size(_freed([home]))}. The application's own stores stay as they are."
-
-
-def _new_stores(standing: Standing) -> str:
-    return f" with the new stores of {plural(len(standing.assembled), 'store partition')}" if standing.assembled else ""
 
 
 def _freed(folders: Iterable[Path]) -> int:

@@ -44,7 +44,7 @@ def dry_run_page(report: DryRunReport) -> str:
         kind="good" if report.verdict.go else "bad",
         word=word,
         sentence=sentence,
-        findings=[check for check in sorted(report.checks, key=_severity) if check.outcome in _FINDINGS],
+        findings=[check for outcome in _FINDINGS for check in report.checks if check.outcome == outcome],
         notes=_notes(report),
         passed=[check for check in report.checks if check.outcome == "ok"],
         not_run=_not_run(report.checks),
@@ -68,12 +68,8 @@ def _verdict(verdict: Verdict) -> tuple[str, str]:
     return word[:1].upper() + word[1:], rest[:1].upper() + rest[1:] + end
 
 
-def _severity(check: CheckReport) -> int:
-    return _ORDER.index(check.outcome)
-
-
 def _notes(report: DryRunReport) -> list[str]:
-    """What the checks let pass, and should be known nevertheless."""
+    """Findings that are no reason to refuse the run."""
     tried, notes = report.tried, []
     is_known = any(check.name == "conversion.rejects" and check.outcome == "failed" for check in report.checks)
     if tried is not None and tried.rejected and not is_known:
@@ -84,19 +80,15 @@ def _notes(report: DryRunReport) -> list[str]:
 
 
 def _not_run(checks: Iterable[CheckReport]) -> list[tuple[str, str, list[CheckReport]]]:
-    """The checks that were not made: how many, why, and which."""
     by_reason: dict[str, list[CheckReport]] = {}
     for check in checks:
         if check.outcome == "not run":
             by_reason.setdefault(check.detail, []).append(check)
-    return [
-        (plural(len(group), "check") + (" of Spark" if _is_of_spark(group) else ""), reason, group)
-        for reason, group in by_reason.items()
-    ]
-
-
-def _is_of_spark(checks: Iterable[CheckReport]) -> bool:
-    return all(check.name.startswith("spark.") for check in checks)
+    found = []
+    for reason, group in by_reason.items():
+        subject = " of Spark" if all(check.name.startswith("spark.") for check in group) else ""
+        found.append((f"{plural(len(group), 'check')}{subject}", reason, group))
+    return found
 
 
 def _rows(report: DryRunReport) -> dict[str, Rows]:
@@ -140,7 +132,6 @@ def _tally(values: Iterable[str]) -> str:
 
 
 def _plots(report: DryRunReport) -> dict[str, Plot]:
-    """The plots that there are data for, by name."""
     wanted = {}
     for name, part, what in (("old", report.found, "old"), ("new", report.tried, "new")):
         if part and part.key_sizes and len(part.key_sizes.buckets) > 1:
@@ -212,7 +203,6 @@ def _disk_parts(cost: Cost) -> list[Part]:
 
 
 def _databases(found: Inventory) -> Rows:
-    """One row for each RocksDB directory."""
     return [
         (
             band_name(database.store_partition, database.database),
@@ -232,7 +222,6 @@ def _databases(found: Inventory) -> Rows:
 
 
 def _families(found: Inventory) -> Rows:
-    """One row for each column family."""
     return [
         (
             band_name(database.store_partition, database.database),
@@ -248,7 +237,6 @@ def _families(found: Inventory) -> Rows:
 
 
 def _positions(found: Inventory) -> Rows:
-    """One row for each changelog offset."""
     return [
         (
             band_name(database.store_partition, database.database),
@@ -263,7 +251,6 @@ def _positions(found: Inventory) -> Rows:
 
 
 def _segments(found: Iterable[Segmentation]) -> Rows:
-    """One row for each segment of a new store."""
     return [
         (
             each.store_partition,
@@ -277,7 +264,6 @@ def _segments(found: Iterable[Segmentation]) -> Rows:
 
 
 def _chunks(cost: Cost) -> Rows:
-    """One row for each chunk that is planned."""
     return [
         (
             band_name(chunk.store_partition, chunk.database),

@@ -75,7 +75,6 @@ def marked_dump(shown: Shown, other: Shown) -> list[Run]:
 
 
 def _shared(mine: bytes, theirs: bytes) -> int:
-    """The number of leading bytes that are equal."""
     pairs = zip(mine, theirs, strict=False)
     return next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(mine), len(theirs)))
 

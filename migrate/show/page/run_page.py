@@ -110,7 +110,6 @@ def _word(history: RunHistory) -> str:
 
 
 def _sentence(history: RunHistory) -> str:
-    """The state in one sentence."""
     totals = history.totals
     left = f"{plural(history.chunks_left, 'chunk')} of {number(history.chunks_planned)} left to rewrite"
     facts = [left if history.chunks_left else f"{plural(totals.records_out, 'record')} written"]
@@ -133,7 +132,7 @@ def _speed(history: RunHistory, phase: Phase) -> Throughput | None:
 
 
 def _notes(history: RunHistory) -> list[str]:
-    """What no concern says."""
+    """Findings beside the concerns."""
     rejected, known = history.totals.rejected, {concern.kind for concern in history.concerns}
     left_out = f"{plural(rejected, 'record')} could not be converted: see Rejects"
     return [*([left_out] if rejected and "rejects" not in known else []), *history.warnings]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from migrate.batch.status.history import ChunkDone
-from migrate.batch.status.throughput import Span, pauses_of, span
+from migrate.batch.status.throughput import Span, pauses_of, spans_of
 
 _BINS = 72
 
@@ -29,8 +29,7 @@ class RateOverTime:
 
 def measure(chunks: Sequence[ChunkDone]) -> RateOverTime | None:
     """The rate of chunks, whose records are spread evenly over their time; None without chunks."""
-    spans = [span(chunk.seconds, chunk.committed_at_ms, chunk.records_in) for chunk in chunks]
-    spans.sort(key=lambda each: each.start)
+    spans = spans_of((chunk.seconds, chunk.committed_at_ms, chunk.records_in) for chunk in chunks)
     if not spans:
         return None
     spans, pauses = _without_pauses(spans, pauses_of(spans))

@@ -76,26 +76,33 @@ def show_status(report: StatusReport, output: Output) -> list[str]:
 
 def status_facts(report: StatusReport, output: Output) -> dict[str, str]:
     """The state of a migration as labelled facts."""
-    done = report.chunks_planned - report.chunks_left
-    rows = {
-        "migration": report.name,
-        "state": report.state,
-        "chunks": f"{done} of {report.chunks_planned} ({share(report.share_done)})",
-        **facts_of_totals(report.totals),
-        "throughput": throughput_in_words(report.throughput),
-        "runs": str(report.runs),
-        "function": revision_in_words(report.revision),
-        "last commit": "" if report.last_commit_ms is None else moment(report.last_commit_ms),
+    rows = {"migration": report.name, "state": report.state}
+    if report.migration_id is not None:
+        rows |= {
+            "chunks": f"{_chunks(report)} ({share(report.share_done)})",
+            **facts_of_totals(report.totals),
+            "throughput": throughput_in_words(report.throughput),
+            "runs": str(report.runs),
+            "function": revision_in_words(report.revision),
+            "last commit": "" if report.last_commit_ms is None else moment(report.last_commit_ms),
+            **_verification(report),
+            "rejects": rejects_in_words(report.rejects),
+            "published": "" if report.published is None else str(report.published),
+        }
+    rows["next"] = report.next_step
+    return rows | _ids(report.migration_id, f"plan revision {report.plan_revision}", output)
+
+
+def _chunks(report: StatusReport | RunHistory) -> str:
+    return f"{report.chunks_planned - report.chunks_left} of {report.chunks_planned}"
+
+
+def _verification(report: StatusReport | RunHistory) -> dict[str, str]:
+    return {
         "verification": "not yet" if report.verification is None else verification_in_words(report.verification),
         "verifying": "" if report.verifying is None else verifying_in_words(report.verifying),
         ATTENTION: concerns_in_words(report.concerns),
-        "rejects": rejects_in_words(report.rejects),
-        "published": "" if report.published is None else str(report.published),
-        "next": report.next_step,
     }
-    if report.migration_id is None:
-        rows = {key: rows[key] for key in ("migration", "state", "next")}
-    return rows | _ids(report.migration_id, f"plan revision {report.plan_revision}", output)
 
 
 def show_rejects(report: RejectsReport, output: Output) -> list[str]:
@@ -249,14 +256,12 @@ def show_history(history: RunHistory, output: Output) -> list[str]:
     }
     if history.migration_id is not None:
         facts |= {
-            "chunks": f"{history.chunks_planned - history.chunks_left} of {history.chunks_planned}",
+            "chunks": _chunks(history),
             **facts_of_totals(history.totals),
             "throughput": throughput_in_words(history.throughput),
             "function": revision_in_words(history.revision),
             "slowest": _slowest(history),
-            "verification": "not yet" if history.verification is None else verification_in_words(history.verification),
-            "verifying": "" if history.verifying is None else verifying_in_words(history.verifying),
-            ATTENTION: concerns_in_words(history.concerns),
+            **_verification(history),
             "published": "" if history.published is None else str(history.published),
             "new stores": "\n".join(map(str, history.new_stores)),
             "steps": _steps(history),

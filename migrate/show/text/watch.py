@@ -78,7 +78,7 @@ def _in_a_line(report: WatchReport) -> str:
 
 
 def _rate(report: WatchReport) -> str:
-    """Of the rewriting; that of a verification stands with its progress."""
+    """The rate of the rewriting; that of a verification is shown with its progress."""
     if report.verifying is not None:
         return ""
     speed = "" if report.records_per_second is None else rate(report.records_per_second)

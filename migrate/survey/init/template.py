@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from formats import Conversion, Format
+from formats import Conversion
 from migrate.batch.source.source import is_another_system
 from migrate.model.units import plural
 from migrate.spec.allowed import MEANINGS, must_be_allowed
@@ -111,8 +111,9 @@ def _conversion(spec: Spec) -> list[str]:
             "# default_timestamp_ms = 1767225600000",
         ]
     elif gains_timestamp:
+        as_upgrade = ", as Kafka Streams' own upgrade writes" if target.system == "kafka-streams" else ""
         lines += [
-            f"# Written where the old store has no timestamp; -1: unknown{_upgrade_of(target)}.",
+            f"# Written where the old store has no timestamp; -1: unknown{as_upgrade}.",
             "default_timestamp_ms = -1",
         ]
     if source == target:
@@ -136,10 +137,6 @@ def _conversion(spec: Spec) -> list[str]:
         '# from = {serde = "avro", frame = "confluent", schemas = {1 = "v1.avsc"}}',
         '# to = {serde = "avro", frame = "confluent", id = 2, schema = "v2.avsc"}',
     ]
-
-
-def _upgrade_of(target: Format) -> str:
-    return ", as Kafka Streams' own upgrade writes" if target.system == "kafka-streams" else ""
 
 
 def _run(spec: Spec) -> list[str]:

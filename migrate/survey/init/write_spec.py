@@ -138,7 +138,6 @@ def _folder_for(file: Path | None) -> Path:
 
 
 def _check_outside(file: Path | None, located: Located) -> None:
-    """Raises SpecError where the file would lie inside the application's directory."""
     if file is not None and file.resolve().is_relative_to(located.path):
         raise SpecError(
             f"{file.resolve()} would lie inside the state directory {located.path}",
