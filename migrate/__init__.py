@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, NoReturn
 
-from migrate.packages import import_from_here
+from migrate.packages import claim
 
 if TYPE_CHECKING:
     from formats import EntryError as EntryError
@@ -122,7 +122,7 @@ if TYPE_CHECKING:
     from migrate.survey.report import PlaceReport as PlaceReport
     from migrate.survey.report import StoreReport as StoreReport
 
-import_from_here()
+claim("formats", "migrate")  # not `jobs`, a name that programs have: only Spark needs it
 _HOMES = {
     "formats": "EntryError Function Headers History Serde StateRecord Version Window",
     "migrate.batch.preflight.check": "CheckReport",

@@ -19,17 +19,20 @@ PLACE = Path(__file__).absolute().parents[1]
 """The folder or archive that our packages are in."""
 
 
+_claimed: set[str] = set()
+
+
 class _OurPackages(MetaPathFinder):
-    """Finds our packages beside this one."""
+    """Finds the claimed packages beside this one."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         """The spec of a package of ours; None leaves the name to the other finders."""
-        return PathFinder.find_spec(name, [str(PLACE)]) if name in OUR_PACKAGES else None
+        return PathFinder.find_spec(name, [str(PLACE)]) if name in _claimed else None
 
 
-def import_from_here() -> None:
-    """Import our packages from here from now on. Raises ImportError where another module has the name of one."""
-    for name in OUR_PACKAGES:
+def claim(*names: str) -> None:
+    """Import these packages of ours from here from now on. Raises ImportError where another module has such a name."""
+    for name in names:
         for place in _places(sys.modules.get(name)):
             if place.resolve() != (PLACE / name).resolve():
                 raise ImportError(
@@ -37,7 +40,14 @@ def import_from_here() -> None:
                     name=name,
                     path=str(place),
                 )
-    sys.meta_path.insert(0, _OurPackages())
+    if not _claimed:
+        sys.meta_path.insert(0, _OurPackages())
+    _claimed.update(names)
+
+
+def is_ours(package: str, place: str | Path = "") -> bool:
+    """Whether an import of a package that `place` has, or that is anywhere, gets one of ours."""
+    return package in _claimed or (package in OUR_PACKAGES and Path(place) == PLACE)
 
 
 def _places(module: ModuleType | None) -> list[Path]:

@@ -17,10 +17,11 @@ from typing import Protocol, cast
 from migrate.batch.chunk.rewrite import RewriteTask, read_breadcrumb
 from migrate.batch.chunk.task import Task, TaskResult, run_task
 from migrate.batch.stop import RERUN, Stop
-from migrate.errors import ChunkFailedError, InterruptedMigrationError, MigrationError, SpecError
+from migrate.errors import ChunkFailedError, InterruptedMigrationError, MigrationError, RefusedError, SpecError
 from migrate.model.key_range import show_key
 from migrate.model.store_partition import place_name
 from migrate.model.units import one_line
+from migrate.packages import claim
 from migrate.spec.spec import Spec
 from migrate.stores.rocksdb.openings import keeping_open
 
@@ -214,11 +215,21 @@ def executor_opener(master: str | None) -> ExecutorOpener:
 
 def check_reaches_executors(spec: Spec, master: str | None) -> None:
     """Raises SpecError where the spec's function cannot be sent to the executors of `master`."""
+    if master is not None:
+        _claim_jobs()
     if master is not None and callable(spec.conversion.function):
         raise SpecError(
             f"a function that is given as an object does not reach Spark's executors ({master})",
             hint='name it, [conversion] function = "module:function", or leave `master` out to run in this process',
         )
+
+
+def _claim_jobs() -> None:
+    """Make `jobs` our package before the user's function is loaded, which may have one too. Raises RefusedError."""
+    try:
+        claim("jobs")
+    except ImportError as error:
+        raise RefusedError(str(error), hint="or run in this process, without Spark, which does not need it") from error
 
 
 def in_process(_: Spec) -> AbstractContextManager[Executor]:
@@ -227,7 +238,8 @@ def in_process(_: Spec) -> AbstractContextManager[Executor]:
 
 
 def spark(master: str | None) -> ExecutorOpener:
-    """The opener of an executor on Spark; without a master, on the one that spark-submit names."""
+    """The opener of an executor on Spark; without a master, on the one that spark-submit names. Raises RefusedError."""
+    _claim_jobs()
 
     def open_spark(spec: Spec) -> AbstractContextManager[Executor]:
         check_reaches_executors(spec, master)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from migrate.errors import SpecError
-from migrate.packages import NEEDED_BY_TASKS, OUR_PACKAGES, PLACE
+from migrate.packages import NEEDED_BY_TASKS, OUR_PACKAGES, PLACE, is_ours
 
 if TYPE_CHECKING:
     from migrate.spec.conversion_ref import ConversionRef
@@ -20,11 +20,16 @@ _INSTALLED = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
 
 def name_warnings(ref: ConversionRef) -> list[str]:
     """A sentence for each module of the user's that an import in the function does not find, or may not find."""
-    ours = [
-        f"{file} is not what the function imports: `import {name}` gets the package of Stateferry; rename the file if "
-        "the function needs it"
-        for name in OUR_PACKAGES
+    taken = [
+        (name, file, "")
+        for name in filter(is_ours, OUR_PACKAGES)
         for file in (*_beside(name, ref.search_path), *_archived(name, ref))
+    ]
+    taken += [(name, file, " on Spark") for name, file in _imported(ref) if name in OUR_PACKAGES]
+    ours = [
+        f"{file} is not what the function imports{where}: `import {name}` gets the package of Stateferry; rename the "
+        "file if the function needs it"
+        for name, file, where in taken
     ]
     return ours + [
         f"{file} has the name of a module that is installed with Python: which of them `import {name}` gets can depend "
