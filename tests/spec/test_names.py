@@ -141,15 +141,15 @@ def test_a_program_that_imported_its_own_module_first_is_told_to_rename_it(tmp_p
 
 JOBS_OF_THE_USER = """
 import sys
-from migrate import DualReadStore, RefusedError, load_spec, run
+from migrate import DualReadStore, load_spec, run
 import jobs
 spec = load_spec(sys.argv[1])
 report = run(spec)
 print(jobs.NAME, report.state, *report.warnings, sep="\\n")
 try:
     run(spec, master="local[1]")
-except RefusedError as error:
-    print(error.message)
+except ImportError as error:
+    print(error)
 """
 
 

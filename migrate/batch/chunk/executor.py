@@ -12,12 +12,12 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from threading import Event
-from typing import Protocol, cast
+from typing import Protocol
 
 from migrate.batch.chunk.rewrite import RewriteTask, read_breadcrumb
 from migrate.batch.chunk.task import Task, TaskResult, run_task
 from migrate.batch.stop import RERUN, Stop
-from migrate.errors import ChunkFailedError, InterruptedMigrationError, MigrationError, RefusedError, SpecError
+from migrate.errors import ChunkFailedError, InterruptedMigrationError, MigrationError, SpecError
 from migrate.model.key_range import show_key
 from migrate.model.store_partition import place_name
 from migrate.model.units import one_line
@@ -193,18 +193,6 @@ def _worker_died(task: Task, error: Exception) -> MigrationError:
     )
 
 
-SPARK_MODULE = "jobs.executor"
-"""The module that is imported by name where a master is named: this package does not depend on Spark."""
-
-
-class SparkModule(Protocol):
-    """The interface of the module in `jobs` that starts Spark."""
-
-    def open_executor(self, spec: Spec, master: str | None) -> AbstractContextManager[Executor]:
-        """An executor over a Spark session that ends with the context."""
-        ...
-
-
 ExecutorOpener = Callable[[Spec], AbstractContextManager[Executor]]
 
 
@@ -215,21 +203,14 @@ def executor_opener(master: str | None) -> ExecutorOpener:
 
 def check_reaches_executors(spec: Spec, master: str | None) -> None:
     """Raises SpecError where the spec's function cannot be sent to the executors of `master`."""
-    if master is not None:
-        _claim_jobs()
-    if master is not None and callable(spec.conversion.function):
+    if master is None:
+        return
+    claim("jobs")  # before the function is loaded, whose own modules may have that name
+    if callable(spec.conversion.function):
         raise SpecError(
             f"a function that is given as an object does not reach Spark's executors ({master})",
             hint='name it, [conversion] function = "module:function", or leave `master` out to run in this process',
         )
-
-
-def _claim_jobs() -> None:
-    """Make `jobs` our package before the user's function is loaded, which may have one too. Raises RefusedError."""
-    try:
-        claim("jobs")
-    except ImportError as error:
-        raise RefusedError(str(error), hint="or run in this process, without Spark, which does not need it") from error
 
 
 def in_process(_: Spec) -> AbstractContextManager[Executor]:
@@ -238,12 +219,13 @@ def in_process(_: Spec) -> AbstractContextManager[Executor]:
 
 
 def spark(master: str | None) -> ExecutorOpener:
-    """The opener of an executor on Spark; without a master, on the one that spark-submit names. Raises RefusedError."""
-    _claim_jobs()
+    """The opener of an executor on Spark; without a master, on the one that spark-submit names. Raises ImportError."""
+    claim("jobs")
 
     def open_spark(spec: Spec) -> AbstractContextManager[Executor]:
         check_reaches_executors(spec, master)
-        module = cast("SparkModule", importlib.import_module(SPARK_MODULE))
-        return module.open_executor(spec, master)
+        jobs = importlib.import_module("jobs.executor")  # by name: this package does not depend on Spark
+        opened: AbstractContextManager[Executor] = jobs.open_executor(spec, master)
+        return opened
 
     return open_spark

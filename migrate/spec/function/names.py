@@ -20,16 +20,13 @@ _INSTALLED = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
 
 def name_warnings(ref: ConversionRef) -> list[str]:
     """A sentence for each module of the user's that an import in the function does not find, or may not find."""
-    taken = [
-        (name, file, "")
-        for name in filter(is_ours, OUR_PACKAGES)
-        for file in (*_beside(name, ref.search_path), *_archived(name, ref))
-    ]
-    taken += [(name, file, " on Spark") for name, file in _imported(ref) if name in OUR_PACKAGES]
+    imported = {name for name, _ in _imported(ref)}
     ours = [
-        f"{file} is not what the function imports{where}: `import {name}` gets the package of Stateferry; rename the "
-        "file if the function needs it"
-        for name, file, where in taken
+        f"{file} is not what the function imports{'' if is_ours(name) else ' on Spark'}: `import {name}` gets the "
+        "package of Stateferry; rename the file if the function needs it"
+        for name in OUR_PACKAGES
+        if is_ours(name) or name in imported
+        for file in (*_beside(name, ref.search_path), *_archived(name, ref))
     ]
     return ours + [
         f"{file} has the name of a module that is installed with Python: which of them `import {name}` gets can depend "

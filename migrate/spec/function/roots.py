@@ -52,12 +52,10 @@ def _root(module: str) -> Root | None:
     name = real_name(module)
     package = name.partition(".")[0]
     file = _file_of(module if module in sys.modules else package)
-    if file is None:
+    if file is None or is_ours(package):
         return None
     depth = (name.count(".") if module in sys.modules else 0) + (Path(file).stem == "__init__")
     place = Path(file).absolute().parents[depth]
-    if is_ours(package, place):
-        return None
     if not _INSTALLED.isdisjoint(place.parts):
         return Root(str(place), package=package)
     return None if str(place) == _STANDARD_LIBRARY else Root(str(place))
