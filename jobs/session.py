@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext, SparkFiles
 from pyspark.sql import SparkSession
 
 from jobs.java import JavaNotFoundError, find_java_home
@@ -40,7 +40,9 @@ def spark_session(name: str, master: str | None, files: list[Path]) -> Iterator[
     running = SparkSession.getActiveSession()
     session = running or _new_session(name, master)
     try:
-        with tempfile.TemporaryDirectory(prefix="stateferry-") as folder, _without_working_directory(session):
+        # Executors fetch the file from there until the end; where this process is killed, the JVM removes the folder.
+        root = SparkFiles.getRootDirectory()
+        with tempfile.TemporaryDirectory(dir=root) as folder, _without_working_directory(session):
             for file in (*files, _packages(Path(folder))):  # the last one comes first on a worker's path
                 session.sparkContext.addPyFile(str(file))
             yield session
