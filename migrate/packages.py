@@ -18,8 +18,6 @@ NEEDED_BY_TASKS = ("rocksdict", "fastavro", "numpy", "pyarrow", "pydantic", "xxh
 """The packages that a task imports on an executor."""
 PLACE = Path(__file__).absolute().parents[1]
 """The folder or archive that our packages are in."""
-
-
 _claimed: set[str] = set()
 
 
