@@ -15,7 +15,7 @@ from formats.errors import FunctionError
 from formats.record import History, StateRecord, Version
 
 Function = Callable[[StateRecord], StateRecord | None]
-_OUR_PACKAGES = ("formats", "migrate", "jobs")
+_OUR_PACKAGES = ("formats", "migrate")
 _STANDARD_LIBRARY = sysconfig.get_path("stdlib") + "/"
 _INSTALLED = {"site-packages", "dist-packages"}
 

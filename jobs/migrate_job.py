@@ -16,7 +16,9 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
     from migrate.cli.job import main
+    from migrate.packages import claim
 
+    claim("jobs")
     with suppress(ModuleNotFoundError):  # `main` reports it
         from jobs.signals import take_over_signals
         from jobs.terminal import write_to_terminal

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext, SparkFiles
 from pyspark.sql import SparkSession
 
 from jobs.java import JavaNotFoundError, find_java_home
@@ -40,8 +40,8 @@ def spark_session(name: str, master: str | None, files: list[Path]) -> Iterator[
     running = SparkSession.getActiveSession()
     session = running or _new_session(name, master)
     try:
-        with tempfile.TemporaryDirectory(prefix="stateferry-") as folder, _without_working_directory(session):
-            for file in (*files, _packages(Path(folder))):  # the last one comes first on a worker's path
+        with _without_working_directory(session):
+            for file in (*files, _packages()):  # the last one comes first on a worker's path
                 session.sparkContext.addPyFile(str(file))
             yield session
     finally:
@@ -113,9 +113,13 @@ def java_home() -> str:
         ) from error
 
 
-def _packages(folder: Path) -> Path:
-    """A zip of our packages: a copy, where they were imported from one, since that one may come late on the path."""
-    archive = folder / "stateferry-code.zip"
+def _packages() -> Path:
+    """A zip of our packages: a copy, where they were imported from one, since that one may come late on the path.
+
+    It stays until Spark removes its own files: executors that start late fetch it, and a killed driver leaves none.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="stateferry-", dir=SparkFiles.getRootDirectory()))
+    archive = folder / f"{folder.name}.zip"  # another name in each run: a session takes a name from one place only
     if not PLACE.is_dir():
         return Path(shutil.copyfile(PLACE, archive))
     with zipfile.ZipFile(archive, "w") as out:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, NoReturn
 
-from migrate.packages import import_from_here
+from migrate.packages import VERSION, claim
 
 if TYPE_CHECKING:
     from formats import EntryError as EntryError
@@ -122,7 +122,7 @@ if TYPE_CHECKING:
     from migrate.survey.report import PlaceReport as PlaceReport
     from migrate.survey.report import StoreReport as StoreReport
 
-import_from_here()
+claim("formats", "migrate")  # not `jobs`, a name that programs have: only Spark needs it
 _HOMES = {
     "formats": "EntryError Function Headers History Serde StateRecord Version Window",
     "migrate.batch.preflight.check": "CheckReport",
@@ -174,7 +174,7 @@ _HOMES = {
 }
 _HOME_OF = dict(sorted((name, module) for module, names in _HOMES.items() for name in names.split()))
 __all__ = list(_HOME_OF)
-__version__ = "0.1.0"
+__version__ = VERSION
 
 
 if not TYPE_CHECKING:  # a type checker would take every name for one of this module

@@ -54,6 +54,7 @@ LONG = (
     "spark/test_failures.py::test_killed_python_workers_cost_no_record",
     "spark/test_listening.py",
     "spark/test_speculation.py",
+    "spark/test_spark_submit.py::test_a_session_of_the_user_s_takes_several_runs_and_leaves_nothing",
     "spark/test_spark_submit.py::test_the_job_runs_on_a_standalone_master",
     "spark/test_two_drivers.py::test_free_runners_do_no_harm",
     "tutorials/test_walk.py",

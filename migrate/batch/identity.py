@@ -85,6 +85,9 @@ def _function_identity(ref: ConversionRef, known: Mapping[str, str]) -> dict[str
         return {"function": _digest(conversion_digest(ref))}
     own = dict(ref.code).get("", str(ref.function))
     parts = {f"function: {path}": digest[:32] for path, digest in ref.code if path}
+    jobs = ("function: jobs/", "function: jobs.py")  # of the user: earlier releases, and runs on Spark, left it out
+    if "function" in known and not any(name.startswith(jobs) for name in known):
+        parts = {name: digest for name, digest in parts.items() if not name.startswith(jobs)}
     return {"function": f"{_BY_SYNTAX}{_digest(own)}", **parts}
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -75,6 +76,7 @@ def run_and_show(
 
     `and_cutover`: the cut-over follows, whose report is the one JSON document.
     """
+    check_spark(on_spark=on_spark)
     from migrate.batch.chunk.executor import in_process, spark
     from migrate.batch.ledger.gates import Acceptance
     from migrate.batch.replay import replay_with
@@ -107,6 +109,12 @@ def run_and_show(
             )
     if not (and_cutover and output.as_json):
         output.show(report, show_run)
+
+
+def check_spark(*, on_spark: bool) -> None:
+    """Raises ModuleNotFoundError where Spark is missing: its extra brings what else may be missing."""
+    if on_spark and find_spec("pyspark") is None:
+        raise ModuleNotFoundError(name="pyspark")
 
 
 def _metrics(path: str | None, name: str) -> AbstractContextManager[Listener]:

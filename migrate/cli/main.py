@@ -8,10 +8,11 @@ from migrate.cli.group import PROGRAM, Verbs
 from migrate.cli.migration import rejects, replay, report, run, status, verify
 from migrate.cli.prepare import doctor, formats, init, inspect, plan, snapshot
 from migrate.cli.switch import abandon, cutover, finalize, rollback
+from migrate.packages import VERSION
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="stateferry", prog_name=PROGRAM)
+@click.version_option(VERSION, prog_name=PROGRAM)
 def main() -> None:
     """Migrate the state stores of stream processors from one format to another.
 

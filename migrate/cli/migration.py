@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from migrate.cli.errors import verb
-from migrate.cli.job import replay_options, run_and_show, run_options
+from migrate.cli.job import check_spark, replay_options, run_and_show, run_options
 from migrate.cli.options import current_output, html_option, page_path, spec_argument
 from migrate.cli.switch import switch_and_show
 from migrate.show.output import Output
@@ -188,6 +188,7 @@ def verify(spec: str, *, mode: Literal["full", "digest"], master: str, no_spark:
     stateferry verify migration.toml
     stateferry verify migration.toml --mode digest --no-spark
     """
+    check_spark(on_spark=not no_spark)
     from migrate.batch.steps.verify_stores import verify as check
     from migrate.batch.stop import Stop
     from migrate.cli.signals import stopping_on_signals

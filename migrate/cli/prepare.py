@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from migrate.cli.errors import verb
-from migrate.cli.job import changelog_end_option
+from migrate.cli.job import changelog_end_option, check_spark
 from migrate.cli.options import current_output, html_option, page_path, spec_argument
 from migrate.show.streams import user_output_to_stderr, write_out
 
@@ -173,6 +173,7 @@ def doctor(spec: str, *, master: str, no_spark: bool, ends: tuple[str, ...]) -> 
     stateferry doctor migration.toml --master spark://host:7077 --json
     stateferry doctor migration.toml --no-spark --verbose
     """
+    check_spark(on_spark=not no_spark)
     from migrate.batch.preflight.doctor import doctor as check_all
     from migrate.batch.source.changelog_ends import parse_changelog_ends
     from migrate.show.text.checks import show_doctor

@@ -7,7 +7,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
-from importlib.metadata import PackageNotFoundError, version
 
 from migrate.batch.context import Context, make_context
 from migrate.batch.ledger.intervals import pending_chunks, under_reject_policy
@@ -32,6 +31,7 @@ from migrate.dry_run.verdict import conversion_checks, make_verdict
 from migrate.errors import MigrationError, SpecError, system_errors_explained
 from migrate.model.events import Listener, ignore
 from migrate.model.plan import DatabasePlan
+from migrate.packages import VERSION
 from migrate.spec.allowed import changelog_note
 from migrate.spec.function.fingerprint import checked_code, tracking_imports
 from migrate.spec.spec import Spec
@@ -129,7 +129,7 @@ class _DryRun:
             target=spec.target_path,
             stores=spec.source.store_names,
             work_dir=spec.home,
-            tool_version=tool_version(),
+            tool_version=VERSION,
             made_at_ms=int(time.time() * 1000),
             seconds=round(time.monotonic() - self._started, 3),
             is_estimate=self._preflight.is_in_use,
@@ -251,11 +251,3 @@ class _DryRun:
         stop = "stop the application, " if is_snapshot else ""
         after = f", {stop}stateferry cutover SPEC" if self._spec.target_path is None else ""
         return f"{before}stateferry run SPEC{after}"
-
-
-def tool_version() -> str:
-    """The installed version of Stateferry."""
-    try:
-        return version("stateferry")
-    except PackageNotFoundError:
-        return "of a source tree"

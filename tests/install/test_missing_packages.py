@@ -44,7 +44,9 @@ def check_base(found: dict[str, str]) -> None:
     assert not {"stateferry formats", "stateferry init", "stateferry inspect", "stateferry status"} & failed.keys()
     kinds = {(kind, what) for name, text in failed.items() for kind, what in [text.split(": ", 1)]}
     assert {kind for kind, _ in kinds} == {"MissingPackageError", "6"}
-    assert [what for _, what in kinds if not what.strip().endswith("\n  next: pip install 'stateferry[batch]'")] == []
+    with_spark = {name for name, text in failed.items() if "stateferry[spark]" in text}
+    assert with_spark == {"the job", *(f"stateferry {verb}" for verb in ("doctor", "replay", "run", "verify"))}
+    assert [what for _, what in kinds if "\n  next: pip install 'stateferry[" not in what] == []
     assert [what for _, what in kinds if "Traceback" in what] == []
 
 

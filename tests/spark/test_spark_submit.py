@@ -278,3 +278,24 @@ def test_python_runs_on_spark_when_a_master_is_named(spec: Callable[..., Path]) 
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "published"
+
+
+def test_a_session_of_the_user_s_takes_several_runs_and_leaves_nothing(spec: Callable[..., Path]) -> None:
+    file = spec()
+    code = (
+        "import os, sys\nfrom migrate import load_spec, run, verify\nfrom pyspark import SparkFiles\n"
+        "from pyspark.sql import SparkSession\nmaster = 'local-cluster[1,1,1024]'\n"
+        "session = SparkSession.builder.master(master).config('spark.ui.enabled', 'false').getOrCreate()\n"
+        "spec, folder = load_spec(sys.argv[1]), SparkFiles.getRootDirectory()\n"
+        "print(run(spec, master=master).state, verify(spec, master=master).verification.mode)\n"
+        "session.stop()\nprint(os.path.exists(folder))\n"
+    )
+    environment = job_environment()
+    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), environment["PYTHONPATH"]])
+
+    done = subprocess.run(
+        [BASE_PYTHON, "-c", code, str(file)], env=environment, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-2:] == ["published full", "False"]

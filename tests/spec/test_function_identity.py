@@ -211,6 +211,16 @@ def test_two_lambdas_of_one_line_are_two_functions() -> None:
     assert _digest(first) != _digest(second)
 
 
+def test_a_function_that_exec_made_without_a_module_is_known() -> None:
+    def made(code: str) -> ConversionRef:
+        names: dict[str, Callable[[StateRecord], StateRecord]] = {}
+        exec(f"def convert(record):\n    return {code}", names)
+        return with_fingerprint(ConversionRef(RAW, RAW, function=names["convert"]))
+
+    assert made("record").code == made("record").code != made("None").code
+    assert made("record").modules == ()
+
+
 def test_a_function_that_refers_to_itself_is_known() -> None:
     def convert(record: StateRecord) -> StateRecord | None:
         return convert(replace(record, value=b"")) if record.value else record

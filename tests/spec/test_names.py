@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from migrate import SpecError, doctor, load_spec, plan, run
-from migrate.packages import OUR_PACKAGES
+from migrate.batch.identity import spec_identity
 from migrate.spec.conversion import conversion_ref
 from migrate.spec.function.fingerprint import files_for_executors
 from migrate.spec.function.names import name_warnings
@@ -49,7 +51,7 @@ def write(folder: Path, statement: str = "", *, function: str = "conv:convert", 
 def test_our_packages_are_imported_whatever_lies_beside_the_spec_and_in_py_files(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "lib.zip", "w") as archive:
         archive.writestr("formats/__init__.py", "raise RuntimeError\n")
-    statement = "import formats, jobs.java, migrate\nassert formats.StateRecord and migrate.run"
+    statement = "import formats, migrate\nassert formats.StateRecord and migrate.run"
     spec = load_spec(write(tmp_path, statement, py_files=("lib.zip",)))
     shadow_our_packages(tmp_path)
 
@@ -61,9 +63,8 @@ def test_our_packages_are_imported_whatever_lies_beside_the_spec_and_in_py_files
         f"{tmp_path}/formats.py",
         f"formats in {tmp_path}/lib.zip",
         f"{tmp_path}/migrate.py",
-        f"{tmp_path}/jobs",
     ]
-    assert "`import jobs` gets the package of Stateferry" in report.warnings[-1]
+    assert "`import migrate` gets the package of Stateferry" in report.warnings[-1]
     assert {path for path, _ in conversion_ref(spec).code} == {"conv.py", "lib.zip/formats/__init__.py"}
 
 
@@ -77,7 +78,7 @@ def test_plan_and_doctor_say_so_before_the_run(tmp_path: Path) -> None:
         assert "rename" in check.fix
 
 
-@pytest.mark.parametrize("name", OUR_PACKAGES)
+@pytest.mark.parametrize("name", ["formats", "migrate"])
 def test_the_function_itself_cannot_have_one_of_our_names(name: str, tmp_path: Path) -> None:
     spec = load_spec(write(tmp_path, function=f"{name}:convert"))
     shadow_our_packages(tmp_path)
@@ -121,7 +122,10 @@ def python(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_command_finds_our_packages_behind_those_of_the_working_directory_and_of_pythonpath(tmp_path: Path) -> None:
     shadow_our_packages(tmp_path, "formats", "jobs")  # a `migrate` there leaves none of our code to run
-    program = "from migrate.cli import main\nimport jobs.java, formats\nmain(['formats', '--json'])"
+    program = (
+        "from migrate.batch.chunk.executor import spark\nspark('local[1]')\nimport jobs.java, formats\n"
+        "from migrate.cli import main\nmain(['formats', '--json'])"
+    )
     done = python(tmp_path, sys.executable, "-c", program)
     assert done.returncode == 0, done.stderr
 
@@ -133,3 +137,54 @@ def test_a_program_that_imported_its_own_module_first_is_told_to_rename_it(tmp_p
         f"ImportError: {tmp_path}/formats.py was imported as 'formats', which is the name of a package of Stateferry: "
         "rename it"
     ) in done.stderr
+
+
+JOBS_OF_THE_USER = """
+import sys
+from migrate import DualReadStore, load_spec, run
+import jobs
+spec = load_spec(sys.argv[1])
+report = run(spec)
+print(jobs.NAME, report.state, *report.warnings, sep="\\n")
+try:
+    run(spec, master="local[1]")
+except ImportError as error:
+    print(error)
+"""
+
+
+def test_a_program_and_its_function_keep_their_own_jobs_until_spark_is_needed(tmp_path: Path) -> None:
+    file = write(tmp_path, "from jobs.loudness import raised")
+    (tmp_path / "conv.py").write_text("from jobs.loudness import convert\n")
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs/__init__.py").write_text("NAME = 'jobs of the user'\n")
+    (tmp_path / "jobs/loudness.py").write_text(UPPER.format(statement=""))
+
+    done = python(tmp_path, sys.executable, "-c", JOBS_OF_THE_USER, str(file))
+
+    name, state, warning, refusal = done.stdout.splitlines()
+    assert warning.startswith(f"{tmp_path}/jobs is not what the function imports on Spark: `import jobs` gets the ")
+    assert (name, state) == ("jobs of the user", "published")
+    assert refusal.startswith(f"{tmp_path}/jobs was imported as 'jobs', which is the name of a package of Stateferry")
+    assert read_family(tmp_path / "new") == {key: value.upper() for key, value in numbered(20).items()}
+    known = json.loads((tmp_path / "work/shadows/plan-0001.json").read_text())["identity"]
+    assert {"function: jobs/__init__.py", "function: jobs/loudness.py"} < known.keys()
+
+
+WITH_JOBS, WITHOUT = {"function", "function: conv.py", "function: jobs/__init__.py"}, {"function", "function: conv.py"}
+
+
+@pytest.mark.parametrize(
+    "known, names",
+    [
+        ({}, WITH_JOBS),
+        ({"function": "2:x", "function: jobs.py": "x"}, WITH_JOBS),
+        ({"function": "2:x", "function: conv.py": "x"}, WITHOUT),
+    ],
+)
+def test_a_migration_that_left_jobs_out_of_its_identity_is_recognized(
+    known: dict[str, str], names: set[str], tmp_path: Path
+) -> None:
+    spec = load_spec(write(tmp_path, "def unused():\n    import jobs"))
+    ref = replace(conversion_ref(spec), code=(("conv.py", "a"), ("jobs/__init__.py", "b")))
+    assert {name for name in spec_identity(spec, ref, known) if name.startswith("function")} == names

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from threading import Event
-from typing import Protocol, cast
+from typing import Protocol
 
 from migrate.batch.chunk.rewrite import RewriteTask, read_breadcrumb
 from migrate.batch.chunk.task import Task, TaskResult, run_task
@@ -21,6 +21,7 @@ from migrate.errors import ChunkFailedError, InterruptedMigrationError, Migratio
 from migrate.model.key_range import show_key
 from migrate.model.store_partition import place_name
 from migrate.model.units import one_line
+from migrate.packages import claim
 from migrate.spec.spec import Spec
 from migrate.stores.rocksdb.openings import keeping_open
 
@@ -192,18 +193,6 @@ def _worker_died(task: Task, error: Exception) -> MigrationError:
     )
 
 
-SPARK_MODULE = "jobs.executor"
-"""The module that is imported by name where a master is named: this package does not depend on Spark."""
-
-
-class SparkModule(Protocol):
-    """The interface of the module in `jobs` that starts Spark."""
-
-    def open_executor(self, spec: Spec, master: str | None) -> AbstractContextManager[Executor]:
-        """An executor over a Spark session that ends with the context."""
-        ...
-
-
 ExecutorOpener = Callable[[Spec], AbstractContextManager[Executor]]
 
 
@@ -215,7 +204,10 @@ def executor_opener(spec: Spec, master: str | None) -> ExecutorOpener:
 
 def check_reaches_executors(spec: Spec, master: str | None) -> None:
     """Raises SpecError where the spec's function cannot be sent to the executors of `master`."""
-    if master is not None and callable(spec.conversion.function):
+    if master is None:
+        return
+    claim("jobs")  # before the function is loaded, whose own modules may have that name
+    if callable(spec.conversion.function):
         raise SpecError(
             f"a function that is given as an object does not reach Spark's executors ({master})",
             hint='name it, [conversion] function = "module:function", or leave `master` out to run in this process',
@@ -228,10 +220,12 @@ def in_process(_: Spec) -> AbstractContextManager[Executor]:
 
 
 def spark(master: str | None) -> ExecutorOpener:
-    """The opener of an executor on Spark; without a master, on the one that spark-submit names."""
+    """The opener of an executor on Spark; without a master, on the one that spark-submit names. Raises ImportError."""
+    claim("jobs")
 
     def open_spark(spec: Spec) -> AbstractContextManager[Executor]:
-        module = cast("SparkModule", importlib.import_module(SPARK_MODULE))
-        return module.open_executor(spec, master)
+        jobs = importlib.import_module("jobs.executor")  # by name: this package does not depend on Spark
+        opened: AbstractContextManager[Executor] = jobs.open_executor(spec, master)
+        return opened
 
     return open_spark

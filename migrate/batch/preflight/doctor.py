@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from contextlib import AbstractContextManager
-from typing import Protocol, cast
 
 from migrate.batch.chunk.executor import check_reaches_executors
 from migrate.batch.context import make_context
@@ -19,9 +18,6 @@ from migrate.model.units import plural
 from migrate.model.values import Report
 from migrate.spec.spec import Spec
 
-PROBING_MODULE = "jobs.doctor_checks"
-"""The module that is imported by name where a master is named: this package does not depend on Spark."""
-
 
 class DoctorReport(Report):
     """Whether a run can start, check by check."""
@@ -35,14 +31,6 @@ class DoctorReport(Report):
     next_step: str
     exit_code: int
     """0: nothing failed; 6: a run would be refused."""
-
-
-class ProbingModule(Protocol):
-    """The interface of the module in `jobs` that checks Spark."""
-
-    def spark_checks(self, spec: Spec, master: str) -> AbstractContextManager[tuple[Check, ...]]:
-        """The checks that need Spark; the session that one of them starts ends with the context."""
-        ...
 
 
 @system_errors_explained()
@@ -69,8 +57,9 @@ def doctor(spec: Spec, *, master: str | None = None, changelog_ends: ChangelogEn
     preflight = Preflight(context, "doctor")
     if master is None:
         return _report(spec, master, (*preflight.observe(), *not_run("--no-spark")))
-    module = cast("ProbingModule", importlib.import_module(PROBING_MODULE))
-    with module.spark_checks(spec, master) as of_spark:
+    jobs = importlib.import_module("jobs.doctor_checks")  # by name: this package does not depend on Spark
+    checks: AbstractContextManager[tuple[Check, ...]] = jobs.spark_checks(spec, master)
+    with checks as of_spark:
         return _report(spec, master, (*preflight.observe(), *observe(of_spark)))
 
 

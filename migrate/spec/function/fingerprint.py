@@ -33,7 +33,7 @@ def with_fingerprint(ref: ConversionRef) -> ConversionRef:
     else:
         described = Described()
         code = {"": described.digest(ref.function)}
-        modules = sorted(described.modules)
+        modules = sorted(filter(None, described.modules))  # a function that `exec` made may have none
     given = [Path(entry) for entry in ref.search_path[:-1]]
     for archive in given:
         if archive.suffix != ".py":

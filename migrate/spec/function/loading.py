@@ -12,14 +12,14 @@ from types import ModuleType
 from formats import Function
 from formats.function import describe_error
 from migrate.errors import SpecError
-from migrate.packages import OUR_PACKAGES
+from migrate.packages import is_ours
 from migrate.spec.function.names import name_taken
 
 
 def load_function(name: str, search_path: tuple[str, ...]) -> Function:
     """Import `module:name`. Raises SpecError."""
     module_name, _, attribute = name.partition(":")
-    if module_name.partition(".")[0] in OUR_PACKAGES:
+    if is_ours(module_name.partition(".")[0]):
         raise name_taken(module_name, search_path)
     try:
         module = _import(module_name, search_path)
@@ -55,7 +55,7 @@ def _import(module_name: str, search_path: tuple[str, ...]) -> ModuleType:
 
 def _remedy(error: BaseException, module_name: str) -> str:
     missing = error.name or "" if isinstance(error, ImportError) else ""
-    if (package := missing.partition(".")[0]) in OUR_PACKAGES:
+    if is_ours(package := missing.partition(".")[0]):
         return f"{package!r} is a package of Stateferry: if a module of yours is meant, rename it"
     if isinstance(error, ModuleNotFoundError):
         return "put the module beside the spec or name its file in [conversion] py_files"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from migrate.errors import SpecError
-from migrate.packages import NEEDED_BY_TASKS, OUR_PACKAGES, PLACE
+from migrate.packages import NEEDED_BY_TASKS, OUR_PACKAGES, PLACE, is_ours
 
 if TYPE_CHECKING:
     from migrate.spec.conversion_ref import ConversionRef
@@ -20,10 +20,12 @@ _INSTALLED = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
 
 def name_warnings(ref: ConversionRef) -> list[str]:
     """A sentence for each module of the user's that an import in the function does not find, or may not find."""
+    imported = {name for name, _ in _imported(ref)}
     ours = [
-        f"{file} is not what the function imports: `import {name}` gets the package of Stateferry; rename the file if "
-        "the function needs it"
+        f"{file} is not what the function imports{'' if is_ours(name) else ' on Spark'}: `import {name}` gets the "
+        "package of Stateferry; rename the file if the function needs it"
         for name in OUR_PACKAGES
+        if is_ours(name) or name in imported
         for file in (*_beside(name, ref.search_path), *_archived(name, ref))
     ]
     return ours + [

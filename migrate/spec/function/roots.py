@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
-from migrate.packages import OUR_PACKAGES
+from migrate.packages import is_ours
 
 _STANDARD_LIBRARY = sysconfig.get_path("stdlib")
 _INSTALLED = {"site-packages", "dist-packages"}
@@ -27,7 +27,7 @@ class Root:
     def may_hold(self, name: str) -> bool:
         """Whether a module of this name would be the user's."""
         top = name.partition(".")[0]
-        return top not in OUR_PACKAGES and (not self.package or top == self.package)
+        return not is_ours(top, self.place) and (not self.package or top == self.package)
 
 
 Roots = tuple[Root, ...]
@@ -52,7 +52,7 @@ def _root(module: str) -> Root | None:
     name = real_name(module)
     package = name.partition(".")[0]
     file = _file_of(module if module in sys.modules else package)
-    if file is None or package in OUR_PACKAGES:
+    if file is None or is_ours(package):
         return None
     depth = (name.count(".") if module in sys.modules else 0) + (Path(file).stem == "__init__")
     place = Path(file).absolute().parents[depth]
