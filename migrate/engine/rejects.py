@@ -182,5 +182,5 @@ def way_past_the_cap(*, has_function: bool) -> str:
 def _mend(has_function: bool) -> str:
     """How to have the records converted: a function can be replaced within the migration."""
     if has_function:
-        return "see them with stateferry rejects SPEC, mend the function, and stateferry replay SPEC"
+        return "see such records with stateferry rejects SPEC, mend the function, and stateferry replay SPEC"
     return f"{way_to_fix(has_function=False)} and start again under another `name`"
