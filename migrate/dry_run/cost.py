@@ -17,7 +17,6 @@ from migrate.engine.pump import pump
 from migrate.engine.rejects import RejectsByReason
 from migrate.model.key_range import KeyRange
 from migrate.model.plan import Chunk, FamilyMapping
-from migrate.model.units import duration
 from migrate.spec.spec import Spec
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.writing import KeyOrderError, SstWriter, TableOptions
@@ -190,7 +189,7 @@ def _downtime(inputs: CostInputs, total: float) -> tuple[float, str]:
         seconds = inputs.setup_seconds + SWITCH_SECONDS
         return seconds, "the snapshot and, later, the cut-over; the application runs in between"
     last = "the cut-over" if inputs.spec.target_path is None else "the restart on the new state directory"
-    return total + SWITCH_SECONDS, f"the whole run, and {duration(SWITCH_SECONDS)} for {last}"
+    return total + SWITCH_SECONDS, f"the whole run, and {SWITCH_SECONDS:.0f} s for {last}"
 
 
 def _new_bytes(inputs: CostInputs, left: int) -> int:
