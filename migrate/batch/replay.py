@@ -139,7 +139,7 @@ def _check_unfinished(context: Context, standing: Standing) -> None:
             f"the function has not changed: {plural(rejected, 'record')} that {again} rejected would be rejected again"
             if has_function
             else "there is no function that could be fixed: the formats and serdes reject the records",
-            hint="stateferry rejects SPEC shows them; fix the function first" if has_function else _START_AGAIN,
+            hint="stateferry rejects SPEC shows where; fix the function first" if has_function else _START_AGAIN,
         )
     raise RefusedError(
         "nothing to replay: no record was rejected, and the function has not changed",

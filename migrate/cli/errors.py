@@ -74,7 +74,9 @@ def report_usage_error(error: click.ClickException, output: Output) -> ExitCode:
         return ExitCode.USAGE
     context = error.ctx if isinstance(error, click.UsageError) else None
     path = "stateferry" if context is None else context.command_path
-    _report(error.format_message(), f"see {path} --help", ExitCode.USAGE, output)
+    about = getattr(error.param, "help", None) if isinstance(error, click.MissingParameter) else None
+    message = f"{error.format_message()} {about or ''}".rstrip()
+    _report(message, f"see {path} --help", ExitCode.USAGE, output)
     return ExitCode.USAGE
 
 

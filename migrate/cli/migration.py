@@ -40,14 +40,14 @@ def report(spec: str, *, page: str | None) -> None:
     from migrate.show.text.reports import show_history
     from migrate.spec.loading import load_spec
 
-    file = page_path(page)
+    output, file = current_output(), page_path(page)
     history = read_history(load_spec(spec))
     if file is not None:
         from migrate.show.page.run_page import run_page
         from migrate.stores.files import write_durably
 
-        write_durably(file, run_page(history).encode())
-    current_output().show(history, show_history)
+        write_durably(file, run_page(output.readable(history)).encode())
+    output.show(history, show_history)
 
 
 _master = click.option("--master", default="local[*]", show_default=True, help="The Spark master to run on.")

@@ -153,7 +153,7 @@ def plan(
         from migrate.show.page.dry_run_page import dry_run_page
         from migrate.stores.files import write_durably
 
-        write_durably(file, dry_run_page(report).encode())
+        write_durably(file, dry_run_page(output.readable(report)).encode())
     return report.verdict.exit_code
 
 

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from migrate.model.reports import SwitchReport
     from migrate.spec.spec import Spec
 
+_AGAIN = "run the same command again to remove it"
 _yes_option = click.option("--yes", is_flag=True, help="Remove them without a question, which is asked on a terminal.")
 
 
 def _confirm(removed_by: Callable[[Spec], str], spec: Spec, output: Output) -> None:
     """Ask on a terminal before anything is removed. Raises RefusedError unless the answer is yes."""
-    from migrate.errors import RefusedError
+    from migrate.errors import InterruptedMigrationError, RefusedError
     from migrate.show.foreign_text import visible_message
 
     question = removed_by(spec) if output.asks else ""
@@ -31,7 +32,7 @@ def _confirm(removed_by: Callable[[Spec], str], spec: Spec, output: Output) -> N
     except click.Abort as abort:
         click.echo()
         if isinstance(abort.__context__, KeyboardInterrupt):
-            raise KeyboardInterrupt from abort
+            raise InterruptedMigrationError("interrupted: nothing was removed", hint=_AGAIN) from abort
     raise RefusedError("nothing was removed: that was not confirmed", hint="answer y, or give --yes, to remove it")
 
 

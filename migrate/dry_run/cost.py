@@ -188,9 +188,8 @@ def _downtime(inputs: CostInputs, total: float) -> tuple[float, str]:
     if inputs.spec.run.source == "snapshot":
         seconds = inputs.setup_seconds + SWITCH_SECONDS
         return seconds, "the snapshot and, later, the cut-over; the application runs in between"
-    if inputs.spec.target_path is not None:
-        return total + SWITCH_SECONDS, "the whole run, which ends with the new state directory; then a restart on it"
-    return total + SWITCH_SECONDS, "the whole run and the cut-over"
+    last = "the cut-over" if inputs.spec.target_path is None else "the restart on the new state directory"
+    return total + SWITCH_SECONDS, f"the whole run, and {SWITCH_SECONDS:.0f} s for {last}"
 
 
 def _new_bytes(inputs: CostInputs, left: int) -> int:

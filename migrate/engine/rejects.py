@@ -153,5 +153,5 @@ def way_past_the_cap(*, has_function: bool) -> str:
 
 def _way_to_convert(has_function: bool) -> str:
     if has_function:
-        return "see them with stateferry rejects SPEC, fix the function, and stateferry replay SPEC"
+        return "see such records with stateferry rejects SPEC, fix the function, and stateferry replay SPEC"
     return f"{way_to_fix(has_function=False)} and start again under another `name`"

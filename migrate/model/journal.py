@@ -75,6 +75,6 @@ NEXT: dict[State, str] = {
     ),
     "rolling back": "stateferry rollback SPEC finishes the rollback",
     "finalizing": "stateferry finalize SPEC removes the rest",
-    "finalized": "nothing: this migration is over; another one of the same store needs another `name`",
+    "finalized": "this migration is over; another one of the same store needs another `name`",
 }
 """The operator's next step in each state, or its end, where it depends neither on the spec nor on open concerns."""

@@ -6,6 +6,7 @@ rich draws only tables: importing it takes a tenth of the time in which `status`
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import textwrap
 from collections.abc import Iterable, Mapping
@@ -19,6 +20,13 @@ WIDTH_WITHOUT_TERMINAL = 120
 ATTENTION = "attention"
 """The label of the fact that is printed in yellow."""
 _LEAST_WIDTH = 20
+COMMAND = re.compile(
+    r"""stateferry [a-z]+ (?:SPEC\b|(?=[^\s]*[./'])(?:'[^']*'|"[^"]*"|[^\s'",;()])*(?:'[^']*'|[^\s'",;().:]))"""
+    r"""(?: --[a-z-]+(?: [0-9]+)?)*"""
+)
+"""A command in a sentence: the verb, the spec as a shell reads it, and options."""
+_KEPT_SPACE = "\0"
+"""Stands for a space at which a line must not be broken."""
 
 
 def has_colors(stream: TextIO, *, no_color: bool) -> bool:
@@ -50,10 +58,11 @@ class Layout:
         return ["", self.styled(text, bold=True)]
 
     def wrapped(self, text: str, *, indent: int = 0, hang: int | None = None) -> list[str]:
-        """Lines broken between words only, so that a path can be copied.
+        """Lines broken between words, and never within a command, so that both can be copied.
 
         `hang` is the indent of continuation lines, if it differs.
         """
+        kept = COMMAND.sub(lambda command: command[0].replace(" ", _KEPT_SPACE), text)
         lines = [
             textwrap.wrap(
                 line,
@@ -63,9 +72,9 @@ class Layout:
                 break_long_words=False,
                 break_on_hyphens=False,
             )
-            for line in text.splitlines()
+            for line in kept.splitlines()
         ]
-        return [line for part in lines for line in part or [""]]
+        return [line.replace(_KEPT_SPACE, " ") for part in lines for line in part or [""]]
 
     def facts(self, rows: Mapping[str, str], *, indent: int = 0, label: int = 0) -> list[str]:
         """Labels, at least `label` columns wide, with their texts; empty texts are left out."""

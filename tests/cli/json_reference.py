@@ -6,6 +6,7 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import re
 import textwrap
 import types
 from collections.abc import Iterator
@@ -49,7 +50,7 @@ def json_page() -> str:
     inner = sorted(parts.keys() - set(names))
     sections = [INTRODUCTION, "## Reports", *(_section(parts[name]) for name in names)]
     sections += ["## Parts of reports", *(_section(parts[name]) for name in inner)]
-    return "\n\n".join(sections) + "\n"
+    return re.sub(r"\bNone\b", "null", "\n\n".join(sections)) + "\n"
 
 
 def _collect(model: type[BaseModel], found: dict[str, type[BaseModel]]) -> None:

@@ -42,7 +42,7 @@ def drop_some(key: bytes, value: bytes) -> tuple[bytes, bytes] | None:
 
 def reject_some(key: bytes, value: bytes) -> tuple[bytes, bytes] | None:
     if len(value) % 2:
-        raise ValueError(f"odd, ends in {'abcd'[value[-1] % 4]}")
+        raise ValueError(f"odd, ends like {'wxyz'[value[-1] % 4]}")
     return key, value + b"!" if len(key) > 1 else value
 
 

@@ -145,7 +145,7 @@ def _rejects(spec: Spec, totals: Totals, acceptance: Acceptance) -> Concern | No
     sentence = f"{plural(count, 'record')} could not be converted and {'is' if count == 1 else 'are'} left out"
     replay = "fix the function, then stateferry replay SPEC; or, " if spec.conversion.function is not None else ""
     fix = (
-        f"stateferry rejects SPEC shows them; {replay}to go live without them: "
+        f"stateferry rejects SPEC shows these records; {replay}to go live without them: "
         f"stateferry {_verb(spec)} SPEC --accept-rejects {count}, or [run] max_rejects = {count}"
     )
     return Concern(kind="rejects", sentence=sentence, fix=fix, accepted=accepted)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -11,14 +10,10 @@ from markupsafe import Markup, escape
 from migrate.model import units
 from migrate.model.preview import Shown
 from migrate.show.page.tables import fitted
+from migrate.show.plain import COMMAND
 
 _GROUP = 8
 """Hex digits between two spaces: four bytes."""
-_COMMAND = re.compile(
-    r"""stateferry [a-z]+ (?:SPEC\b|(?=[^\s]*[./'])(?:'[^']*'|"[^"]*"|[^\s'",;()])*(?:'[^']*'|[^\s'",;().:]))"""
-    r"""(?: --[a-z-]+(?: [0-9]+)?)*"""
-)
-"""A command in a sentence: the verb, the spec as a shell reads it, and options."""
 Run = tuple[str, bool]
 """Digits in groups, and whether they are marked."""
 
@@ -52,7 +47,7 @@ def _finalize(value: object) -> object:
 def commands(text: object) -> Markup:
     """The text, in which a click on a command selects all of it."""
     parts, at, written = [], 0, units.visible(str(text))
-    for found in _COMMAND.finditer(written):
+    for found in COMMAND.finditer(written):
         parts += [escape(written[at : found.start()]), Markup('<code class="command">{}</code>').format(found.group())]
         at = found.end()
     return Markup("").join([*parts, escape(written[at:])])

@@ -152,6 +152,7 @@ class _Bars:
         if event.name == "run.begun":
             self._count = RewriteProgress.of(event.facts["plan"], event.facts["done"])
             self._rewrite = self._bars.add_task("rewrite", total=1.0, note=self._count.note)
+            self._bars.update(self._rewrite, completed=self._count.share)  # where nothing is left, it is full
         elif event.name == "chunk.started":
             self._count.begin()
         elif event.name == "chunk.committed" and self._rewrite is not None:

@@ -25,7 +25,7 @@ CUT_OVER = (
     "start the new version of the application; stateferry rollback SPEC goes back, stateferry finalize SPEC gives that "
     "up and frees the space"
 )
-OVER = "nothing: this migration is over; another one of the same store needs another `name`"
+OVER = "this migration is over; another one of the same store needs another `name`"
 
 
 def check_next(spec: Spec, said: str) -> None:

@@ -80,7 +80,7 @@ def test_finalize_names_what_goes_and_removes_it_only_for_a_yes(spec: Path) -> N
         assert ended == code, shown
         assert "This removes the old stores of 1 store partition, " in shown
         assert f"KiB, and ends the possibility of rollback. {QUESTION.strip()}" in shown
-        assert ("nothing was removed" in shown) == (code == ExitCode.REFUSED)
+        assert "nothing was removed" in shown
         assert "Traceback" not in shown
         assert kept.is_dir()
         assert status(load_spec(spec)).state == "cut over"

@@ -1,0 +1,37 @@
+"""Commands in reports: they name the real path of the spec, as a shell reads it, and can be copied."""
+
+from __future__ import annotations
+
+import html
+import shlex
+from pathlib import Path
+
+import pytest
+
+from migrate.show.plain import Layout
+from tests.shared.commands import stateferry
+from tests.support import make_store, numbered
+
+
+def test_the_pages_name_the_path_of_the_spec(tmp_path: Path) -> None:
+    make_store(tmp_path / "old", numbered(10))
+    spec, page = tmp_path / "my <spec>.toml", tmp_path / "page.html"
+    spec.write_text(
+        'name = "x"\nwork_dir = "work"\n[source]\nformat = "rocksdb.raw"\npath = "old"\n'
+        '[target]\nformat = "rocksdb.raw"\n'
+    )
+    for verb in ("plan", "report"):
+        assert stateferry(verb, spec, "--html", page).returncode == 0
+        shown = html.unescape(page.read_text(encoding="utf-8"))
+        assert f'<code class="command">stateferry run {shlex.quote(str(spec))}</code>' in shown
+        assert "SPEC" not in shown
+
+
+@pytest.mark.parametrize("spec", ["SPEC", "migration.toml", "'my specs/a b.toml'"])
+def test_no_line_is_broken_within_a_command(spec: str) -> None:
+    text = f"either stateferry rollback {spec} goes back, or stateferry cutover {spec} --accept-rejects 3 goes on"
+    for width in range(20, 120):
+        lines = Layout(width, has_colors=False).wrapped(text)
+        assert " ".join(lines) == text
+        for command in (f"stateferry rollback {spec}", f"stateferry cutover {spec} --accept-rejects 3"):
+            assert any(command in line for line in lines)
