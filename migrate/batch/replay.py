@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from formats import Function
-from migrate.batch.chunk.executor import ExecutorOpener, executor_opener
+from migrate.batch.chunk.executor import ExecutorOpener, check_reaches_executors, executor_opener
 from migrate.batch.context import Context, make_context
 from migrate.batch.identity import changed_parts, spec_identity
 from migrate.batch.ledger.gates import NOTHING_ACCEPTED, Acceptance, user
@@ -46,6 +46,7 @@ def replay(
     Raises RefusedError where more than the function has changed, where there is nothing to replay, and once the new
     stores are in use; VerificationError where the function converts other records otherwise too.
     """
+    check_reaches_executors(spec, master)
     acceptance = Acceptance(rejects=accept_rejects)
     return replay_with(
         executor_opener(master), spec, on_event=on_event, acceptance=acceptance, changelog_ends=changelog_ends
@@ -85,7 +86,7 @@ def _revision(context: Context, standing: Standing) -> Revision | None:
             f"a replay takes another function alone, and more has changed since: {', '.join(other)}",
             hint=f"restore the rest of the spec, with the function under its former name; or, {_START_AGAIN}",
         )
-    if not changed:
+    if not changed and not (standing.mismatch and standing.is_of_several_revisions):
         _check_unfinished(context, standing)
         return None
     _check_not_published(context.spec, standing)

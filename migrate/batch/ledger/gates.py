@@ -94,10 +94,7 @@ def _mismatch(standing: Standing) -> Concern | None:
         "migration up (stateferry abandon SPEC)"
     )
     if standing.revision is not None:
-        fix = (
-            "the function of the replay changes other records than the rejected ones: mend it and stateferry replay "
-            "SPEC again, or convert everything with it: stateferry abandon SPEC, then stateferry run SPEC"
-        )
+        fix = after_replay(standing)
     if standing.published is not None:
         fix = f"{in_use}, do not use them: the old state directory is as it was; {_KEPT}"
     elif standing.step in _SWITCHED:
@@ -109,6 +106,17 @@ def _mismatch(standing: Standing) -> Concern | None:
             f"{plural(found.missing, 'key')} missing, {found.differing:,} differing, {found.extra:,} extra"
         ),
         fix=fix,
+    )
+
+
+def after_replay(standing: Standing) -> str:
+    """What to do where a verification has refuted the function of a replay."""
+    if standing.is_of_several_revisions:
+        return "stateferry replay SPEC again, with the same function: it also rewrites what earlier replays converted"
+    return (
+        "the function of the replay changes other records too, in chunks that a replay does not rewrite: mend it so "
+        "that it changes the rejected records alone, and stateferry replay SPEC again; or, to convert everything with "
+        "it: stateferry abandon SPEC, then stateferry run SPEC"
     )
 
 
