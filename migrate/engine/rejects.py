@@ -79,7 +79,7 @@ class FailOnReject:
         """Raises RejectedError, always."""
         error = RecordRejectedError(
             f"{self._where}, column family {family!r}: the key {show_key(key)} (value of {len(value)} bytes) "
-            f"cannot be converted: {reason}{f' ({place})' if place else ''}",
+            f"cannot be converted: {reason[:_LONGEST_REASON]}{f' ({place})' if place else ''}",
             hint=f'set [run] on_reject = "skip" or "dead-letter" and rerun; or {_mend(self._has_function)}',
         )
         error.reason = _ending(family, key, value, reason, place)
@@ -106,7 +106,8 @@ class CountRejects:
         self.count += 1
         self._by_reason.add(family, key, value, reason, place)
         if self._limit is not None and self.count > self._limit:
-            last = f"{self._where}: the key {show_key(key)}: {reason}{f' ({place})' if place else ''}"
+            shortened = f"{reason[:_LONGEST_REASON]}{f' ({place})' if place else ''}"
+            last = f"{self._where}: the key {show_key(key)}: {shortened}"
             error = RecordRejectedError(
                 f"records that cannot be converted: {self.count}, max_rejects allows {self._limit}; "
                 f"the last one, {last}",
@@ -144,7 +145,7 @@ class KeepRejects:
         self._counter.add(family, key, value, reason, place)
         row = {"family": family, "key": key, "value": value, "reason": reason, "place": place}
         self._rows.append({"store_partition": self._partition, **row})
-        self._size += len(key) + len(value)
+        self._size += len(key) + len(value) + len(reason)
         if len(self._rows) >= _BUFFERED_RECORDS or self._size >= _BUFFERED_BYTES:
             self._write()
 
