@@ -114,9 +114,9 @@ def after_replay(standing: Standing) -> str:
     if standing.is_of_several_revisions:
         return "stateferry replay SPEC again, with the same function: it also rewrites what earlier replays converted"
     return (
-        "the function of the replay changes other records too, in chunks that a replay does not rewrite: mend it so "
-        "that it changes the rejected records alone, and stateferry replay SPEC again; or, to convert everything with "
-        "it: stateferry abandon SPEC, then stateferry run SPEC"
+        "the function of the replay changes other records too, in chunks that a replay does not rewrite, or it is not "
+        "pure: mend it so that it changes the rejected records alone, and stateferry replay SPEC again; or, to convert "
+        "everything with it: stateferry abandon SPEC, then stateferry run SPEC"
     )
 
 

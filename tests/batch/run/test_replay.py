@@ -167,6 +167,17 @@ def test_a_function_that_changes_other_records_too_is_a_mismatch_until_it_is_men
     assert read_family(folder / "store") == EXPECTED
 
 
+def test_a_function_that_is_not_pure_is_a_mismatch(folder: Path) -> None:
+    spec = _with_rejects(folder, published=False)
+    counted = MENDED.replace('b"mended"', "b'%d' % next(numbers)")
+    _write(folder, f"from itertools import count\nnumbers = count()\n{counted}")
+    with pytest.raises(VerificationError) as found:
+        replay(spec)
+    assert "or it is not pure" in found.value.hint
+    with pytest.raises(VerificationError):
+        cutover(spec, unverified=True)
+
+
 def test_nothing_but_a_full_verification_opens_the_gate_after_a_replay(folder: Path) -> None:
     spec = _with_rejects(folder, published=False, verify="off")
     _write(folder, MENDED)
