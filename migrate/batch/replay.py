@@ -96,7 +96,7 @@ def _revision(context: Context, standing: Standing) -> Revision | None:
             f"a replay takes another function alone, and more has changed since: {', '.join(other)}",
             hint=f"restore the rest of the spec, with the function under its former name; or, {_START_AGAIN}",
         )
-    if not changed:
+    if not changed and not (standing.mismatch and standing.is_of_several_revisions):
         _check_unfinished(context, standing)
         return None
     _check_not_published(context.spec, standing)

@@ -42,7 +42,7 @@ class KeepRejects(CountRejects):
         super().add(family, key, value, reason, place)
         row = {"family": family, "key": key, "value": value, "reason": reason, "place": place}
         self._rows.append({"store_partition": self._partition, **row})
-        self._size += len(key) + len(value)
+        self._size += len(key) + len(value) + len(reason)
         if len(self._rows) >= _BUFFERED_RECORDS or self._size >= _BUFFERED_BYTES:
             self._write()
 

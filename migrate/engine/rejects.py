@@ -101,7 +101,7 @@ class CountRejects(RejectsByReason):
         """Count a reject; `place`: of the function's exception. Raises RejectedError past the limit."""
         super().add(family, key, value, reason, place)
         if self._limit is not None and self.count > self._limit:
-            last = f"{self._where}: the key {show_key(key)}: {reason}{f' ({place})' if place else ''}"
+            last = f"{self._where}: the key {show_key(key)}: {reason[:_LONGEST_REASON]}{f' ({place})' if place else ''}"
             raise RecordRejectedError(
                 f"records that cannot be converted: {self.count}, max_rejects allows {self._limit}; "
                 f"the last one, {last}",
@@ -117,7 +117,7 @@ class FailOnReject(CountRejects):
         """Raises RejectedError, always."""
         raise RecordRejectedError(
             f"{self._where}, column family {family!r}: the key {show_key(key)} (value of {len(value)} bytes) "
-            f"cannot be converted: {reason}{f' ({place})' if place else ''}",
+            f"cannot be converted: {reason[:_LONGEST_REASON]}{f' ({place})' if place else ''}",
             hint=f'set [run] on_reject = "skip" or "dead-letter" and rerun; or {_way_to_convert(self._has_function)}',
             reason=_ending(family, key, value, reason, place),
         )

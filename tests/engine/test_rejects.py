@@ -27,6 +27,22 @@ def test_fail_names_the_record_and_the_reason() -> None:
     assert "on_reject" in caught.value.hint
 
 
+@pytest.mark.parametrize("rejects", [FailOnReject("here"), CountRejects("here", 0)])
+def test_a_very_long_reason_is_cut_in_the_message(rejects: FailOnReject | CountRejects) -> None:
+    with pytest.raises(RejectedError) as caught:
+        rejects.add("default", b"k", b"v", "no" * 500_000, "convert.py:7")
+    assert len(caught.value.message) < 1000
+    assert "convert.py:7" in caught.value.message
+
+
+def test_very_long_reasons_do_not_pile_up_in_memory(tmp_path: Path) -> None:
+    rejects = _keep(tmp_path)
+    for number in range(20):
+        rejects.add("default", b"%d" % number, b"v", "no" * 500_000)
+    assert rejects.finish()
+    assert pq.ParquetFile(tmp_path / "a.parquet").num_row_groups > 1
+
+
 def test_skip_counts() -> None:
     rejects = CountRejects("here")
     for _ in range(5000):

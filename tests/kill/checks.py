@@ -80,11 +80,16 @@ class Checks:
             shown = status(load_spec(self.base / SPEC_FILE)).verifying
             require(shown is None or shown.records <= shown.records_expected, f"status shows {shown}")
 
+    def after_refusal(self, command: str) -> None:
+        """Of a command that found something damaged. Raises CheckFailedError."""
+        self._check_source(command)
+        self._check_ledger()
+
     def after_end(self, command: str) -> None:
         """Raises CheckFailedError."""
         self._was_switched |= command in SWITCHES
         self._check_source(command)
-        if self.scenario.publishes:
+        if self.scenario.publishes and not (command == "run" and self.scenario.is_held_back):
             self._check_migrated(self.base / PUBLISHED)
         if command == "abandon":
             require(not self.home.exists(), f"{self.home} is still there")

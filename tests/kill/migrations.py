@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+from migrate.errors import ExitCode
 from tests.kill.checks import CheckFailedError
 from tests.kill.plans import Kill
 from tests.kill.scenarios import Scenario
@@ -17,6 +18,7 @@ class Migration:
     def __init__(self, scenario: Scenario, template: Path, folder: Path, victims: Victims) -> None:
         self.base = folder / "base"
         self._kind = scenario.kind
+        self._held_back = "run" if scenario.is_held_back else None
         self._spec = scenario.set_up(template, self.base)
         self._folder = folder
         self._victims = victims
@@ -46,7 +48,8 @@ class Migration:
         log = events.with_suffix(".log")
         order = Order(str(self._spec), command, str(events), at, occurrence, after)
         outcome = self._victims.fulfil(order, log=log)
-        if outcome.hung or (outcome.code != 0 and not outcome.killed):
+        expected = ExitCode.FAILED if command == self._held_back else ExitCode.DONE
+        if outcome.hung or (outcome.code != expected and not outcome.killed):
             said = "hung" if outcome.hung else f"ended with {outcome.code}"
             raise CheckFailedError(f"{command} {said}:\n{log.read_text(encoding='utf-8')}")
         return outcome, events.read_text(encoding="utf-8").splitlines() if events.exists() else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from migrate.model.events import EVENTS
@@ -111,11 +111,13 @@ format = "rocksdb.raw"
 path = "store"
 [run]
 chunk_size = "4 KiB"
+verify = "full"
 [target]
 format = "rocksdb.raw"
 """,
     make=_make_raw_store,
 )
+VERIFIED_LATER = replace(RAW_STORE, name="store verified later", spec=RAW_STORE.spec.replace("full", "off"))
 SNAPSHOT = Kind(
     name="application that goes on",
     directory="orders-app",
@@ -190,6 +192,7 @@ format = "rocksdb.raw"
 )
 REPLAY_CHAIN = ("run", "replay", "cutover")
 """The function is mended between `run` and `replay`."""
+VERIFY_CHAIN = ("run", "verify", "cutover")
 KINDS = (APPLICATION, RAW_STORE)
 PUBLISHED_CHAINS = (("run",), ("run", "finalize"))
 CHAINS = (
@@ -204,7 +207,10 @@ SNAPSHOT_CHAIN = ("snapshot", "run", "cutover", "rollback", "cutover")
 TAKEN_BACK = frozenset({("run", "abandon"), ("cutover", "rollback")})
 """Commands that need not end, since the one that follows may come at once."""
 SENDERS = ("cutover", "rollback", "finalize", "abandon")
-"""Commands whose events bear their name; all others are sent by `replay` where there is one, else by `run`."""
+"""Commands whose events bear their name; all others are sent by `replay` where there is one, else by `run`.
+
+So are those of a verification, unless `verify` is one of the commands.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +226,11 @@ class Scenario:
         how = ", published" if self.publishes else ""
         return f"{self.kind.name}{how}: {', '.join(self.commands)}"
 
+    @property
+    def is_held_back(self) -> bool:
+        """Whether `run` publishes nothing, for its rejects: `replay` does."""
+        return self.publishes and "replay" in self.commands
+
     def set_up(self, template: Path, base: Path) -> Path:
         """Make a fresh directory with a copy of the source and the spec, whose path is returned."""
         base.mkdir(parents=True)
@@ -234,7 +245,8 @@ class Scenario:
 def owner(event: str, commands: Iterable[str] = ()) -> str:
     """The command, of these, that sends it and is killed at it."""
     prefix = event.partition(".")[0]
-    return prefix if prefix in SENDERS else "replay" if "replay" in commands else "run"
+    is_sender = prefix in SENDERS or (prefix == "verify" and prefix in commands)
+    return prefix if is_sender else "replay" if "replay" in commands else "run"
 
 
 def scenarios() -> list[Scenario]:
@@ -242,7 +254,9 @@ def scenarios() -> list[Scenario]:
     published = [Scenario(kind, commands, publishes=True) for commands in PUBLISHED_CHAINS for kind in KINDS]
     in_place = [Scenario(kind, commands) for commands in CHAINS for kind in KINDS]
     windows_ = [Scenario(WINDOWS, ("run",), publishes=True), Scenario(WINDOWS, WINDOWS_CHAIN)]
-    return [*published, *in_place, Scenario(SNAPSHOT, SNAPSHOT_CHAIN), *windows_, Scenario(REPLAYED, REPLAY_CHAIN)]
+    replayed = [Scenario(REPLAYED, REPLAY_CHAIN[:2], publishes=True), Scenario(REPLAYED, REPLAY_CHAIN)]
+    others = [Scenario(SNAPSHOT, SNAPSHOT_CHAIN), Scenario(VERIFIED_LATER, VERIFY_CHAIN)]
+    return [*published, *in_place, *others, *replayed, *windows_]
 
 
 def required_events() -> list[str]:

@@ -308,7 +308,7 @@ _RUN: tuple[Mutant, ...] = (
         name="mismatch-published",
         claim="I9",
         definition="verify",
-        old="    if not found.ok:\n        raise mismatch_error(found, hint=_REVISED if is_revised else _KEEP)\n",
+        old="    if not found.ok:\n        raise mismatch_error(found, hint=hint)\n",
         new="",
         tests=("test_a_new_store_that_was_damaged_is_not_published",),
     ),

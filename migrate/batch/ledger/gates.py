@@ -19,11 +19,6 @@ from migrate.model.units import moment, plural
 from migrate.spec.allowed import UNVERIFIED, allowing
 from migrate.spec.spec import RunSection, Spec
 
-REPLAY_DIFFERS = (
-    "the function of the replay changes other records too, in chunks that a replay does not rewrite: fix it so that it "
-    "changes only the rejected records, and stateferry replay SPEC again; or, to convert everything with it: "
-    "stateferry abandon SPEC, then stateferry run SPEC"
-)
 _KEPT = "if the difference is only what it wrote, stateferry finalize SPEC --accept-mismatch keeps the new ones"
 _SWITCHED = (Step.CUTTING_OVER, Step.CUT_OVER, Step.FINALIZING, Step.FINALIZED)
 
@@ -99,7 +94,7 @@ def _mismatch(standing: Standing) -> Concern | None:
         "migration up (stateferry abandon SPEC)"
     )
     if standing.revision is not None:
-        fix = REPLAY_DIFFERS
+        fix = after_replay(standing)
     if standing.published is not None:
         fix = f"{in_use}, do not use them: the old state directory is as it was; {_KEPT}"
     elif standing.step in _SWITCHED:
@@ -111,6 +106,17 @@ def _mismatch(standing: Standing) -> Concern | None:
             f"{plural(found.missing, 'key')} missing, {found.differing:,} differing, {found.extra:,} extra"
         ),
         fix=fix,
+    )
+
+
+def after_replay(standing: Standing) -> str:
+    """What to do where a verification has refuted the function of a replay."""
+    if standing.is_of_several_revisions:
+        return "stateferry replay SPEC again, with the same function: it also rewrites what earlier replays converted"
+    return (
+        "the function of the replay changes other records too, in chunks that a replay does not rewrite, or it is not "
+        "pure: fix it so that it changes the rejected records alone, and stateferry replay SPEC again; or, to convert "
+        "everything with it: stateferry abandon SPEC, then stateferry run SPEC"
     )
 
 

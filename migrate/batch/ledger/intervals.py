@@ -84,9 +84,7 @@ def _size(home: Path, file: str) -> int | None:
 
 def pending_chunks(plan: Plan, receipts: list[Receipt]) -> list[Chunk]:
     """The plan's chunks, less the ranges that are finished, under whatever plan revision."""
-    done: dict[Place, list[Receipt]] = defaultdict(list)
-    for receipt in sorted(receipts, key=lambda receipt: receipt.keys.start or b""):
-        done[receipt.store_partition, receipt.database].append(receipt)
+    done = _in_key_order(receipts)
     pending = []
     for chunk in plan.chunks:
         mine = done[chunk.store_partition, chunk.database]
@@ -96,6 +94,23 @@ def pending_chunks(plan: Plan, receipts: list[Receipt]) -> list[Chunk]:
         left = subtract(chunk.keys, overlapping)
         pending += [chunk.model_copy(update={"keys": keys}) for keys in left]
     return pending
+
+
+def attempts_at(receipts: list[Receipt], others: Iterable[Receipt]) -> set[str]:
+    """The attempts, of receipts in force, that share a key with one of the others."""
+    done = _in_key_order(receipts)
+    found: set[str] = set()
+    for each in others:
+        mine = done[each.store_partition, each.database]
+        found |= {receipt.attempt for receipt in mine[_overlapping(mine, each.keys)]}
+    return found
+
+
+def _in_key_order(receipts: list[Receipt]) -> dict[Place, list[Receipt]]:
+    found: dict[Place, list[Receipt]] = defaultdict(list)
+    for receipt in sorted(receipts, key=lambda receipt: receipt.keys.start or b""):
+        found[receipt.store_partition, receipt.database].append(receipt)
+    return found
 
 
 def totals_of(receipts: list[Receipt]) -> Totals:

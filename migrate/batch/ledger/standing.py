@@ -83,6 +83,11 @@ class Standing:
         """The id of the conversion that holds."""
         return FIRST if self.revision is None else self.revision.id
 
+    @property
+    def is_of_several_revisions(self) -> bool:
+        """Whether chunks count that an earlier revision has rewritten."""
+        return not {each.revision for each in self.receipts} <= {FIRST, self.revision_id}
+
     def as_revised(self, revision: Revision) -> Standing:
         """The standing once this revision is committed."""
         row = Row(migration_id="", run_id="", step=Step.REVISED, detail=revision.model_dump_json())

@@ -12,7 +12,7 @@ from pathlib import Path
 from migrate.batch.chunk.rewrite import write_receipt
 from migrate.batch.context import Context
 from migrate.batch.home import NEW, remove_unfinished, temporary_directories
-from migrate.batch.ledger.intervals import has_files
+from migrate.batch.ledger.intervals import attempts_at, has_files
 from migrate.batch.ledger.revisions import FIRST, Revision
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
@@ -42,13 +42,25 @@ def reconcile(context: Context, plan: Plan, ledger: Ledger) -> list[Receipt]:
 def revise(context: Context, ledger: Ledger, revision: Revision, receipts: list[Receipt]) -> None:
     """Commit the revision. The chunks that lack rejected records are rewritten from then on.
 
-    So are those of earlier revisions if a verification has shown that one of them converts other records otherwise.
+    So are those that lacked some before an earlier revision; and everything that earlier ones have rewritten if a
+    verification has shown that functions differ in other records too.
     """
-    is_refuted = Standing(context.home, ledger.rows).mismatch is not None
-    void = tuple(each.attempt for each in receipts if each.rejected or (is_refuted and each.revision != FIRST))
+    standing = Standing(context.home, ledger.rows)
+    is_refuted, fixed = standing.mismatch is not None, _mended(standing, receipts)
+    void = tuple(
+        each.attempt
+        for each in receipts
+        if each.rejected or (each.revision != FIRST and (is_refuted or each.attempt in fixed))
+    )
     detail = revision.model_copy(update={"superseded": void}).model_dump(mode="json")
     ledger.commit(ledger.row(Step.REVISED, detail=detail))
     context.notify("conversion.revised", revision=revision.number, superseded=len(void))
+
+
+def _mended(standing: Standing, receipts: list[Receipt]) -> set[str]:
+    """The attempts in the place of chunks that lacked rejected records."""
+    void = {attempt for revision in standing.revisions for attempt in revision.superseded}
+    return attempts_at(receipts, (each for each in standing.recorded if each.attempt in void))
 
 
 def _uncommitted(standing: Standing, plan: Plan, older: set[str]) -> list[Receipt]:

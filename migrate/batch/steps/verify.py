@@ -15,7 +15,7 @@ from migrate.batch.chunk.rewrite import RewriteTask
 from migrate.batch.chunk.side_by_side import batches_without
 from migrate.batch.chunk.verify import Verified, as_verified
 from migrate.batch.context import Context
-from migrate.batch.ledger.gates import REPLAY_DIFFERS
+from migrate.batch.ledger.gates import after_replay
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.plan.target_positions import position_entries
@@ -34,11 +34,11 @@ from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, family_names, open_read_only
 
 Mode = Literal["full", "digest"]
+_AS_IT_WAS = "nothing was published and the old store is as it was"
 _KEEP = (
-    "nothing was published and the old store is as it was; a rerun assembles the new store again from its chunks; if "
+    f"{_AS_IT_WAS}; a rerun assembles the new store again from its chunks; if "
     "it ends here once more: is the function pure, if there is one? else keep the work_dir and report this"
 )
-_REVISED = f"{REPLAY_DIFFERS}; nothing was published, and the old store is as it was"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +55,19 @@ def verify(context: Context, executor: Executor, ledger: Ledger, plan: Plan, sto
 
     Raises VerificationError.
     """
-    is_revised = Standing(context.home, ledger.rows).revision is not None
+    standing = Standing(context.home, ledger.rows)
+    is_revised = standing.revision is not None
     mode = "full" if is_revised else context.spec.run.verify
     if mode != context.spec.run.verify:
         context.warn(f'the new stores are verified in full, as after every replay, and not "{context.spec.run.verify}"')
     if mode == "off":
         return Verification(mode="off")
-    so_far = Standing(context.home, ledger.rows).compared_so_far
+    so_far = standing.compared_so_far
     found = compare(context, executor, plan, stores, mode, so_far=so_far, open_ledger=lambda: ledger)
     record(context, ledger, found)
+    hint = f"{after_replay(standing)}; {_AS_IT_WAS}" if is_revised else _KEEP
     if not found.ok:
-        raise mismatch_error(found, hint=_REVISED if is_revised else _KEEP)
+        raise mismatch_error(found, hint=hint)
     return found
 
 

@@ -7,7 +7,7 @@ from functools import cache
 from migrate.batch.chunk.executor import ExecutorOpener, executor_opener
 from migrate.batch.context import Context, make_context
 from migrate.batch.identity import check_spec
-from migrate.batch.ledger.gates import concerns_of, not_accepted
+from migrate.batch.ledger.gates import after_replay, concerns_of, not_accepted
 from migrate.batch.ledger.marker import check_ours
 from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.batch.ledger.table import Ledger, read_repaired
@@ -79,7 +79,8 @@ def _compare(
         found = compare(context, executor, plan, stores, mode, so_far=so_far, open_ledger=open_ledger)
     record(context, open_ledger(), found)
     if not found.ok:
-        raise mismatch_error(found, hint=_IN_USE if standing.is_in_use else _RERUN)
+        way_out = _RERUN if standing.revision is None else after_replay(standing)
+        raise mismatch_error(found, hint=_IN_USE if standing.is_in_use else way_out)
     standing = read_standing(context.home)
     concerns = concerns_of(context.spec, standing, standing.totals)
     return VerifyReport(

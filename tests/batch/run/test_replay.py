@@ -17,6 +17,7 @@ from migrate.errors import (
     RefusedError,
     RejectedError,
     SourceChangedError,
+    SpecError,
     VerificationError,
 )
 from migrate.model.events import Event
@@ -166,6 +167,17 @@ def test_a_function_that_changes_other_records_too_is_a_mismatch_until_it_is_men
     assert read_family(folder / "store") == EXPECTED
 
 
+def test_a_function_that_is_not_pure_is_a_mismatch(folder: Path) -> None:
+    spec = _with_rejects(folder, published=False)
+    counted = MENDED.replace('b"mended"', "b'%d' % next(numbers)")
+    _write(folder, f"from itertools import count\nnumbers = count()\n{counted}")
+    with pytest.raises(VerificationError) as found:
+        replay(spec)
+    assert "or it is not pure" in found.value.hint
+    with pytest.raises(VerificationError):
+        cutover(spec, unverified=True)
+
+
 def test_nothing_but_a_full_verification_opens_the_gate_after_a_replay(folder: Path) -> None:
     spec = _with_rejects(folder, published=False, verify="off")
     _write(folder, MENDED)
@@ -237,6 +249,10 @@ def test_it_is_refused_where_there_is_nothing_to_replay(folder: Path) -> None:
     spec = _with_rejects(folder, published=False)
     _refused(spec, "the function has not changed: 9 records that are rejected would be rejected again")
     _write(folder, MENDED)
+    by_object = spec.conversion.model_copy(update={"function": lambda record: record})
+    as_object = spec.model_copy(update={"conversion": by_object})
+    with pytest.raises(SpecError, match="does not reach Spark's executors"):
+        replay(as_object, master="local[2]")
     changed = spec.model_copy(update={"conversion": spec.conversion.model_copy(update={"default_timestamp_ms": 5})})
     _refused(changed, "more has changed since: [conversion]")
     with open_store(folder / "store") as store:
@@ -311,3 +327,41 @@ def test_chunks_of_two_functions_are_not_mixed_where_the_row_of_a_revision_is_lo
 
     kept = {key: value for key, value in RECORDS.items() if not key.endswith(b"50")}
     assert read_family(folder / "store") == (kept if code == PICKY else EXPECTED)
+
+
+REMENDED = MENDED.replace("mended", "remended")
+REMENDED_EXPECTED = {key: b"remended" if key.endswith(b"50") else value for key, value in RECORDS.items()}
+
+
+def test_a_function_can_be_mended_again_after_its_records_were_converted(folder: Path) -> None:
+    spec = _with_rejects(folder, published=False)
+    first = _attempts(spec)
+    _write(folder, MENDED)
+    replay(spec)
+    mended = _attempts(spec)
+    _write(folder, REMENDED)
+
+    assert replay(spec).state == "verified"
+
+    kept = first.items() & mended.items()
+    assert kept
+    assert _attempts(spec).items() & mended.items() == kept
+    cutover(spec)
+    assert read_family(folder / "store") == REMENDED_EXPECTED
+
+
+def test_what_an_earlier_replay_has_converted_otherwise_is_rewritten_by_the_same_command(folder: Path) -> None:
+    spec = _spec(folder, on_reject="fail", published=False)
+    with pytest.raises(RejectedError):
+        run(spec)
+    _write(folder, MENDED)
+    replay(spec)
+    _write(folder, REMENDED)
+    with pytest.raises(VerificationError) as found:
+        replay(spec)
+    assert "stateferry replay SPEC" in found.value.hint
+
+    assert replay(spec).state == "verified"
+
+    cutover(spec)
+    assert read_family(folder / "store") == REMENDED_EXPECTED
