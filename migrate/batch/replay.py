@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from formats import Function
-from migrate.batch.chunk.executor import ExecutorOpener, executor_opener
+from migrate.batch.chunk.executor import ExecutorOpener, check_reaches_executors, executor_opener
 from migrate.batch.context import Context, make_context
 from migrate.batch.identity import changed_parts, spec_identity
 from migrate.batch.ledger.gates import NOTHING_ACCEPTED, Acceptance, user
@@ -41,11 +41,22 @@ def replay(
     """Go on with a migration whose function was mended: rewrite the chunks with rejected records, and those missing.
 
     The changed function is registered in the ledger as a revision of the conversion. The other chunks stay as they
-    are, and everything is verified in full, whatever `[run] verify` says. The parameters are those of `run`.
+    are, and everything is verified in full, whatever `[run] verify` says.
 
-    Raises RefusedError where more than the function has changed, where there is nothing to replay, and once the new
-    stores are in use; VerificationError where the function converts other records otherwise too.
+    Args:
+        spec: the migration, from `load_spec` or built in code.
+        master: a Spark master, such as "local[4]" or "spark://host:7077"; None: in this process, without Spark.
+        accept_rejects: accept new stores that lack up to this many records, which could not be converted.
+        on_event: called with each `Event`, before the work goes on.
+        changelog_ends: by `<topic>-<partition>`, the offset after the last record that a consumer can read, where that
+            has to be confirmed.
+
+    Raises:
+        RefusedError: more than the function has changed, there is nothing to replay, or the new stores are in use.
+        VerificationError: the function converts other records differently too.
+        MigrationError: as for `run`.
     """
+    check_reaches_executors(spec, master)
     acceptance = Acceptance(rejects=accept_rejects)
     return replay_with(
         executor_opener(master), spec, on_event=on_event, acceptance=acceptance, changelog_ends=changelog_ends

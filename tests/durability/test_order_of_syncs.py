@@ -22,7 +22,7 @@ from migrate.batch.source.snapshot import take_snapshot
 from migrate.batch.steps.assemble import assemble_partition
 from migrate.batch.steps.publish import rename_into_place
 from migrate.batch.switch.places import sync_names
-from migrate.engine.rejects import KeepRejects
+from migrate.engine.reject_file import KeepRejects
 from migrate.model.ledger_row import Step
 from migrate.stores.files import write_durably
 from tests.durability.disk import KILL, POWER_CUTS, Disk

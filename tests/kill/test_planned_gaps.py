@@ -58,7 +58,7 @@ def test_a_planned_gap_is_refused_by_the_resume(
             file.write_text(_changed(content, change, sealed=sealed), encoding="utf-8")
             with pytest.raises(CheckFailedError, match=r"ended with 6:(.|\n)* is damaged: the chunks of .*"):
                 migration.perform("run")
+            file.write_text(content, encoding="utf-8")
             checks.after_kill("run")
-        file.write_text(content, encoding="utf-8")
         migration.perform("run")
         checks.after_end("run")

@@ -16,7 +16,8 @@ from migrate.batch.stop import never_stop
 from migrate.engine import converter
 from migrate.engine.converter import Converter
 from migrate.engine.pump import Pumped, pump
-from migrate.engine.rejects import CountRejects, FailOnReject, KeepRejects, RecordRejectedError, Rejects
+from migrate.engine.reject_file import KeepRejects
+from migrate.engine.rejects import CountRejects, FailOnReject, RecordRejectedError, Rejects
 from migrate.errors import ChunkFailedError, CorruptionError
 from migrate.model.plan import Chunk, FamilyMapping
 from migrate.model.receipt import Receipt, Scanned, Written, attempt_name

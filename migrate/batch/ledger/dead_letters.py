@@ -15,7 +15,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_d
 from deltalake.exceptions import DeltaError
 
 from migrate.batch.home import DEAD_LETTERS, UNFINISHED_DEAD_LETTERS, remove_table
-from migrate.engine.rejects import REJECT_SCHEMA
+from migrate.engine.reject_file import REJECT_SCHEMA
 from migrate.errors import CorruptionError
 from migrate.model.receipt import Receipt
 from migrate.model.reports import Column

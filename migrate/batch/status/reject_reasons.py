@@ -42,7 +42,11 @@ class _Place:
 def rejects(spec: Spec) -> RejectsReport:
     """The records that the migration could not convert so far, by reason. Takes no lock and writes nothing.
 
-    Raises RefusedError for a plan or a ledger of a newer schema.
+    Args:
+        spec: the migration, from `load_spec` or built in code.
+
+    Raises:
+        RefusedError: the plan or the ledger is of a newer release, or damaged.
     """
     standing = read_standing(spec.home)
     letters = spec.home / DEAD_LETTERS
