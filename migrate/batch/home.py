@@ -109,6 +109,12 @@ def remove_store(folder: Path) -> None:
         _remove_made(folder, is_rocksdb_file)
 
 
+def remove_table(folder: Path) -> None:
+    """Remove a Delta table's files from a directory of that name, and the directory once it is empty."""
+    if folder.is_dir() and not folder.is_symlink():
+        _remove_made(folder, _is_of_a_table)
+
+
 def is_store_alone(folder: Path) -> bool:
     """Whether a store partition's directory holds nothing but RocksDB's files."""
     return all(is_rocksdb_file(leaf.name) for leaf in _leaves(folder))
@@ -127,7 +133,7 @@ def remove_content(home: Path) -> tuple[Path, ...]:
     """Remove everything of ours but the lock and the markers, durably; returns what is not ours."""
     for path in [path for path in home.iterdir() if path.name not in _LAST and is_ours(path)]:
         if path.name in _TABLES:
-            _remove_made(path, _is_of_a_table)
+            remove_table(path)
         elif path.is_dir():
             remove_folder(home, path.name)
         else:

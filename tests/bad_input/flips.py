@@ -185,9 +185,9 @@ def dead_letters(home: Path) -> dict[bytes, bytes]:
 
 
 def positions(size: int, count: int) -> Iterator[tuple[int, int]]:
-    """The first byte, the last one, and some between them; with each another bit."""
-    for number in range(count):
-        at = (size - 1) * number // (count - 1)
+    """The last byte, and some at even distances before it; with each another bit."""
+    for number in range(1, count + 1):
+        at = (size - 1) * number // count
         yield at, (at + number) % 8
 
 

@@ -87,7 +87,7 @@ def check_numbers(report: DryRunReport) -> None:
 
 def test_a_running_migration_is_not_disturbed_and_is_reported(tmp_path: Path) -> None:
     """A dry run at every event of a run, from another thread of the same process and in between two steps."""
-    spec = kafka_spec(tmp_path, make_application(tmp_path), run={"chunk_size": 20_000})
+    spec = kafka_spec(tmp_path, make_application(tmp_path), run={"chunk_size": "100 KiB"})
     told: list[tuple[str, int, str]] = []
 
     def look(event: Event) -> None:

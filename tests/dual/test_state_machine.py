@@ -8,5 +8,5 @@ from tests.dual.machine import StoreMachine
 
 TestStore = StoreMachine.TestCase
 TestStore.settings = settings(
-    max_examples=100, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), database=None
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), database=None
 )

@@ -102,7 +102,7 @@ def test_a_power_cut_while_the_folder_is_made_ours(
     begun = [number for number, call in enumerate(calm.calls) if MARKER in f"{call.path} {call.other}"]
     calls = calm.calls[begun[0] : begun[-1] + 4]
     assert {Op.CREATE, Op.RENAME, Op.SYNC} <= {call.op for call in calls}
-    for call, disk in _moments(calm, calls.__contains__):
+    for call, disk in _moments(calm, {*_different(calm, cut)}.intersection(calls).__contains__):
         with subtests.test(f"before call {call.ended}: {call.op} {call.path}"):
             _check(base, calm, reference, disk, cut)
 

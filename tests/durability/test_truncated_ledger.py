@@ -35,7 +35,8 @@ class Stopped:
     chunks: int
     done: int
     """Chunks that have their receipts and files."""
-    is_published: bool
+    point: int
+    """Which one of POINTS."""
 
     def restore(self) -> None:
         """As it was when it stopped."""
@@ -66,7 +67,7 @@ def stopped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
     run(spec, on_event=listener)
     ((disk, done),) = at
-    return Stopped(base, disk, result_of(base), chunks_done(spec), done, name == "publish.committed")
+    return Stopped(base, disk, result_of(base), chunks_done(spec), done, POINTS.index(request.param))
 
 
 def _keep(share: int) -> Callable[[Path], None]:
@@ -83,16 +84,32 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 }
 
 
+def test_a_ledger_that_lost_a_file_loses_no_work(stopped: Stopped, subtests: pytest.Subtests) -> None:
+    """Each file in another way, at each point in another one."""
+    damages = [*DAMAGES.values()]
+    for number, file in enumerate(_files(stopped), stopped.point):
+        _lose(file, damages[number % len(damages)], stopped, subtests)
+
+
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_ledger_that_lost_a_file_loses_no_work(damage: str, stopped: Stopped, subtests: pytest.Subtests) -> None:
+def test_a_ledger_that_lost_a_file_in_any_way_loses_no_work(
+    damage: str, stopped: Stopped, subtests: pytest.Subtests
+) -> None:
+    for file in _files(stopped):
+        _lose(file, DAMAGES[damage], stopped, subtests)
+
+
+def _files(stopped: Stopped) -> list[Path]:
     stopped.restore()
-    files = stopped.ledger
-    assert len(files) > 8
-    for file in files:
-        with subtests.test(str(file.relative_to(stopped.base))):
-            stopped.restore()
-            DAMAGES[damage](file)
-            _check(stopped)
+    assert len(stopped.ledger) > 8
+    return stopped.ledger
+
+
+def _lose(file: Path, damage: Callable[[Path], None], stopped: Stopped, subtests: pytest.Subtests) -> None:
+    with subtests.test(str(file.relative_to(stopped.base))):
+        stopped.restore()
+        damage(file)
+        _check(stopped)
 
 
 def _check(stopped: Stopped) -> None:
@@ -105,7 +122,7 @@ def _check(stopped: Stopped) -> None:
     try:
         assert run(spec, on_event=count).state == "published"
     except RefusedError as error:
-        assert stopped.is_published, error
+        assert POINTS[stopped.point][0] == "publish.committed", error
         assert error.exit_code is ExitCode.REFUSED
         assert error.hint
     assert seen["chunk.started"] == stopped.chunks - stopped.done

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError
 
-from migrate.batch.home import DEAD_LETTERS, UNFINISHED_DEAD_LETTERS
+from migrate.batch.home import DEAD_LETTERS, UNFINISHED_DEAD_LETTERS, remove_table
 from migrate.engine.reject_file import REJECT_SCHEMA
 from migrate.errors import CorruptionError
 from migrate.model.receipt import Receipt
@@ -40,7 +40,7 @@ def write_dead_letters(home: Path, receipts: Iterable[Receipt]) -> Path | None:
     kept = [receipt for receipt in receipts if receipt.rejects_file is not None]
     folder = home / DEAD_LETTERS
     if not kept:
-        remove_tree(folder)
+        remove_table(folder)
         return None
     if _is_of(folder, kept):
         return folder
