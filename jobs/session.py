@@ -116,7 +116,7 @@ def java_home() -> str:
 def _packages() -> Path:
     """A zip of our packages: a copy, where they were imported from one, since that one may come late on the path.
 
-    It stays until Spark removes its own files: executors that start late fetch it, and a killed driver leaves none.
+    It is among Spark's own files, until Spark removes them: executors that start late fetch it.
     """
     folder = Path(tempfile.mkdtemp(prefix="stateferry-", dir=SparkFiles.getRootDirectory()))
     archive = folder / f"{folder.name}.zip"  # another name in each run: a session takes a name from one place only
