@@ -130,7 +130,8 @@ def _check_unfinished(context: Context, standing: Standing) -> None:
     """Raises RefusedError unless a replay by this function can go on."""
     stopped = stopped_at(standing) is not None
     rejected = standing.totals.rejected + stopped
-    if standing.revision is not None and not stopped and not (rejected and standing.is_verified):
+    has_ended = stopped or (rejected and standing.is_verified and not standing.publications)
+    if standing.revision is not None and not has_ended:
         return
     has_function = context.ref.function is not None
     if rejected:

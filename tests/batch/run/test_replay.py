@@ -242,6 +242,21 @@ def test_it_is_refused_once_published(folder: Path) -> None:
     _refused(spec, "are in use (published)")
 
 
+def test_a_publication_with_accepted_rejects_is_finished_by_the_same_command(folder: Path) -> None:
+    spec = _with_rejects(folder)
+    _write(folder, HALF_MENDED)
+
+    def die(sent: Event) -> None:
+        if sent.name == "publish.renamed":
+            raise InterruptedMigrationError("here")
+
+    with pytest.raises(InterruptedMigrationError):
+        replay(spec, accept_rejects=1, on_event=die)
+
+    assert replay(spec, accept_rejects=1).state == "published"
+    assert read_family(folder / "new") == {key: value for key, value in EXPECTED.items() if not key.endswith(b"450")}
+
+
 def test_it_is_refused_where_there_is_nothing_to_replay(folder: Path) -> None:
     with pytest.raises(RefusedError, match="was not started"):
         replay(_spec(folder))
