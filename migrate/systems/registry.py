@@ -18,13 +18,16 @@ STANDALONE: System = StandaloneRocksDB()
 SYSTEMS: list[System] = [KafkaStreams(), Streamiz(), STANDALONE]
 
 
-def known_format(format_id: str) -> Format:
-    """The format of this id. Raises SpecError with the most similar ids."""
+def known_format(format_id: str, around: Path | None = None) -> Format:
+    """The format of this id. Raises SpecError with the most similar ids, of the system of the directory `around`."""
     try:
         return get_format(format_id)
-    except UnknownFormatError as error:
+    except UnknownFormatError as unknown:
+        owner = None if around is None else owner_around(around.absolute())
+        own = () if owner is None else tuple(each for each in unknown.near if each.startswith(f"{owner[1].name}."))
+        error = UnknownFormatError(format_id, own) if own else unknown
         near = f"{', '.join(error.near)} are near; " if len(error.near) > 1 else ""
-        raise SpecError(str(error), hint=f"{near}`stateferry formats` lists them all") from error
+        raise SpecError(str(error), hint=f"{near}`stateferry formats` lists them all") from unknown
 
 
 def get_system(name: str) -> System:

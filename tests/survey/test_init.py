@@ -134,6 +134,7 @@ def test_the_only_store_need_not_be_named(tmp_path: Path) -> None:
     [
         ({"store": "order"}, "no key-value store 'order' in .*did you mean 'orders'"),
         ({"store": "orders", "to": "kafka-streams.timestamped-keyvalue"}, f"did you mean '{TIMESTAMPED}'"),
+        ({"store": "orders", "to": "timestamped-key-value"}, f"did you mean '{TIMESTAMPED}'"),
         ({"store": "orders", "source_format": "kafka-stream.key-value"}, f"did you mean '{KEY_VALUE}'"),
         ({"store": "orders", "source_format": TIMESTAMPED}, f"is not {TIMESTAMPED}: it has no column family"),
         ({"store": "orders", "name": "Mine!"}, "name: should be lower-case letters, digits and hyphens, is 'Mine!'"),

@@ -85,7 +85,8 @@ def init_spec(
         SpecError: `output` exists, or a store or a format must be named.
         RefusedError: no store can be migrated, or a named directory cannot be used.
     """
-    target, named = known_format(to), None if source_format is None else known_format(source_format)
+    target = known_format(to, Path(path))
+    named = None if source_format is None else known_format(source_format, Path(path))
     file = None if output is None else Path(output)
     paths = SpecPaths(_folder_for(file), is_relative=not Path(path).is_absolute())
     is_standalone = named is not None and named.system == STANDALONE.name
