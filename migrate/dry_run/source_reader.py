@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -146,7 +146,7 @@ class SourceReader:
             check_sample(records.databases, plan, self._context.conversion, allowed)
 
     def _read_all(self, deadline: float | None) -> None:
-        """Convert all records. The results of the sample stay where that does not end by `deadline`."""
+        """Convert all records. The results stay the sample's where that does not end by `deadline`."""
         scan, tally = FullScan(self._context.conversion), Tally(broken={*self._tally.broken})
 
         def count(read: int) -> None:
@@ -154,12 +154,22 @@ class SourceReader:
                 raise _TakesTooLongError
             self._context.notify("dry-run.progressed", records=read)
 
-        with suppress(_TakesTooLongError):
+        try:
             for plan in self._read:
                 with self._failing(plan, tally), ExitStack() as stack:
                     records = with_retries(partial(self._open, plan, stack), is_in_use=self._is_running)
                     self._convert_all(scan, tally, plan, records, count)
+        except _TakesTooLongError:
+            self._add_rejects(scan)
+        else:
             self._full, self._tally = scan, tally
+
+    def _add_rejects(self, scan: FullScan) -> None:
+        """Add what the sample missed, however far the scan came: one reject can stop a run."""
+        if (missed := scan.rejects.count - self._sample.rejects.count) > 0:
+            self._sample.rejects = scan.rejects
+            self._sample.records += missed
+            self._tally.rejects = max(self._tally.rejects, scan.rejects.count)
 
     @contextmanager
     def _failing(self, plan: DatabasePlan, tally: Tally) -> Iterator[None]:

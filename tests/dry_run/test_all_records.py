@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import migrate
-from migrate.dry_run import source_reader
+from migrate.dry_run import dry_run, source_reader
 from migrate.dry_run.report import DryRunReport
 from migrate.errors import ExitCode, RejectedError
 from tests.dry_run.support import nothing_changes
@@ -74,3 +74,22 @@ def test_all_records_that_take_longer_than_estimated_are_given_up_for_the_sample
     assert not report.found.exact
     assert report.found.at_least <= RECORDS <= report.found.at_most
     assert time.monotonic() - started < source_reader.ALL_SECONDS
+
+
+def test_a_bad_record_found_before_that_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = 0
+
+    def wait(event: migrate.Event) -> None:
+        nonlocal read
+        read += event.facts.get("records", 0)
+        if read > int(BAD[4:]):
+            time.sleep(0.3)
+
+    spec = raw_spec(tmp_path, make_store(tmp_path / "state", numbered(RECORDS)))
+    monkeypatch.setattr(dry_run, "SAMPLE", 100)
+    monkeypatch.setattr(source_reader, "_PATIENCE", 0.02)
+    report = plan_with(spec, reject_one, on_event=wait)
+    assert report.tried is not None
+    assert (report.tried.is_full, report.tried.rejected, report.verdict.go) == (False, 1, False)
+    assert report.tried.converted + report.tried.rejected == report.tried.records < RECORDS
+    assert "an order without a customer" in report.verdict.sentence
