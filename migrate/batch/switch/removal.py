@@ -10,6 +10,7 @@ from pathlib import Path
 
 from migrate.batch.home import OLD
 from migrate.batch.ledger.standing import read_standing
+from migrate.batch.run_lock import pid_at_work
 from migrate.batch.switch.finalize import FREED
 from migrate.errors import MigrationError
 from migrate.model.ledger_row import Step
@@ -41,7 +42,7 @@ def removed_by_abandon(spec: Spec) -> str:
             return ""
         if assembled := standing.assembled:
             stores = f" with the new stores of {plural(len(assembled), 'store partition')}"
-    if not home.is_dir():
+    if not home.is_dir() or pid_at_work(home):
         return ""
     return f"This removes {home}{stores}, {size(_freed([home]))}. The application's own stores stay as they are."
 
