@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from migrate import SpecError, doctor, load_spec, plan, run
+from migrate import SpecError, doctor, load_spec, packages, plan, run
 from migrate.batch.identity import spec_identity
 from migrate.spec.conversion import conversion_ref
 from migrate.spec.function.fingerprint import files_for_executors
@@ -39,6 +39,12 @@ from dataclasses import replace
 def convert(record):
     return replace(record, value=record.value.upper())
 """
+
+
+@pytest.fixture(autouse=True)
+def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process of its own: another test may have claimed `jobs`."""
+    monkeypatch.setattr(packages, "_claimed", {"formats", "migrate"})
 
 
 def write(folder: Path, statement: str = "", *, function: str = "conv:convert", py_files: tuple[str, ...] = ()) -> Path:
