@@ -16,6 +16,7 @@ from migrate.batch.run import carry_out
 from migrate.batch.run_lock import one_run_at_a_time
 from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.status.reject_reasons import stopped_at
+from migrate.batch.status.run_report import already_migrated
 from migrate.batch.stop import Stop
 from migrate.errors import RefusedError, system_errors_explained
 from migrate.model.events import Listener, ignore
@@ -82,9 +83,17 @@ def replay_with(
     Preflight(context, "run").check_before_lock()
     with one_run_at_a_time(context.home):
         standing = Standing(context.home, read_repaired(context.home, context.warn))
-        report = carry_out(context, open_executor, standing, _revision(context, standing))
+        done = already_migrated(context, standing) if _is_published(context, standing) else None
+        report = carry_out(context, open_executor, standing, _revision(context, standing)) if done is None else done
     log_end(report)
     return report
+
+
+def _is_published(context: Context, standing: Standing) -> bool:
+    """Whether a replay of this function has published: it may have been killed right after that."""
+    if standing.published is None or standing.revision is None or standing.step is not None:
+        return False
+    return not changed_parts(standing.identity, spec_identity(context.spec, context.ref, standing.identity))
 
 
 def _revision(context: Context, standing: Standing) -> Revision | None:

@@ -216,6 +216,22 @@ def test_it_is_refused_where_the_new_stores_are_in_use(folder: Path) -> None:
     assert read_family(folder / "store") == EXPECTED
 
 
+def test_a_replay_that_was_killed_once_it_had_published_is_over(folder: Path) -> None:
+    spec = with_rejects(folder)
+    write(folder, MENDED)
+
+    def die(sent: Event) -> None:
+        if sent.name == "publish.committed":
+            raise InterruptedMigrationError("here")
+
+    with pytest.raises(InterruptedMigrationError):
+        replay(spec, on_event=die)
+    again = replay(spec)
+    assert (again.state, again.published, again.next_step[:16]) == ("published", folder / "new", "already migrated")
+    write(folder, PICKY)
+    _refused(spec, "are in use (published)")
+
+
 def test_it_is_refused_once_published(folder: Path) -> None:
     spec = spec_in(folder, max_rejects=9)
 
