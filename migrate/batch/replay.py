@@ -93,13 +93,18 @@ def _is_published(context: Context, standing: Standing) -> bool:
     """Whether a replay of this function has published: it may have been killed right after that."""
     if standing.published is None or standing.revision is None or standing.step is not None:
         return False
-    return not changed_parts(standing.identity, spec_identity(context.spec, context.ref, standing.identity))
+    return not _changed(context, standing)
+
+
+def _changed(context: Context, standing: Standing) -> list[str]:
+    """The names of the parts of the spec and the function that are not the migration's any more."""
+    return changed_parts(standing.identity, spec_identity(context.spec, context.ref, standing.identity))
 
 
 def _revision(context: Context, standing: Standing) -> Revision | None:
     """The revision to register; None: an interrupted replay is resumed. Raises RefusedError for nothing to replay."""
     _check_not_live(context.spec, standing)
-    changed = changed_parts(standing.identity, spec_identity(context.spec, context.ref, standing.identity))
+    changed = _changed(context, standing)
     if other := [name for name in changed if not is_of_function(name)]:
         raise RefusedError(
             f"a replay takes another function alone, and more has changed since: {', '.join(other)}",

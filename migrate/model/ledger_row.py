@@ -6,7 +6,9 @@ import json
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
 
 from migrate.errors import DamagedLedgerError, RefusedError
 from migrate.model.comparison import Verification
@@ -17,6 +19,7 @@ from migrate.model.receipt import Receipt
 from migrate.model.seal import with_seal, without_seal
 from migrate.model.values import Stored
 
+StoredKind = TypeVar("StoredKind", bound=Stored)
 LEDGER_SCHEMA = 2
 """From 2 on, `detail` ends with a digest of the whole row."""
 
@@ -107,6 +110,17 @@ def chunk_row(receipt: Receipt) -> Row:
         seconds=receipt.seconds,
         detail=receipt.model_dump_json(),
     )
+
+
+def read_detail(row: Row, kind: type[StoredKind], what: str) -> StoredKind:
+    """The value in the row's `detail`; `what` names it. Raises RefusedError for one of a newer release."""
+    try:
+        return kind.model_validate_json(row.detail)
+    except ValidationError as error:
+        raise RefusedError(
+            f"{what} in the ledger cannot be understood: {error.errors()[0]['msg']}",
+            hint="use the newer Stateferry that wrote it",
+        ) from error
 
 
 def with_digest(row: Row) -> Row:

@@ -9,12 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from migrate.errors import RefusedError
 from migrate.model.comparison import Totals
 from migrate.model.key_range import KeyRange, subtract
-from migrate.model.ledger_row import Row, Step
+from migrate.model.ledger_row import Row, Step, read_detail
 from migrate.model.plan import Chunk, Plan
 from migrate.model.receipt import Receipt
 
@@ -24,13 +21,7 @@ Place = tuple[str, str]
 
 def recorded_receipts(rows: Iterable[Row]) -> list[Receipt]:
     """The receipts in the ledger, in the order of commits. Raises RefusedError for those of a newer release."""
-    try:
-        return [Receipt.model_validate_json(row.detail) for row in rows if row.step is Step.CHUNK]
-    except ValidationError as error:
-        raise RefusedError(
-            f"a receipt in the ledger cannot be understood: {error.errors()[0]['msg']}",
-            hint="use the newer Stateferry that wrote it",
-        ) from error
+    return [read_detail(row, Receipt, "a receipt") for row in rows if row.step is Step.CHUNK]
 
 
 def in_force(receipts: list[Receipt]) -> list[Receipt]:

@@ -10,10 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 
-from pydantic import ValidationError
-
-from migrate.errors import RefusedError
-from migrate.model.ledger_row import Row, Step
+from migrate.model.ledger_row import Row, Step, read_detail
 from migrate.model.values import Stored
 
 FIRST = ""
@@ -57,10 +54,4 @@ def revised(identity: Mapping[str, str], revision: Revision | None) -> dict[str,
 
 def recorded_revisions(rows: Iterable[Row]) -> list[Revision]:
     """The revisions in the ledger, in order. Raises RefusedError for those of a newer release."""
-    try:
-        return [Revision.model_validate_json(row.detail) for row in rows if row.step is Step.REVISED]
-    except ValidationError as error:
-        raise RefusedError(
-            f"a revision in the ledger cannot be understood: {error.errors()[0]['msg']}",
-            hint="use the newer Stateferry that wrote it",
-        ) from error
+    return [read_detail(row, Revision, "a revision") for row in rows if row.step is Step.REVISED]

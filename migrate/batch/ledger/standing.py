@@ -8,18 +8,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from migrate.batch.home import LEDGER, SNAPSHOT
 from migrate.batch.ledger.commit_log import IncompleteLogError, LedgerLog
 from migrate.batch.ledger.intervals import has_files, in_force, pending_chunks, recorded_receipts, totals_of
 from migrate.batch.ledger.marker import check_ours, is_abandoned
 from migrate.batch.ledger.revisions import FIRST, Revision, recorded_revisions, revised
 from migrate.batch.ledger.stored_plan import load_plan
-from migrate.errors import RefusedError
 from migrate.model.comparison import Totals, Verification
 from migrate.model.journal import STATES, Journal
-from migrate.model.ledger_row import Row, Step, check_migration
+from migrate.model.ledger_row import Row, Step, check_migration, read_detail
 from migrate.model.plan import Chunk, Plan, newest_plan
 from migrate.model.receipt import Receipt
 from migrate.model.reports import State
@@ -244,13 +241,7 @@ class Standing:
         last = self._last(*STATES)
         if last is None:
             return None, Journal()
-        try:
-            return last.step, Journal.model_validate_json(last.detail)
-        except ValidationError as error:
-            raise RefusedError(
-                f"the ledger's journal of the switch cannot be understood: {error.errors()[0]['msg']}",
-                hint="use the newer Stateferry that wrote it",
-            ) from error
+        return last.step, read_detail(last, Journal, "the journal of the switch")
 
     @property
     def step(self) -> Step | None:

@@ -12,7 +12,7 @@ from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.engine.rejects import OTHER, RejectsByReason, reject_example
 from migrate.errors import system_errors_explained
 from migrate.model.key_range import subtract
-from migrate.model.ledger_row import Step, StoppedRun
+from migrate.model.ledger_row import Step, StoppedRun, read_detail
 from migrate.model.preview import RejectExample, RejectReason
 from migrate.model.receipt import Receipt
 from migrate.model.reports import RejectsReport
@@ -86,7 +86,7 @@ def reject_reasons(standing: Standing, *, from_files: bool = True) -> tuple[Reje
 def stopped_at(standing: Standing) -> RejectReason | None:
     """The record at which the last run stopped, unless its chunk is rewritten or the function replaced since."""
     last = next((row for row in reversed(standing.rows) if row.step is Step.FAILED), None)
-    stopped = None if last is None else StoppedRun.model_validate(last.facts)
+    stopped = None if last is None else read_detail(last, StoppedRun, "a rejected record")
     if stopped is None or stopped.revision != standing.revision_id:
         return None
     chunk = stopped.chunk

@@ -10,10 +10,13 @@ import pytest
 from deltalake import DeltaTable
 
 from migrate.batch.ledger.parquet import rows_in_file
+from migrate.batch.ledger.revisions import Revision
 from migrate.batch.ledger.table import Ledger, read_ledger, read_repaired
 from migrate.errors import ExitCode, FencedError, RefusedError
-from migrate.model.ledger_row import LEDGER_SCHEMA, Row, Step, chunk_row
+from migrate.model.journal import Journal
+from migrate.model.ledger_row import LEDGER_SCHEMA, Row, Step, StoppedRun, chunk_row, read_detail
 from migrate.model.receipt import Receipt
+from migrate.model.values import Stored
 from tests.shared.builders import receipt
 
 
@@ -206,3 +209,11 @@ def test_what_a_run_has_read_is_not_read_again_when_it_opens_the_ledger(
     assert sorted(read) == sorted((tmp_path / "ledger").glob("*.parquet"))
     assert Ledger(tmp_path, "m", "r2").rows[: len(rows)] == tuple(rows)
     assert len(read) == len(rows) == 4
+
+
+@pytest.mark.parametrize("kind", [Receipt, Revision, Journal, StoppedRun])
+def test_a_detail_of_a_newer_release_is_refused(kind: type[Stored]) -> None:
+    row = Row(migration_id="1f", run_id="r1", step=Step.CHUNK, detail='{"of a newer release": 1}')
+    with pytest.raises(RefusedError, match="something in the ledger cannot be understood") as refused:
+        read_detail(row, kind, "something")
+    assert refused.value.hint == "use the newer Stateferry that wrote it"
