@@ -268,8 +268,8 @@ _RUN: tuple[Mutant, ...] = (
         name="source-opened-in-place",
         claim="I8",
         definition="_open_view",
-        old="            return _open_links(view, all_files=all_files)\n",
-        new="            return _open_links(directory, all_files=all_files)\n",
+        old="            return _open_links(directory, view, all_files=all_files)\n",
+        new="            return _open_links(directory, directory, all_files=all_files)\n",
         tests=("test_opening_and_scanning_touch_nothing",),
     ),
     Mutant(

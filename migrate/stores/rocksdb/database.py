@@ -3,8 +3,8 @@
 * `items()` ends silently on a damaged block: every scan ends with a status check (I4).
 * `set_iterate_lower_bound` sets the upper bound and `set_iterate_upper_bound` keeps no reference to its bytes: neither
   is used; scans start by `from_key` and stop by comparing.
-* Opening writes `rocksdict-config.json` into the directory, even read-only: another owner's directory is opened through
-  a directory of symbolic links.
+* Opening writes `LOG` and `rocksdict-config.json` into the directory, even read-only: a database is opened in a
+  temporary view of it, which has links to the few files of metadata; its tables are found by `db_paths`.
 * An iterator or a column family handle that lives on keeps the LOCK: both are dropped before `close()`.
 """
 
@@ -15,13 +15,13 @@ import re
 import tempfile
 from bisect import bisect_left
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
-from rocksdict import AccessType, DBRecoveryMode, Options, Rdict
+from rocksdict import AccessType, DBPath, DBRecoveryMode, Options, Rdict
 
 from migrate.errors import CorruptionError, RefusedError
 from migrate.model.key_range import KeyRange
@@ -36,7 +36,8 @@ _FILE_NUMBER = re.compile(r"^ (\d+):", re.MULTILINE)
 """One per line of RocksDB's list of a family's files, which has keys in hex (VersionStorageInfo's DebugString)."""
 _TABLE_COUNTS = re.compile(r"# (entries|deletions)=(\d+)")
 _ATTEMPTS = 5
-_OPEN_FILES = 256  # tables are opened when a scan reaches them, so that a chunk of a huge store opens only its own
+_OPEN_FILES = 64  # tables are opened when a scan reaches them; RocksDB opens a quarter of that many at once
+_ANY_SIZE = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class LiveFile:
 
 
 class Database:
-    """A RocksDB directory, read through symbolic links; nothing in it is changed."""
+    """A RocksDB directory, read through a view; nothing in it is changed."""
 
     def __init__(self, database: Rdict, families: tuple[str, ...], directory: Path, view: Path) -> None:
         self._database = database
@@ -172,13 +173,13 @@ def open_read_only(directory: Path, *, all_files: bool = False) -> Iterator[Data
 
     Raises RefusedError for a missing, truncated or unreadable file, or where it is no RocksDB directory.
     """
-    with tempfile.TemporaryDirectory(prefix="stateferry-") as folder:
-        view = Path(folder)
+    with ExitStack() as stack:
+        view = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stateferry-")))
         database, families = _open_view(directory, view, all_files=all_files)
-        try:
-            yield Database(database, families, directory, view)
-        finally:
-            database.close()
+        if not _tables(directory, view).is_relative_to(view):
+            stack.close()  # before a worker can be killed: an open database does not need its metadata
+        stack.callback(database.close)
+        yield Database(database, families, directory, view)
 
 
 def _open_view(directory: Path, view: Path, *, all_files: bool) -> tuple[Rdict, tuple[str, ...]]:
@@ -189,8 +190,8 @@ def _open_view(directory: Path, view: Path, *, all_files: bool) -> tuple[Rdict, 
             files = database_files(directory)
             check_readable(files)
             check_nothing_prepared(directory)
-            _link(files, view)
-            return _open_links(view, all_files=all_files)
+            _link(directory, files, view)
+            return _open_links(directory, view, all_files=all_files)
         except Exception as error:
             if left and _entries(directory) != seen:
                 continue
@@ -209,16 +210,28 @@ def _entries(directory: Path) -> set[tuple[str, int]]:
         return {(entry.name, entry.inode()) for entry in entries}
 
 
-def _link(files: DatabaseFiles, view: Path) -> None:
+def _link(directory: Path, files: DatabaseFiles, view: Path) -> None:
     for link in view.iterdir():
         link.unlink()
-    for path in files.every:
+    for path in files.mutable:
         if path.name != "rocksdict-config.json":
             (view / path.name).symlink_to(path.absolute())
+    if (tables := _tables(directory, view)).is_relative_to(view):
+        tables.symlink_to(directory.absolute())
 
 
-def _open_links(view: Path, *, all_files: bool) -> tuple[Rdict, tuple[str, ...]]:
+def _tables(directory: Path, view: Path) -> Path:
+    """Where RocksDB finds the tables: in the directory, or by a link to it where rocksdict cannot take its name."""
+    try:
+        os.fsencode(directory).decode()
+    except UnicodeDecodeError:
+        return view / "tables"
+    return directory.absolute()
+
+
+def _open_links(directory: Path, view: Path, *, all_files: bool) -> tuple[Rdict, tuple[str, ...]]:
     options = Options(raw_mode=True)
+    options.set_db_paths([DBPath(str(_tables(directory, view)), _ANY_SIZE)])
     options.set_max_open_files(-1 if all_files else _OPEN_FILES)
     # By default RocksDB stops reading a write-ahead log where it is damaged, without an error (I4).
     options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
