@@ -8,6 +8,7 @@ from tests.mutants.dry_run import DRY_RUN
 from tests.mutants.functions import FUNCTIONS
 from tests.mutants.lazy import LAZY
 from tests.mutants.mutant import Mutant
+from tests.mutants.openings import OPENINGS
 from tests.mutants.replaying import REPLAYING
 from tests.mutants.segments import SEGMENTS
 from tests.mutants.source import SOURCE
@@ -335,6 +336,7 @@ MUTANTS = (
     *VERIFICATION,
     *REPLAYING,
     *SEGMENTS,
+    *OPENINGS,
     *SOURCE,
     *SWITCHING,
     *LAZY,

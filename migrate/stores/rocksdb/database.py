@@ -14,7 +14,7 @@ import os
 import re
 import tempfile
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +27,7 @@ from migrate.errors import CorruptionError, RefusedError
 from migrate.model.key_range import KeyRange
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.layout import DatabaseFiles, check_readable, database_files
-from migrate.stores.rocksdb.scan import READAHEAD, check_end, pull, streaming
+from migrate.stores.rocksdb.scan import MAX_BATCH_RECORDS, READAHEAD, check_end, pull, streaming
 from migrate.stores.rocksdb.transactions import check_nothing_prepared
 from migrate.stores.rocksdb.unreadable import cannot_open, explain
 
@@ -38,6 +38,8 @@ _TABLE_COUNTS = re.compile(r"# (entries|deletions)=(\d+)")
 _ATTEMPTS = 5
 _OPEN_FILES = 64  # tables are opened when a scan reaches them; RocksDB opens a quarter of that many at once
 _ANY_SIZE = 1 << 62
+_FIRST_BATCH = 64
+_Stamp = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +55,26 @@ class LiveFile:
 class Database:
     """A RocksDB directory, read through a view; nothing in it is changed."""
 
-    def __init__(self, database: Rdict, families: tuple[str, ...], directory: Path, view: Path) -> None:
+    def __init__(
+        self, database: Rdict, families: tuple[str, ...], directory: Path, view: Path, stamps: dict[Path, _Stamp]
+    ) -> None:
         self._database = database
         self._view = view
+        self._stamps = stamps
         self.families = families
         self.directory = directory
+
+    @property
+    def needs_view(self) -> bool:
+        """Whether its tables are found through the view, which therefore lasts as long as it is open."""
+        return _tables(self.directory, self._view).is_relative_to(self._view)
+
+    def is_current(self) -> bool:
+        """Whether an opening now would find the same directory, with the same names in it and the same metadata."""
+        try:
+            return all(_stamp(path) == stamp for path, stamp in self._stamps.items())
+        except OSError:
+            return False
 
     @property
     def sequence_number(self) -> int:
@@ -113,13 +130,16 @@ class Database:
     def batches(self, family: str, keys: KeyRange | None = None) -> Iterator[Batch]:
         """Every record of a family in the range, in key order. Raises CorruptionError unless the range was read whole.
 
-        A batch holds at most 1024 records and 512 KiB, not counting its last record.
+        A batch holds at most 1024 records and 512 KiB, not counting its last record. With an end the first ones are
+        smaller, so that at most as many records are read in vain as are wanted.
         """
         keys = keys or KeyRange()
         column = self.column(family)
         items = column.items(from_key=keys.start, read_opt=streaming(READAHEAD))
         last: bytes | None = None
-        while (batch := pull(items)) is not None:
+        limit = MAX_BATCH_RECORDS if keys.end is None else _FIRST_BATCH
+        while (batch := pull(items, limit)) is not None:
+            limit = min(2 * limit, MAX_BATCH_RECORDS)
             if keys.end is not None and batch.keys[-1] >= keys.end:
                 if inside := bisect_left(batch.keys, keys.end):
                     yield batch.head(inside)
@@ -175,23 +195,26 @@ def open_read_only(directory: Path, *, all_files: bool = False) -> Iterator[Data
     """
     with ExitStack() as stack:
         view = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stateferry-")))
-        database, families = _open_view(directory, view, all_files=all_files)
-        if not _tables(directory, view).is_relative_to(view):
+        database, close = _open_view(directory, view, all_files=all_files)
+        if not database.needs_view:
             stack.close()  # before a worker can be killed: an open database does not need its metadata
-        stack.callback(database.close)
-        yield Database(database, families, directory, view)
+        stack.callback(close)
+        yield database
 
 
-def _open_view(directory: Path, view: Path, *, all_files: bool) -> tuple[Rdict, tuple[str, ...]]:
-    """Open the links, again if the owner has changed the files meanwhile."""
+def _open_view(directory: Path, view: Path, *, all_files: bool) -> tuple[Database, Callable[[], None]]:
+    """Open the links, again if the owner has changed the files meanwhile. Returns how to close the database too."""
     for left in reversed(range(_ATTEMPTS)):
         seen = _entries(directory)
         try:
+            stamps = {directory: _stamp(directory)}  # before any file is read
             files = database_files(directory)
+            stamps |= {path: _stamp(path) for path in files.mutable}
             check_readable(files)
             check_nothing_prepared(directory)
             _link(directory, files, view)
-            return _open_links(directory, view, all_files=all_files)
+            opened, families = _open_links(directory, view, all_files=all_files)
+            return Database(opened, families, directory, view, stamps), opened.close
         except Exception as error:
             if left and _entries(directory) != seen:
                 continue
@@ -208,6 +231,12 @@ def _entries(directory: Path) -> set[tuple[str, int]]:
     """Names and inodes of the files: a file that was replaced has another inode."""
     with os.scandir(directory) as entries:
         return {(entry.name, entry.inode()) for entry in entries}
+
+
+def _stamp(path: Path) -> _Stamp:
+    """Which file it is, and its last change; no program can set that time, as copies and archives set others."""
+    status = path.stat()
+    return status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns
 
 
 def _link(directory: Path, files: DatabaseFiles, view: Path) -> None:
