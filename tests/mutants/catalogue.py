@@ -32,20 +32,12 @@ _EARLY_ROW = """\
 
 _RUN: tuple[Mutant, ...] = (
     Mutant(
-        name="chunk-file-not-synced",
-        claim="I1",
-        definition="_Attempt.rewrite_family",
-        old="            fsync_file(file)\n",
-        new="",
-        tests=("test_file_and_name_are_synced_before_the_receipt",),
-    ),
-    Mutant(
         name="chunk-name-not-synced",
         claim="I1",
         definition="write_receipt",
         old="    fsync_directory(folder)\n",
         new="",
-        tests=("test_file_and_name_are_synced_before_the_receipt",),
+        tests=("test_the_name_of_a_file_is_synced_before_the_receipt",),
     ),
     Mutant(
         name="ledger-not-synced",

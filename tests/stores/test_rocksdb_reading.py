@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from itertools import pairwise, product
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rocksdict import Rdict
 
 from migrate.errors import CorruptionError, RefusedError
 from migrate.model.key_range import KeyRange
@@ -192,6 +194,45 @@ def test_opening_beside_a_running_owner(tmp_path: Path) -> None:
         assert _scan(path)[-1] == (b"zzz", b"unflushed")
         owner[b"zzzz"] = b"still writable"
     assert _scan(path)[-1] == (b"zzzz", b"still writable")
+
+
+def test_a_scan_goes_on_where_the_owner_compacts_meanwhile(tmp_path: Path) -> None:
+    runs = [numbered(2000, seed=seed) for seed in range(80)]  # more files than RocksDB keeps open by itself
+    path = make_runs(tmp_path / "db", [{"default": dict([*run.items()][:25])} for run in runs])
+    with open_store(path) as owner, open_read_only(path, all_files=True) as database:
+        before = _tables(path)
+        owner.compact_range(None, None)
+        owner.flush(True)
+        assert before.isdisjoint(_tables(path))
+        assert _pairs(database.batches("default")) == [*numbered(25, seed=79).items()]
+
+
+def _tables(path: Path) -> set[str]:
+    return {file.name for file in path.glob("*.sst")}
+
+
+def test_values_in_blob_files_are_read(tmp_path: Path) -> None:
+    options = Tables().options()
+    options.create_if_missing(True)
+    options.set_enable_blob_files(True)
+    options.set_min_blob_size(1)
+    owner = Rdict(str(tmp_path / "db"), options)
+    for key, value in numbered(100).items():
+        owner[key] = value
+    owner.flush(True)
+    owner.close()
+
+    assert [*(tmp_path / "db").glob("*.blob")]
+    assert _scan(tmp_path / "db") == [*numbered(100).items()]
+
+
+@pytest.mark.parametrize("flush", [True, False])
+def test_a_path_that_is_not_utf_8(tmp_path: Path, flush: bool) -> None:
+    parent = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    parent.mkdir()
+    make_store(tmp_path / "db", numbered(10), flush=flush).rename(parent / "db")
+
+    assert _scan(parent / "db") == [*numbered(10).items()]
 
 
 def test_live_files_are_those_of_the_manifest(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from migrate.spec.conversion import load_conversion
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.function.fingerprint import checked_code
 from migrate.stores.batch import Batch
-from migrate.stores.files import content_digest, fsync_directory, fsync_file, make_directories, write_durably
+from migrate.stores.files import content_digest, fsync_directory, make_directories, write_durably
 from migrate.stores.rocksdb.writing import KeyOrderError, SstWriter, TableOptions
 
 _RESTORE = (
@@ -159,7 +159,6 @@ class _Attempt:
             pumped = self._count(batches)
         if writer is not None:
             writer.finish()
-            fsync_file(file)
         self.dropped += converter.dropped
         scanned, written = pumped.scanned, pumped.written
         return (

@@ -91,7 +91,7 @@ class SstWriter:
         self._records += len(batch)
 
     def finish(self) -> None:
-        """Complete the file, which RocksDB syncs."""
+        """Complete the file, which RocksDB syncs before it closes it; only the name is not durable then."""
         self._writer.finish()
 
     def _check_order(self, batch: Batch) -> None:
