@@ -64,7 +64,7 @@ class Database:
         self.families = families
         self.directory = directory
 
-    @property
+    @cached_property
     def needs_view(self) -> bool:
         """Whether its tables are found through the view, which therefore lasts as long as it is open."""
         return _tables(self.directory, self._view).is_relative_to(self._view)
