@@ -215,12 +215,12 @@ def _at_rename(disk: Disk, moved: Path) -> Iterator[str]:
 
 
 def _at_receipt(disk: Disk, temporary: Path) -> Iterator[str]:
-    """It is written beside the files that it tells of, which are durable by then."""
+    """It is written beside the files that it tells of, whose bytes are durable by then; names are before the row."""
     attempt = temporary.name.removeprefix(".").partition(".")[0]
     folder = disk.node(temporary.parent)
     assert isinstance(folder, Folder)
     for file in [temporary.with_name(name) for name in folder.now if name.startswith(attempt)]:
-        yield from (f"the receipt of {attempt} is written, and {fault}" for fault in disk.faults(file))
+        yield from (f"the receipt of {attempt} is written, and {fault}" for fault in _faults_inside(disk, file))
 
 
 def _faults_inside(disk: Disk, path: Path) -> list[str]:

@@ -34,10 +34,10 @@ _RUN: tuple[Mutant, ...] = (
     Mutant(
         name="chunk-name-not-synced",
         claim="I1",
-        definition="write_receipt",
-        old="    fsync_directory(folder)\n",
+        definition="write_durably",
+        old="    fsync_directory(path.parent)\n",
         new="",
-        tests=("test_the_name_of_a_file_is_synced_before_the_receipt",),
+        tests=("test_the_names_of_a_file_and_its_receipt_are_synced_in_the_end",),
     ),
     Mutant(
         name="ledger-not-synced",
@@ -261,8 +261,8 @@ _RUN: tuple[Mutant, ...] = (
         name="source-opened-in-place",
         claim="I8",
         definition="_open_view",
-        old="            return _open_links(directory, view, all_files=all_files)\n",
-        new="            return _open_links(directory, directory, all_files=all_files)\n",
+        old="            opened, families = _open_links(directory, view, all_files=all_files)\n",
+        new="            opened, families = _open_links(directory, directory, all_files=all_files)\n",
         tests=("test_opening_and_scanning_touch_nothing",),
     ),
     Mutant(

@@ -11,15 +11,15 @@ from itertools import pairwise, product
 
 from tests.protocols.chunk_driver import DriverModel
 from tests.protocols.chunk_state import Attempt, Entry, Kind, Mutant, Row, State, Steps, Store, forgetting
-from tests.protocols.disk import DURABLE, SYNCED, WRITTEN, File, Kept, after_cut, is_whole, unlinked
+from tests.protocols.disk import SYNCED, WRITTEN, File, Kept, after_cut, is_whole, unlinked
 
-FINE = ("write", "sync", "sync name", "receipt", "sync receipt", "return", "returned")
-COARSE = ("write", "receipt", "sync receipt", "returned")
+FINE = ("write", "sync", "receipt", "sync names", "return", "returned")
+COARSE = ("write", "receipt", "sync names", "returned")
 """Until its receipt is there an attempt's file means nothing to anybody, durable or not."""
 _LEFT_OUT = {
     Mutant.SST_NOT_SYNCED: {"sync"},
-    Mutant.NAME_NOT_SYNCED: {"sync name"},
-    Mutant.RECEIPT_FIRST: {"sync", "sync name"},
+    Mutant.NAME_NOT_SYNCED: {"sync names"},
+    Mutant.RECEIPT_FIRST: {"sync", "sync names"},
 }
 
 
@@ -90,16 +90,14 @@ class ChunkProtocol:
             after = ""
         moved = attempt._replace(at=after)
         if attempt.at == "write":
-            moved = moved._replace(sst=DURABLE if self._instance.stages is COARSE else WRITTEN)
+            moved = moved._replace(sst=SYNCED if self._instance.stages is COARSE else WRITTEN)
             state = self._overwriting(state, attempt)
         elif attempt.at == "receipt":
             moved = moved._replace(receipt=SYNCED)
-        elif attempt.at == "sync receipt":
-            moved = moved._replace(receipt=_named(attempt.receipt))
+        elif attempt.at == "sync names":
+            moved = moved._replace(sst=_named(attempt.sst), receipt=_named(attempt.receipt))
         elif attempt.at == "sync" and attempt.sst is not None:
             moved = moved._replace(sst=attempt.sst._replace(data=Kept.DURABLE))
-        elif attempt.at == "sync name":
-            moved = moved._replace(sst=_named(attempt.sst))
         following = state.with_attempt(moved)
         return following if after else forgetting(following)
 

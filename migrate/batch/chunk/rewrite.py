@@ -26,7 +26,7 @@ from migrate.spec.conversion import load_conversion
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.function.fingerprint import checked_code
 from migrate.stores.batch import Batch
-from migrate.stores.files import content_digest, fsync_directory, make_directories, write_durably
+from migrate.stores.files import content_digest, make_directories, write_durably
 from migrate.stores.rocksdb.writing import KeyOrderError, SstWriter, TableOptions
 
 _RESTORE = (
@@ -107,7 +107,7 @@ class _Attempt:
         self.shadowed = 0
 
     def receipt(self, families: list[tuple[Scanned, Written]]) -> Receipt:
-        """The receipt, written beside the files once they and their names are durable (I1)."""
+        """The receipt, written beside the files; they, their names and its own are durable then (I1)."""
         task = self._task
         kept = isinstance(self.rejects, KeepRejects) and self.rejects.finish()
         receipt = Receipt(
@@ -225,9 +225,11 @@ def read_breadcrumb(file: Path) -> bytes | None:
 
 
 def write_receipt(home: Path, receipt: Receipt) -> None:
-    """Write a receipt beside its files, once their names are durable (I1)."""
+    """Write a receipt beside its files, whose content is durable; their folder is synced once, for all names (I1).
+
+    A power cut before may leave the receipt without its files: it does not count then (`has_files`).
+    """
     folder = chunk_directory(home, receipt.store_partition, receipt.database)
-    fsync_directory(folder)
     write_durably(folder / receipt_file(receipt), with_seal(receipt.model_dump_json()).encode())
 
 
