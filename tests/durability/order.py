@@ -76,6 +76,7 @@ REFERENTS: dict[Step, Callable[[Row, Path], list[Path]]] = {
     Step.RUN: _nothing,
     Step.CHUNK: _chunk,
     Step.ASSEMBLED: _assembled,
+    Step.COMPARED: _nothing,  # that a range is equal; the row of the new store vouches for its files
     Step.VERIFIED: _compared,
     Step.MISMATCH: _compared,
     Step.PUBLISHING: _publishing,
