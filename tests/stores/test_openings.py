@@ -198,10 +198,11 @@ def test_damage_after_a_scan_is_found_by_the_next_one(tmp_path: Path) -> None:
         [*second.batches("default")]
 
 
-def test_a_path_that_is_not_utf_8_leaves_no_view_behind(tmp_path: Path, views: list[str]) -> None:
+@pytest.mark.parametrize("flush", [True, False])
+def test_a_path_that_is_not_utf_8_leaves_no_view_behind(tmp_path: Path, views: list[str], flush: bool) -> None:
     parent = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
     parent.mkdir()
-    make_store(tmp_path / "db", numbered(10)).rename(parent / "db")
+    make_store(tmp_path / "db", numbered(10), flush=flush).rename(parent / "db")
 
     for _ in range(2):
         with open_to_read(parent / "db") as database:
