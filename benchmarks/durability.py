@@ -12,10 +12,11 @@ from benchmarks.setting import SMALL, Setting
 
 LEDGER_BAR = 0.02
 RESUME_BAR = 3.0
-SWITCH_BAR = 1.0
+SWITCH_BAR = 5.0
 CHUNKS = 1000
-PARTITIONS = 64
-_RECORDS_OF_A_PARTITION = 1000
+PARTITIONS = 1000
+_FEW_PARTITIONS = 100
+_RECORDS_OF_A_PARTITION = 100
 
 
 def ledger(setting: Setting) -> list[Result]:
@@ -55,13 +56,14 @@ def resume(setting: Setting) -> list[Result]:
 
 
 def switch(setting: Setting) -> list[Result]:
-    """A cut-over of 64 store partitions, and a rollback."""
+    """A cut-over of many store partitions, and a rollback."""
+    partitions = _FEW_PARTITIONS if setting.quick else PARTITIONS
     with empty_folder(setting.folder) as folder:
-        application = _application(folder)
+        application = _application(folder, partitions)
         arguments = {"folder": str(folder), "application": str(application)}
         measure("run-in-place", arguments)
         seconds = [measure("switch", arguments).facts for _ in range(setting.rounds)]
-    shape = f"{PARTITIONS} store partitions of {_RECORDS_OF_A_PARTITION:,} records"
+    shape = f"{partitions:,} store partitions of {_RECORDS_OF_A_PARTITION:,} records"
     result = Result("switch", shape, ["what", "seconds, median", "best", "worst"])
     for verb in ("cutover", "rollback"):
         each = [facts[verb] for facts in seconds]
@@ -72,11 +74,11 @@ def switch(setting: Setting) -> list[Result]:
     return [result]
 
 
-def _application(folder: Path) -> Path:
+def _application(folder: Path, partitions: int) -> Path:
     """A Kafka Streams state directory of one store in many tasks."""
     application = folder / "application"
     measure("small-store", {"path": str(folder / "one"), "records": _RECORDS_OF_A_PARTITION})
-    for task in range(PARTITIONS):
+    for task in range(partitions):
         store = application / f"0_{task}" / "rocksdb" / "orders"
         shutil.copytree(folder / "one", store)
         (store / "IDENTITY").write_text(f"partition-{task}", encoding="ascii")

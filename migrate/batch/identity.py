@@ -20,7 +20,7 @@ from migrate.model.store_partition import StorePartition, StoreState
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.spec import Spec
 from migrate.stores.rocksdb.database import open_read_only
-from migrate.stores.rocksdb.layout import file_states, metadata_digest
+from migrate.stores.rocksdb.layout import database_files, file_states, metadata_digest
 
 _STORE = "store "
 _BY_SYNTAX = "2:"
@@ -119,8 +119,9 @@ def planned_state(plan: Plan, partition: StorePartition, home: Path) -> StoreSta
 
 def _digests(directories: dict[str, Path]) -> tuple[str, str]:
     """One digest of all files, and one of the metadata files, of these RocksDB directories."""
-    files = {database: file_states(directory) for database, directory in directories.items()}
-    metadata = {database: metadata_digest(directory) for database, directory in directories.items()}
+    listed = {database: (directory, database_files(directory)) for database, directory in directories.items()}
+    files = {database: file_states(*each) for database, each in listed.items()}
+    metadata = {database: metadata_digest(*each) for database, each in listed.items()}
     return _digest(json.dumps(files)), _digest(json.dumps(metadata))
 
 

@@ -24,7 +24,9 @@ Streamiz.Kafka.Net.Processors.Internal ProcessorStateManager, StoreChangelogRead
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from migrate.errors import RefusedError
@@ -89,13 +91,21 @@ def lines_of_store(
 
     `application`: its name, where the directory has a temporary one.
     """
+    if not lines:
+        return []
     task = path / partition.task
-    folders = [*task.glob("rocksdb/*"), *(folder for folder in task.glob("*") if folder.name != "rocksdb")]
-    stores = {folder.name for folder in folders if folder.is_dir()} | {partition.store}
+    stores = (_folders(task) - {"rocksdb"}) | _folders(task / "rocksdb") | {partition.store}
     named = application or path.name
     changelogs = {store: system.changelog_topic(named, partition.task, store) for store in stores}
     owners = stores_of_topics([topic for topic, _, _ in lines], changelogs)
     return [owner == partition.store for owner in owners]
+
+
+def _folders(folder: Path) -> set[str]:
+    """The names of the directories in one, and of links to directories."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        return {entry.name for entry in entries if entry.is_dir()}
+    return set()
 
 
 def _by_ending(topic: str, names: Sequence[str]) -> str | None:

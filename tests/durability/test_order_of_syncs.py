@@ -113,7 +113,7 @@ def test_a_switch_is_intended_durably_and_done_durably_before_it_is_said(
     assert len(moves) == (0 if verb == "finalize" else 2)
 
 
-@pytest.mark.parametrize(("by", "name"), [(sync_names, "fsync_directory"), (Ledger, "Ledger._sync")])
+@pytest.mark.parametrize(("by", "name"), [(sync_names, "fsync_all"), (Ledger, "Ledger._sync")])
 def test_a_sync_that_a_switch_leaves_out_is_missed(by: Callable[..., object], name: str, tmp_path: Path) -> None:
     base = tmp_path.resolve() / "base"
     _switched(base, "run")

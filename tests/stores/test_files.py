@@ -11,6 +11,8 @@ import pytest
 from migrate.errors import RefusedError
 from migrate.stores.files import (
     copy_file,
+    files_named,
+    fsync_all,
     fsync_tree,
     link_file,
     link_or_copy,
@@ -42,6 +44,37 @@ def test_write_durably_leaves_the_old_file_where_it_fails(tmp_path: Path) -> Non
         write_durably(file, "not bytes")  # type: ignore[arg-type]
     assert file.read_bytes() == b"first"
     assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
+
+
+def test_fsync_all_syncs_each_path_once_and_reports_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [tmp_path / str(number) for number in range(40)]
+    for file in files:
+        file.touch()
+    synced: list[Path] = []
+    real = os.fsync
+
+    def spy(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").resolve())
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", spy)
+    fsync_all([*files, tmp_path, *files])
+    assert sorted(synced) == sorted([*files, tmp_path])
+    with pytest.raises(FileNotFoundError):
+        fsync_all([*files, tmp_path / "missing"])
+
+
+def test_files_named_are_found_in_order_and_not_through_links(tmp_path: Path) -> None:
+    for name in ("b/IDENTITY", "a/IDENTITY", "a/c/IDENTITY", "a/c/other"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "linked").symlink_to("a")
+    assert [str(file.relative_to(tmp_path)) for file in files_named("IDENTITY", tmp_path)] == [
+        "a/IDENTITY",
+        "a/c/IDENTITY",
+        "b/IDENTITY",
+    ]
+    assert list(files_named("IDENTITY", tmp_path / "missing")) == []
 
 
 def test_write_durably_syncs_the_file_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -198,8 +198,10 @@ def _check_can_be_moved(directory: Path) -> None:
             f"{directory} holds {foreign[0]}, which is not RocksDB's: it would be moved with the old store",
             hint="move it elsewhere, or name a [target] path: the old directory then stays as it is",
         )
-    for path in directory.iterdir():
-        if path.is_symlink() and not path.readlink().is_absolute():
+    with os.scandir(directory) as entries:
+        links = [Path(entry.path) for entry in entries if entry.is_symlink()]
+    for path in links:
+        if not path.readlink().is_absolute():
             raise RefusedError(
                 f"{path} is a relative symbolic link, which breaks once the old store is moved",
                 hint=f'make it absolute (ln -sfn "$(realpath {path.name})" {path.name}), or put the file itself there',

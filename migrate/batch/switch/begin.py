@@ -17,7 +17,7 @@ from migrate.batch.identity import (
 from migrate.batch.ledger.gates import Acceptance, concerns_of, require_acceptance, signed_off
 from migrate.batch.plan.target_positions import new_positions
 from migrate.batch.preflight.places import check_asked, check_can_be_exchanged, check_not_opened_since
-from migrate.batch.source.snapshot import SnapshotSource, open_source
+from migrate.batch.source.snapshot import SnapshotSource, find_snapshot
 from migrate.batch.source.source import Source, find_source
 from migrate.batch.switch.migration import Migration
 from migrate.errors import RefusedError, SourceChangedError
@@ -87,8 +87,8 @@ def _checked_source(migration: Migration, stores: VerifiedStores, live: Source) 
     planned = {partition.id: partition for partition in stores.plan.store_partitions}
     if moved := ", ".join(sorted({partition.id for partition in live.partitions} ^ planned.keys())):
         raise SourceChangedError(f"tasks were added or removed since: {moved}", hint=_START_OVER)
-    source = open_source(migration.spec)
-    if isinstance(source, SnapshotSource):
+    if migration.spec.run.source == "snapshot":
+        source = find_snapshot(migration.spec)
         check_identity(stores.plan.identity, store_identity(source))
         return source
     for partition in live.partitions:

@@ -90,7 +90,7 @@ def _carry_out(migration: Migration, journal: Journal, check_unopened: Callable[
     sync_names(every, migration.home)
     for places in every:
         places.shelve_old()
-    sync_names(every, migration.home)
+    sync_names(every, migration.home, live=False)  # nothing moved there since
     notify("cutover.shelved")
     migration.write_positions((each, each.entry.after) for each in every)
     check_unopened()

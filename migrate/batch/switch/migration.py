@@ -31,7 +31,7 @@ from migrate.model.reports import Concern, SwitchReport
 from migrate.model.store_partition import ChangelogOffsets, StorePartition, StoreState
 from migrate.spec.spec import Spec
 from migrate.stores.exchange import can_exchange
-from migrate.stores.files import fsync_directory, keep_owner, write_synced
+from migrate.stores.files import files_named, fsync_all, keep_owner, write_synced
 from migrate.stores.lock import holding_locks
 from migrate.systems import System
 
@@ -47,17 +47,19 @@ class Migration:
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     warnings: tuple[str, ...] = ()
     """Repairs that were made when it was opened."""
+    _settled: set[Path] = field(default_factory=set)
+    """The directories whose side files this command has made durable."""
 
     def notify(self, name: str, **facts: Any) -> None:  # noqa: ANN401 - each event has facts of its own
         """Send an event to the listener."""
         self.listener(Event(name, facts))
 
-    @property
+    @cached_property
     def home(self) -> Path:
         """The migration's own folder."""
         return self.spec.home
 
-    @property
+    @cached_property
     def application(self) -> Path:
         """The application's directory."""
         return self.spec.source_path
@@ -110,7 +112,7 @@ class Migration:
         Yields a check that no other process has opened one nevertheless. Raises StoreLockedError where one is open.
         """
         locks = self.system.lock_files(self.application, list(partitions))
-        ours = (lock for folder in stores for lock in sorted(folder.rglob("LOCK")))
+        ours = (lock for folder in stores for lock in files_named("LOCK", folder))
         return holding_locks(dict.fromkeys([*locks, *ours]))
 
     def locking_all(self, every: Iterable[Places]) -> AbstractContextManager[Callable[[], None]]:
@@ -121,14 +123,15 @@ class Migration:
 
     def write_positions(self, positions: Iterable[tuple[Places, ChangelogOffsets]]) -> None:
         """Write the positions of these store partitions to their side files, durably; other lines stay."""
-        folders: set[Path] = set()
+        unsettled: set[Path] = set()
         for places, each in positions:
             texts = self.system.with_positions(self.application, places.entry.partition, each)
             for file, text in ((self.application / relative, text) for relative, text in texts.items()):
-                _replace(file, text, self.home / SIDE_FILE)
-                folders.add(file.parent)  # also for unchanged files: who wrote them may have been killed before
-        for folder in sorted(folders):
-            fsync_directory(folder)
+                is_changed = _replace(file, text, self.home / SIDE_FILE)
+                if is_changed or file.parent not in self._settled:  # who wrote it may have been killed before
+                    unsettled.add(file.parent)
+        fsync_all(unsettled)
+        self._settled.update(unsettled)
 
     def between(self, first: ChangelogOffsets, second: ChangelogOffsets) -> ChangelogOffsets:
         """Offsets that hold for both stores of an exchange; none where the exchange takes two renames."""
@@ -139,8 +142,11 @@ class Migration:
         return can_exchange(self.home)
 
 
-def _replace(file: Path, text: str | None, temporary: Path) -> None:
-    """Write a side file by a rename, so that the application never reads half of one; None: remove it."""
+def _replace(file: Path, text: str | None, temporary: Path) -> bool:
+    """Write a side file by a rename, so that the application never reads half of one; None: remove it.
+
+    Returns whether it was written or removed.
+    """
     current = file.read_text(encoding="utf-8") if file.is_file() else None
     if text is None:
         file.unlink(missing_ok=True)
@@ -150,6 +156,7 @@ def _replace(file: Path, text: str | None, temporary: Path) -> None:
             shutil.copymode(file, temporary)
         keep_owner(file if current is not None else file.parent, temporary)
         temporary.replace(file)
+    return text != current
 
 
 def is_as_it_was(places: Places, root: Path, then: StoreState) -> bool:

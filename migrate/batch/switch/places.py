@@ -18,7 +18,7 @@ from migrate.errors import RefusedError
 from migrate.model.journal import Exchange
 from migrate.model.store_partition import StorePartition
 from migrate.stores.exchange import ExchangeUnsupportedError, exchange
-from migrate.stores.files import fsync_directory, keep_owner
+from migrate.stores.files import files_named, fsync_all, fsync_directory, keep_owner
 from migrate.stores.rocksdb.layout import rocksdb_identities
 
 Which = Literal["old", "new", "other", "none"]
@@ -130,11 +130,6 @@ class Places:
             self.staged.parent.mkdir(parents=True, exist_ok=True)
             self.old.rename(self.staged)
 
-    def parents(self, home: Path) -> set[Path]:
-        """The directories whose entries change, up to the migration's folder."""
-        ours = {folder for place in (self.staged, self.old) for folder in place.parents if folder.is_relative_to(home)}
-        return {folder for folder in (self.live.parent, *ours) if folder.is_dir()}
-
 
 def is_seen(live: Path, partition: StorePartition, names: frozenset[str]) -> bool:
     """Whether `live` holds a store partition made of databases of these names, or what became of it.
@@ -144,11 +139,16 @@ def is_seen(live: Path, partition: StorePartition, names: frozenset[str]) -> boo
     """
     if not names.isdisjoint(rocksdb_identities(live)):
         return True
-    there = {file.parent.relative_to(live).as_posix() for file in live.rglob("IDENTITY")}
+    there = {file.parent.relative_to(live).as_posix() for file in files_named("IDENTITY", live)}
     return partition.has_segments and bool(there) and there.isdisjoint(partition.databases)
 
 
-def sync_names(places: list[Places], home: Path) -> None:
-    """Make every move durable."""
-    for folder in sorted({folder for each in places for folder in each.parents(home)}):
-        fsync_directory(folder)
+def sync_names(every: list[Places], home: Path, *, live: bool = True) -> None:
+    """Make every move durable; `live`: also those in the application's directory."""
+    changed = {place.parent for each in every for place in (each.staged, each.old)}
+    for folder in list(changed):
+        while folder != home and (folder := folder.parent) not in changed:
+            changed.add(folder)
+    if live:
+        changed |= {each.live.parent for each in every}
+    fsync_all(filter(Path.is_dir, changed))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from migrate.errors import RefusedError
-from migrate.stores.files import total_size
+from migrate.stores.files import files_named, total_size
 from migrate.stores.regular_files import check_regular, open_regular, read_regular
 
 _SST = re.compile(r"\d+\.(sst|blob)")
@@ -52,7 +52,7 @@ def foreign_entries(directory: Path) -> list[str]:
 
 def rocksdb_identities(folder: Path) -> frozenset[str]:
     """The identities that RocksDB gave to the databases at or below a folder, which never change."""
-    return frozenset(identity_of(file.parent) for file in folder.rglob("IDENTITY")) - {""}
+    return frozenset(identity_of(file.parent) for file in files_named("IDENTITY", folder)) - {""}
 
 
 def identity_of(directory: Path) -> str:
@@ -61,12 +61,13 @@ def identity_of(directory: Path) -> str:
     return read_regular(file).decode("utf-8", "backslashreplace").strip() if file.is_file() else ""
 
 
-def file_states(directory: Path) -> list[tuple[str, int, int]]:
+def file_states(directory: Path, known: DatabaseFiles | None = None) -> list[tuple[str, int, int]]:
     """(name, size, modification time in ns) of each file that makes up a RocksDB directory.
 
     Unchanged: no program has opened it for writing. Changed: one has, though it may have written nothing.
+    `known`: its files, if the caller has listed them.
     """
-    files = sorted(database_files(directory).every, key=lambda path: path.name)
+    files = sorted((known or database_files(directory)).every, key=lambda path: path.name)
     return [(path.name, status.st_size, status.st_mtime_ns) for path in files for status in [path.stat()]]
 
 
@@ -119,13 +120,13 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def metadata_digest(directory: Path) -> str:
+def metadata_digest(directory: Path, known: DatabaseFiles | None = None) -> str:
     """A digest of manifest, CURRENT, options, identity and write-ahead logs; SST files have their own checksums.
 
     Raises RefusedError where CURRENT or its manifest is missing.
     """
     digest = hashlib.sha256()
-    for file in sorted(database_files(directory).mutable):
+    for file in sorted((known or database_files(directory)).mutable):
         content = read_regular(file)
         digest.update(f"{file.name} {len(content)}\n".encode())
         digest.update(content)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -153,6 +154,30 @@ def test_a_rollback_killed_before_the_new_store_is_back_in_its_place(app: Applic
     assert old_files(app) == old
     assert cutover(app.spec).state == "cut over"
     assert app.standing() == {"new"}
+
+
+@pytest.mark.parametrize("verb", [cutover, rollback])
+def test_lines_that_are_taken_out_and_put_back_are_durable_before_the_end(
+    verb: Callable[..., object], app: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if verb is rollback:
+        cutover(app.spec)
+    durable: dict[Path, str] = {}
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        real(descriptor)
+        if (file := Path(f"/proc/self/fd/{descriptor}").resolve() / ".checkpoint").exists():
+            durable[file] = file.read_text()
+
+    def look(name: str) -> None:
+        if name in ("cutover.done", "rollback.done"):
+            assert durable == {app.checkpoint(task): app.checkpoint(task).read_text() for task in TASKS}
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    watch = StopAt(look=look)
+    verb(app.spec, on_event=watch)
+    assert watch.seen[f"{verb.__name__}.done"] == 1
 
 
 @pytest.mark.parametrize("name", ["cutover.exchanged", "cutover.done"])
