@@ -100,7 +100,7 @@ _RUN: tuple[Mutant, ...] = (
         name="overlapping-receipts-adopted",
         claim="I1",
         definition="_uncommitted",
-        old="has_files(receipt, standing.home) and _is_free(receipt, taken)",
+        old="has_files(receipt, standing.home) and not mine.overlapping(receipt.keys)",
         new="has_files(receipt, standing.home)",
         tests=("test_what_reaches_into_a_committed_interval_is_not_taken_over",),
     ),
