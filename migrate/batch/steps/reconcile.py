@@ -25,6 +25,9 @@ from migrate.model.plan import Plan
 from migrate.model.receipt import Receipt, attempt_name, attempt_of, read_receipt, run_of
 from migrate.stores.files import remove_empty, remove_tree
 
+_File = tuple[str, str]
+"""Its folder and its name: of thousands, a Path each is slow."""
+
 
 def reconcile(context: Context, plan: Plan, ledger: Ledger) -> list[Receipt]:
     """Commit the receipts that the ledger lacks, remove unreferenced files, and return the receipts in force."""
@@ -65,13 +68,15 @@ def _mended(standing: Standing, receipts: list[Receipt]) -> set[str]:
     return attempts_at(receipts, (each for each in standing.recorded if each.attempt in void))
 
 
-def _uncommitted(standing: Standing, plan: Plan, files: Iterable[Path]) -> list[Receipt]:
+def _uncommitted(standing: Standing, plan: Plan, files: Iterable[_File]) -> list[Receipt]:
     """Receipts, among these files of older runs, that no row has; of two attempts at one chunk, one."""
     known = {receipt.attempt for receipt in standing.recorded}
     taken = by_place(standing.receipts)
     found = []
-    for file in sorted(each for each in files if each.name.endswith(".receipt.json")):
-        receipt = None if attempt_of(file.name) in known else read_receipt(file)
+    for folder, name in sorted(files):
+        if not name.endswith(".receipt.json") or attempt_of(name) in known:
+            continue
+        receipt = read_receipt(Path(folder, name))
         if receipt is None or receipt.attempt in known or receipt.migration_id != plan.migration_id:
             continue
         if receipt.revision != standing.revision_id:
@@ -83,10 +88,10 @@ def _uncommitted(standing: Standing, plan: Plan, files: Iterable[Path]) -> list[
     return found
 
 
-def _files_of(home: Path, runs: set[str]) -> list[Path]:
+def _files_of(home: Path, runs: set[str]) -> list[_File]:
     """The files of chunks that these runs have made."""
     walked = os.walk(home / "chunks")
-    return [Path(folder, name) for folder, _, names in walked for name in names if run_of(name) in runs]
+    return [(folder, name) for folder, _, names in walked for name in names if run_of(name) in runs]
 
 
 def _adopt(context: Context, receipt: Receipt) -> Receipt | None:
@@ -95,21 +100,22 @@ def _adopt(context: Context, receipt: Receipt) -> Receipt | None:
     The files are linked, since their worker, or another run after it, may still remove them.
     """
     mine = receipt.renamed(context.run_id, attempt_name(context.run_id, receipt.number))
+    home = context.home
     try:
         for theirs, ours in zip(receipt.files, mine.files, strict=True):
-            (context.home / ours).hardlink_to(context.home / theirs)
+            (home / ours).hardlink_to(home / theirs)
     except FileNotFoundError:
         return None
-    write_receipt(context.home, mine)
+    write_receipt(home, mine)
     return mine
 
 
-def _remove_orphans(context: Context, plan: Plan, standing: Standing, older: set[str], files: Iterable[Path]) -> None:
+def _remove_orphans(context: Context, plan: Plan, standing: Standing, older: set[str], files: Iterable[_File]) -> None:
     home = context.home
     attempts = {receipt.attempt for receipt in standing.receipts}
-    for file in files:
-        if attempt_of(file.name) not in attempts:
-            file.unlink(missing_ok=True)
+    for folder, name in files:
+        if attempt_of(name) not in attempts:
+            Path(folder, name).unlink(missing_ok=True)
     remove_unfinished(home)
     _remove_unnamed_stores(context, plan, standing, older)
     for temporary in temporary_directories(context.spec.target_path, older):
