@@ -30,9 +30,12 @@ def compact(value: StoredKind) -> StoredKind:
     """The same value in half the memory: each of thousands had a set of its own with the names of its fields."""
     object.__setattr__(value, "__pydantic_fields_set__", _names_of(type(value)))
     for part in value.__dict__.values():
-        for each in part if isinstance(part, tuple) else (part,):
-            if isinstance(each, Stored):
-                compact(each)
+        if isinstance(part, Stored):
+            compact(part)
+        elif type(part) is tuple:
+            for each in part:
+                if isinstance(each, Stored):
+                    compact(each)
     return value
 
 

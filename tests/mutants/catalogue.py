@@ -72,6 +72,22 @@ _RUN: tuple[Mutant, ...] = (
         tests=("test_a_run_that_stopped_is_finished_by_the_next[chunk.started-1]",),
     ),
     Mutant(
+        name="waiting-chunks-left-out",
+        claim="I1",
+        definition="SharedCommits.commit",
+        old="        self._ledger.commit(*self._waiting)\n",
+        new="        self._ledger.commit(*self._waiting[:1])\n",
+        tests=("test_they_are_committed_at_once_on_a_stop", "test_what_waits_is_committed_on_request"),
+    ),
+    Mutant(
+        name="waiting-chunks-not-committed-on-failure",
+        claim="I5",
+        definition="_reporting_failures",
+        old="        rewritten.commit()\n",
+        new="",
+        tests=("test_they_are_committed_before_a_failure_is_told",),
+    ),
+    Mutant(
         name="commit-without-receipt",
         claim="I1",
         definition="_Attempt.receipt",
