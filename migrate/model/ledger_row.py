@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from enum import StrEnum
+from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +19,7 @@ from migrate.model.plan import Chunk
 from migrate.model.preview import RejectReason
 from migrate.model.receipt import Receipt
 from migrate.model.seal import with_seal, without_seal
-from migrate.model.values import Stored
+from migrate.model.values import Stored, compact
 
 StoredKind = TypeVar("StoredKind", bound=Stored)
 LEDGER_SCHEMA = 2
@@ -72,6 +74,11 @@ class Row(Stored):
         """The range of a chunk, or of a comparison."""
         return KeyRange(start=self.start_key, end=self.end_key)
 
+    @cached_property
+    def receipt(self) -> Receipt:
+        """The receipt of a chunk. Raises RefusedError for one of a newer release."""
+        return compact(read_detail(self, Receipt, "a receipt"))
+
     @property
     def facts(self) -> dict[str, Any]:
         """`detail`, parsed."""
@@ -94,7 +101,7 @@ class StoppedRun(Stored):
 
 def chunk_row(receipt: Receipt) -> Row:
     """The row that records a chunk as done."""
-    return Row(
+    row = Row(
         migration_id=receipt.migration_id,
         run_id=receipt.run_id,
         step=Step.CHUNK,
@@ -110,6 +117,8 @@ def chunk_row(receipt: Receipt) -> Row:
         seconds=receipt.seconds,
         detail=receipt.model_dump_json(),
     )
+    row.__dict__["receipt"] = compact(receipt)  # known, and not to be parsed again
+    return row
 
 
 def read_detail(row: Row, kind: type[StoredKind], what: str) -> StoredKind:
@@ -175,7 +184,17 @@ def _as_row(content: dict[str, Any]) -> Row:
     is_newer = version > LEDGER_SCHEMA and not _fits(content, LEDGER_SCHEMA)
     if not (fits or is_older or is_newer):
         raise ValueError(f"row {content['sequence']} does not have its digest")
-    return Row.model_construct(**{**content, "detail": detail, "step": _STEPS.get(step, step)})
+    return _row(
+        {**dict(zip(_COVERED, _covered(content), strict=True)), "detail": detail, "step": _STEPS.get(step, step)}
+    )
+
+
+def _row(fields: dict[str, Any]) -> Row:
+    """A row of valid fields: as `model_construct`, in a tenth of its time."""
+    row = Row.__new__(Row)
+    parts = {"__pydantic_fields_set__": _FIELDS, "__pydantic_extra__": None, "__pydantic_private__": None}
+    row.__setstate__({"__dict__": fields, **parts})
+    return row
 
 
 def _fits(content: dict[str, Any], version: int) -> bool:
@@ -185,9 +204,11 @@ def _fits(content: dict[str, Any], version: int) -> bool:
 
 def _columns(row: dict[str, Any]) -> str:
     """All columns but `detail` in one form, for rows that are written and rows that are read."""
-    values = (row[name] for name in _COVERED)
-    return json.dumps([value.hex() if isinstance(value, bytes) else value for value in values])
+    return _encode(_covered(row))
 
 
 _STEPS = {str(step): step for step in Step}
+_FIELDS = {*Row.model_fields}
 _COVERED = tuple(name for name in Row.model_fields if name != "detail")
+_covered = itemgetter(*_COVERED)
+_encode = json.JSONEncoder(default=bytes.hex).encode

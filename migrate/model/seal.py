@@ -9,6 +9,7 @@ import hashlib
 import re
 
 _SEAL = re.compile(r'(,\n |,)?"digest": ?"([0-9a-f]{64})"(\n?\})\Z')
+_LONGEST_SEAL = 84
 
 
 def with_seal(text: str, *, beside: str = "") -> str:
@@ -20,7 +21,7 @@ def with_seal(text: str, *, beside: str = "") -> str:
 
 def without_seal(text: str, *, beside: str = "") -> tuple[str, bool | None]:
     """The object without its seal, and whether the digest is right; None: there is no seal."""
-    seal = _SEAL.search(text)
+    seal = _SEAL.search(text, max(0, len(text) - _LONGEST_SEAL))
     if seal is None:
         return text, None
     plain = text[: seal.start()] + seal[3]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -20,6 +21,27 @@ class Stored(BaseModel):
         defer_build=True,
         serialize_by_alias=True,
     )
+
+
+StoredKind = TypeVar("StoredKind", bound=Stored)
+
+
+def compact(value: StoredKind) -> StoredKind:
+    """The same value in half the memory: each of thousands had a set of its own with the names of its fields."""
+    object.__setattr__(value, "__pydantic_fields_set__", _names_of(type(value)))
+    for part in value.__dict__.values():
+        if isinstance(part, Stored):
+            compact(part)
+        elif type(part) is tuple:
+            for each in part:
+                if isinstance(each, Stored):
+                    compact(each)
+    return value
+
+
+@cache
+def _names_of(kind: type[Stored]) -> set[str]:
+    return {*kind.model_fields}
 
 
 REPORT_SCHEMA = 1

@@ -44,9 +44,11 @@ def visible_report(value: T, change: Callable[[str], str] = str) -> T:
 
 def visible_json(document: str) -> str:
     """The JSON document with control characters as escapes, so that its strings keep their values."""
-    if document.isprintable():
-        return document
-    return "".join(character if visible(character) == character else _escaped(character) for character in document)
+    return "\n".join(line if line.isprintable() else _with_escapes(line) for line in document.split("\n"))
+
+
+def _with_escapes(line: str) -> str:
+    return "".join(character if visible(character) == character else _escaped(character) for character in line)
 
 
 def _escaped(character: str) -> str:

@@ -20,6 +20,7 @@ from migrate.stores.files import (
     remove_tree,
     total_size,
     write_durably,
+    write_new,
 )
 from migrate.stores.rocksdb.layout import check_readable, database_files, is_immutable, is_rocksdb
 from migrate.stores.rocksdb.options_file import BYTEWISE, FamilyOptions, check_options, read_options
@@ -75,6 +76,15 @@ def test_files_named_are_found_in_order_and_not_through_links(tmp_path: Path) ->
         "b/IDENTITY",
     ]
     assert list(files_named("IDENTITY", tmp_path / "missing")) == []
+
+
+def test_of_two_writers_of_a_new_file_one_succeeds(tmp_path: Path) -> None:
+    file = tmp_path / "entry.json"
+    write_new(file, b"first")
+    with pytest.raises(FileExistsError):
+        write_new(file, b"second")
+    assert file.read_bytes() == b"first"
+    assert [path.name for path in tmp_path.iterdir()] == ["entry.json"]
 
 
 def test_write_durably_syncs_the_file_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from migrate.model.comparison import Totals
 from migrate.model.key_range import KeyRange, subtract
-from migrate.model.ledger_row import Row, Step, read_detail
+from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import Chunk, Plan
 from migrate.model.receipt import Receipt
 
@@ -21,29 +21,40 @@ Place = tuple[str, str]
 
 def recorded_receipts(rows: Iterable[Row]) -> list[Receipt]:
     """The receipts in the ledger, in the order of commits. Raises RefusedError for those of a newer release."""
-    return [read_detail(row, Receipt, "a receipt") for row in rows if row.step is Step.CHUNK]
+    return [row.receipt for row in rows if row.step is Step.CHUNK]
 
 
 def in_force(receipts: list[Receipt]) -> list[Receipt]:
     """The receipts that no later one replaces: an overlap means that the chunk was rewritten on purpose."""
-    kept: dict[Place, list[Receipt]] = defaultdict(list)
+    kept: dict[Place, Disjoint] = defaultdict(Disjoint)
     for receipt in receipts:
-        mine = kept[receipt.store_partition, receipt.database]
-        mine[_overlapping(mine, receipt.keys)] = [receipt]
-    return [receipt for receipts in kept.values() for receipt in receipts]
+        kept[receipt.store_partition, receipt.database].replace(receipt)
+    return [receipt for each in kept.values() for receipt in each.receipts]
 
 
-def _overlapping(receipts: list[Receipt], keys: KeyRange) -> slice:
-    """The slice of disjoint receipts, in key order, whose ranges share a key with `keys`; a binary search."""
+class Disjoint:
+    """Receipts of one place whose ranges share no key, in key order."""
 
-    def start(receipt: Receipt) -> bytes:
-        return receipt.keys.start or b""
+    def __init__(self) -> None:
+        self.receipts: list[Receipt] = []
+        self._starts: list[bytes] = []
 
-    first = keys.start or b""
-    begin = bisect_left(receipts, first, key=start)
-    if begin > 0 and ((before := receipts[begin - 1].keys.end) is None or before > first):
-        begin -= 1
-    return slice(begin, len(receipts) if keys.end is None else bisect_left(receipts, keys.end, key=start))
+    def replace(self, receipt: Receipt) -> None:
+        """Put a receipt in the place of those with which it shares a key."""
+        place = self._place_of(receipt.keys)
+        self.receipts[place] = [receipt]
+        self._starts[place] = [receipt.keys.start or b""]
+
+    def overlapping(self, keys: KeyRange) -> list[Receipt]:
+        """Those that share a key with `keys`."""
+        return self.receipts[self._place_of(keys)]
+
+    def _place_of(self, keys: KeyRange) -> slice:
+        first = keys.start or b""
+        begin = bisect_left(self._starts, first)
+        if begin > 0 and ((before := self.receipts[begin - 1].keys.end) is None or before > first):
+            begin -= 1
+        return slice(begin, len(self._starts) if keys.end is None else bisect_left(self._starts, keys.end))
 
 
 def under_reject_policy(receipts: list[Receipt], on_reject: str) -> list[Receipt]:
@@ -75,11 +86,11 @@ def _size(home: Path, file: str) -> int | None:
 
 def pending_chunks(plan: Plan, receipts: list[Receipt]) -> list[Chunk]:
     """The plan's chunks, less the ranges that are finished, under whatever plan revision."""
-    done = _in_key_order(receipts)
+    done = by_place(receipts)
     pending = []
     for chunk in plan.chunks:
         mine = done[chunk.store_partition, chunk.database]
-        overlapping = [receipt.keys for receipt in mine[_overlapping(mine, chunk.keys)]]
+        overlapping = [receipt.keys for receipt in mine.overlapping(chunk.keys)]
         if any(keys.start == chunk.keys.start and keys.end == chunk.keys.end for keys in overlapping):
             continue  # the usual case: the chunk is done as planned
         left = subtract(chunk.keys, overlapping)
@@ -89,18 +100,19 @@ def pending_chunks(plan: Plan, receipts: list[Receipt]) -> list[Chunk]:
 
 def attempts_at(receipts: list[Receipt], others: Iterable[Receipt]) -> set[str]:
     """The attempts, of receipts in force, that share a key with one of the others."""
-    done = _in_key_order(receipts)
+    done = by_place(receipts)
     found: set[str] = set()
     for each in others:
         mine = done[each.store_partition, each.database]
-        found |= {receipt.attempt for receipt in mine[_overlapping(mine, each.keys)]}
+        found |= {receipt.attempt for receipt in mine.overlapping(each.keys)}
     return found
 
 
-def _in_key_order(receipts: list[Receipt]) -> dict[Place, list[Receipt]]:
-    found: dict[Place, list[Receipt]] = defaultdict(list)
+def by_place(receipts: list[Receipt]) -> defaultdict[Place, Disjoint]:
+    """The receipts of each place, for those that are in force."""
+    found: defaultdict[Place, Disjoint] = defaultdict(Disjoint)
     for receipt in sorted(receipts, key=lambda receipt: receipt.keys.start or b""):
-        found[receipt.store_partition, receipt.database].append(receipt)
+        found[receipt.store_partition, receipt.database].replace(receipt)
     return found
 
 
