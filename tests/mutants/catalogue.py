@@ -65,22 +65,6 @@ _RUN: tuple[Mutant, ...] = (
         tests=("test_a_run_that_stopped_is_finished_by_the_next[chunk.started-1]",),
     ),
     Mutant(
-        name="waiting-chunks-left-out",
-        claim="I1",
-        definition="SharedCommits.commit",
-        old="        self._ledger.commit(*self._waiting)\n",
-        new="        self._ledger.commit(*self._waiting[:1])\n",
-        tests=("test_they_are_committed_at_once_on_a_stop", "test_what_waits_is_committed_on_request"),
-    ),
-    Mutant(
-        name="waiting-chunks-not-committed-on-failure",
-        claim="I5",
-        definition="_reporting_failures",
-        old="        rewritten.commit()\n",
-        new="",
-        tests=("test_they_are_committed_before_a_failure_is_told",),
-    ),
-    Mutant(
         name="commit-without-receipt",
         claim="I1",
         definition="_Attempt.receipt",
@@ -116,9 +100,9 @@ _RUN: tuple[Mutant, ...] = (
     Mutant(
         name="live-attempts-collected",
         claim="I1",
-        definition="_remove_orphans",
-        old="if run_of(file.name) in older and attempt_of(file.name) not in attempts:",
-        new="if attempt_of(file.name) not in attempts:",
+        definition="_files_of",
+        old="if run_of(name) in runs]",
+        new="]",
         tests=("test_what_a_run_that_the_ledger_does_not_know_makes_is_left_alone",),
     ),
     Mutant(

@@ -1,4 +1,4 @@
-"""Mutants of what is done about damage in our own files."""
+"""Mutants of what is done about damage in our own files, and of chunks that wait for a shared commit."""
 
 from __future__ import annotations
 
@@ -36,5 +36,21 @@ DAMAGE: tuple[Mutant, ...] = (
         old="if is_whole else None\n",
         new="if text else None\n",
         tests=("test_a_damaged_receipt_is_not_adopted",),
+    ),
+    Mutant(
+        name="waiting-chunks-left-out",
+        claim="I1",
+        definition="SharedCommits.commit",
+        old="        self._ledger.commit(*self._waiting)\n",
+        new="        self._ledger.commit(*self._waiting[:1])\n",
+        tests=("test_they_are_committed_at_once_on_a_stop", "test_what_waits_is_committed_on_request"),
+    ),
+    Mutant(
+        name="waiting-chunks-not-committed-on-failure",
+        claim="I5",
+        definition="_reporting_failures",
+        old="        rewritten.commit()\n",
+        new="",
+        tests=("test_they_are_committed_before_a_failure_is_told",),
     ),
 )
