@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -41,15 +41,26 @@ class WorkerLostError(Exception):
 class _Scripted:
     """An executor that does as the test says; real threads, no work."""
 
-    def __init__(self, do: Callable[[int, int], TaskResult], slots: int = 1) -> None:
+    def __init__(self, do: Callable[[int, int], TaskResult], slots: int = 1, call_bytes: int = 0) -> None:
         self.slots = slots
+        self.call_bytes = call_bytes
+        self.calls: list[list[int]] = []
         self.attempts: dict[int, int] = {}
         self.tasks: list[RewriteTask] = []
         self.cancelled = False
         self._do = do
         self._lock = threading.Lock()
 
-    def run(self, task: Task) -> TaskResult:
+    def run(self, tasks: Sequence[Task]) -> Sequence[TaskResult]:
+        self.calls.append([task.chunk.number for task in tasks if isinstance(task, RewriteTask)])
+        results: list[TaskResult] = []
+        for task in tasks:
+            results.append(self._run(task))
+            if isinstance(results[-1], MigrationError):
+                break
+        return results
+
+    def _run(self, task: Task) -> TaskResult:
         assert isinstance(task, RewriteTask)
         number = task.chunk.number
         with self._lock:
@@ -238,6 +249,74 @@ def test_an_exception_of_the_caller_cancels_what_runs(tmp_path: Path) -> None:
     assert executor.cancelled
 
 
+# Bundles
+
+BUNDLED = 1 << 20
+
+
+def test_a_worker_that_dies_with_a_bundle_costs_its_tasks_a_call_each(tmp_path: Path) -> None:
+    def work(number: int, attempt: int) -> TaskResult:
+        if (number, attempt) == (3, 1):
+            raise WorkerLostError("killed")
+        return receipt(number=number)
+
+    executor = _Scripted(work, call_bytes=BUNDLED)
+    started, finished, failure = _run(executor, _tasks(20, tmp_path))
+    assert executor.calls[:6] == [[0, 1, 2, 3, 4], [0], [1], [2], [3], [4]]
+    assert failure is None
+    assert started == finished == list(range(20))
+
+
+def test_a_task_that_kills_each_worker_is_found_in_its_bundle(tmp_path: Path) -> None:
+    def work(number: int, _: int) -> TaskResult:
+        if number == 3:
+            raise WorkerLostError("killed")
+        return receipt(number=number)
+
+    executor = _Scripted(work, call_bytes=BUNDLED)
+    _, finished, failure = _run(executor, _tasks(20, tmp_path))
+    assert isinstance(failure, ChunkFailedError)
+    assert "db chunk 3" in failure.message
+    assert f"failed {ATTEMPTS} times" in failure.message
+    assert executor.calls == [[0, 1, 2, 3, 4], [0], [1], [2], *[[3]] * ATTEMPTS]
+    assert finished == [0, 1, 2]
+
+
+def test_what_a_bundle_has_finished_before_an_error_counts(tmp_path: Path) -> None:
+    error = RejectedError("bad")
+    executor = _Scripted(lambda number, _: error if number == 3 else receipt(number=number), call_bytes=BUNDLED)
+    _, finished, failure = _run(executor, _tasks(20, tmp_path))
+    assert failure is error
+    assert finished == [0, 1, 2]
+    assert executor.calls == [[0, 1, 2, 3, 4]]
+
+
+@pytest.mark.parametrize(("dies", "finished"), [(False, 5), (True, 0)])
+def test_a_stop_lets_a_bundle_end_and_runs_nothing_of_a_lost_one(dies: bool, finished: int, tmp_path: Path) -> None:
+    stop = Stop()
+
+    def work(number: int, _: int) -> TaskResult:
+        stop.request()
+        if dies and number == 3:
+            raise WorkerLostError
+        return receipt(number=number)
+
+    executor = _Scripted(work, call_bytes=BUNDLED)
+    done = list(run_all(executor, _tasks(20, tmp_path), on_start=lambda _: None, stop=stop))
+    assert sum(map(len, done)) == finished
+    assert executor.calls == [[0, 1, 2, 3, 4]]
+
+
+def test_an_executor_that_forgets_a_task_is_found_out(tmp_path: Path) -> None:
+    class Forgetful(_Scripted):
+        def run(self, tasks: Sequence[Task]) -> Sequence[TaskResult]:
+            return super().run(tasks)[:-1]
+
+    for call_bytes in (0, BUNDLED):
+        with pytest.raises((ValueError, ChunkFailedError)):
+            list(run_all(Forgetful(_fine, 1, call_bytes), _tasks(20, tmp_path), on_start=lambda _: None))
+
+
 # Breadcrumbs
 
 
@@ -262,9 +341,9 @@ class _Fatal(InProcessExecutor):
             raise self.DiedError
         return record
 
-    def run(self, task: Task) -> TaskResult:
+    def run(self, tasks: Sequence[Task]) -> Sequence[TaskResult]:
         try:
-            return super().run(task)
+            return super().run(tasks)
         except self.DiedError:
             raise WorkerLostError("signal 11") from None
 
