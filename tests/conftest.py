@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from migrate.batch.ledger import shared_commits
+from migrate.batch.ledger.shared_commits import Pace
 from tests.shared.commands import CommandServer, command_server
 from tests.suites import group_of, rank_of, suite_of
 
@@ -24,6 +26,14 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # its parent has loaded readline, which
 def commands() -> CommandServer:
     """Commands, each in a process of its own."""
     return command_server()
+
+
+@pytest.fixture(scope="module")
+def commit_per_chunk() -> Iterator[None]:
+    """Chunks share no commit, for tests that stop after a number of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shared_commits, "PACE", Pace(0.0, 0.0))
+        yield
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

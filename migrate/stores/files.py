@@ -10,6 +10,7 @@ import hashlib
 import os
 import shutil
 import stat
+import uuid
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -60,16 +61,28 @@ def write_synced(path: Path, content: bytes) -> None:
 
 def write_durably(path: Path, content: bytes) -> None:
     """Write the whole file or nothing: a temporary file beside it, synced, then renamed."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    _write_whole(path, content, Path.replace, os.getpid())
+
+
+def write_new(path: Path, content: bytes) -> None:
+    """As `write_durably`, for a file that must not exist. Raises FileExistsError, and leaves that one as it is.
+
+    Of several writers, on any hosts, one succeeds: their temporary files have different names.
+    """
+    _write_whole(path, content, os.link, uuid.uuid4().hex)
+
+
+def _write_whole(path: Path, content: bytes, name: Callable[[Path, Path], object], writer: object) -> None:
+    temporary = path.with_name(f".{path.name}.{writer}.tmp")
     try:
         write_synced(temporary, content)
-        temporary.replace(path)
+        name(temporary, path)
+        fsync_directory(path.parent)
     except OSError as error:
         error.filename = error.filename or str(path)  # a failed write does not name the file
         raise
     finally:
         temporary.unlink(missing_ok=True)
-    fsync_directory(path.parent)
 
 
 def copy_file(source: Path, target: Path) -> None:

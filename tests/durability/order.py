@@ -76,6 +76,7 @@ REFERENTS: dict[Step, Callable[[Row, Path], list[Path]]] = {
     Step.RUN: _nothing,
     Step.CHUNK: _chunk,
     Step.ASSEMBLED: _assembled,
+    Step.COMPARED: _nothing,
     Step.VERIFIED: _compared,
     Step.MISMATCH: _compared,
     Step.PUBLISHING: _publishing,

@@ -18,7 +18,7 @@ from migrate.spec.loading import load_spec
 
 def disable(dotted: str) -> None:
     """The function does nothing from now on. `dotted` is where its caller finds it, as in
-    `migrate.batch.ledger.table:Ledger._sync`.
+    `migrate.batch.ledger.table:Ledger.commit`.
     """
     module, _, attributes = dotted.partition(":")
     owner: object = importlib.import_module(module)

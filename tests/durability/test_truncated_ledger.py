@@ -49,6 +49,7 @@ class Stopped:
         return [*sorted((folder / "_delta_log").iterdir()), *sorted(folder.glob("*.parquet"))]
 
 
+pytestmark = pytest.mark.usefixtures("commit_per_chunk")
 POINTS = [("chunk.committed", 3), ("assemble.committed", 2), ("publish.committed", 1)]
 
 

@@ -18,6 +18,7 @@ from migrate.stores.files import (
     remove_tree,
     total_size,
     write_durably,
+    write_new,
 )
 from migrate.stores.rocksdb.layout import check_readable, database_files, is_immutable, is_rocksdb
 from migrate.stores.rocksdb.options_file import BYTEWISE, FamilyOptions, check_options, read_options
@@ -42,6 +43,15 @@ def test_write_durably_leaves_the_old_file_where_it_fails(tmp_path: Path) -> Non
         write_durably(file, "not bytes")  # type: ignore[arg-type]
     assert file.read_bytes() == b"first"
     assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
+
+
+def test_of_two_writers_of_a_new_file_one_succeeds(tmp_path: Path) -> None:
+    file = tmp_path / "entry.json"
+    write_new(file, b"first")
+    with pytest.raises(FileExistsError):
+        write_new(file, b"second")
+    assert file.read_bytes() == b"first"
+    assert [path.name for path in tmp_path.iterdir()] == ["entry.json"]
 
 
 def test_write_durably_syncs_the_file_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,21 +6,17 @@ Each row is stored twice, in its log entry and in its data file, and each copy h
 from __future__ import annotations
 
 import tempfile
-import time
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from migrate.batch.ledger.commit_log import Action, commit_metadata, log_directory, logged_rows
-from migrate.batch.ledger.parquet import create_table, rows_in_file, to_arrow
+from migrate.batch.ledger.commit_log import Action, log_directory, logged_rows
+from migrate.batch.ledger.parquet import create_table, rows_in_file, write_rows
 from migrate.errors import DamagedLedgerError
 from migrate.model.ledger_row import LEDGER_SCHEMA, Row, as_rows, with_digest
-from migrate.stores.files import fsync_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +80,7 @@ class LedgerContents:
         rows = self.rows(entry)
         if rows is None:
             return None
-        return self._write(rows) if rows else []
+        return write_rows(self._folder, [_sealed(row) for row in rows]) if rows else []
 
     def rows(self, entry: LogEntry) -> list[Row] | None:
         """The rows from the intact copy; None: they are lost. Empty: two copies of an earlier release differ."""
@@ -125,18 +121,7 @@ class LedgerContents:
             raise ValueError(f"these are not the rows of commit {entry.number}")
         return rows
 
-    def _write(self, rows: list[Row]) -> list[Action]:
-        stored = [with_digest(row) if row.schema_version >= LEDGER_SCHEMA else row for row in rows]
-        file = self._folder / f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
-        pq.write_table(to_arrow(stored), file)
-        fsync_file(file)
-        now = int(time.time() * 1000)
-        added = {
-            "path": file.name,
-            "partitionValues": {},
-            "size": file.stat().st_size,
-            "modificationTime": now,
-            "dataChange": True,
-        }
-        commit = {"timestamp": now, "operation": "WRITE", **commit_metadata(stored)}
-        return [{"commitInfo": commit}, {"add": added}]
+
+def _sealed(row: Row) -> Row:
+    """The row with its digest, unless it is of a release that had none."""
+    return with_digest(row) if row.schema_version >= LEDGER_SCHEMA else row

@@ -18,7 +18,7 @@ from pathlib import Path
 from migrate.batch.home import LEDGER_DAMAGED
 from migrate.batch.ledger.commit_log import Action, log_directory
 from migrate.batch.ledger.contents import LedgerContents, LogEntry, data_file_name
-from migrate.batch.ledger.parquet import APPLICATION
+from migrate.batch.ledger.parquet import APPLICATION, as_entry, transaction
 from migrate.model.ledger_row import Row
 from migrate.stores.files import fsync_directory, make_directories, write_durably
 
@@ -115,7 +115,7 @@ def repair_ledger(table: Path, *, thorough: bool) -> tuple[Path, ...]:
         _remove_checkpoints(table)  # before the entries: they may name what is lost
         make_directories(aside)
     for entry in damaged:
-        _repair_entry(entry, aside, _repaired_text(entry, contents))
+        _repair_entry(entry, aside, _repaired(entry, contents))
     for folder in (aside, table, log_directory(table)) if damaged else ():
         fsync_directory(folder)
     return tuple(path for entry in damaged for path in entry.lost or (entry.file,))
@@ -136,18 +136,18 @@ def _makes_table(entry: LogEntry) -> bool:
     return entry.version == 0 or any("metaData" in action for action in entry.actions)
 
 
-def _repair_entry(entry: LogEntry, aside: Path, text: str) -> None:
+def _repair_entry(entry: LogEntry, aside: Path, content: bytes) -> None:
     if entry.file.exists():
         shutil.copy2(entry.file, aside / entry.file.name)
-    write_durably(entry.file, text.encode())
+    write_durably(entry.file, content)
     for path in {*entry.lost, *entry.data} - {entry.file}:
-        if path.exists() and path.name not in text:
+        if path.exists() and path.name.encode() not in content:
             path.rename(aside / path.name)
 
 
-def _repaired_text(entry: LogEntry, contents: LedgerContents) -> str:
+def _repaired(entry: LogEntry, contents: LedgerContents) -> bytes:
     if _makes_table(entry):
-        return contents.first_entry()
+        return contents.first_entry().encode()
     actions = contents.replacement(entry)
     if actions is None:
         kept = {data.name for data in entry.data} - {data.name for data in entry.lost}
@@ -156,8 +156,7 @@ def _repaired_text(entry: LogEntry, contents: LedgerContents) -> str:
             for each in entry.actions
             if "remove" in each or ("add" in each and data_file_name(each["add"]) in kept)
         ]
-    actions.append({"txn": {"appId": APPLICATION, "version": entry.number}})
-    return "\n".join(json.dumps(action) for action in actions)
+    return as_entry([*actions, transaction(entry.number)])
 
 
 def _remove_checkpoints(table: Path) -> None:

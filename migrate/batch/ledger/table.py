@@ -1,9 +1,9 @@
 """The ledger: an append-only Delta table, one row per committed chunk and per later step.
 
-Written by the driver only, strictly after the data that a row records is durable (I1), through delta-rs, which
-does not sync: this module does, before a commit counts. Each commit carries the next number of one application
-transaction, through the handle that read the one before: once a second run has committed, commits of the first one
-fail, which fences it off.
+Written by the driver only, strictly after the data that a row records is durable (I1). A commit is a data file and
+the log's next entry, each synced before it has its name. No entry replaces another: once a second run has committed,
+the next version of the first one is taken, which fences it off. Each commit carries the next number of one
+application transaction. delta-rs makes and reads the table; a commit through it costs more with each one before.
 """
 
 from __future__ import annotations
@@ -16,16 +16,25 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake import DeltaTable, Schema
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from migrate.batch.home import LEDGER, LEDGER_DAMAGED
-from migrate.batch.ledger.commit_log import IncompleteLogError, LedgerLog, commit_metadata, log_directory
-from migrate.batch.ledger.parquet import APPLICATION, COLUMNS, SETTINGS, create_table, rows_in_file, to_arrow
+from migrate.batch.ledger.commit_log import IncompleteLogError, LedgerLog, log_directory
+from migrate.batch.ledger.parquet import (
+    APPLICATION,
+    COLUMNS,
+    SETTINGS,
+    as_entry,
+    create_table,
+    rows_in_file,
+    transaction,
+    write_rows,
+)
 from migrate.batch.ledger.repair import newest_version, read_log, recovered_rows, repair_ledger
 from migrate.errors import DamagedLedgerError, FencedError, explain_system_error
 from migrate.model.ledger_row import Row, Step, as_rows, check_migration, damaged_ledger, with_digest
-from migrate.stores.files import delta_uri, fsync_directory, fsync_file, make_directories
+from migrate.stores.files import delta_uri, fsync_file, make_directories, write_new
 
 
 def read_ledger(home: Path) -> list[Row]:
@@ -86,12 +95,18 @@ class Ledger:
         self._folder = home / LEDGER
         self._migration_id = migration_id
         self._run_id = run_id
-        self._table = self._open_or_create()
-        self._synced = self._table.version() - 1
-        self._sync()  # the run that wrote the newest version may have been killed before it was durable
-        self.rows = tuple(self._read(home))
+        table = self._open_or_create()
+        self._version = table.version()
+        self._number = table.transaction_version(APPLICATION) or 0
+        self._sync_newest()  # the run that wrote it may have been killed before it was durable
+        self._rows = self._read(home)
         check_migration(self.rows, migration_id, self._folder)
         self.commit(self.row(Step.RUN, detail={} if command == "run" else {"command": command}))
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """Every row so far, in the order of commits."""
+        return tuple(self._rows)
 
     def row(self, step: Step, *, store_partition: str | None = None, detail: dict[str, object] | None = None) -> Row:
         """A new row of this run, for a step other than a chunk."""
@@ -105,27 +120,29 @@ class Ledger:
 
     def commit(self, *rows: Row) -> None:
         """Append rows in one durable commit. Raises FencedError if another run has committed meanwhile."""
-        number = (self._table.transaction_version(APPLICATION) or 0) + 1
+        self.check_not_fenced()
+        number = self._number + 1
         now = int(time.time() * 1000)
         stamped = [row.model_copy(update={"sequence": number, "committed_at_ms": now}) for row in rows]
-        stored = [with_digest(row) for row in stamped]
-        transaction = CommitProperties(commit_metadata(stored), app_transactions=[Transaction(APPLICATION, number)])
         try:
-            write_deltalake(self._table, to_arrow(stored), mode="append", commit_properties=transaction)
-        except (OSError, DeltaError) as error:
+            actions = write_rows(self._folder, [with_digest(row) for row in stamped])
+            write_new(self._entry(self._version + 1), as_entry([*actions, transaction(number)]))
+        except FileExistsError as error:
+            raise _fenced(self._folder) from error
+        except OSError as error:
             if (known := explain_system_error(error, where=f"cannot write the ledger {self._folder}")) is not None:
                 raise known from error
-            if not isinstance(error, CommitFailedError):
-                raise
-            raise _fenced(self._folder) from error
-        self._sync()
-        self.rows += tuple(stamped)
+            raise
+        self._version, self._number = self._version + 1, number
+        self._rows += stamped
 
     def check_not_fenced(self) -> None:
         """Raises FencedError if another run has committed meanwhile."""
-        following = log_directory(self._folder) / f"{self._table.version() + 1:020d}.json"
-        if following.exists():
+        if self._entry(self._version + 1).exists():
             raise _fenced(self._folder)
+
+    def _entry(self, version: int) -> Path:
+        return log_directory(self._folder) / f"{version:020d}.json"
 
     def _read(self, home: Path) -> list[Row]:
         """Every row, from the log if it is complete: a thousand small data files take a second."""
@@ -145,20 +162,14 @@ class Ledger:
         except DeltaError:
             return DeltaTable(delta_uri(self._folder))  # another run made it first; the first commit decides
 
-    def _sync(self) -> None:
-        """Sync data files, then the log entries that name them, then both directories."""
-        log = log_directory(self._folder)
-        for version in range(self._synced + 1, self._table.version() + 1):
-            entry = log / f"{version:020d}.json"
-            for line in entry.read_bytes().splitlines():  # of text, U+2028 in a name would end one
-                if (added := json.loads(line).get("add")) is not None:
-                    fsync_file(self._folder / added["path"])
-            fsync_file(entry)
-        for checkpoint in (*log.glob(f"{self._table.version():020d}.checkpoint*"), *log.glob("_last_checkpoint")):
-            fsync_file(checkpoint)
-        fsync_directory(self._folder)
-        fsync_directory(log)
-        self._synced = self._table.version()
+    def _sync_newest(self) -> None:
+        """Sync the newest commit: its data file, its entry, and the names of both."""
+        entry = self._entry(self._version)
+        for line in entry.read_bytes().splitlines():  # of text, U+2028 in a name would end one
+            if (added := json.loads(line).get("add")) is not None:
+                fsync_file(self._folder / added["path"])
+        for path in (entry, self._folder, entry.parent):
+            fsync_file(path)
 
 
 def _open(folder: Path) -> DeltaTable:

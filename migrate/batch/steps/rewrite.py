@@ -1,4 +1,7 @@
-"""Rewrite: every unfinished chunk is rewritten, and committed when its task ends."""
+"""Rewrite: every unfinished chunk is rewritten; those that end within a short time share a commit.
+
+A chunk that ended is durable, with its receipt beside it. What a kill leaves uncommitted, `reconcile` commits.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from migrate.batch.chunk.reader import inputs_of
 from migrate.batch.chunk.rewrite import RewriteTask
 from migrate.batch.context import Context
 from migrate.batch.ledger.intervals import pending_chunks, totals_of
+from migrate.batch.ledger.shared_commits import SharedCommits
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.stop import RERUN
@@ -30,33 +34,76 @@ def rewrite(
     budget = context.spec.run.time_budget
     deadline = None if budget is None else time.monotonic() + budget.total_seconds()
     pending = pending_chunks(plan, before)
-    receipts = list(before)
     revision = Standing(context.home, ledger.rows).revision_id
     tasks = (_task(context, plan, chunk, revision) for chunk in pending)
     started = lambda task: context.notify("chunk.started", task=task)  # noqa: E731 - one line, used once
     name = context.spec.name
     running = run_all(executor, tasks, on_start=started, name=name, deadline=deadline, stop=context.stop)
-    for finished in _reporting_failures(context, ledger, revision, running):
-        fresh = [result for _, result in finished if isinstance(result, Receipt)]
-        context.notify("chunk.finished", receipts=fresh)
-        ledger.commit(*(chunk_row(receipt) for receipt in fresh))
-        receipts += fresh
-        context.notify("chunk.committed", receipts=fresh)
-        _check_reject_count(context, receipts)
+    rewritten = _Rewritten(context, ledger, before)
+    for finished in _reporting_failures(context, ledger, revision, rewritten, running):
+        rewritten.add([result for _, result in finished if isinstance(result, Receipt)])
+    rewritten.commit()
+    receipts = rewritten.receipts
     if left := len(pending) - (len(receipts) - len(before)):
         why = "interrupted" if context.stop.is_requested else "the time budget is used up"
         raise InterruptedMigrationError(f"{why} with {left} of {len(plan.chunks)} chunks left", hint=RERUN)
-    _check_reject_count(context, receipts)
+    rewritten.check_reject_count()
     _check_reject_share(context, receipts)
     return receipts
 
 
+class _Rewritten:
+    """All receipts, and commits of those that came since the last one."""
+
+    def __init__(self, context: Context, ledger: Ledger, before: list[Receipt]) -> None:
+        self.receipts = list(before)
+        self._context = context
+        self._commits = SharedCommits(ledger)
+        self._committed = len(before)
+        self._rejected = sum(receipt.rejected for receipt in before)
+
+    def add(self, fresh: list[Receipt]) -> None:
+        """Commit these with the next ones; at once on a stop. Raises RejectedError if there are too many rejects."""
+        if fresh:
+            self._context.notify("chunk.finished", receipts=fresh)
+        self.receipts += fresh
+        self._rejected += sum(receipt.rejected for receipt in fresh)
+        self._commits.add(*map(chunk_row, fresh))
+        if self._context.stop.is_requested or self._has_too_many:
+            self.commit()
+        elif self._commits.commit_due():
+            self._announce()
+        self.check_reject_count()
+
+    def commit(self) -> None:
+        """Commit what waits, now."""
+        if self._commits.commit():
+            self._announce()
+
+    def _announce(self) -> None:
+        fresh, self._committed = self.receipts[self._committed :], len(self.receipts)
+        self._context.notify("chunk.committed", receipts=fresh)
+
+    @property
+    def _has_too_many(self) -> bool:
+        limit = self._context.spec.run.max_rejects
+        return limit is not None and self._rejected > limit
+
+    def check_reject_count(self) -> None:
+        """Raises RejectedError if there are more rejects than `max_rejects` allows."""
+        if self._has_too_many:
+            limit = self._context.spec.run.max_rejects
+            found = f"records that cannot be converted: {self._rejected}, max_rejects allows {limit}"
+            raise _too_many(self._context, found)
+
+
 def _reporting_failures(
-    context: Context, ledger: Ledger, revision: str, finished: Iterator[Finished]
+    context: Context, ledger: Ledger, revision: str, rewritten: _Rewritten, finished: Iterator[Finished]
 ) -> Iterator[Finished]:
     try:
         yield from finished
     except MigrationError as error:
+        rewritten.commit()
         if isinstance(error, RecordRejectedError) and error.chunk is not None:
             stopped = StoppedRun(revision=revision, chunk=error.chunk, reason=error.reason)
             where = error.chunk.store_partition
@@ -80,12 +127,6 @@ def _task(context: Context, plan: Plan, chunk: Chunk, revision: str) -> RewriteT
         on_reject=context.spec.run.on_reject,
         max_rejects=context.spec.run.max_rejects,
     )
-
-
-def _check_reject_count(context: Context, receipts: list[Receipt]) -> None:
-    limit = context.spec.run.max_rejects
-    if limit is not None and (count := sum(receipt.rejected for receipt in receipts)) > limit:
-        raise _too_many(context, f"records that cannot be converted: {count}, max_rejects allows {limit}")
 
 
 def _check_reject_share(context: Context, receipts: list[Receipt]) -> None:

@@ -12,6 +12,7 @@ from migrate.batch.ledger.table import read_ledger
 from migrate.model.events import Event
 from tests.support import make_store, numbered, raw_spec, read_family
 
+pytestmark = pytest.mark.usefixtures("commit_per_chunk")
 A_YEAR = 365 * 86_400.0
 
 

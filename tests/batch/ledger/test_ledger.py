@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from migrate.batch.ledger import table
 from migrate.batch.ledger.parquet import rows_in_file
 from migrate.batch.ledger.revisions import Revision
 from migrate.batch.ledger.table import Ledger, read_ledger, read_repaired
@@ -70,6 +71,27 @@ def test_a_second_run_fences_the_first_one_off(tmp_path: Path) -> None:
     second.commit(chunk_row(receipt(number=2)))
     numbers = [Receipt.model_validate_json(row.detail).number for row in read_ledger(tmp_path) if row.step == "chunk"]
     assert numbers == [0, 2]
+
+
+@pytest.mark.parametrize("step", ["write_rows", "as_entry", "write_new"])
+def test_a_run_that_takes_over_within_a_commit_wins(step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Ledger(tmp_path, "m", "r1")
+    real = getattr(table, step)
+    second: list[Ledger] = []
+
+    def take_over(*arguments: object) -> object:
+        monkeypatch.setattr(table, step, real)
+        second.append(Ledger(tmp_path, "m", "r2"))
+        return real(*arguments)
+
+    monkeypatch.setattr(table, step, take_over)
+    for _ in range(2):
+        with pytest.raises(FencedError):
+            first.commit(chunk_row(receipt(number=1)))
+    second[0].commit(chunk_row(receipt(number=2)))
+    assert tuple(read_ledger(tmp_path)) == second[0].rows
+    assert [row.run_id for row in second[0].rows if row.step == "run"] == ["r1", "r2"]
+    assert DeltaTable(str(tmp_path / "ledger")).version() == 3
 
 
 def test_the_number_of_a_torn_commit_stays_taken(tmp_path: Path) -> None:
@@ -144,8 +166,7 @@ def test_of_racing_runs_at_most_one_can_commit_in_the_end(tmp_path: Path) -> Non
 
 def test_the_table_is_append_only_and_keeps_its_log(tmp_path: Path) -> None:
     Ledger(tmp_path, "m", "r1")
-    table = DeltaTable(str(tmp_path / "ledger"))
-    configuration = table.metadata().configuration
+    configuration = DeltaTable(str(tmp_path / "ledger")).metadata().configuration
     assert configuration == {"delta.appendOnly": "true", "delta.enableExpiredLogCleanup": "false"}
 
 
@@ -161,8 +182,9 @@ def test_a_commit_is_synced_before_it_counts(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(os, "fsync", spy)
     ledger.commit(chunk_row(receipt()))
     log = tmp_path / "ledger" / "_delta_log"
-    assert [path.suffix for path in synced[:2]] == [".parquet", ".json"]
-    assert synced[1:] == [log / "00000000000000000002.json", tmp_path / "ledger", log]
+    assert [path.suffix for path in synced] == [".parquet", "", ".tmp", ""]
+    assert synced[2].name.startswith(".00000000000000000002.json.")
+    assert [synced[1], synced[3]] == [tmp_path / "ledger", log]
 
 
 def test_what_is_found_is_synced_before_anything_follows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

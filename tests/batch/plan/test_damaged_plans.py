@@ -17,6 +17,7 @@ from tests.batch.run.test_resume import StopAt, StoppedError
 from tests.shared.builders import chunk, plan
 from tests.support import make_store, numbered, raw_spec, read_family
 
+pytestmark = pytest.mark.usefixtures("commit_per_chunk")
 RECORDS = numbered(1500)
 FLIPS = 12
 

@@ -34,6 +34,7 @@ from tests.support import (
     tree_state,
 )
 
+pytestmark = pytest.mark.usefixtures("commit_per_chunk")
 NOT_SENT_BY_EACH_RUN = {"warning", "chunk.failed", "chunks.adopted", "verify.resumed", "conversion.revised"}
 FULL_RUN = [name for name in RUN_EVENTS if name not in NOT_SENT_BY_EACH_RUN]
 

@@ -16,6 +16,7 @@ from migrate.errors import ChunkFailedError, ExitCode, MigrationError
 from migrate.model.events import Event
 from tests.support import flip_byte, make_store, numbered, raw_spec, read_delta, read_family
 
+pytestmark = pytest.mark.usefixtures("commit_per_chunk")
 RECORDS = numbered(3000)
 
 

@@ -1,0 +1,55 @@
+"""Commits that several finished tasks share, by time: the driver keeps up, however much one costs.
+
+What waits is durable already, and found again by what lies beside it: `reconcile` does that for chunks.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from migrate.batch.ledger.table import Ledger
+from migrate.model.ledger_row import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long after a commit the next one is due."""
+
+    seconds: float
+    """At least so long."""
+    times_the_last: float = 9.0
+    """And so many times the last commit's own duration: nine leave a tenth of the time to commits."""
+
+
+PACE = Pace(0.25)
+
+
+class SharedCommits:
+    """The rows of one phase that wait for a commit. The caller commits them all before it ends, or raises."""
+
+    def __init__(self, ledger: Ledger, pace: Pace | None = None) -> None:
+        """`pace`: another one than PACE."""
+        self._ledger = ledger
+        self._pace = pace or PACE
+        self._waiting: list[Row] = []
+        self._due = time.monotonic() + self._pace.seconds
+
+    def add(self, *rows: Row) -> None:
+        """Let rows wait for the next commit: what they record must be durable."""
+        self._waiting += rows
+
+    def commit_due(self) -> bool:
+        """Commit what waits if the last commit is long enough ago; whether it did. Raises as `Ledger.commit`."""
+        return time.monotonic() >= self._due and self.commit()
+
+    def commit(self) -> bool:
+        """Commit what waits, now; whether anything did. Raises as `Ledger.commit`."""
+        if not self._waiting:
+            return False
+        begun = time.monotonic()
+        self._ledger.commit(*self._waiting)
+        self._waiting.clear()
+        ended = time.monotonic()
+        self._due = ended + max(self._pace.seconds, self._pace.times_the_last * (ended - begun))
+        return True
