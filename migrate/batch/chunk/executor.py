@@ -94,6 +94,8 @@ def run_all(
 ) -> Iterator[Finished]:
     """Run every task, in one more call at a time than there are slots, so that no slot waits; yield those that end.
 
+    An empty list comes where none ends for a short time, so that the caller can commit what waits.
+
     After a failure no call starts; the running ones are finished and yielded, then the failure is raised. After the
     `deadline` (monotonic seconds) or a request to stop no call starts either, and the iteration ends; one that
     outlives the stop's grace period is abandoned with InterruptedMigrationError. `name`: the migration's, for the log.
@@ -107,8 +109,7 @@ def run_all(
                     calls.start(pool)
                 if not calls.running:
                     break
-                if finished := calls.ended(stop):
-                    yield finished
+                yield calls.ended(stop)
         except BaseException:
             calls.cancel()
             raise

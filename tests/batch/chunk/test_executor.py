@@ -249,6 +249,19 @@ def test_an_exception_of_the_caller_cancels_what_runs(tmp_path: Path) -> None:
     assert executor.cancelled
 
 
+def test_while_no_task_ends_the_caller_gets_a_turn(tmp_path: Path) -> None:
+    gone_on = threading.Event()
+
+    def work(number: int, _: int) -> TaskResult:
+        assert gone_on.wait(10)
+        return receipt(number=number)
+
+    turns = run_all(_Scripted(work), _tasks(1, tmp_path), on_start=lambda _: None)
+    assert next(turns) == []
+    gone_on.set()
+    assert sum(map(len, turns)) == 1
+
+
 # Bundles
 
 BUNDLED = 1 << 20
