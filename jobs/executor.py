@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,7 @@ class SparkExecutor:
 
     def __init__(self, context: SparkContext) -> None:
         self._context = context
+        self._group = f"stateferry-{uuid.uuid4().hex[:12]}"
 
     @property
     def slots(self) -> int:
@@ -37,12 +39,12 @@ class SparkExecutor:
         first, others = tasks[0], len(tasks) - 1
         subject = first.chunk if isinstance(first, RewriteTask) else first
         what = f"{'rewrite' if isinstance(first, RewriteTask) else 'verify'} {subject}"
-        self._context.setJobDescription(f"{what} and {others} more" if others else what)
+        self._context.setJobGroup(self._group, f"{what} and {others} more" if others else what)
         return self._context.parallelize([tasks], 1).map(run_tasks).collect()[0]
 
     def cancel(self) -> None:
-        """Cancel every running job."""
-        self._context.cancelAllJobs()
+        """Cancel the running jobs, and no others of the application."""
+        self._context.cancelJobGroup(self._group)
 
     def check(self, source: Path, work_dir: Path) -> None:
         """Raise RefusedError if an executor lacks a package or does not see a directory."""

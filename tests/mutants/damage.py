@@ -1,4 +1,4 @@
-"""Mutants of what is done about damage in our own files."""
+"""Mutants of what is done about damage in our own files, and about workers that die."""
 
 from __future__ import annotations
 
@@ -36,5 +36,13 @@ DAMAGE: tuple[Mutant, ...] = (
         old="if is_whole else None\n",
         new="if text else None\n",
         tests=("test_a_damaged_receipt_is_not_adopted",),
+    ),
+    Mutant(
+        name="lost-bundle-forgotten",
+        claim="I3",
+        definition="_Calls._finished",
+        old="            self._bundles.lost(bundle)\n",
+        new="",
+        tests=("test_what_a_dead_worker_had_finished_is_made_again_and_counts_once",),
     ),
 )
