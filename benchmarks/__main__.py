@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks import comparisons, dry_run, durability, lazy, product, scaling, status
+from benchmarks import comparisons, driver, dry_run, durability, lazy, product, scaling, status
 from benchmarks.report import machine, missed, write
 from benchmarks.results import Result
 from benchmarks.rounds import ROOT
@@ -26,6 +26,7 @@ BENCHMARKS: dict[str, Callable[[Setting], list[Result]]] = {
     "memory": scaling.memory,
     "slots": scaling.slots,
     "run": product.run,
+    "driver": driver.driver,
     "ledger": durability.ledger,
     "resume": durability.resume,
     "status": status.status,

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks import dual_access, safety, status
+from benchmarks import canned, dual_access, safety, status
 from benchmarks.evolving import convert_values
 from benchmarks.pairs import PAIR_ROUTES
 from benchmarks.retention import move_segments
@@ -144,6 +144,7 @@ class _LedgerClock:
 
 
 JOBS: dict[str, Callable[..., Facts]] = {
+    **canned.JOBS,
     **dual_access.JOBS,
     **safety.JOBS,
     **status.JOBS,

@@ -296,8 +296,8 @@ _RUN: tuple[Mutant, ...] = (
         name="chunks-start-after-a-stop",
         claim="I9",
         definition="run_all",
-        old="is_closed = bool(failures) or stop.is_requested or _is_past(deadline)",
-        new="is_closed = bool(failures) or _is_past(deadline)",
+        old="if not (calls.failures or stop.is_requested or _is_past(deadline)):",
+        new="if not (calls.failures or _is_past(deadline)):",
         tests=("test_a_stop_lets_running_tasks_end_and_starts_no_more",),
     ),
     Mutant(

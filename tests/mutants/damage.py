@@ -1,4 +1,4 @@
-"""Mutants of what is done about damage in our own files, and of chunks that wait for a shared commit."""
+"""Mutants of what is done about damage in our own files, workers that die, and chunks that wait for a shared commit."""
 
 from __future__ import annotations
 
@@ -52,5 +52,13 @@ DAMAGE: tuple[Mutant, ...] = (
         old="        rewritten.commit()\n",
         new="",
         tests=("test_they_are_committed_before_a_failure_is_told",),
+    ),
+    Mutant(
+        name="lost-bundle-forgotten",
+        claim="I3",
+        definition="_Calls._finished",
+        old="            self._bundles.lost(bundle)\n",
+        new="",
+        tests=("test_what_a_dead_worker_had_finished_is_made_again_and_counts_once",),
     ),
 )

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.spark.processes import command_of, parent_of
-from tests.spark.scene import Calm, assert_right, make_scene, run_calmly, submitting
-from tests.support import tree_state
+from tests.spark.scene import Calm, assert_each_interval_once, assert_right, make_scene, run_calmly, submitting
+from tests.support import numbered, tree_state
 
 WAITS_TO_BE_KILLED = """
 def convert(record):
@@ -28,6 +28,16 @@ def convert(record):
             os._exit(0)
         if times == 2:
             os.kill(os.getpid(), signal.SIGKILL)
+    return converted(record)
+"""
+
+DIES_IN_A_BUNDLE = """
+def convert(record):
+    if is_rewriting() and record.key in (b"key-00000123", b"key-00000777"):
+        if is_first(record.key.decode()) or (record.key == b"key-00000777" and (MARKS / "poison").exists()):
+            job = TaskContext.get().getLocalProperty("spark.job.description")
+            note("died in a bundle" if job.endswith(" more") else "died alone")
+            os._exit(9)
     return converted(record)
 """
 
@@ -98,3 +108,24 @@ def test_a_chunk_that_always_fails_ends_the_run_and_a_mended_one_resumes_it(tmp_
     assert_right(scene, resumed, calm, source)
     assert resumed.report["chunks_done_before"] == len(finished)
     assert scene.chunks[: len(finished)] == finished
+
+
+def test_a_bundle_whose_worker_dies_is_run_chunk_by_chunk_and_names_the_record_that_kills(tmp_path: Path) -> None:
+    """What the dead worker had finished is taken over by the next run, or made again, but counts once."""
+    scene = make_scene(tmp_path / "scene", DIES_IN_A_BUNDLE, records=10_000, chunk_size="1 KiB")
+    source = tree_state(scene.folder / "old")
+    (scene.marks / "poison").touch()
+    with submitting(scene, "local[2]") as job:
+        failed = job.end()
+    assert failed.exit_code == 3, failed.errors
+    assert '"key-00000777"' in failed.message
+    assert scene.notes("died in a bundle")
+    assert len(scene.notes("died alone")) == 3
+
+    (scene.marks / "poison").unlink()
+    with submitting(scene, "local[2]", name="rerun") as job:
+        resumed = job.end()
+    assert resumed.exit_code == 0, resumed.errors
+    assert scene.published["default"] == {key: value[::-1] for key, value in numbered(10_000).items()}
+    assert tree_state(scene.folder / "old") == source
+    assert_each_interval_once(scene.chunks)

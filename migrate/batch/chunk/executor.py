@@ -5,17 +5,17 @@ from __future__ import annotations
 import importlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from threading import Event
 from typing import Protocol
 
+from migrate.batch.chunk.bundles import Bundles
 from migrate.batch.chunk.rewrite import RewriteTask, read_breadcrumb
-from migrate.batch.chunk.task import Task, TaskResult, run_task
+from migrate.batch.chunk.task import Task, TaskResult, run_tasks
 from migrate.batch.stop import RERUN, Stop
 from migrate.errors import ChunkFailedError, InterruptedMigrationError, MigrationError, SpecError
 from migrate.model.key_range import show_key
@@ -37,15 +37,23 @@ Finished = list[tuple[Task, TaskResult]]
 
 
 class Executor(Protocol):
-    """Runs tasks, each in a call that returns when the task is done; several threads call it."""
+    """Runs tasks in calls that return when the tasks are done; several threads call it."""
 
     @property
     def slots(self) -> int:
-        """How many tasks run at the same time."""
+        """How many calls run at the same time."""
         ...
 
-    def run(self, task: Task) -> TaskResult:
-        """Run one task. Raises any error that ends a worker."""
+    @property
+    def call_bytes(self) -> int:
+        """How many bytes are worth a call: smaller tasks share one. 0: each task has a call of its own."""
+        ...
+
+    def run(self, tasks: Sequence[Task]) -> Sequence[TaskResult]:
+        """Run tasks, as `run_tasks` does: a result for each, in order; after an error there may be none.
+
+        Raises any error that ends a worker.
+        """
         ...
 
     def cancel(self) -> None:
@@ -57,13 +65,14 @@ class InProcessExecutor:
     """Runs one task at a time in this process, without Spark or a JVM."""
 
     slots = 1
+    call_bytes = 0
 
     def __init__(self) -> None:
         self._cancelled = Event()
 
-    def run(self, task: Task) -> TaskResult:
-        """Run one task in the calling thread."""
-        return run_task(task, self._check)
+    def run(self, tasks: Sequence[Task]) -> Sequence[TaskResult]:
+        """Run tasks in the calling thread."""
+        return run_tasks(tasks, self._check)
 
     def cancel(self) -> None:
         """Let the running task end at its next batch."""
@@ -83,52 +92,91 @@ def run_all(
     deadline: float | None = None,
     stop: Stop | None = None,
 ) -> Iterator[Finished]:
-    """Run every task, one more at a time than there are slots, so that no slot waits; yield those that end together.
+    """Run every task, in one more call at a time than there are slots, so that no slot waits; yield those that end.
 
-    After a failure no task starts; the running ones are finished and yielded, then the failure is raised. After the
-    `deadline` (monotonic seconds) or a request to stop no task starts either, and the iteration ends; a task that
+    An empty list comes where none ends for a short time, so that the caller can commit what waits.
+
+    After a failure no call starts; the running ones are finished and yielded, then the failure is raised. After the
+    `deadline` (monotonic seconds) or a request to stop no call starts either, and the iteration ends; one that
     outlives the stop's grace period is abandoned with InterruptedMigrationError. `name`: the migration's, for the log.
     """
     stop = stop or Stop()
-    left = iter(tasks)
-    failures: list[BaseException] = []
-    running: dict[Future[TaskResult], Task] = {}
-    cancelled = Event()
+    calls = _Calls(executor, Bundles(tasks, on_start), name)
     with keeping_open(), ThreadPoolExecutor(_MOST_AT_ONCE, "stateferry") as pool:
         try:
             while True:
-                is_closed = bool(failures) or stop.is_requested or _is_past(deadline)
-                for task in islice(left, 0 if is_closed else _room(executor, len(running))):
-                    on_start(task)
-                    running[pool.submit(_attempt, executor, task, cancelled, name)] = task
-                if not running:
+                if not (calls.failures or stop.is_requested or _is_past(deadline)):
+                    calls.start(pool)
+                if not calls.running:
                     break
-                ended = [(running.pop(future), future) for future in _wait(running, stop)]
-                failures += [error for _, future in ended if (error := future.exception()) is not None]
-                if finished := [(task, future.result()) for task, future in ended if future.exception() is None]:
-                    yield finished
+                yield calls.ended(stop)
         except BaseException:
-            cancelled.set()
-            executor.cancel()
-            for future in running:
-                future.cancel()
+            calls.cancel()
             raise
-    if failures:
+    if calls.failures:
         stop.check()  # Spark also gets the signal; tasks that it then fails have not failed
-        raise failures[0]
+        raise calls.failures[0]
 
 
-def _wait(running: Iterable[Future[TaskResult]], stop: Stop) -> set[Future[TaskResult]]:
-    """The tasks that have ended; none where none did for a short time."""
-    done, _ = wait(running, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
-    if not done:
-        stop.check_grace()
-    return done
+class _Calls:
+    """The calls that are running, and the failures of those that have ended."""
 
+    def __init__(self, executor: Executor, bundles: Bundles, name: str) -> None:
+        self.running: dict[Future[Sequence[TaskResult] | None], Sequence[Task]] = {}
+        self.failures: list[BaseException] = []
+        self._executor = executor
+        self._bundles = bundles
+        self._name = name
+        self._cancelled = Event()
 
-def _room(executor: Executor, running: int) -> int:
-    width = 1 if executor.slots == 1 else executor.slots + 1
-    return max(0, width - running)
+    def start(self, pool: ThreadPoolExecutor) -> None:
+        """Start as many calls as there is room for."""
+        slots = self._executor.slots
+        room = (1 if slots == 1 else slots + 1) - len(self.running)
+        for bundle in self._bundles.take(room, slots, self._executor.call_bytes):
+            self.running[pool.submit(self._call, bundle)] = bundle
+
+    def ended(self, stop: Stop) -> Finished:
+        """The tasks that have ended without an error; none where no call ended for a short time."""
+        done, _ = wait(self.running, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
+        if not done:
+            stop.check_grace()
+        return [pair for future in done for pair in self._finished(self.running.pop(future), future)]
+
+    def cancel(self) -> None:
+        """Give up."""
+        self._cancelled.set()
+        self._executor.cancel()
+        for future in self.running:
+            future.cancel()
+
+    def _finished(self, bundle: Sequence[Task], future: Future[Sequence[TaskResult] | None]) -> Finished:
+        if (error := future.exception()) is not None:
+            self.failures.append(error)
+            return []
+        results = future.result()
+        if results is None:
+            self._bundles.lost(bundle)
+            return []
+        errors = [result for result in results if isinstance(result, MigrationError)]
+        self.failures += errors
+        pairs = zip(bundle, results, strict=not errors)
+        return [(task, result) for task, result in pairs if not isinstance(result, MigrationError)]
+
+    def _call(self, bundle: Sequence[Task]) -> Sequence[TaskResult] | None:
+        """The results; None: the worker died, and any of these tasks may be the reason."""
+        if len(bundle) == 1:
+            return [_attempt(self._executor, bundle[0], self._cancelled, self._name)]
+        try:
+            return self._executor.run(bundle)
+        except MigrationError:
+            raise
+        except Exception as error:
+            if self._cancelled.is_set():
+                raise
+            lost = f"{_subject(bundle[0])} and {len(bundle) - 1} more, which now run one by one: {_reason(error)}"
+            _LOG.warning("%s: %s", self._name, one_line(lost))
+            return None
 
 
 def _is_past(deadline: float | None) -> bool:
@@ -139,7 +187,7 @@ def _attempt(executor: Executor, task: Task, cancelled: Event, name: str) -> Tas
     """Retry a task whose worker dies; from the second attempt on it leaves a trace of the record that it converts."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            result = executor.run(task)
+            (result,) = executor.run([task])
         except MigrationError:
             raise
         except Exception as error:
@@ -149,9 +197,8 @@ def _attempt(executor: Executor, task: Task, cancelled: Event, name: str) -> Tas
             _LOG.warning("%s: %s", name, failed)
             task = _with_breadcrumb(task)
             continue
-        if isinstance(result, MigrationError):
-            raise result
-        _forget_breadcrumb(task)
+        if not isinstance(result, MigrationError):
+            _forget_breadcrumb(task)
         return result
     raise AssertionError("unreachable: the last attempt returns or raises")
 

@@ -59,6 +59,11 @@ class RewriteTask:
     breadcrumb: str | None = None
     """A file to write each key to before its record is converted: set once a worker has died on this chunk."""
 
+    @property
+    def size(self) -> int:
+        """About how many bytes the task reads."""
+        return self.chunk.estimated_bytes
+
 
 def rewrite_chunk(task: RewriteTask, check: Callable[[], None] = never_stop) -> Receipt:
     """Rewrite one chunk. Files are named by attempt, so that concurrent attempts do not disturb each other.

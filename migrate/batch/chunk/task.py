@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from migrate.batch.chunk.rewrite import RewriteTask, rewrite_chunk
 from migrate.batch.chunk.verify import CountTask, Verified, VerifyTask, run_verify_task
@@ -14,6 +14,19 @@ from migrate.spec.function.fingerprint import tracking_imports
 Task = RewriteTask | VerifyTask
 TaskResult = Receipt | Verified | MigrationError
 """A MigrationError is one that a further attempt would meet again."""
+
+
+def run_tasks(tasks: Sequence[Task], check: Callable[[], None] = never_stop) -> list[TaskResult]:
+    """Run tasks one after the other in this thread, until one ends in an expected error, which is its result.
+
+    Any other error is raised, and worth a retry. `check` is called with each batch, and may raise to abandon the tasks.
+    """
+    results: list[TaskResult] = []
+    for task in tasks:
+        results.append(run_task(task, check))
+        if isinstance(results[-1], MigrationError):
+            break
+    return results
 
 
 def run_task(task: Task, check: Callable[[], None] = never_stop) -> TaskResult:

@@ -55,6 +55,8 @@ class CompareTask(_FamilyTask):
 
     target: str | None
     """None: the records are older than the new store's retention; they are counted, and must not be in it."""
+    size: int = 0
+    """About how many bytes the task reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,11 @@ class DigestTask(_FamilyTask):
     target_keys: KeyRange | None
     """None: the chunk wrote nothing, and answers for no range."""
 
+    @property
+    def size(self) -> int:
+        """About how many bytes the task reads."""
+        return self.written.size
+
 
 @dataclass(frozen=True, slots=True)
 class CountTask:
@@ -80,6 +87,8 @@ class CountTask:
     directory: str
     family: str
     keys: KeyRange
+    size: int = 0
+    """About how many bytes the task reads."""
 
     def __str__(self) -> str:
         return f"{place_name(self.store_partition, self.database)} {self.family} {self.keys}"

@@ -6,10 +6,10 @@ A chunk that ended is durable, with its receipt beside it. What a kill leaves un
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from migrate.batch.chunk.executor import Executor, Finished, run_all
-from migrate.batch.chunk.reader import inputs_of
+from migrate.batch.chunk.reader import Inputs, inputs_of
 from migrate.batch.chunk.rewrite import RewriteTask
 from migrate.batch.context import Context
 from migrate.batch.ledger.intervals import pending_chunks, totals_of
@@ -35,7 +35,7 @@ def rewrite(
     deadline = None if budget is None else time.monotonic() + budget.total_seconds()
     pending = pending_chunks(plan, before)
     revision = Standing(context.home, ledger.rows).revision_id
-    tasks = (_task(context, plan, chunk, revision) for chunk in pending)
+    tasks = _tasks(context, plan, pending, revision)
     started = lambda task: context.notify("chunk.started", task=task)  # noqa: E731 - one line, used once
     name = context.spec.name
     running = run_all(executor, tasks, on_start=started, name=name, deadline=deadline, stop=context.stop)
@@ -112,21 +112,27 @@ def _reporting_failures(
         raise
 
 
-def _task(context: Context, plan: Plan, chunk: Chunk, revision: str) -> RewriteTask:
-    database = plan.database(chunk.store_partition, chunk.database)
-    return RewriteTask(
-        home=str(context.home),
-        source=inputs_of(database, context.snapshots_of(plan, chunk.store_partition)),
-        migration_id=plan.migration_id,
-        run_id=context.run_id,
-        chunk=chunk,
-        mappings=database.mappings,
-        conversion=context.ref,
-        revision=revision,
-        is_kept=database.is_kept,
-        on_reject=context.spec.run.on_reject,
-        max_rejects=context.spec.run.max_rejects,
-    )
+def _tasks(context: Context, plan: Plan, pending: Iterable[Chunk], revision: str) -> Iterator[RewriteTask]:
+    databases = {(each.store_partition, each.database): each for each in plan.databases}
+    sources: dict[tuple[str, str], Inputs] = {}
+    for chunk in pending:
+        place = (chunk.store_partition, chunk.database)
+        database = databases[place]
+        if place not in sources:
+            sources[place] = inputs_of(database, context.snapshots_of(plan, chunk.store_partition))
+        yield RewriteTask(
+            home=str(context.home),
+            source=sources[place],
+            migration_id=plan.migration_id,
+            run_id=context.run_id,
+            chunk=chunk,
+            mappings=database.mappings,
+            conversion=context.ref,
+            revision=revision,
+            is_kept=database.is_kept,
+            on_reject=context.spec.run.on_reject,
+            max_rejects=context.spec.run.max_rejects,
+        )
 
 
 def _check_reject_share(context: Context, receipts: list[Receipt]) -> None:

@@ -129,7 +129,8 @@ def _compare_records(
             comparison.add(task, result)
             ranges.add(task, result)
             total = _add(total, result)
-        context.notify("verify.progressed", records=total.records)
+        if finished:
+            context.notify("verify.progressed", records=total.records)
         ranges.commit_some()
     context.stop.check()  # what was not compared must not count as missing
     for result in comparison.end():

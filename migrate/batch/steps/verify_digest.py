@@ -16,6 +16,7 @@ from migrate.model.plan import DatabasePlan
 from migrate.model.receipt import Receipt
 from migrate.model.store_partition import place_name
 from migrate.stores.rocksdb.database import open_read_only
+from migrate.stores.rocksdb.layout import database_files
 from migrate.stores.rocksdb.record_count import proven_records
 
 
@@ -87,9 +88,15 @@ def _digest_tasks(subject: Subject) -> Iterator[DigestTask]:
 
 def _count(partition: str, database: str, directory: Path, family: str, size: int) -> Iterator[CountTask]:
     """All records of one column family of the source."""
-    for keys in key_ranges([directory], size):
+    whole = sum(file.stat().st_size for file in database_files(directory).immutable)
+    for keys in (ranges := key_ranges([directory], size)):
         yield CountTask(
-            store_partition=partition, database=database, directory=str(directory), family=family, keys=keys
+            store_partition=partition,
+            database=database,
+            directory=str(directory),
+            family=family,
+            keys=keys,
+            size=whole // len(ranges),
         )
 
 

@@ -125,4 +125,5 @@ def compare_tasks(subject: Subject, done: Mapping[FamilyPlace, list[KeyRange]]) 
                     mapping=mapping,
                     keys=keys,
                     conversion=subject.context.ref,
+                    size=min(database.data_bytes, subject.range_bytes),
                 )

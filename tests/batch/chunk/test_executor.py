@@ -5,14 +5,13 @@ from __future__ import annotations
 import pickle
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from formats import StateRecord
 from migrate.batch.chunk.executor import ATTEMPTS, InProcessExecutor, run_all
-from migrate.batch.chunk.rewrite import RewriteTask
 from migrate.batch.chunk.task import Task, TaskResult
 from migrate.batch.stop import Stop
 from migrate.errors import (
@@ -28,72 +27,15 @@ from migrate.errors import (
 )
 from migrate.model.receipt import Receipt
 from migrate.spec.conversion_ref import ConversionRef
+from tests.batch.chunk.scripted import Scripted, WorkerLostError, attempt_all, fine, tasks_of
 from tests.shared.builders import chunk, receipt, rewrite_task
 from tests.support import RAW, make_store, numbered
-
-REF = ConversionRef(RAW, RAW)
-
-
-class WorkerLostError(Exception):
-    """What takes a worker down."""
-
-
-class _Scripted:
-    """An executor that does as the test says; real threads, no work."""
-
-    def __init__(self, do: Callable[[int, int], TaskResult], slots: int = 1) -> None:
-        self.slots = slots
-        self.attempts: dict[int, int] = {}
-        self.tasks: list[RewriteTask] = []
-        self.cancelled = False
-        self._do = do
-        self._lock = threading.Lock()
-
-    def run(self, task: Task) -> TaskResult:
-        assert isinstance(task, RewriteTask)
-        number = task.chunk.number
-        with self._lock:
-            self.tasks.append(task)
-            self.attempts[number] = attempt = self.attempts.get(number, 0) + 1
-        return self._do(number, attempt)
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-def _tasks(count: int, home: Path, ref: ConversionRef = REF) -> list[RewriteTask]:
-    (home / "chunks").mkdir(exist_ok=True)
-    return [rewrite_task(home, home / "none", chunk(number), ref) for number in range(count)]
-
-
-def _fine(number: int, _: int) -> TaskResult:
-    return receipt(number=number)
-
-
-def _run(
-    executor: _Scripted | InProcessExecutor, tasks: list[RewriteTask], *, deadline: float | None = None
-) -> tuple[list[int], list[int], BaseException | None]:
-    """(numbers started, numbers finished, failure)"""
-    started: list[int] = []
-    finished: list[int] = []
-
-    def on_start(task: Task) -> None:
-        assert isinstance(task, RewriteTask)
-        started.append(task.chunk.number)
-
-    try:
-        for batch in run_all(executor, tasks, on_start=on_start, deadline=deadline):
-            assert all(isinstance(result, Receipt) for _, result in batch)
-            finished += [result.number for _, result in batch if isinstance(result, Receipt)]
-    except MigrationError as error:
-        return started, finished, error
-    return started, finished, None
 
 
 @pytest.mark.parametrize("slots", [1, 2, 4])
 def test_every_task_is_run_once(slots: int, tmp_path: Path) -> None:
-    executor = _Scripted(_fine, slots)
-    started, finished, failure = _run(executor, _tasks(20, tmp_path))
+    executor = Scripted(fine, slots)
+    started, finished, failure = attempt_all(executor, tasks_of(20, tmp_path))
     assert started == list(range(20))
     assert sorted(finished) == list(range(20))
     assert failure is None
@@ -114,7 +56,7 @@ def test_no_more_runs_at_once_than_there_are_slots_and_one(tmp_path: Path) -> No
             running -= 1
         return receipt(number=number)
 
-    _run(_Scripted(work, 3), _tasks(20, tmp_path))
+    attempt_all(Scripted(work, 3), tasks_of(20, tmp_path))
     assert 2 <= most <= 4
 
 
@@ -124,8 +66,8 @@ def test_a_worker_that_dies_once_is_tried_again(tmp_path: Path) -> None:
             raise WorkerLostError
         return receipt(number=number)
 
-    executor = _Scripted(work)
-    _, finished, failure = _run(executor, _tasks(3, tmp_path))
+    executor = Scripted(work)
+    _, finished, failure = attempt_all(executor, tasks_of(3, tmp_path))
     assert (sorted(finished), failure) == ([0, 1, 2], None)
     assert executor.attempts == {0: 1, 1: 2, 2: 1}
 
@@ -136,8 +78,8 @@ def test_a_worker_that_always_dies_fails_its_chunk_by_name(tmp_path: Path) -> No
             raise WorkerLostError("out of memory\nand a long trace")
         return receipt(number=number)
 
-    executor = _Scripted(work)
-    _, finished, failure = _run(executor, _tasks(10, tmp_path))
+    executor = Scripted(work)
+    _, finished, failure = attempt_all(executor, tasks_of(10, tmp_path))
     assert isinstance(failure, ChunkFailedError)
     assert failure.exit_code is ExitCode.FAILED
     assert "db chunk 1 [first, end)" in failure.message
@@ -158,8 +100,8 @@ def test_a_worker_that_always_dies_fails_its_chunk_by_name(tmp_path: Path) -> No
     ids=lambda error: type(error).__name__,
 )
 def test_a_returned_failure_is_not_tried_again(error: MigrationError, tmp_path: Path) -> None:
-    executor = _Scripted(lambda *_: error)
-    _, finished, failure = _run(executor, _tasks(1, tmp_path))
+    executor = Scripted(lambda *_: error)
+    _, finished, failure = attempt_all(executor, tasks_of(1, tmp_path))
     assert finished == []
     assert failure is error
     assert executor.attempts == {0: 1}
@@ -189,8 +131,8 @@ def test_an_error_of_ours_is_not_tried_again(tmp_path: Path) -> None:
     def work(*_: int) -> TaskResult:
         raise RefusedError("the session is gone")
 
-    executor = _Scripted(work)
-    assert isinstance(_run(executor, _tasks(5, tmp_path))[2], RefusedError)
+    executor = Scripted(work)
+    assert isinstance(attempt_all(executor, tasks_of(5, tmp_path))[2], RefusedError)
     assert max(executor.attempts.values()) == 1
 
 
@@ -205,8 +147,8 @@ def test_what_runs_beside_a_failure_is_finished_and_handed_over_first(tmp_path: 
         time.sleep(0.1)
         return receipt(number=number)
 
-    executor = _Scripted(work, 3)
-    started, finished, failure = _run(executor, _tasks(20, tmp_path))
+    executor = Scripted(work, 3)
+    started, finished, failure = attempt_all(executor, tasks_of(20, tmp_path))
     assert isinstance(failure, RejectedError)
     assert started == [0, 1, 2, 3]
     assert sorted(finished) == [1, 2, 3]
@@ -218,24 +160,37 @@ def test_nothing_starts_past_the_deadline(tmp_path: Path) -> None:
         time.sleep(0.05)
         return receipt(number=number)
 
-    started, finished, failure = _run(_Scripted(work), _tasks(100, tmp_path), deadline=time.monotonic() + 0.2)
+    started, finished, failure = attempt_all(Scripted(work), tasks_of(100, tmp_path), deadline=time.monotonic() + 0.2)
     assert failure is None
     assert 1 <= len(finished) == len(started) < 20
 
 
 def test_a_deadline_in_the_past_runs_nothing(tmp_path: Path) -> None:
-    assert _run(_Scripted(_fine), _tasks(3, tmp_path), deadline=time.monotonic() - 1) == ([], [], None)
+    assert attempt_all(Scripted(fine), tasks_of(3, tmp_path), deadline=time.monotonic() - 1) == ([], [], None)
 
 
 def test_an_exception_of_the_caller_cancels_what_runs(tmp_path: Path) -> None:
-    executor = _Scripted(_fine)
+    executor = Scripted(fine)
 
     def on_start(_: Task) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(run_all(executor, _tasks(3, tmp_path), on_start=on_start))
+        list(run_all(executor, tasks_of(3, tmp_path), on_start=on_start))
     assert executor.cancelled
+
+
+def test_while_no_task_ends_the_caller_gets_a_turn(tmp_path: Path) -> None:
+    gone_on = threading.Event()
+
+    def work(number: int, _: int) -> TaskResult:
+        assert gone_on.wait(10)
+        return receipt(number=number)
+
+    turns = run_all(Scripted(work), tasks_of(1, tmp_path), on_start=lambda _: None)
+    assert next(turns) == []
+    gone_on.set()
+    assert sum(map(len, turns)) == 1
 
 
 # Breadcrumbs
@@ -262,16 +217,16 @@ class _Fatal(InProcessExecutor):
             raise self.DiedError
         return record
 
-    def run(self, task: Task) -> TaskResult:
+    def run(self, tasks: Sequence[Task]) -> Sequence[TaskResult]:
         try:
-            return super().run(task)
+            return super().run(tasks)
         except self.DiedError:
             raise WorkerLostError("signal 11") from None
 
 
 def test_chunks_without_a_function_leave_no_breadcrumbs(tmp_path: Path) -> None:
-    executor = _Scripted(lambda number, attempt: _fine(number, attempt) if attempt > 1 else _die())
-    _run(executor, _tasks(1, tmp_path))
+    executor = Scripted(lambda number, attempt: fine(number, attempt) if attempt > 1 else _die())
+    attempt_all(executor, tasks_of(1, tmp_path))
     assert [task.breadcrumb for task in executor.tasks] == [None, None]
 
 
@@ -285,9 +240,9 @@ def test_slots_that_are_lost_on_the_way_only_make_it_slower(tmp_path: Path) -> N
         time.sleep(0.05 * number)  # one after the other, so that more are running than there are slots
         return receipt(number=number)
 
-    executor = _Scripted(lose_executors, slots=4)
+    executor = Scripted(lose_executors, slots=4)
 
-    _, finished, failure = _run(executor, _tasks(8, tmp_path))
+    _, finished, failure = attempt_all(executor, tasks_of(8, tmp_path))
 
     assert failure is None
     assert sorted(finished) == list(range(8))
@@ -301,10 +256,10 @@ def test_a_stop_lets_running_tasks_end_and_starts_no_more(tmp_path: Path) -> Non
             stop.request()
         return receipt(number=number)
 
-    executor = _Scripted(do)
+    executor = Scripted(do)
     finished = [
         result
-        for batch in run_all(executor, _tasks(5, tmp_path), on_start=lambda _: None, stop=stop)
+        for batch in run_all(executor, tasks_of(5, tmp_path), on_start=lambda _: None, stop=stop)
         for _, result in batch
     ]
     assert [result.number for result in finished if isinstance(result, Receipt)] == [0, 1]
@@ -331,5 +286,7 @@ def test_a_stop_that_was_not_requested_changes_nothing(tmp_path: Path) -> None:
     stop = Stop(grace_seconds=0.0)
     stop.check()
     stop.check_grace()
-    executor = _Scripted(_fine, slots=2)
-    assert sum(len(batch) for batch in run_all(executor, _tasks(4, tmp_path), on_start=lambda _: None, stop=stop)) == 4
+    executor = Scripted(fine, slots=2)
+    assert (
+        sum(len(batch) for batch in run_all(executor, tasks_of(4, tmp_path), on_start=lambda _: None, stop=stop)) == 4
+    )
