@@ -12,6 +12,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 
 from migrate.errors import RefusedError
@@ -44,8 +45,8 @@ def fsync_tree(root: Path) -> None:
 
 def make_directories(path: Path) -> None:
     """Create a directory and its missing parents, durably."""
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    for folder in reversed(missing):
+    missing = takewhile(lambda folder: not folder.exists(), (path, *path.parents))
+    for folder in reversed(list(missing)):
         folder.mkdir(exist_ok=True)
         fsync_directory(folder.parent)
 
