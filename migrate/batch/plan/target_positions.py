@@ -49,7 +49,7 @@ def position_entries(spec: Spec, plan: Plan, partition_id: str) -> dict[str, dic
     """
     if not spec.target_format.position_keys:
         return {}
-    partition = next(each for each in plan.store_partitions if each.id == partition_id)
+    partition = plan.partition(partition_id)
     positions = new_positions(spec, partition, snapshot_record(spec.home).positions[partition_id])
     return target_system(spec).position_entries(plan.new_partition(partition), positions)
 
