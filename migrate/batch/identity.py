@@ -21,6 +21,7 @@ from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.spec import Spec
 from migrate.stores.rocksdb.database import open_read_only
 from migrate.stores.rocksdb.layout import file_states, metadata_digest
+from migrate.stores.rocksdb.writing import StoreContent
 
 _STORE = "store "
 _BY_SYNTAX = "2:"
@@ -110,6 +111,13 @@ def store_state(directories: dict[str, Path], known: StoreState | None = None) -
     return StoreState(content=_digest(json.dumps(content)), files=files, metadata=metadata)
 
 
+def created_state(directories: dict[str, Path], contents: dict[str, StoreContent]) -> StoreState:
+    """The state of a new store partition, by what is known of its RocksDB directories since they were created."""
+    files, metadata = _digests(directories)
+    content = {database: _content_digest(contents[database]) for database in directories}
+    return StoreState(content=_digest(json.dumps(content)), files=files, metadata=metadata)
+
+
 def planned_state(plan: Plan, partition: StorePartition, home: Path) -> StoreState:
     """The state of a store partition when its snapshot was taken."""
     content = {database: plan.identity[_store_name(partition, database)] for database in partition.databases}
@@ -141,8 +149,12 @@ def _store_name(partition: StorePartition, database: str) -> str:
 
 def _store_digest(directory: Path) -> str:
     with open_read_only(directory) as opened:
-        files = [(file.name, file.size) for file in opened.live_files()]
-        return _digest(json.dumps([opened.sequence_number, opened.families, files]))
+        files = tuple((file.name, file.size) for file in opened.live_files())
+        return _content_digest(StoreContent(opened.sequence_number, opened.families, files))
+
+
+def _content_digest(content: StoreContent) -> str:
+    return _digest(json.dumps([content.sequence_number, content.families, content.files]))
 
 
 def migration_id(identity: dict[str, str]) -> str:
