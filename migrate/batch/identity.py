@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from formats import CONVERSION_REVISION
 from migrate.batch.ledger.revisions import is_of_function
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.source.snapshot import present_snapshot
+from migrate.batch.source.snapshot import present_snapshot, snapshot_directories
 from migrate.batch.source.source import Source
 from migrate.errors import SourceChangedError
 from migrate.model.plan import Plan
@@ -61,6 +61,23 @@ def store_identity(source: Source) -> dict[str, str]:
         for partition in source.partitions
         for database, directory in source.directories(partition).items()
     }
+
+
+def present_identity(source: Source, plan: Plan, home: Path) -> dict[str, str]:
+    """As `store_identity`, without opening directories that have the very files of the snapshot."""
+    found = {}
+    for partition in source.partitions:
+        taken = snapshot_directories(home, partition)
+        for database, directory in source.directories(partition).items():
+            name = _store_name(partition, database)
+            is_same = name in plan.identity and _is_as_taken(directory, taken[database])
+            found[name] = plan.identity[name] if is_same else _store_digest(directory)
+    return found
+
+
+def _is_as_taken(directory: Path, taken: Path) -> bool:
+    is_alike = taken.is_dir() and file_states(directory) == file_states(taken)
+    return is_alike and metadata_digest(directory) == metadata_digest(taken)
 
 
 def spec_identity(spec: Spec, ref: ConversionRef, known: Mapping[str, str] | None = None) -> dict[str, str]:

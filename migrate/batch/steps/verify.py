@@ -25,7 +25,7 @@ from migrate.batch.steps.verify_full import FullVerification
 from migrate.batch.steps.verify_ranges import EqualRanges, LedgerOpener
 from migrate.batch.steps.verify_subject import Subject, expected_databases, range_bytes
 from migrate.engine.digest import RecordDigest
-from migrate.errors import VerificationError
+from migrate.errors import MigrationError, VerificationError
 from migrate.model.comparison import Mismatch, Verification, differing
 from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import DatabasePlan, Plan
@@ -122,8 +122,8 @@ def _compare_records(
         total = total.model_copy(update={"records": records, "records_before": records})
         context.notify("verify.resumed", records=records)
     comparison = FullVerification(subject, before) if is_full else DigestVerification(subject)
-    name, wrong = context.spec.name, list[Mismatch]()
-    tasks = _tasks(subject, comparison, wrong)
+    name, ended_by = context.spec.name, list[Mismatch | MigrationError]()
+    tasks = _tasks(subject, comparison, ended_by)
     for finished in run_all(executor, tasks, on_start=lambda _: None, name=name, stop=context.stop):
         for task, result in finished:
             assert isinstance(result, Verified)
@@ -134,17 +134,22 @@ def _compare_records(
         context.notify("verify.progressed", records=total.records)
         ranges.commit_some()
     context.stop.check()  # what was not compared must not count as missing
-    for result in map(as_verified, wrong) if wrong else comparison.end():
+    for each in ended_by:
+        if isinstance(each, MigrationError):
+            raise each
+        total = _add(total, as_verified(each))
+    for result in () if ended_by else comparison.end():
         total = _add(total, result)
     return total
 
 
 def _tasks(
-    subject: Subject, comparison: FullVerification | DigestVerification, wrong: list[Mismatch]
+    subject: Subject, comparison: FullVerification | DigestVerification, ended_by: list[Mismatch | MigrationError]
 ) -> Iterator[VerifyTask]:
     """Each RocksDB directory's families are compared here, just before its records: it is then open for both.
 
-    The tasks end with the first mismatch: the families that the records belong to may not be there.
+    The tasks are `ended_by` the first mismatch, as the families that the records belong to may not be there, or by an
+    error, which is raised when no task runs any more: a run that repairs the store uses the executor again.
     """
     context = subject.context
     entries = PositionEntries(context.spec, subject.plan)
@@ -152,8 +157,13 @@ def _tasks(
         if database.is_kept:
             places = subject.snapshots_of(database), subject.target_of(database)
             stated = entries.of(database.store_partition)
-            if (found := compare_families(database, *places, stated, context.conversion.position_keys)) is not None:
-                wrong.append(found)
+            found: Mismatch | MigrationError | None
+            try:
+                found = compare_families(database, *places, stated, context.conversion.position_keys)
+            except MigrationError as error:
+                found = error
+            if found is not None:
+                ended_by.append(found)
                 return
         yield from comparison.tasks_of(database)
     yield from comparison.further_tasks()
