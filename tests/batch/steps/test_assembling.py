@@ -29,7 +29,7 @@ from tests.shared.windowed import (
     windowed_spec,
     windows,
 )
-from tests.support import open_store, tree_state
+from tests.support import make_families, open_store, tree_state
 
 TASKS = 5
 RECORDS = windows(60, until=5 * MINUTE)
@@ -70,7 +70,7 @@ def test_a_row_says_what_opening_the_new_store_shows(spec: Spec) -> None:
     assert standing.plan is not None
     for partition in standing.plan.store_partitions:
         folder = standing.assembled[partition.id]
-        assert standing.states[folder] == store_state(partition.below(folder))
+        assert standing.states[folder] == store_state(standing.plan.new_partition(partition).below(folder))
 
 
 @pytest.mark.parametrize("torn", ["*.sst", "MANIFEST-*", "CURRENT"])
@@ -116,8 +116,7 @@ def test_a_family_too_many_in_the_last_store_is_found(mode: str, spec: Spec, tmp
     def add(event: Event) -> None:
         if event.name == "verify.started":
             store = max(each.parent for each in spec.home.glob("new/**/CURRENT"))
-            with open_store(store) as database:
-                database.create_column_family("more")
+            make_families(store, {"more": {}})
 
     spec = spec.model_copy(update={"run": spec.run.model_copy(update={"verify": mode})})
     with pytest.raises(VerificationError, match="column families") as caught:
