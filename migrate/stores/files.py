@@ -46,7 +46,7 @@ def fsync_tree(root: Path) -> None:
 def make_directories(path: Path) -> None:
     """Create a directory and its missing parents, durably."""
     missing = takewhile(lambda folder: not folder.exists(), (path, *path.parents))
-    for folder in reversed(list(missing)):
+    for folder in reversed([*missing]):
         folder.mkdir(exist_ok=True)
         fsync_directory(folder.parent)
 
