@@ -34,11 +34,12 @@ class Context:
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     warnings: list[str] = field(default_factory=list)
     """Warnings of this run, such as repairs, for its report."""
+    home: Path = field(init=False)
+    """The migration's own folder."""
 
-    @property
-    def home(self) -> Path:
-        """The migration's own folder."""
-        return self.spec.home
+    def __post_init__(self) -> None:
+        """Resolve the folder's path once: each time takes a system call for each of its parents."""
+        object.__setattr__(self, "home", self.spec.home)
 
     def notify(self, name: str, **facts: Any) -> None:  # noqa: ANN401 - each event has facts of its own
         """Send an event to the listener."""
@@ -51,8 +52,7 @@ class Context:
 
     def snapshots_of(self, plan: Plan, partition_id: str) -> dict[str, Path]:
         """The snapshots of a store partition's RocksDB directories, by database."""
-        partition = next(partition for partition in plan.store_partitions if partition.id == partition_id)
-        return present_snapshot(self.home, partition)
+        return present_snapshot(self.home, plan.partition(partition_id))
 
 
 def make_context(

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from formats import CONVERSION_REVISION
 from migrate.batch.ledger.revisions import is_of_function
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.source.snapshot import present_snapshot
+from migrate.batch.source.snapshot import present_snapshot, snapshot_directories
 from migrate.batch.source.source import Source
 from migrate.errors import SourceChangedError
 from migrate.model.plan import Plan
@@ -21,6 +21,7 @@ from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.spec import Spec
 from migrate.stores.rocksdb.database import open_read_only
 from migrate.stores.rocksdb.layout import database_files, file_states, metadata_digest
+from migrate.stores.rocksdb.writing import StoreContent
 
 _STORE = "store "
 _BY_SYNTAX = "2:"
@@ -60,6 +61,23 @@ def store_identity(source: Source) -> dict[str, str]:
         for partition in source.partitions
         for database, directory in source.directories(partition).items()
     }
+
+
+def present_identity(source: Source, plan: Plan, home: Path) -> dict[str, str]:
+    """As `store_identity`, without opening directories that have the very files of the snapshot."""
+    found = {}
+    for partition in source.partitions:
+        taken = snapshot_directories(home, partition)
+        for database, directory in source.directories(partition).items():
+            name = _store_name(partition, database)
+            is_same = name in plan.identity and _is_as_taken(directory, taken[database])
+            found[name] = plan.identity[name] if is_same else _store_digest(directory)
+    return found
+
+
+def _is_as_taken(directory: Path, taken: Path) -> bool:
+    is_alike = taken.is_dir() and file_states(directory) == file_states(taken)
+    return is_alike and metadata_digest(directory) == metadata_digest(taken)
 
 
 def spec_identity(spec: Spec, ref: ConversionRef, known: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -110,6 +128,13 @@ def store_state(directories: dict[str, Path], known: StoreState | None = None) -
     return StoreState(content=_digest(json.dumps(content)), files=files, metadata=metadata)
 
 
+def created_state(directories: dict[str, Path], contents: dict[str, StoreContent]) -> StoreState:
+    """The state of a new store partition, by what is known of its RocksDB directories since they were created."""
+    files, metadata = _digests(directories)
+    content = {database: _content_digest(contents[database]) for database in directories}
+    return StoreState(content=_digest(json.dumps(content)), files=files, metadata=metadata)
+
+
 def planned_state(plan: Plan, partition: StorePartition, home: Path) -> StoreState:
     """The state of a store partition when its snapshot was taken."""
     content = {database: plan.identity[_store_name(partition, database)] for database in partition.databases}
@@ -142,8 +167,12 @@ def _store_name(partition: StorePartition, database: str) -> str:
 
 def _store_digest(directory: Path) -> str:
     with open_read_only(directory) as opened:
-        files = [(file.name, file.size) for file in opened.live_files()]
-        return _digest(json.dumps([opened.sequence_number, opened.families, files]))
+        files = tuple((file.name, file.size) for file in opened.live_files())
+        return _content_digest(StoreContent(opened.sequence_number, opened.families, files))
+
+
+def _content_digest(content: StoreContent) -> str:
+    return _digest(json.dumps([content.sequence_number, content.families, content.files]))
 
 
 def migration_id(identity: dict[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
 
@@ -112,11 +113,27 @@ class Plan(Stored):
 
     def new_partition(self, partition: StorePartition) -> StorePartition:
         """The partition as it is in the new store."""
-        return next((each for each in self.new_partitions if each.id == partition.id), partition)
+        return self._new_partitions.get(partition.id, partition)
+
+    def partition(self, partition_id: str) -> StorePartition:
+        """The partition of the old store."""
+        return self._partitions[partition_id]
 
     def database(self, partition: str, database: str) -> DatabasePlan:
         """The plan of one RocksDB directory."""
-        return next(d for d in self.databases if (d.store_partition, d.database) == (partition, database))
+        return self._databases[partition, database]
+
+    @cached_property
+    def _new_partitions(self) -> dict[str, StorePartition]:
+        return {each.id: each for each in self.new_partitions}
+
+    @cached_property
+    def _partitions(self) -> dict[str, StorePartition]:
+        return {each.id: each for each in self.store_partitions}
+
+    @cached_property
+    def _databases(self) -> dict[tuple[str, str], DatabasePlan]:
+        return {(each.store_partition, each.database): each for each in self.databases}
 
 
 def coverage_flaw(plan: Plan) -> str | None:

@@ -28,8 +28,8 @@ class File:
 
     @property
     def is_clean(self) -> bool:
-        """Nothing of it would be lost."""
-        return self.synced == self.now
+        """Nothing of it would be lost; of an empty one there is nothing, such as a LOCK."""
+        return (self.synced or b"") == self.now
 
 
 @dataclass(slots=True, eq=False)

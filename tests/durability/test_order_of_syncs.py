@@ -18,7 +18,7 @@ from migrate.batch.ledger.dead_letters import write_dead_letters
 from migrate.batch.ledger.parquet import write_rows
 from migrate.batch.run import run_with
 from migrate.batch.source.snapshot import take_snapshot
-from migrate.batch.steps.assemble import assemble_partition
+from migrate.batch.steps.assemble import Assembly
 from migrate.batch.steps.publish import rename_into_place
 from migrate.batch.switch.places import sync_names
 from migrate.engine.reject_file import KeepRejects
@@ -70,7 +70,7 @@ def _left_out(by: Callable[..., object], name: str) -> str:
         (write_rows, "fsync_file", "after commit 1"),
         (write_rows, "fsync_directory", "after commit 1"),
         (write_dead_letters, "fsync_tree", "dead-letters"),
-        (assemble_partition, "fsync_tree", "assembled row"),
+        (Assembly, "fsync_directory", "assembled row"),
         (rename_into_place, "fsync_tree", "publishing row"),
         (rename_into_place, "fsync_directory", "published row"),
         (write_durably, "fsync_directory", "the name of"),

@@ -255,7 +255,7 @@ _RUN: tuple[Mutant, ...] = (
     Mutant(
         name="metadata-left-behind",
         claim="I7",
-        definition="assemble_partition",
+        definition="Assembly._make_database",
         old="files[family] = _write_carried(records, ",
         new="files[family] = _write_carried(iter(()), ",
         tests=("test_the_systems_own_family_is_carried_as_it_is",),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 _AS_PLANNED = """\
-            for keys in [
-                chunk.keys
-                for chunk in subject.plan.chunks
-                if (chunk.store_partition, chunk.database) == (database.store_partition, database.database)
-            ]:
+        for keys in [
+            chunk.keys
+            for chunk in subject.plan.chunks
+            if (chunk.store_partition, chunk.database) == (database.store_partition, database.database)
+        ]:
 """
 
 VERIFICATION: tuple[Mutant, ...] = (
@@ -49,7 +49,7 @@ VERIFICATION: tuple[Mutant, ...] = (
         name="verified-as-planned",
         claim="I3",
         definition="compare_tasks",
-        old="            for keys in ranges_between(points, done.get(place, ())):\n",
+        old="        for keys in ranges_between(points, done.get(place, ())):\n",
         new=_AS_PLANNED,
         tests=("test_a_planned_gap_is_found[end-second-full]",),
     ),
@@ -60,6 +60,30 @@ VERIFICATION: tuple[Mutant, ...] = (
         old="        self._check_whole()\n",
         new="",
         tests=("test_a_verification_that_did_not_read_everything_counts_for_nothing",),
+    ),
+    Mutant(
+        name="families-of-one-directory-compared",
+        claim="I7",
+        definition="_tasks",
+        old="        if database.is_kept:\n",
+        new="        if database is subject.databases[0]:\n",
+        tests=("test_a_family_too_many_in_the_last_store_is_found[full]",),
+    ),
+    Mutant(
+        name="unchanged-by-name",
+        claim="I5",
+        definition="_is_as_taken",
+        old="    return is_alike and metadata_digest(directory) == metadata_digest(taken)",
+        new="    return True",
+        tests=("test_a_source_that_was_written_to_is_not_published",),
+    ),
+    Mutant(
+        name="assembled-and-not-said",
+        claim="I1",
+        definition="assemble",
+        old="            waiting.commit()  # else",
+        new="            # else",
+        tests=("test_what_an_interrupted_run_has_assembled_is_kept",),
     ),
     Mutant(
         name="another-assembly-counted",

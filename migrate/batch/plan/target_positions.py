@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from migrate.batch.plan.target_layout import segments_of
@@ -42,16 +44,24 @@ def _newest_first(spec: Spec, partition: StorePartition) -> list[Path]:
     return [directories[segment.name] for segment in reversed(segments_of(spec, partition))]
 
 
-def position_entries(spec: Spec, plan: Plan, partition_id: str) -> dict[str, dict[bytes, bytes]]:
-    """The entries, by column family, that state changelog offsets in each RocksDB directory of a new store partition.
+@dataclass(frozen=True)
+class PositionEntries:
+    """The entries that state changelog offsets in new stores: each changelog is read on from where the snapshot was."""
 
-    Its changelog is read on from where the snapshot was.
-    """
-    if not spec.target_format.position_keys:
-        return {}
-    partition = next(each for each in plan.store_partitions if each.id == partition_id)
-    positions = new_positions(spec, partition, snapshot_record(spec.home).positions[partition_id])
-    return target_system(spec).position_entries(plan.new_partition(partition), positions)
+    spec: Spec
+    plan: Plan
+
+    def of(self, partition_id: str) -> dict[str, dict[bytes, bytes]]:
+        """The entries in each RocksDB directory of a new store partition, by column family."""
+        if not self.spec.target_format.position_keys:
+            return {}
+        partition = self.plan.partition(partition_id)
+        positions = new_positions(self.spec, partition, self._stated[partition_id])
+        return target_system(self.spec).position_entries(self.plan.new_partition(partition), positions)
+
+    @cached_property
+    def _stated(self) -> dict[str, ChangelogOffsets]:
+        return snapshot_record(self.spec.home).positions
 
 
 def write_new_positions(spec: Spec, plan: Plan, application: Path) -> None:

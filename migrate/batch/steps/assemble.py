@@ -4,98 +4,166 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from migrate.batch.chunk.side_by_side import batches_without
 from migrate.batch.context import Context
-from migrate.batch.identity import store_state
+from migrate.batch.home import NEW
+from migrate.batch.identity import created_state
+from migrate.batch.ledger.shared_commits import SharedCommits
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
-from migrate.batch.plan.target_positions import position_entries
+from migrate.batch.plan.target_positions import PositionEntries
 from migrate.batch.source.snapshot import snapshot_directories
-from migrate.errors import ChunkFailedError, CorruptionError
+from migrate.errors import ChunkFailedError, CorruptionError, MigrationError
 from migrate.model.key_range import show_key
 from migrate.model.ledger_row import Step
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.receipt import Receipt
-from migrate.model.store_partition import StorePartition
+from migrate.model.store_partition import StorePartition, StoreState
 from migrate.stores.batch import Batch
-from migrate.stores.files import fsync_tree, make_directories, remove_tree
-from migrate.stores.rocksdb.database import DEFAULT_FAMILY, open_read_only
-from migrate.stores.rocksdb.layout import database_files
-from migrate.stores.rocksdb.writing import SstWriter, TableOptions, create_database
+from migrate.stores.files import fsync_directory, make_directories, remove_tree, write_synced
+from migrate.stores.rocksdb.database import DEFAULT_FAMILY
+from migrate.stores.rocksdb.openings import keeping_open, open_to_read
+from migrate.stores.rocksdb.writing import SstWriter, StoreContent, TableOptions, create_database
 
 
 def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receipt]) -> dict[str, Path]:
     """Assemble the new store partitions, and return their directories by id.
 
-    Those of an earlier run are used as they are, unless a verification has found them wrong.
+    Those of an earlier run are used as they are, unless a verification has found them wrong. Rows share commits: what
+    a killed run made and did not commit, the next one removes and makes again.
     """
     standing = Standing(context.home, ledger.rows)
     folders = {each: folder for each, folder in standing.assembled.items() if folder not in standing.refuted}
-    for partition in plan.store_partitions:
-        if partition.id in folders:
-            continue
-        context.stop.check()
-        context.notify("assemble.started", store_partition=partition)
-        mine = [receipt for receipt in receipts if receipt.store_partition == partition.id]
-        entries = position_entries(context.spec, plan, partition.id)
-        folder = assemble_partition(context, plan, partition, mine, entries)
-        context.notify("assemble.ingested", store_partition=partition, folder=folder)
-        state = store_state(plan.new_partition(partition).below(folder))
-        relative = str(folder.relative_to(context.home))
-        detail: dict[str, object] = {"folder": relative, "state": state.model_dump(), "revision": standing.revision_id}
-        ledger.commit(ledger.row(Step.ASSEMBLED, store_partition=partition.id, detail=detail))
-        context.notify("assemble.committed", store_partition=partition, folder=folder)
-        folders[partition.id] = folder
+    left = [partition for partition in plan.store_partitions if partition.id not in folders]
+    waiting = _Waiting(context, ledger, standing.revision_id)
+    with _links(context.home / NEW / context.run_id) as links:
+        assembly = Assembly(context, plan, by_place(receipts), PositionEntries(context.spec, plan), links)
+        try:
+            for partition in left:
+                context.stop.check()
+                context.notify("assemble.started", store_partition=partition)
+                folder, state = assembly.make(partition)
+                context.notify("assemble.ingested", store_partition=partition, folder=folder)
+                waiting.add(partition, folder, state)
+                folders[partition.id] = folder
+        except MigrationError:
+            waiting.commit()  # else the next run, or this one after a repair, would make them again
+            raise
+        waiting.commit()
     return folders
+
+
+class _Waiting:
+    """New store partitions that are durable, and wait for the commit that says so."""
+
+    def __init__(self, context: Context, ledger: Ledger, revision: str) -> None:
+        self._context, self._ledger, self._revision = context, ledger, revision
+        self._commits = SharedCommits(ledger)
+        self._folders: list[tuple[StorePartition, Path]] = []
+
+    def add(self, partition: StorePartition, folder: Path, state: StoreState) -> None:
+        relative = str(folder.relative_to(self._context.home))
+        detail: dict[str, object] = {"folder": relative, "state": state.model_dump(), "revision": self._revision}
+        self._commits.add(self._ledger.row(Step.ASSEMBLED, store_partition=partition.id, detail=detail))
+        self._folders.append((partition, folder))
+        if self._commits.commit_due():
+            self._tell()
+
+    def commit(self) -> None:
+        if self._commits.commit():
+            self._tell()
+
+    def _tell(self) -> None:
+        told, self._folders = self._folders, []
+        for partition, folder in told:
+            self._context.notify("assemble.committed", store_partition=partition, folder=folder)
+
+
+LINKS = ".links"
+
+
+@contextmanager
+def _links(run: Path) -> Iterator[Path]:
+    """The folder, beside one run's new stores, of links to the chunks: ingestion moves the files that it is given."""
+    links = run / LINKS
+    remove_tree(links)
+    make_directories(run)
+    links.mkdir()
+    try:
+        yield links
+    finally:
+        remove_tree(links)
 
 
 Entries = dict[str, dict[bytes, bytes]]
 """Values by column family and key."""
-LINKS = ".links"
-"""The folder, beside one attempt's new stores, of links to the chunks: ingestion moves the files that it is given."""
 
 
-def assemble_partition(
-    context: Context, plan: Plan, partition: StorePartition, receipts: list[Receipt], entries: Entries
-) -> Path:
-    """Make the new store partition and return its directory, durable, named by the run.
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """What one run makes new store partitions of."""
 
-    `entries`: put into each of its RocksDB directories. Raises ChunkFailedError where chunks overlap.
-    """
-    home, attempt = context.home, context.run_id
-    folder = home / "new" / attempt / partition.id
-    remove_tree(folder)
-    make_directories(folder.parent)
-    snapshots = snapshot_directories(home, partition)
-    for database in plan.new_partition(partition).databases:
-        mine = [receipt for receipt in receipts if receipt.database == database]
-        directory = folder / database
-        make_directories(directory.parent)
-        links = home / "new" / attempt / LINKS
-        files = _link_chunks(home, in_key_order(mine), links)
-        mapped = plan.database(partition.id, database)
-        for number, family in enumerate(mapped.carried_families):
-            records = carried_records(mapped, snapshots, family, context.conversion.position_keys)
-            files[family] = _write_carried(records, links / f"carried-{number}.sst")
-        _assemble_database(mapped, files, entries, snapshots=snapshots, directory=directory)
-    make_directories(folder)
-    remove_tree(home / "new" / attempt / LINKS)
-    fsync_tree(folder)
-    return folder
+    context: Context
+    plan: Plan
+    chunks: defaultdict[tuple[str, str], list[Receipt]]
+    """By (store partition, database), in key order."""
+    entries: PositionEntries
+    """Put into each RocksDB directory."""
+    links: Path
+    """An empty folder."""
+
+    def make(self, partition: StorePartition) -> tuple[Path, StoreState]:
+        """Make the new store partition; its directory, durable, named by the run, and its state.
+
+        Raises ChunkFailedError where chunks overlap.
+        """
+        folder = self.context.home / NEW / self.context.run_id / partition.id
+        remove_tree(folder)
+        make_directories(folder.parent)
+        directories = self.plan.new_partition(partition).below(folder)
+        contents = {}
+        for database, directory in directories.items():
+            make_directories(directory.parent)
+            contents[database] = self._make_database(partition, database, directory)
+        make_directories(folder)  # it may have no segment
+        for each in dict.fromkeys((*directories.values(), folder, folder.parent)):
+            fsync_directory(each)
+        return folder, created_state(directories, contents)
+
+    def _make_database(self, partition: StorePartition, database: str, directory: Path) -> StoreContent:
+        """RocksDB syncs what it writes, but for the name of the directory and names that are removed."""
+        home, mapped = self.context.home, self.plan.database(partition.id, database)
+        snapshots = snapshot_directories(home, partition)
+        files = _link_chunks(home, self.chunks[partition.id, database], self.links)
+        with keeping_open():
+            for number, family in enumerate(mapped.carried_families):
+                records = carried_records(mapped, snapshots, family, self.context.conversion.position_keys)
+                files[family] = _write_carried(records, self.links / f"carried-{number}.sst")
+        entries = self.entries.of(partition.id)
+        families = {mapping.target: TableOptions(compression=mapping.compression) for mapping in mapped.mappings}
+        families = dict.fromkeys((*mapped.carried_families, *entries, DEFAULT_FAMILY), TableOptions()) | families
+        content = create_database(directory, families, files, entries)
+        config = snapshots[mapped.sources[0].database] / "rocksdict-config.json"
+        if config.exists():  # the owner's own, where it uses rocksdict
+            write_synced(directory / config.name, config.read_bytes())
+        return content
 
 
-def in_key_order(receipts: Sequence[Receipt]) -> list[Receipt]:
-    """Receipts of one database sorted by their chunks' keys."""
-    return sorted(receipts, key=lambda receipt: receipt.keys.start or b"")
+def by_place(receipts: Sequence[Receipt]) -> defaultdict[tuple[str, str], list[Receipt]]:
+    """The receipts of each (store partition, database), in key order."""
+    found: defaultdict[tuple[str, str], list[Receipt]] = defaultdict(list)
+    for receipt in sorted(receipts, key=lambda receipt: receipt.keys.start or b""):
+        found[receipt.store_partition, receipt.database].append(receipt)
+    return found
 
 
 def _link_chunks(home: Path, receipts: list[Receipt], links: Path) -> dict[str, list[Path]]:
     _check_ascending(receipts)
-    remove_tree(links)
-    make_directories(links)
     files: dict[str, list[Path]] = defaultdict(list)
     for receipt in receipts:
         for written in receipt.written:
@@ -128,17 +196,6 @@ def _write_carried(records: Iterator[Batch], file: Path) -> list[Path]:
     return [file]
 
 
-def _assemble_database(
-    plan: DatabasePlan, files: dict[str, list[Path]], entries: Entries, *, snapshots: dict[str, Path], directory: Path
-) -> None:
-    families = {mapping.target: TableOptions(compression=mapping.compression) for mapping in plan.mappings}
-    families = dict.fromkeys((*plan.carried_families, *entries, DEFAULT_FAMILY), TableOptions()) | families
-    create_database(directory, families, files, entries)
-    for file in database_files(snapshots[plan.sources[0].database]).mutable:
-        if file.name == "rocksdict-config.json":  # the owner's own, where it uses rocksdict
-            (directory / file.name).write_bytes(file.read_bytes())
-
-
 def carried_records(
     plan: DatabasePlan, snapshots: dict[str, Path], family: str, left_out: Sequence[bytes]
 ) -> Iterator[Batch]:
@@ -148,7 +205,7 @@ def carried_records(
     """
     entries: dict[bytes, bytes] = {}
     for carrier in plan.carriers:
-        with open_read_only(snapshots[carrier]) as database:
+        with open_to_read(snapshots[carrier]) as database:
             for batch in batches_without(left_out, database, family) if family in database.families else ():
                 if len(plan.carriers) == 1:
                     yield batch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from migrate.batch.context import Context
-from migrate.batch.identity import check_identity, check_snapshot, store_identity
+from migrate.batch.identity import check_identity, check_snapshot, present_identity
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.stored_plan import store_plan
 from migrate.batch.ledger.table import Ledger
@@ -56,7 +56,7 @@ def check_unchanged(context: Context, plan: Plan) -> None:
     """Raises RefusedError where the application runs again, or has written since the snapshot was taken."""
     source = find_source(context.spec)
     source.check_stopped()
-    check_identity(plan.identity, store_identity(source))
+    check_identity(plan.identity, present_identity(source, plan, context.home))
     check_not_opened_since(context.spec, context.conversion, source)
 
 

@@ -13,25 +13,26 @@ from formats import Format
 from migrate.batch.chunk.executor import Executor, run_all
 from migrate.batch.chunk.rewrite import RewriteTask
 from migrate.batch.chunk.side_by_side import batches_without
-from migrate.batch.chunk.verify import Verified, as_verified
+from migrate.batch.chunk.verify import Verified, VerifyTask, as_verified
 from migrate.batch.context import Context
 from migrate.batch.ledger.gates import after_replay
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
-from migrate.batch.plan.target_positions import position_entries
+from migrate.batch.plan.target_positions import PositionEntries
 from migrate.batch.steps.assemble import Entries, carried_records
 from migrate.batch.steps.verify_digest import DigestVerification, receipt_mismatches
 from migrate.batch.steps.verify_full import FullVerification
 from migrate.batch.steps.verify_ranges import EqualRanges, LedgerOpener
 from migrate.batch.steps.verify_subject import Subject, expected_databases, range_bytes
 from migrate.engine.digest import RecordDigest
-from migrate.errors import VerificationError
+from migrate.errors import MigrationError, VerificationError
 from migrate.model.comparison import Mismatch, Verification, differing
 from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.receipt import Receipt
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, family_names, open_read_only
+from migrate.stores.rocksdb.openings import open_to_read
 
 Mode = Literal["full", "digest"]
 _AS_IT_WAS = "nothing was published and the old store is as it was"
@@ -104,7 +105,7 @@ def compare(
     total = Verification(mode=mode)
     for mismatch in _outer_mismatches(context, plan, stores, databases, mode):
         total = _add(total, as_verified(mismatch))
-    if total.ok:  # else the families that the records belong to may not be there
+    if total.ok:  # else the directories that the records belong to may not be there
         size = range_bytes(databases, executor.slots, context.spec.run.chunk_size)
         subject = Subject(context, plan, databases, stores.folders, stores.receipts, size)
         total = _compare_records(subject, executor, total, EqualRanges(subject, open_ledger), so_far)
@@ -121,7 +122,8 @@ def _compare_records(
         total = total.model_copy(update={"records": records, "records_before": records})
         context.notify("verify.resumed", records=records)
     comparison = FullVerification(subject, before) if is_full else DigestVerification(subject)
-    name, tasks = context.spec.name, comparison.tasks()
+    name, ended_by = context.spec.name, list[Mismatch | MigrationError]()
+    tasks = _tasks(subject, comparison, ended_by)
     for finished in run_all(executor, tasks, on_start=lambda _: None, name=name, stop=context.stop):
         for task, result in finished:
             assert isinstance(result, Verified)
@@ -133,28 +135,49 @@ def _compare_records(
             context.notify("verify.progressed", records=total.records)
         ranges.commit_some()
     context.stop.check()  # what was not compared must not count as missing
-    for result in comparison.end():
+    for each in ended_by:
+        if isinstance(each, MigrationError):
+            raise each
+        total = _add(total, as_verified(each))
+    for result in () if ended_by else comparison.end():
         total = _add(total, result)
     return total
+
+
+def _tasks(
+    subject: Subject, comparison: FullVerification | DigestVerification, ended_by: list[Mismatch | MigrationError]
+) -> Iterator[VerifyTask]:
+    """Each RocksDB directory's families are compared here, just before its records: it is then open for both.
+
+    The tasks are `ended_by` the first mismatch, as the families that the records belong to may not be there, or by an
+    error, which is raised when no task runs any more: a run that repairs the store uses the executor again.
+    """
+    context = subject.context
+    entries = PositionEntries(context.spec, subject.plan)
+    for database in subject.databases:
+        if database.is_kept:
+            places = subject.snapshots_of(database), subject.target_of(database)
+            stated = entries.of(database.store_partition)
+            found: Mismatch | MigrationError | None
+            try:
+                found = compare_families(database, *places, stated, context.conversion.position_keys)
+            except MigrationError as error:
+                found = error
+            if found is not None:
+                ended_by.append(found)
+                return
+        yield from comparison.tasks_of(database)
+    yield from comparison.further_tasks()
 
 
 def _outer_mismatches(
     context: Context, plan: Plan, stores: NewStores, databases: tuple[DatabasePlan, ...], mode: Mode
 ) -> Iterator[Mismatch]:
-    """Mismatches other than of records: directories, families, and receipts that do not add up."""
+    """Directories that are missing or extra, old records that nothing is made of, receipts that do not add up."""
     yield from unread_records(plan, databases, context.home / "snapshot", context.conversion.source)
     if mode == "digest":
         yield from receipt_mismatches(databases, stores.receipts)
-    wrong = [*compare_directories(databases, stores.folders)]
-    yield from wrong
-    for database in databases:
-        if database.is_kept and not wrong:
-            snapshots = context.snapshots_of(plan, database.store_partition)
-            target = stores.folders[database.store_partition] / database.database
-            entries = position_entries(context.spec, plan, database.store_partition)
-            left_out = context.conversion.position_keys
-            if (found := compare_families(database, snapshots, target, entries, left_out)) is not None:
-                yield found
+    yield from compare_directories(databases, stores.folders)
 
 
 def mismatch_error(found: Verification, *, hint: str) -> VerificationError:
@@ -233,7 +256,7 @@ def compare_families(
     """
     records = {mapping.target for mapping in plan.mappings}
     expected = {DEFAULT_FAMILY, *records, *plan.carried_families, *entries}
-    with open_read_only(target) as new:
+    with open_to_read(target) as new:
         if (actual := set(new.families)) != expected:
             return differing(plan.store_partition, "column families", _names(expected), _names(actual))
         for family in sorted(expected - records):

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from migrate.batch.chunk.reader import inputs_of
 from migrate.batch.chunk.verify import CountTask, DigestTask, Verified, VerifyTask, as_verified, target_ranges
-from migrate.batch.steps.assemble import in_key_order
+from migrate.batch.steps.assemble import by_place
 from migrate.batch.steps.verify_subject import Subject, key_ranges
 from migrate.model.comparison import Mismatch, differing
 from migrate.model.key_range import tiling_flaw
 from migrate.model.plan import DatabasePlan
 from migrate.model.receipt import Receipt
 from migrate.model.store_partition import place_name
-from migrate.stores.rocksdb.database import open_read_only
 from migrate.stores.rocksdb.layout import database_files
+from migrate.stores.rocksdb.openings import open_to_read
 from migrate.stores.rocksdb.record_count import proven_records
 
 
@@ -25,19 +25,21 @@ class DigestVerification:
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
+        self._receipts = by_place(subject.receipts)
         self._records: Counter[str] = Counter()
 
-    def tasks(self) -> Iterator[DigestTask | CountTask]:
-        """Tasks for all new records, and for the old ones whose number no metadata proves."""
-        yield from _digest_tasks(self._subject)
-        yield from self._count_tasks()
+    def tasks_of(self, database: DatabasePlan) -> Iterator[DigestTask]:
+        """All new records of the database, chunk by chunk, since digests cannot be added up."""
+        mine = self._receipts[database.store_partition, database.database]
+        return _digest_tasks(self._subject, database, mine)
 
-    def _count_tasks(self) -> Iterator[CountTask]:
+    def further_tasks(self) -> Iterator[CountTask]:
+        """Tasks for the old records whose number no metadata proves."""
         context, plan = self._subject.context, self._subject.plan
         metadata = context.conversion.source.metadata_families
         for partition in plan.store_partitions:
             for name, directory in context.snapshots_of(plan, partition.id).items():
-                with open_read_only(directory) as opened:
+                with open_to_read(directory) as opened:
                     families = [family for family in opened.families if family not in metadata]
                     proven = {family: proven_records(opened, family) for family in families}
                 for family, records in proven.items():
@@ -66,24 +68,20 @@ class DigestVerification:
                 yield as_verified(differing(partition, "records that the chunks read", f"{expected:,}", f"{actual:,}"))
 
 
-def _digest_tasks(subject: Subject) -> Iterator[DigestTask]:
-    """All new records, chunk by chunk, since digests cannot be added up."""
-    by_place = _by_place(subject.receipts)
-    for database in subject.databases:
-        mine = by_place[database.store_partition, database.database]
-        for number, mapping in enumerate(database.mappings if database.is_kept else ()):
-            for receipt, keys in zip(mine, target_ranges(mine, number), strict=True):
-                yield DigestTask(
-                    store_partition=database.store_partition,
-                    database=database.database,
-                    source=inputs_of(database, subject.snapshots_of(database)),
-                    target=str(subject.target_of(database)),
-                    mapping=mapping,
-                    keys=receipt.keys,
-                    written=receipt.written[number],
-                    target_keys=keys,
-                    conversion=subject.context.ref,
-                )
+def _digest_tasks(subject: Subject, database: DatabasePlan, receipts: list[Receipt]) -> Iterator[DigestTask]:
+    for number, mapping in enumerate(database.mappings if database.is_kept else ()):
+        for receipt, keys in zip(receipts, target_ranges(receipts, number), strict=True):
+            yield DigestTask(
+                store_partition=database.store_partition,
+                database=database.database,
+                source=inputs_of(database, subject.snapshots_of(database)),
+                target=str(subject.target_of(database)),
+                mapping=mapping,
+                keys=receipt.keys,
+                written=receipt.written[number],
+                target_keys=keys,
+                conversion=subject.context.ref,
+            )
 
 
 def _count(partition: str, database: str, directory: Path, family: str, size: int) -> Iterator[CountTask]:
@@ -102,9 +100,9 @@ def _count(partition: str, database: str, directory: Path, family: str, size: in
 
 def receipt_mismatches(databases: Sequence[DatabasePlan], receipts: Sequence[Receipt]) -> Iterator[Mismatch]:
     """Where the committed chunks do not add up to the databases (I3), regardless of the plan."""
-    by_place = _by_place(receipts)
+    places = by_place(receipts)
     for plan in databases:
-        mine = by_place.pop((plan.store_partition, plan.database), [])
+        mine = places.pop((plan.store_partition, plan.database), [])
         where = place_name(plan.store_partition, plan.database)
         if (flaw := tiling_flaw([receipt.keys for receipt in mine])) is not None:
             yield differing(where, "committed chunks", "of every possible key, once", f"not: they {flaw}")
@@ -112,8 +110,8 @@ def receipt_mismatches(databases: Sequence[DatabasePlan], receipts: Sequence[Rec
             for what, expected, actual in _sums(plan, receipt):
                 if expected != actual:
                     yield differing(where, f"{what} of chunk {receipt.number}", str(expected), str(actual))
-    for place in by_place:
-        yield differing(place_name(*place), "committed chunks", "none", f"{len(by_place[place])}")
+    for place in places:
+        yield differing(place_name(*place), "committed chunks", "none", f"{len(places[place])}")
 
 
 def _sums(plan: DatabasePlan, receipt: Receipt) -> Iterator[tuple[str, object, object]]:
@@ -124,11 +122,3 @@ def _sums(plan: DatabasePlan, receipt: Receipt) -> Iterator[tuple[str, object, o
     yield "records that are expired", 0 if plan.is_kept else receipt.records_in, receipt.expired
     left_out = receipt.dropped + receipt.rejected + receipt.expired
     yield "records written or left out", receipt.records_in, receipt.records_out + left_out
-
-
-def _by_place(receipts: Sequence[Receipt]) -> defaultdict[tuple[str, str], list[Receipt]]:
-    """The receipts of each (store partition, database), in key order."""
-    found: defaultdict[tuple[str, str], list[Receipt]] = defaultdict(list)
-    for receipt in in_key_order(receipts):
-        found[receipt.store_partition, receipt.database].append(receipt)
-    return found

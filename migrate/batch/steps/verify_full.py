@@ -44,10 +44,14 @@ class FullVerification:
         for each in self.before:
             self._add(each.place, each.keys, each.found)
 
-    def tasks(self) -> Iterator[CompareTask]:
-        """The comparisons that remain to be made."""
-        done = {place: [each.keys for each in ranges] for place, ranges in self._compared.items()}
-        return compare_tasks(self.subject, done)
+    def tasks_of(self, database: DatabasePlan) -> Iterator[CompareTask]:
+        """The comparisons of the database's records that remain to be made."""
+        done = {place: [each.keys for each in self._compared.get(place, ())] for place in _places(database)}
+        return compare_tasks(self.subject, database, done)
+
+    def further_tasks(self) -> Iterator[CompareTask]:
+        """None: the comparisons show what is missing too."""
+        return iter(())
 
     def add(self, task: VerifyTask, found: Verified) -> None:
         """Record what a task has read."""
@@ -107,23 +111,24 @@ def _places(plan: DatabasePlan) -> Iterator[FamilyPlace]:
     return ((plan.store_partition, plan.database, mapping.target) for mapping in plan.mappings)
 
 
-def compare_tasks(subject: Subject, done: Mapping[FamilyPlace, list[KeyRange]]) -> Iterator[CompareTask]:
+def compare_tasks(
+    subject: Subject, database: DatabasePlan, done: Mapping[FamilyPlace, list[KeyRange]]
+) -> Iterator[CompareTask]:
     """Comparisons of all old records but those in `done`, family by family, in ranges of the old stores' keys."""
-    for database in subject.databases:
-        snapshots = subject.snapshots_of(database)
-        directories = [snapshots[each.database] for each in database.sources]
-        is_large = database.data_bytes > subject.range_bytes
-        points = cut_points(directories, subject.range_bytes) if is_large else []
-        for mapping in database.mappings:
-            place = (database.store_partition, database.database, mapping.target)
-            for keys in ranges_between(points, done.get(place, ())):
-                yield CompareTask(
-                    store_partition=database.store_partition,
-                    database=database.database,
-                    source=inputs_of(database, snapshots),
-                    target=str(subject.target_of(database)) if database.is_kept else None,
-                    mapping=mapping,
-                    keys=keys,
-                    conversion=subject.context.ref,
-                    size=min(database.data_bytes, subject.range_bytes),
-                )
+    snapshots = subject.snapshots_of(database)
+    directories = [snapshots[each.database] for each in database.sources]
+    is_large = database.data_bytes > subject.range_bytes
+    points = cut_points(directories, subject.range_bytes) if is_large else []
+    for mapping in database.mappings:
+        place = (database.store_partition, database.database, mapping.target)
+        for keys in ranges_between(points, done.get(place, ())):
+            yield CompareTask(
+                store_partition=database.store_partition,
+                database=database.database,
+                source=inputs_of(database, snapshots),
+                target=str(subject.target_of(database)) if database.is_kept else None,
+                mapping=mapping,
+                keys=keys,
+                conversion=subject.context.ref,
+                size=min(database.data_bytes, subject.range_bytes),
+            )

@@ -262,6 +262,8 @@ def _open_links(directory: Path, view: Path, *, all_files: bool) -> tuple[Rdict,
     options = Options(raw_mode=True)
     options.set_db_paths([DBPath(str(_tables(directory, view)), _ANY_SIZE)])
     options.set_max_open_files(-1 if all_files else _OPEN_FILES)
+    if not all_files:
+        options.set_max_file_opening_threads(1)  # for so few; to start 16 takes a third of opening a small store
     # By default RocksDB stops reading a write-ahead log where it is damaged, without an error (I4).
     options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
     families = tuple(Rdict.list_cf(str(view), options))

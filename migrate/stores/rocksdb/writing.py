@@ -22,7 +22,7 @@ from rocksdict import (
 from migrate.errors import ChunkFailedError, CorruptionError, explain_system_error
 from migrate.model.key_range import show_key
 from migrate.stores.batch import Batch
-from migrate.stores.rocksdb.database import DEFAULT_FAMILY
+from migrate.stores.rocksdb.database import DEFAULT_FAMILY, family_names
 
 ROCKSDB_VERSION = "9.8.4"
 """The version of RocksDB in rocksdict, as its OPTIONS files have it."""
@@ -34,6 +34,16 @@ _COMPRESSIONS = {
     "kLZ4HCCompression": DBCompressionType.lz4hc,
     "kZSTD": DBCompressionType.zstd,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class StoreContent:
+    """What the metadata of a RocksDB directory say of its content; every write changes it."""
+
+    sequence_number: int
+    families: tuple[str, ...]
+    files: tuple[tuple[str, int], ...]
+    """(name, size) of each SST file in use, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +141,14 @@ def create_database(
     families: dict[str, TableOptions],
     files: dict[str, list[Path]],
     entries: dict[str, dict[bytes, bytes]],
-) -> None:
+) -> StoreContent:
     """Create a RocksDB directory: ingest each family's SST files in one step, and put the few `entries`.
 
-    The files are moved into the directory, which the caller syncs.
+    The files are moved into the directory. RocksDB syncs it, but for its own name and the names that are removed last.
     """
     options = {family: table_options(table) for family, table in families.items()}
     default = options.setdefault(DEFAULT_FAMILY, table_options(TableOptions()))
+    default.set_max_file_opening_threads(1)  # to start 16 takes longer than to open a few files
     database = Rdict(str(path), default, column_families=options)
     try:
         move = IngestExternalFileOptions()
@@ -150,7 +161,10 @@ def create_database(
                 column[key] = value
             column.flush(True)
             del column
+        files_in_use = [(file["name"].lstrip("/"), file["size"]) for file in database.live_files()]
+        last_write = database.latest_sequence_number()
     finally:
         database.close()
     for name in ("rocksdict-config.json", "LOG"):
         (path / name).unlink(missing_ok=True)
+    return StoreContent(last_write, family_names(path), tuple(sorted(files_in_use)))
