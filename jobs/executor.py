@@ -10,7 +10,7 @@ from pyspark import SparkContext
 
 from jobs.probe import ProbeRequest
 from jobs.probe_executors import check_directory, check_packages, run_probes
-from jobs.session import spark_session
+from jobs.session import spark_context
 from migrate.batch.chunk.rewrite import RewriteTask
 from migrate.batch.chunk.task import Task, TaskResult, run_task
 from migrate.spec.conversion import conversion_ref
@@ -50,8 +50,8 @@ class SparkExecutor:
 
 @contextmanager
 def open_executor(spec: Spec, master: str | None) -> Iterator[SparkExecutor]:
-    """An executor over a new Spark session, after the checks. Raises RefusedError."""
-    with spark_session(spec.name, master, files_for_executors(conversion_ref(spec))) as session:
-        executor = SparkExecutor(session.sparkContext)
+    """An executor over a new SparkContext, after the checks. Raises RefusedError."""
+    with spark_context(spec.name, master, files_for_executors(conversion_ref(spec))) as context:
+        executor = SparkExecutor(context)
         executor.check(spec.source_path, spec.home)
         yield executor
