@@ -27,12 +27,12 @@ _TUNING = re.compile(r"-X|--properties-file")
 
 
 @contextmanager
-def running_jvm() -> Iterator[JVMView]:
-    """The JVM that runs already, or one of ours, which ends with the block. Raises RefusedError if there is no Java."""
+def running_jvm() -> Iterator[tuple[JVMView, bool]]:
+    """The JVM that runs already, or one of ours (True), which ends with the block. Raises RefusedError without Java."""
     if is_submitted() or SparkContext._gateway is not None:
         SparkContext._ensure_initialized()
         assert SparkContext._jvm is not None
-        yield SparkContext._jvm
+        yield SparkContext._jvm, False
         return
     java = java_for_spark()
     os.environ["JAVA_HOME"] = str(java.home)
@@ -45,11 +45,11 @@ def running_jvm() -> Iterator[JVMView]:
         SparkContext._ensure_initialized()
     assert SparkContext._jvm is not None
     try:
-        yield SparkContext._jvm
+        yield SparkContext._jvm, True
     finally:
         _end_jvm()
-        if archive is not None:
-            archive.make_in_background()
+    if archive is not None:
+        archive.make_in_background()
 
 
 def _end_jvm() -> None:

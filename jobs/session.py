@@ -41,12 +41,18 @@ def spark_context(name: str, master: str | None, files: list[Path]) -> Iterator[
         with _with_code(running, files):
             yield running
         return
-    with running_jvm() as jvm:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    with running_jvm() as (jvm, is_ours):
         context = _new_context(jvm, name, master)
         try:
             with _with_code(context, files):
                 yield context
-        finally:
+        except BaseException:
+            context.stop()  # tasks that were given up end with it
+            raise
+        if is_ours and is_local(context.master):
+            _leave(context)
+        else:
             context.stop()
 
 
@@ -64,8 +70,14 @@ def _with_code(context: SparkContext, files: list[Path]) -> Iterator[None]:
         environment["PYTHONSAFEPATH"] = before  # an empty one has no effect
 
 
+def _leave(context: SparkContext) -> None:
+    """Let an idle context end with its JVM, which nobody has to wait for."""
+    accumulators = context._accumulatorServer
+    context._jsc = SparkContext._active_spark_context = None
+    threading.Thread(target=accumulators.shutdown, daemon=True).start()  # takes half a second
+
+
 def _new_context(jvm: JVMView, name: str, master: str | None) -> SparkContext:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     set_level(jvm)
     given = SparkConf()
     conf = SparkConf().setAppName(f"stateferry {name}")
@@ -87,14 +99,19 @@ def settings(given: Iterable[tuple[str, str]], master: str | None, environment: 
     """
     known = dict(given)
     chosen = {"spark.master": master or known.get("spark.master") or "local[*]"}
-    is_local = _LOCAL.fullmatch(chosen["spark.master"]) is not None
+    is_here = is_local(chosen["spark.master"])
     if not is_submitted(environment):
         chosen["spark.ui.showConsoleProgress"] = "false"  # Spark's shell sets it by itself
-    if "spark.ui.enabled" not in known and (is_local or not is_submitted(environment)):
+    if "spark.ui.enabled" not in known and (is_here or not is_submitted(environment)):
         chosen["spark.ui.enabled"] = "false"
-    if is_local and not any(name in known or name in environment for name in _ADDRESSES):
+    if is_here and not any(name in known or name in environment for name in _ADDRESSES):
         chosen |= {"spark.driver.bindAddress": _LOOPBACK, "spark.driver.host": _LOOPBACK}
     return chosen
+
+
+def is_local(master: str | None) -> bool:
+    """Whether everything runs on this machine, in the driver's JVM and its Python workers."""
+    return _LOCAL.fullmatch(master or "") is not None
 
 
 def _packages() -> Path:
