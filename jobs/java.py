@@ -103,7 +103,7 @@ def _for_spark(java: Path, *, is_quiet: bool) -> Java:
     """Return this Java, wrapped if Spark could not start it otherwise, or to make it quiet."""
     report = _run(java, VECTOR_MODULE, *_REPORT)
     has_module = report.returncode == 0
-    if not has_module:
+    if not has_module or not _VERSION.search(report.stderr):
         report = _run(java, *_REPORT)
     version = _VERSION.search(report.stderr)
     if report.returncode != 0 or version is None:
