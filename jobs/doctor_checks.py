@@ -1,4 +1,4 @@
-"""The checks of `doctor` that need Spark: Java, the session and its executors."""
+"""The checks of `doctor` that need Spark: Java, the driver's connection and the executors."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
+from jobs.jvm import java_for_spark
 from jobs.probe import ProbeResult, code_digest, versions
 from jobs.probe_executors import INSTALL, SHARE, DriverView, check_directory, check_packages, probe_slots
-from jobs.session import java_home, spark_session
+from jobs.session import spark_context
 from migrate.batch.preflight.check import Check, Outcome
 from migrate.batch.preflight.doctor import SPARK_CHECKS
 from migrate.dry_run.cost import WORKER_BYTES
@@ -31,11 +32,11 @@ _ON_FAILURE: dict[str, Outcome] = {"spark.clock": "warning", "spark.memory": "wa
 
 @contextmanager
 def spark_checks(spec: Spec, master: str) -> Iterator[tuple[Check, ...]]:
-    """The checks in order; the session that `spark.session` starts ends with the block. Raises SpecError."""
+    """The checks in order; what `spark.session` starts ends with the block. Raises SpecError."""
     with ExitStack() as stack:
         checks = SparkChecks(spec, master, files_for_executors(conversion_ref(spec)), stack)
         runs: dict[str, Callable[[], str]] = {
-            "spark.java": java_home,
+            "spark.java": lambda: str(java_for_spark().home),
             "spark.session": checks.check_session,
             "spark.tasks": checks.check_tasks,
             "spark.packages": checks.check_packages,
@@ -57,7 +58,7 @@ def spark_checks(spec: Spec, master: str) -> Iterator[tuple[Check, ...]]:
 
 
 class SparkChecks:
-    """The checks of a session, which one of them starts, and of its executors, which another one probes."""
+    """The checks of a Spark application, which one of them starts, and of its executors, which another one probes."""
 
     def __init__(self, spec: Spec, master: str, files: list[Path], stack: ExitStack) -> None:
         self._spec = spec
@@ -70,18 +71,18 @@ class SparkChecks:
         """One for each slot, after `check_tasks`."""
 
     def check_session(self) -> str:
-        """Start a session."""
+        """Start a Spark application."""
         try:
-            session = self._stack.enter_context(spark_session(self._spec.name, self._master, self._files))
+            context = self._stack.enter_context(spark_context(self._spec.name, self._master, self._files))
         except RefusedError:
             raise
         except Exception as error:  # Spark and py4j raise errors of many classes
             raise RefusedError(
-                f"no Spark session starts on {self._master}: {_first_message(error)}",
+                f"no Spark application starts on {self._master}: {_first_message(error)}",
                 hint="check --master, and that the master is running; Spark's log above has more",
             ) from error
-        self._context = session.sparkContext
-        return f"Spark {session.version} on {self._master}"
+        self._context = context
+        return f"Spark {context.version} on {self._master}"
 
     def check_tasks(self) -> str:
         """Probe every slot."""

@@ -11,7 +11,7 @@ from pyspark import SparkContext
 
 from jobs.probe import ProbeRequest
 from jobs.probe_executors import check_directory, check_packages, run_probes
-from jobs.session import spark_session
+from jobs.session import is_local, spark_context
 from migrate.batch.chunk.rewrite import RewriteTask
 from migrate.batch.chunk.task import Task, TaskResult, run_tasks
 from migrate.spec.conversion import conversion_ref
@@ -49,7 +49,8 @@ class SparkExecutor:
     def check(self, source: Path, work_dir: Path) -> None:
         """Raise RefusedError if an executor lacks a package or does not see a directory."""
         request = ProbeRequest(str(source), str(work_dir), probe=None, is_brief=True)
-        for probe in run_probes(self._context, request, self.slots):
+        slots = 1 if is_local(self._context.master) else self.slots
+        for probe in run_probes(self._context, request, slots):
             check_packages(probe)
             check_directory(request.source, probe.host, probe.source)
             check_directory(request.work_dir, probe.host, probe.work_dir)
@@ -57,8 +58,8 @@ class SparkExecutor:
 
 @contextmanager
 def open_executor(spec: Spec, master: str | None) -> Iterator[SparkExecutor]:
-    """An executor over a new Spark session, after the checks. Raises RefusedError."""
-    with spark_session(spec.name, master, files_for_executors(conversion_ref(spec))) as session:
-        executor = SparkExecutor(session.sparkContext)
+    """An executor over a new SparkContext, after the checks. Raises RefusedError."""
+    with spark_context(spec.name, master, files_for_executors(conversion_ref(spec))) as context:
+        executor = SparkExecutor(context)
         executor.check(spec.source_path, spec.home)
         yield executor

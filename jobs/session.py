@@ -1,4 +1,4 @@
-"""A Spark session whose executors run exactly the driver's code, even if another version is installed there."""
+"""A SparkContext whose executors run exactly the driver's code, even if another version is installed there."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from py4j.java_gateway import JVMView
 from pyspark import SparkConf, SparkContext, SparkFiles
-from pyspark.sql import SparkSession
 
-from jobs.java import JavaNotFoundError, find_java_home
-from jobs.spark_log import quiet_start, set_level
-from migrate.errors import RefusedError
+from jobs.jvm import is_submitted, running_jvm
+from jobs.spark_log import set_level
 from migrate.packages import OUR_PACKAGES, PLACE
 
 _LOCAL = re.compile(r"local(\[.*\])?")
@@ -29,56 +28,68 @@ _ADDRESSES = ("spark.driver.bindAddress", "spark.driver.host", "SPARK_LOCAL_IP",
 
 
 @contextmanager
-def spark_session(name: str, master: str | None, files: list[Path]) -> Iterator[SparkSession]:
-    """A session with our packages and the user's `files` on every executor.
+def spark_context(name: str, master: str | None, files: list[Path]) -> Iterator[SparkContext]:
+    """A context with our packages and the user's `files` on every executor; nothing of a run needs SQL.
 
-    It ends with the block. A session that was already active is used as it is, and stays.
+    It ends with the block. A context that was already active, of a session or not, is used as it is, and stays.
 
     With `master=None` spark-submit chooses the master, otherwise `local[*]` is used. Raises RefusedError if there is no
     Java.
     """
-    running = SparkSession.getActiveSession()
-    session = running or _new_session(name, master)
-    try:
-        with _without_working_directory(session):
-            for file in (*files, _packages()):  # the last one comes first on a worker's path
-                session.sparkContext.addPyFile(str(file))
-            yield session
-    finally:
-        if running is None:
-            session.stop()
+    running = SparkContext._active_spark_context
+    if running is not None:
+        with _with_code(running, files):
+            yield running
+        return
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    with running_jvm() as (jvm, is_ours):
+        context = _new_context(jvm, name, master)
+        try:
+            with _with_code(context, files):
+                yield context
+        except BaseException:
+            context.stop()  # tasks that were given up end with it
+            raise
+        if is_ours and is_local(context.master):
+            _leave(context)
+        else:
+            context.stop()
 
 
 @contextmanager
-def _without_working_directory(session: SparkSession) -> Iterator[None]:
-    """Workers that are started in the context do not import from their working directory."""
-    environment = session.sparkContext.environment
+def _with_code(context: SparkContext, files: list[Path]) -> Iterator[None]:
+    """Workers that are started in the block import our packages and `files`, and not from their working directory."""
+    environment = context.environment
     before = environment.get("PYTHONSAFEPATH", "")
     environment["PYTHONSAFEPATH"] = "1"
     try:
+        for file in (*files, _packages()):  # the last one comes first on a worker's path
+            context.addPyFile(str(file))
         yield
     finally:
         environment["PYTHONSAFEPATH"] = before  # an empty one has no effect
 
 
-def _new_session(name: str, master: str | None) -> SparkSession:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if not is_submitted():
-        os.environ["JAVA_HOME"] = java_home()
-    with quiet_start():
-        SparkContext._ensure_initialized()
-    assert SparkContext._jvm is not None
-    set_level(SparkContext._jvm)
-    builder = SparkSession.builder.appName(f"stateferry {name}")
-    for key, value in settings(SparkConf().getAll(), master, os.environ).items():
-        builder = builder.config(key, value)
+def _leave(context: SparkContext) -> None:
+    """Let an idle context end with its JVM, which nobody has to wait for."""
+    accumulators = context._accumulatorServer
+    context._jsc = SparkContext._active_spark_context = None
+    threading.Thread(target=accumulators.shutdown, daemon=True).start()  # takes half a second
+
+
+def _new_context(jvm: JVMView, name: str, master: str | None) -> SparkContext:
+    set_level(jvm)
+    given = SparkConf()
+    conf = SparkConf().setAppName(f"stateferry {name}")
+    for key, value in settings(given.getAll(), master, os.environ).items():
+        conf.set(key, value)
     on_interrupt = signal.getsignal(signal.SIGINT)
-    session = builder.getOrCreate()
-    if session.conf.get("spark.log.level", None) is None:
-        set_level(SparkContext._jvm)
+    context = SparkContext(conf=conf)
+    if not given.contains("spark.log.level"):
+        set_level(jvm)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, on_interrupt)  # Spark's handler would end running chunks at once
-    return session
+    return context
 
 
 def settings(given: Iterable[tuple[str, str]], master: str | None, environment: Mapping[str, str]) -> dict[str, str]:
@@ -88,29 +99,19 @@ def settings(given: Iterable[tuple[str, str]], master: str | None, environment: 
     """
     known = dict(given)
     chosen = {"spark.master": master or known.get("spark.master") or "local[*]"}
-    is_local = _LOCAL.fullmatch(chosen["spark.master"]) is not None
+    is_here = is_local(chosen["spark.master"])
     if not is_submitted(environment):
         chosen["spark.ui.showConsoleProgress"] = "false"  # Spark's shell sets it by itself
-    if "spark.ui.enabled" not in known and (is_local or not is_submitted(environment)):
+    if "spark.ui.enabled" not in known and (is_here or not is_submitted(environment)):
         chosen["spark.ui.enabled"] = "false"
-    if is_local and not any(name in known or name in environment for name in _ADDRESSES):
+    if is_here and not any(name in known or name in environment for name in _ADDRESSES):
         chosen |= {"spark.driver.bindAddress": _LOOPBACK, "spark.driver.host": _LOOPBACK}
     return chosen
 
 
-def is_submitted(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether spark-submit started this process, and a JVM for it."""
-    return "PYSPARK_GATEWAY_PORT" in environment
-
-
-def java_home() -> str:
-    """Return the JAVA_HOME for Spark. Raises RefusedError if no Java can start it."""
-    try:
-        return str(find_java_home(is_quiet=True))
-    except JavaNotFoundError as error:
-        raise RefusedError(
-            str(error), hint="or run in this process, without Spark: stateferry run SPEC --no-spark"
-        ) from error
+def is_local(master: str | None) -> bool:
+    """Whether everything runs on this machine, in the driver's JVM and its Python workers."""
+    return _LOCAL.fullmatch(master or "") is not None
 
 
 def _packages() -> Path:

@@ -8,7 +8,7 @@ from py4j.java_gateway import JavaObject
 from pyspark import SparkContext
 from pyspark.java_gateway import ensure_callback_server_started
 
-from jobs.session import is_submitted
+from jobs.jvm import is_submitted
 
 
 class _ToThisProcess:

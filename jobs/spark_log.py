@@ -16,9 +16,10 @@ from pyspark.find_spark_home import _find_spark_home
 from migrate.batch.log import SPARK_LOGGER
 
 _LEVELS = {logging.DEBUG: "debug", logging.INFO: "info", logging.WARNING: "warn"}
-_OPTIONS = "SPARK_SUBMIT_OPTS"
-_OF_JAVA = (
-    _OPTIONS,
+SUBMIT_OPTIONS = "SPARK_SUBMIT_OPTS"
+"""The variable with options of the JVM that Spark starts."""
+OF_JAVA = (
+    SUBMIT_OPTIONS,
     "PYSPARK_SUBMIT_ARGS",
     "JAVA_TOOL_OPTIONS",
     "JDK_JAVA_OPTIONS",
@@ -31,26 +32,37 @@ _DEFAULTS = ("org/apache/spark/log4j2-", "jobs/log4j2.properties")
 
 
 @contextmanager
-def quiet_start(environment: Mapping[str, str] = os.environ) -> Iterator[None]:
+def quiet_start() -> Iterator[None]:
     """A JVM that is started in the context gets our configuration of log4j where the user has none."""
-    before = environment.get(_OPTIONS)
-    if _is_configured(environment):
+    if _is_configured(os.environ):
         yield
         return
-    with as_file(files("jobs") / "log4j2.properties") as file:
-        os.environ[_OPTIONS] = f"{before or ''} -Dlog4j2.configurationFile={file.as_uri()}".strip()
-        try:
-            yield
-        finally:
-            os.environ.pop(_OPTIONS)
-            os.environ |= {} if before is None else {_OPTIONS: before}
+    configuration = as_file(files("jobs") / "log4j2.properties")
+    with configuration as file, extended(SUBMIT_OPTIONS, f"-Dlog4j2.configurationFile={file.as_uri()}"):
+        yield
+
+
+@contextmanager
+def extended(name: str, words: str) -> Iterator[None]:
+    """A variable of the environment has more words in the context."""
+    before = os.environ.get(name)
+    os.environ[name] = f"{before or ''} {words}".strip()
+    try:
+        yield
+    finally:
+        os.environ.pop(name)
+        os.environ |= {} if before is None else {name: before}
 
 
 def _is_configured(environment: Mapping[str, str]) -> bool:
     """Whether the user has configured log4j for a JVM that Spark starts."""
-    home = environment.get("SPARK_HOME") or _find_spark_home()
-    folder = Path(environment.get("SPARK_CONF_DIR") or Path(home, "conf"))
-    return any("log4j" in environment.get(name, "").lower() for name in _OF_JAVA) or any(folder.glob("log4j2.*"))
+    named = any("log4j" in environment.get(name, "").lower() for name in OF_JAVA)
+    return named or any(conf_folder(environment).glob("log4j2.*"))
+
+
+def conf_folder(environment: Mapping[str, str]) -> Path:
+    """The folder of Spark's configuration files."""
+    return Path(environment.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf"))
 
 
 def set_level(jvm: JVMView) -> None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from pyspark import SparkContext
 
-from jobs.session import is_submitted
+from jobs.jvm import is_submitted
 
 _CONSOLE_MAY_BE_A_FILE = 22
 """From this Java on, there is a console without a terminal too."""

@@ -109,6 +109,10 @@ class CountRejects(RejectsByReason):
                 reason=_ending(family, key, value, reason, place),
             )
 
+    def finish(self) -> bool:
+        """Keep what is to be kept; whether there is a file of rejects."""
+        return False
+
 
 class FailOnReject(CountRejects):
     """The first reject ends the chunk."""

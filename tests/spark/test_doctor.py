@@ -58,7 +58,7 @@ def test_a_master_that_is_none(spec: Callable[..., Path]) -> None:
     code, checks = examine(spec(), "nonsense")
 
     assert (code, outcomes(checks)["java"], outcomes(checks)["session"]) == (6, "ok", "failed")
-    assert checks["spark.session"]["detail"].startswith("no Spark session starts on nonsense: ")
+    assert checks["spark.session"]["detail"].startswith("no Spark application starts on nonsense: ")
     assert "--master" in checks["spark.session"]["fix"]
     assert checks["spark.memory"] == checks["spark.memory"] | {"outcome": "not run", "detail": "needs spark.tasks"}
 

@@ -16,7 +16,6 @@ from migrate.batch.stop import never_stop
 from migrate.engine import converter
 from migrate.engine.converter import Converter
 from migrate.engine.pump import Pumped, pump
-from migrate.engine.reject_file import KeepRejects
 from migrate.engine.rejects import CountRejects, FailOnReject, RecordRejectedError
 from migrate.errors import ChunkFailedError, CorruptionError
 from migrate.model.plan import Chunk, FamilyMapping
@@ -114,7 +113,7 @@ class _Attempt:
     def receipt(self, families: list[tuple[Scanned, Written]]) -> Receipt:
         """The receipt, written beside the files; they, their names and its own are durable then (I1)."""
         task = self._task
-        kept = isinstance(self.rejects, KeepRejects) and self.rejects.finish()
+        kept = self.rejects.finish()
         receipt = Receipt(
             migration_id=task.migration_id,
             run_id=task.run_id,
@@ -200,6 +199,8 @@ class _Attempt:
             return FailOnReject(where, has_function=has_function)
         if self._task.on_reject == "skip":
             return CountRejects(where, limit, has_function=has_function)
+        from migrate.engine.reject_file import KeepRejects  # imports pyarrow
+
         partition = self._task.chunk.store_partition
         return KeepRejects(where, partition, self.rejects_file, limit, has_function=has_function)
 

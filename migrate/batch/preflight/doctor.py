@@ -88,7 +88,7 @@ def _report(spec: Spec, master: str | None, checks: tuple[CheckReport, ...]) -> 
 
 SPARK_CHECKS: dict[str, str] = {
     "spark.java": "a Java that can start Spark is there",
-    "spark.session": "a Spark session starts on the master",
+    "spark.session": "a Spark application starts on the master",
     "spark.tasks": "the executors take tasks, in the driver's version of Python",
     "spark.packages": "the executors have what a task imports, in the driver's versions",
     "spark.source": "every executor sees the old store, at the driver's path",
