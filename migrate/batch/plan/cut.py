@@ -8,7 +8,6 @@ from itertools import pairwise
 from pathlib import Path
 
 from migrate.model.key_range import KeyRange
-from migrate.stores.rocksdb.database import LiveFile
 from migrate.stores.rocksdb.sst import SstFile, SstFormatError, TableProperties, table_properties
 
 SAMPLES_PER_CHUNK = 64
@@ -34,25 +33,25 @@ class Cuts:
     """Bytes that were read to find the cuts."""
 
 
-def cut(files: Iterable[tuple[Path, LiveFile]], chunk_size: int) -> Cuts:
+def cut(files: Iterable[tuple[Path, bytes]], chunk_size: int) -> Cuts:
     """Half-open ranges that cover every key (I3), of about `chunk_size` bytes of records each.
 
-    `files`: SST files, of one RocksDB directory or of several that are read as one. The index of a file is read only
-    where its records may be spread over chunks: one that is small beside a chunk counts at its last key.
+    `files`: SST files, of one RocksDB directory or of several that are read as one, each with its last key, or b"".
+    Beside a chunk a small file counts at its last key, without a look at its index.
 
     Deterministic: the same files give the same cuts. A directory without SST files is one chunk.
     """
-    live = [(path, file, _properties(path)) for path, file in files]
+    live = [(path, last_key, _properties(path)) for path, last_key in files]
     total = sum(_size(properties) for _, _, properties in live)
     samples = min(SAMPLES_PER_CHUNK * -(-total // chunk_size), MOST_SAMPLES)
     weights: list[Weight] = []
     bytes_read = 0
-    for path, file, properties in live:
+    for path, last_key, properties in live:
         if properties is None:
             continue  # without its weight chunks are less even, but still correct
         more = samples * _size(properties) // max(total, 1)
-        if not more and file.last_key:
-            weights.append(Weight(file.last_key + b"\0", _size(properties)))
+        if not more and last_key:
+            weights.append(Weight(last_key + b"\0", _size(properties)))
             continue
         found, size_read = _weigh(path, properties, 1 + more)
         weights += found

@@ -184,7 +184,9 @@ def make_plan(
 
 def cut_database(plan: DatabasePlan, opened: Sequence[Database], chunk_size: int) -> list[Chunk]:
     """The chunks of one new RocksDB directory, in key order; `opened`: its inputs."""
-    cuts = cut(((each.directory / file.name, file) for each in opened for file in each.live_files()), chunk_size)
+    cuts = cut(
+        ((each.directory / file.name, file.last_key) for each in opened for file in each.live_files()), chunk_size
+    )
     return [
         Chunk(
             store_partition=plan.store_partition,
