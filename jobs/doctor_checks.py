@@ -13,7 +13,7 @@ from jobs.probe_executors import INSTALL, SHARE, DriverView, check_directory, ch
 from jobs.session import spark_context
 from migrate.batch.preflight.check import Check, Outcome
 from migrate.batch.preflight.doctor import SPARK_CHECKS
-from migrate.dry_run.cost import WORKER_BYTES
+from migrate.dry_run.scale_model import PARTS
 from migrate.errors import RefusedError
 from migrate.model.units import plural
 from migrate.spec.conversion import conversion_ref
@@ -149,7 +149,7 @@ class SparkChecks:
             free = min((p.free_memory for p in self.probes if p.host == host and p.free_memory), default=None)
             if free is None:
                 continue
-            needed = workers * WORKER_BYTES
+            needed = workers * PARTS.worker_bytes
             found.append(f"{host}: {free / 2**20:,.0f} MiB for {plural(workers, 'worker')}")
             if free < needed:
                 raise RefusedError(

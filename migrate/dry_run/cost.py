@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from formats import Conversion
 from migrate.batch.chunk.reader import Records
 from migrate.dry_run.report import ChunkPlanned, Cost, Inventory
+from migrate.dry_run.scale_model import (
+    PARTS,
+    Estimate,
+    Load,
+    Parts,
+    Work,
+    chunk_size_warning,
+    model,
+    recommended_chunk_size,
+)
 from migrate.engine.converter import Converter
 from migrate.engine.pump import pump
 from migrate.engine.rejects import RejectsByReason
@@ -21,16 +32,6 @@ from migrate.spec.spec import Spec
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.writing import KeyOrderError, SstWriter, TableOptions
 
-SLOT_EFFICIENCY = 0.75
-"""Two slots of one machine are 1.3 to 1.7 times as fast as one (docs/performance.md): disk and memory are shared."""
-START_SECONDS = 10.0
-"""Until a Spark session is ready and its workers have imported their modules."""
-PARTITION_SECONDS = 0.2
-"""Snapshot and assembly of one store partition: hard links, syncs, one ingestion."""
-SWITCH_SECONDS = 2.0
-WORKER_BYTES = 180 << 20
-BYTES_PER_RECORD = 12
-"""Memory that RocksDB keeps for each record until its SST file is finished."""
 LARGEST_COPIES = 6
 _MOST_BYTES = 16 << 20
 _MOST_SECONDS = 0.3
@@ -128,20 +129,46 @@ class CostInputs:
     free_bytes: int | None
 
     @property
-    def setup_seconds(self) -> float:
-        """Time of the snapshot and the assembly; files are copied at the speed of a slow disk."""
-        return PARTITION_SECONDS * self.found.store_partitions + self.copied_bytes / (100 << 20)
+    def left_bytes(self) -> int:
+        """Bytes of records to rewrite; records in the write-ahead log alone are in no chunk's size."""
+        size = sum(chunk.estimated_bytes for chunk in self.chunks)
+        return size if self.chunks_done else max(size, self.measured.bytes_of(self.found.records))
+
+    @property
+    def load(self) -> Load:
+        """What the model of the cost needs."""
+        return Load(
+            store_bytes=self.left_bytes,
+            records=self.left_bytes // max(1, self.measured.bytes_of(1)),
+            slots=self.slots,
+            chunk_size=int(self.spec.run.chunk_size),
+            store_partitions=self.found.store_partitions,
+            ssts=sum(database.sst_files for database in self.found.databases),
+            verify=self.spec.run.verify,
+            chunks=len(self.chunks),
+            biggest_chunk=max((chunk.estimated_bytes for chunk in self.chunks), default=0),
+            copied_bytes=self.copied_bytes,
+        )
+
+    @property
+    def parts(self) -> Parts:
+        """The measured parts of the cost; where nothing was measured, the typical ones."""
+        piece, size = self.measured, self.measured.record_bytes
+        if not size:
+            return PARTS
+        # With "digest" the new records are read, and the old ones counted.
+        passes = (piece.rewrite_seconds, piece.verify_seconds, 2 * piece.scan_seconds)
+        rewrite, verify, verify_digest = (Work(byte=seconds / size) for seconds in passes)
+        return replace(PARTS, rewrite=rewrite, verify=verify, verify_digest=verify_digest)
 
 
 def cost_of(inputs: CostInputs) -> Cost:
     """Estimate the cost of a run."""
     sizes, measured = [chunk.estimated_bytes for chunk in inputs.chunks], inputs.measured
-    left = _left(inputs, sum(sizes))
-    rewrite, verify = _work_seconds(inputs, left, sizes)
-    other = START_SECONDS + inputs.setup_seconds
-    total = rewrite + verify + other
-    downtime, why = _downtime(inputs, total)
-    new_bytes = _new_bytes(inputs, left)
+    estimate = model(inputs.load, inputs.parts)
+    best = recommended_chunk_size(inputs.load, host_memory(), inputs.parts)
+    downtime, why = _downtime(inputs, estimate)
+    new_bytes = _new_bytes(inputs, inputs.left_bytes)
     return Cost(
         chunks=tuple(ChunkPlanned(**chunk.model_dump(exclude={"keys"}), keys=chunk.keys) for chunk in inputs.chunks),
         chunk_size=int(inputs.spec.run.chunk_size),
@@ -152,10 +179,10 @@ def cost_of(inputs: CostInputs) -> Cost:
         measured_records=measured.records,
         records_per_second=measured.per_second(measured.rewrite_seconds),
         verified_per_second=measured.per_second(measured.verify_seconds),
-        rewrite_seconds=round(rewrite, 1),
-        verify_seconds=round(verify, 1),
-        other_seconds=round(other, 1),
-        total_seconds=round(total, 1),
+        rewrite_seconds=round(estimate.rewrite, 1),
+        verify_seconds=round(estimate.verify, 1),
+        other_seconds=round(estimate.plan + estimate.start + estimate.assemble, 1),
+        total_seconds=round(estimate.seconds, 1),
         downtime_seconds=round(downtime, 1),
         downtime=why,
         new_bytes=new_bytes,
@@ -163,33 +190,30 @@ def cost_of(inputs: CostInputs) -> Cost:
         peak_bytes=new_bytes + inputs.copied_bytes,
         required_bytes=inputs.required_bytes,
         free_bytes=inputs.free_bytes,
-        worker_bytes=_worker_bytes(inputs, max(sizes, default=0)),
+        worker_bytes=estimate.worker_memory + _largest_bytes(inputs),
+        driver_bytes=estimate.driver_memory,
+        recommended_chunk_size=best.size,
+        recommended_because=best.reason,
     )
 
 
-def _left(inputs: CostInputs, size: int) -> int:
-    """Bytes of records to rewrite; records in the write-ahead log alone are in no chunk's size."""
-    return size if inputs.chunks_done else max(size, inputs.measured.bytes_of(inputs.found.records))
+def cost_warnings(inputs: CostInputs) -> tuple[str, ...]:
+    """Warnings, a sentence each, about a chunk size that is far from a good one."""
+    problem = chunk_size_warning(inputs.load, host_memory(), inputs.parts)
+    return () if problem is None else (problem,)
 
 
-def _work_seconds(inputs: CostInputs, left: int, sizes: list[int]) -> tuple[float, float]:
-    """(seconds of rewriting, of verifying): not less than the biggest chunk takes, as a slot does a whole chunk."""
-    measured = inputs.measured
-    if not measured.record_bytes or not sizes:
-        return 0.0, 0.0
-    speed = 1 + (inputs.slots - 1) * SLOT_EFFICIENCY
-    pieces = max(left / min(speed, len(sizes)), *sizes) / measured.record_bytes
-    # With "digest" the new records are read, and the old ones counted.
-    verifying = {"full": measured.verify_seconds, "digest": 2 * measured.scan_seconds}
-    return pieces * measured.rewrite_seconds, pieces * verifying.get(inputs.spec.run.verify, 0.0)
+def host_memory() -> int:
+    """The memory of this machine in bytes."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _downtime(inputs: CostInputs, total: float) -> tuple[float, str]:
+def _downtime(inputs: CostInputs, estimate: Estimate) -> tuple[float, str]:
     if inputs.spec.run.source == "snapshot":
-        seconds = inputs.setup_seconds + SWITCH_SECONDS
+        seconds = estimate.plan + estimate.switch
         return seconds, "the snapshot and, later, the cut-over; the application runs in between"
     last = "the cut-over" if inputs.spec.target_path is None else "the restart on the new state directory"
-    return total + SWITCH_SECONDS, f"the whole run, and {SWITCH_SECONDS:.0f} s for {last}"
+    return estimate.seconds + estimate.switch, f"the whole run, and {estimate.switch:.0f} s for {last}"
 
 
 def _new_bytes(inputs: CostInputs, left: int) -> int:
@@ -201,7 +225,7 @@ def _new_bytes(inputs: CostInputs, left: int) -> int:
     return int(left * inputs.measured.file_bytes / inputs.measured.record_bytes)
 
 
-def _worker_bytes(inputs: CostInputs, biggest: int) -> int:
+def _largest_bytes(inputs: CostInputs) -> int:
+    """Memory for the copies of a huge record."""
     largest = sum(sizes.largest for sizes in (inputs.found.key_sizes, inputs.found.value_sizes) if sizes is not None)
-    records = biggest // max(1, inputs.measured.bytes_of(1))
-    return WORKER_BYTES + BYTES_PER_RECORD * records + LARGEST_COPIES * largest
+    return LARGEST_COPIES * largest

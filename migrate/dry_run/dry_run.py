@@ -24,7 +24,7 @@ from migrate.batch.source.snapshot import has_snapshot
 from migrate.batch.source.source import target_system
 from migrate.batch.status.current import status_of
 from migrate.batch.status.run_report import already_migrated
-from migrate.dry_run.cost import CostInputs, cost_of
+from migrate.dry_run.cost import CostInputs, cost_of, cost_warnings
 from migrate.dry_run.report import Cost, DryRunReport, Inventory, SampleConversion, Segmentation, SegmentPlanned
 from migrate.dry_run.source_reader import Options, SourceReader
 from migrate.dry_run.verdict import conversion_checks, make_verdict
@@ -88,6 +88,7 @@ class _DryRun:
         self._options = options
         self._preflight = Preflight(context, "plan")
         self._checks: list[CheckReport] = []
+        self._cost_warnings: tuple[str, ...] = ()
 
     @cached_property
     def _standing(self) -> Standing:
@@ -139,7 +140,7 @@ class _DryRun:
             segments=() if found is None or not spec.has_segments else tuple(self._segmentations()),
             cost=cost,
             changelog=self._changelog(),
-            warnings=self._warnings(),
+            warnings=(*self._warnings(), *self._cost_warnings),
             checks=tuple(self._checks),
             verdict=make_verdict(self._checks, finished=finished, next_step=self._next_step(), tried=tried),
         )
@@ -211,20 +212,20 @@ class _DryRun:
             plan = cut or stored.model_copy(update={"chunks": tuple(reader.chunks)})  # a run would cut it again
             chunks, done = pending_chunks(plan, receipts), len(receipts)
         copied = 0 if self._preflight.is_snapshot_current else bytes_to_copy(spec, self._preflight.source)
-        return cost_of(
-            CostInputs(
-                spec=spec,
-                chunks=chunks,
-                chunks_done=done,
-                found=found,
-                is_moved=any(plan.times is not None for plan in self._databases),
-                measured=reader.measured,
-                slots=self._options.slots or os.cpu_count() or 1,
-                copied_bytes=copied,
-                required_bytes=space_needed(self._databases, copied_bytes=copied),
-                free_bytes=shutil.disk_usage(existing_parent(spec.home)).free,
-            )
+        inputs = CostInputs(
+            spec=spec,
+            chunks=chunks,
+            chunks_done=done,
+            found=found,
+            is_moved=any(plan.times is not None for plan in self._databases),
+            measured=reader.measured,
+            slots=self._options.slots or os.cpu_count() or 1,
+            copied_bytes=copied,
+            required_bytes=space_needed(self._databases, copied_bytes=copied),
+            free_bytes=shutil.disk_usage(existing_parent(spec.home)).free,
         )
+        self._cost_warnings = cost_warnings(inputs)
+        return cost_of(inputs)
 
     def _state(self) -> str:
         try:

@@ -18,7 +18,7 @@ from migrate.stores.files import present
 from migrate.stores.rocksdb.database import Database, LiveFile
 from migrate.stores.rocksdb.layout import database_files
 from migrate.stores.rocksdb.options_file import rocksdb_version
-from migrate.stores.rocksdb.sst import SstFile, SstFormatError, TableProperties
+from migrate.stores.rocksdb.sst import SstFormatError, TableProperties, table_properties
 
 _MOST_METADATA = 16
 _Table = tuple[LiveFile, TableProperties]
@@ -92,8 +92,8 @@ def inventory_of(
 def _tables(directory: Path, files: Iterable[LiveFile]) -> Iterator[_Table]:
     """Every file whose properties can be read; a scan reports what is wrong with the others."""
     for file in files:
-        with suppress(SstFormatError, FileNotFoundError), SstFile(directory / file.name) as sst:
-            yield file, sst.properties()
+        with suppress(SstFormatError, FileNotFoundError):
+            yield file, table_properties(directory / file.name)
 
 
 def database_inventory(

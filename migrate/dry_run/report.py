@@ -253,6 +253,12 @@ class Cost(Value):
     """Free space of the work_dir's file system; None: unknown."""
     worker_bytes: int
     """Memory of one worker."""
+    driver_bytes: int
+    """Memory of the driver, which keeps something for each chunk."""
+    recommended_chunk_size: int
+    """A [run] chunk_size that suits this store, these slots and this machine's memory."""
+    recommended_because: str
+    """The limit that decides it, in words."""
 
 
 class Verdict(Value):

@@ -8,10 +8,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from migrate.model.key_range import KeyRange
-from migrate.stores.rocksdb.sst import SstFile, SstFormatError
+from migrate.stores.rocksdb.sst import SstFile, SstFormatError, TableProperties, table_properties
 
 SAMPLES_PER_CHUNK = 64
-SAMPLES_PER_FILE = 16
+MOST_SAMPLES = 1 << 16
+"""Of all files together, beside one for each: of very many chunks each has fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,21 +33,27 @@ class Cuts:
     """Bytes that were read to find the cuts."""
 
 
-def cut(files: Iterable[tuple[Path, int]], chunk_size: int) -> Cuts:
+def cut(files: Iterable[tuple[Path, bytes]], chunk_size: int) -> Cuts:
     """Half-open ranges that cover every key (I3), of about `chunk_size` bytes of records each.
 
-    `files`: SST files, of one RocksDB directory or of several that are read as one, and their sizes.
+    `files`: SST files, of one RocksDB directory or of several that are read as one, each with its last key, or b"".
+    Beside a chunk a small file counts at its last key, without a look at its index.
 
     Deterministic: the same files give the same cuts. A directory without SST files is one chunk.
     """
-    live = list(files)
-    total = sum(size for _, size in live)
-    expected = max(1, -(-total // chunk_size))
+    live = [(path, last_key, _properties(path)) for path, last_key in files]
+    total = sum(_size(properties) for _, _, properties in live)
+    samples = min(SAMPLES_PER_CHUNK * -(-total // chunk_size), MOST_SAMPLES)
     weights: list[Weight] = []
     bytes_read = 0
-    for file, size in live:
-        wanted = SAMPLES_PER_FILE + SAMPLES_PER_CHUNK * expected * size // max(total, 1)
-        found, size_read = _weigh(file, wanted)
+    for path, last_key, properties in live:
+        if properties is None:
+            continue  # without its weight chunks are less even, but still correct
+        more = samples * _size(properties) // max(total, 1)
+        if not more and last_key:
+            weights.append(Weight(last_key + b"\0", _size(properties)))
+            continue
+        found, size_read = _weigh(path, properties, 1 + more)
         weights += found
         bytes_read += size_read
     weights.sort(key=lambda weight: weight.key)
@@ -56,13 +63,23 @@ def cut(files: Iterable[tuple[Path, int]], chunk_size: int) -> Cuts:
     return Cuts(ranges, tuple(sizes), bytes_read)
 
 
-def _weigh(path: Path, wanted: int) -> tuple[list[Weight], int]:
+def _properties(path: Path) -> TableProperties | None:
+    try:
+        return table_properties(path)
+    except (SstFormatError, FileNotFoundError):
+        return None
+
+
+def _size(properties: TableProperties | None) -> int:
+    return 0 if properties is None else properties.raw_bytes
+
+
+def _weigh(path: Path, properties: TableProperties, wanted: int) -> tuple[list[Weight], int]:
     try:
         with SstFile(path) as file:
-            properties = file.properties()
             samples = file.index_samples(wanted)
     except (SstFormatError, FileNotFoundError):
-        return [], 0  # without its weight chunks are less even, but still correct
+        return [], 0
     expansion = properties.raw_bytes / max(properties.data_bytes, 1)
     offsets = [0, *(sample.offset for sample in samples)]
     sizes = [int((after - before) * expansion) for before, after in pairwise(offsets)]

@@ -27,7 +27,7 @@ from migrate.stores.rocksdb.database import Database, open_read_only
 from migrate.stores.rocksdb.layout import log_bytes
 from migrate.stores.rocksdb.live import read_only_family
 from migrate.stores.rocksdb.options_file import FamilyOptions, read_options
-from migrate.stores.rocksdb.sst import SstFile, SstFormatError
+from migrate.stores.rocksdb.sst import SstFormatError, table_properties
 from migrate.stores.rocksdb.unreadable import check_table_readable
 from migrate.systems.families import families_to_carry, family_mappings
 
@@ -137,10 +137,9 @@ def record_bytes(opened: Database) -> int:
 
 def _data_bytes(path: Path, size: int) -> int:
     try:
-        with SstFile(path) as file:
-            properties = file.properties()
-            check_table_readable(path, properties)
-            return max(properties.raw_bytes, size)
+        properties = table_properties(path)
+        check_table_readable(path, properties)
+        return max(properties.raw_bytes, size)
     except (SstFormatError, FileNotFoundError):  # the running owner may have removed it meanwhile
         return size
 
@@ -185,7 +184,9 @@ def make_plan(
 
 def cut_database(plan: DatabasePlan, opened: Sequence[Database], chunk_size: int) -> list[Chunk]:
     """The chunks of one new RocksDB directory, in key order; `opened`: its inputs."""
-    cuts = cut(((each.directory / file.name, file.size) for each in opened for file in each.live_files()), chunk_size)
+    cuts = cut(
+        ((each.directory / file.name, file.last_key) for each in opened for file in each.live_files()), chunk_size
+    )
     return [
         Chunk(
             store_partition=plan.store_partition,

@@ -212,7 +212,9 @@ def _cost(cost: Cost) -> Rows:
         "time": f"{total} with {plural(cost.slots, 'slot')}: {times}",
         "downtime": f"{duration(cost.downtime_seconds)}: {cost.downtime}",
         "disk": f"at most {size(cost.peak_bytes)} in the work_dir; {size(cost.required_bytes)} must be free{free}",
-        "memory": f"{size(cost.worker_bytes)} for each worker",
+        "memory": f"{size(cost.worker_bytes)} for each worker, {size(cost.driver_bytes)} for the driver",
+        "chunk size": f"{size(cost.chunk_size)} is set, {size(cost.recommended_chunk_size)} is recommended: "
+        f"{cost.recommended_because}",
     }
 
 

@@ -50,6 +50,7 @@ class LiveFile:
     size: int
     level: int = 0
     """Files of one level above 0 do not overlap; each file of level 0 is a sorted run of its own."""
+    last_key: bytes = b""
 
 
 class Database:
@@ -85,7 +86,7 @@ class Database:
     def _files(self) -> tuple[LiveFile, ...]:
         # Read once: the files of a database that is open read-only stay the same.
         files = [
-            LiveFile(name=file["name"].lstrip("/"), size=file["size"], level=file["level"])
+            LiveFile(file["name"].lstrip("/"), file["size"], file["level"], bytes(file["end_key"] or b""))
             for file in self._database.live_files()
         ]
         return tuple(sorted(files, key=lambda file: file.name))

@@ -21,6 +21,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 FOOTER_SIZE = 53
@@ -30,6 +31,9 @@ INTERNAL_KEY_SUFFIX = 8  # sequence number and type
 _SNAPPY = 1
 _CODECS = {_SNAPPY: "snappy", 4: "lz4_raw", 5: "lz4_raw", 7: "zstd"}
 _PARTITIONED_INDEX = 2
+
+
+_MOST_KNOWN_TABLES = 1 << 16  # 40 MB
 
 
 class SstFormatError(Exception):
@@ -53,6 +57,9 @@ class TableProperties:
     compression: str
     """As RocksDB spells it in its files: "NoCompression", "Snappy", "LZ4", "ZSTD"."""
     range_deletions: int
+
+
+_known_tables: dict[tuple[int, int, int, int], TableProperties] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +96,7 @@ class SstFile:
     def properties(self) -> TableProperties:
         """The properties of the table. Raises SstFormatError."""
         with self._parsing():
-            raw = self._raw_properties()
+            raw = self._raw_properties
             merge_operator = raw.get("rocksdb.merge.operator", b"").decode()
             return TableProperties(
                 entries=_number(raw, "rocksdb.num.entries"),
@@ -107,7 +114,7 @@ class SstFile:
     def index_samples(self, count: int) -> list[IndexSample]:
         """About `count` entries of the index, evenly spread over its length. Raises SstFormatError."""
         with self._parsing():
-            raw = self._raw_properties()
+            raw = self._raw_properties
             _, _, index = self._footer()
             if index is None:
                 index = dict(self._metaindex())["rocksdb.index"]
@@ -161,6 +168,7 @@ class SstFile:
             size, _ = varint(value, at)
             yield name.decode("utf-8", "replace"), (offset, size)
 
+    @cached_property
     def _raw_properties(self) -> dict[str, bytes]:
         handle = dict(self._metaindex()).get("rocksdb.properties")
         if handle is None:
@@ -183,6 +191,22 @@ class SstFile:
         raw_size, at = varint(bytes(content[:10]), 0)
         at = 0 if compression == _SNAPPY else at  # its own format begins with the size
         return memoryview(_decompress(content[at:].tobytes(), codec, raw_size))
+
+
+def table_properties(path: Path) -> TableProperties:
+    """The properties of a file, of which this process reads each once, also behind another hard link: it never changes.
+
+    Raises SstFormatError, FileNotFoundError.
+    """
+    status = path.stat()
+    known = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    if (properties := _known_tables.get(known)) is None:
+        with SstFile(path) as file:
+            properties = file.properties()
+        if len(_known_tables) >= _MOST_KNOWN_TABLES:
+            _known_tables.clear()
+        _known_tables[known] = properties
+    return properties
 
 
 def _decompress(block: bytes, codec: str, raw_size: int) -> bytes:
@@ -248,9 +272,12 @@ def _entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
     at = 0
     key = b""
     while at < end:
-        shared, at = varint(block, at)
-        key_size, at = varint(block, at)
-        value_size, at = varint(block, at)
+        shared, key_size, value_size = block[at : at + 3]
+        at += 3
+        if (shared | key_size | value_size) >= 128:  # one of them takes more than a byte
+            shared, at = varint(block, at - 3)
+            key_size, at = varint(block, at)
+            value_size, at = varint(block, at)
         key = key[:shared] + block[at : at + key_size]
         at += key_size
         yield key, block[at : at + value_size]

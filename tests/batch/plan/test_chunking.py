@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections import Counter
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -14,17 +15,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rocksdict import IngestExternalFileOptions
 
+from migrate import plan
 from migrate.batch.plan.cut import Cuts, cut
 from migrate.model.key_range import KeyRange
 from migrate.stores.rocksdb.database import open_read_only
-from tests.support import Tables, make_runs, make_store, numbered, open_store, write_sst
+from migrate.stores.rocksdb.sst import SstFile
+from migrate.stores.rocksdb.writing import TableOptions, create_database
+from tests.support import Tables, make_runs, make_store, numbered, open_store, raw_spec, write_sst
 
 Skewed = Mapping[bytes, bytes]
 
 
 def _cut(path: Path, chunk_size: int) -> Cuts:
     with open_read_only(path) as database:
-        return cut([(path / file.name, file.size) for file in database.live_files()], chunk_size)
+        return cut([(path / file.name, file.last_key) for file in database.live_files()], chunk_size)
 
 
 def _check_cover(ranges: tuple[KeyRange, ...]) -> None:
@@ -96,7 +100,7 @@ def test_two_million_skewed_records_give_even_chunks(wanted: int, tmp_path: Path
     (file,) = path.glob("*.sst")
     size = file.stat().st_size
     with open_read_only(path) as database:
-        files = [(path / live.name, live.size) for live in database.live_files()]
+        files = [(path / live.name, live.last_key) for live in database.live_files()]
         _forget_pages(file)
         before = _bytes_read_from_disk()
         cuts = cut(files, sum(len(key) + 8 + len(value) for key, value in records.items()) // wanted)
@@ -195,7 +199,7 @@ def test_a_chunk_larger_than_the_store_is_all_of_it(tmp_path: Path) -> None:
 def test_a_table_that_cannot_be_weighed_makes_chunks_uneven_not_wrong(tmp_path: Path) -> None:
     path = make_runs(tmp_path / "db", [{"default": numbered(10_000, seed=seed)} for seed in range(2)])
     with open_read_only(path) as database:
-        files = [(path / live.name, live.size) for live in database.live_files()]
+        files = [(path / live.name, live.last_key) for live in database.live_files()]
     files[0][0].write_bytes(b"not a table")
     cuts = cut(files, 50_000)
     _check_cover(cuts.ranges)
@@ -206,7 +210,7 @@ def test_damaged_tables_never_stop_the_plan(tmp_path: Path) -> None:
     path = make_store(tmp_path / "db", numbered(5000))
     (file,) = path.glob("*.sst")
     with open_read_only(path) as database:
-        files = [(path / live.name, live.size) for live in database.live_files()]
+        files = [(path / live.name, live.last_key) for live in database.live_files()]
     whole = file.read_bytes()
     rng = random.Random(7)
     for _ in range(300):
@@ -224,3 +228,72 @@ def test_planning_opens_no_file_for_writing(tmp_path: Path) -> None:
         assert len(_cut(path, 20_000).ranges) > 3
     finally:
         path.chmod(0o755)
+
+
+def _many(path: Path, files: int, *, runs: int = 1) -> Path:
+    """Tables of 20 records that cover the same keys in each of several runs: all but the first are in level 0."""
+    path.parent.mkdir(exist_ok=True)
+    create_database(path, {"default": TableOptions()}, {"default": []}, {})
+    for run in range(runs):
+        made = [
+            write_sst(
+                path.parent / f"{run}-{number}.sst",
+                {b"key-%08d" % (20 * number + at): bytes([run]) * 100 for at in range(20)},
+            )
+            for number in range(files // runs)
+        ]
+        move = IngestExternalFileOptions()
+        move.set_move_files(True)
+        with open_store(path) as database:
+            database.ingest_external_file([str(file) for file in made], move)
+    assert len(list(path.glob("*.sst"))) == files
+    return path
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
+    """How often each SST is opened, by inode: a hard link is the same file."""
+    times: Counter[int] = Counter()
+    original = SstFile.__init__
+
+    def counted(self: SstFile, path: Path) -> None:
+        times[path.stat().st_ino] += 1
+        original(self, path)
+
+    monkeypatch.setattr(SstFile, "__init__", counted)
+    return times
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_many_small_files_are_cut_evenly_by_their_last_keys(runs: int, tmp_path: Path, opened: Counter[int]) -> None:
+    path = _many(tmp_path / "db", 900, runs=runs)
+    total = 900 * 20 * (12 + 8 + 100)
+    cuts = _cut(path, total // 10)
+    _check_cover(cuts.ranges)
+    keys = {b"key-%08d" % at: b"x" * 100 for at in range(900 * 20 // runs)}
+    sizes = _real_sizes(cuts.ranges, keys)
+    assert 10 <= len(sizes) <= 11
+    assert max(sizes[:-1]) < 1.2 * median(sizes)
+    assert set(opened.values()) == {1}
+
+
+def test_the_samples_of_many_files_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: Counter[int]
+) -> None:
+    """With a chunk for each file every index would be read; beyond the bound none is."""
+    path = _many(tmp_path / "db", 300)
+    monkeypatch.setattr("migrate.batch.plan.cut.MOST_SAMPLES", 200)
+    cuts = _cut(path, 20 * 120)
+    _check_cover(cuts.ranges)
+    assert len(cuts.ranges) > 250
+    assert cuts.bytes_read == 0
+    assert set(opened.values()) == {1}
+
+
+@pytest.mark.parametrize("files", [100, 400])
+def test_a_plan_reads_each_table_once(files: int, tmp_path: Path, opened: Counter[int]) -> None:
+    source = _many(tmp_path / "db", files)
+    report = plan(raw_spec(tmp_path, source), sample=100)
+    assert report.verdict.go
+    assert len(opened) == files
+    assert sum(opened.values()) <= files + 10

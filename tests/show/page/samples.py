@@ -190,6 +190,9 @@ def cost(chunks: tuple[ChunkPlanned, ...]) -> Cost:
         required_bytes=7_104 * MIB,
         free_bytes=412 * 1024 * MIB,
         worker_bytes=310 * MIB,
+        driver_bytes=160 * MIB,
+        recommended_chunk_size=256 * MIB,
+        recommended_because="about 8 chunks for each slot, so that the slots end together",
     )
 
 
