@@ -15,7 +15,7 @@ RESUME_BAR = 3.0
 SWITCH_BAR = 1.0
 CHUNKS = 1000
 PARTITIONS = 64
-_RECORDS_OF_A_PARTITION = 1000
+PARTITION_RECORDS = 1000
 
 
 def ledger(setting: Setting) -> list[Result]:
@@ -57,11 +57,11 @@ def resume(setting: Setting) -> list[Result]:
 def switch(setting: Setting) -> list[Result]:
     """A cut-over of 64 store partitions, and a rollback."""
     with empty_folder(setting.folder) as folder:
-        application = _application(folder)
+        application = make_application(folder, PARTITIONS)
         arguments = {"folder": str(folder), "application": str(application)}
         measure("run-in-place", arguments)
         seconds = [measure("switch", arguments).facts for _ in range(setting.rounds)]
-    shape = f"{PARTITIONS} store partitions of {_RECORDS_OF_A_PARTITION:,} records"
+    shape = f"{PARTITIONS} store partitions of {PARTITION_RECORDS:,} records"
     result = Result("switch", shape, ["what", "seconds, median", "best", "worst"])
     for verb in ("cutover", "rollback"):
         each = [facts[verb] for facts in seconds]
@@ -72,14 +72,14 @@ def switch(setting: Setting) -> list[Result]:
     return [result]
 
 
-def _application(folder: Path) -> Path:
-    """A Kafka Streams state directory of one store in many tasks."""
+def make_application(folder: Path, partitions: int) -> Path:
+    """A Kafka Streams state directory of one store in many tasks, 1 000 records each."""
     application = folder / "application"
-    measure("small-store", {"path": str(folder / "one"), "records": _RECORDS_OF_A_PARTITION})
-    for task in range(PARTITIONS):
+    measure("small-store", {"path": str(folder / "one"), "records": PARTITION_RECORDS})
+    for task in range(partitions):
         store = application / f"0_{task}" / "rocksdb" / "orders"
         shutil.copytree(folder / "one", store)
         (store / "IDENTITY").write_text(f"partition-{task}", encoding="ascii")
-        checkpoint = f"0\n1\napplication-orders-changelog {task} {_RECORDS_OF_A_PARTITION}\n"
+        checkpoint = f"0\n1\napplication-orders-changelog {task} {PARTITION_RECORDS}\n"
         (application / f"0_{task}" / ".checkpoint").write_text(checkpoint, encoding="ascii")
     return application

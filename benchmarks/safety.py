@@ -28,7 +28,7 @@ class _EnoughError(Exception):
 
 def durable_run(source: str, folder: str) -> Facts:
     """A whole run, with a clock around ledger commits and around every fsync of ours outside of them."""
-    spec = _spec(folder, {"path": source}, target={"path": "published"})
+    spec = make_spec(folder, {"path": source}, target={"path": "published"})
     with _clock() as spent:
         begun = time.perf_counter()
         report = run(spec)
@@ -66,7 +66,7 @@ def _clock() -> Iterator[list[float]]:
 
 def thousand_chunks(source: str, folder: str, chunks: int) -> Facts:
     """A migration whose chunks are all committed, and nothing more; not a measurement."""
-    spec = _spec(folder, {"path": source}, target={"path": "published"}, run={"chunk_size": _size(source, chunks)})
+    spec = make_spec(folder, {"path": source}, target={"path": "published"}, run={"chunk_size": _size(source, chunks)})
     done = 0
 
     def listener(event: Event) -> None:
@@ -81,7 +81,7 @@ def thousand_chunks(source: str, folder: str, chunks: int) -> Facts:
 
 def resume(source: str, folder: str, chunks: int) -> Facts:
     """What a run needs to find out that no chunk is left."""
-    spec = _spec(folder, {"path": source}, target={"path": "published"}, run={"chunk_size": _size(source, chunks)})
+    spec = make_spec(folder, {"path": source}, target={"path": "published"}, run={"chunk_size": _size(source, chunks)})
     begun = time.perf_counter()
     _until_enough(spec, _stop_at_enough)
     return {"seconds": time.perf_counter() - begun}
@@ -113,8 +113,8 @@ def small_store(path: str, records: int) -> Facts:
 
 
 def run_in_place(folder: str, application: str) -> Facts:
-    """Verified new stores, to be cut over; not a measurement."""
-    return {"state": run(_in_place(folder, application)).state}
+    """Verified new stores, to be cut over."""
+    return {"phases": run(_in_place(folder, application)).seconds}
 
 
 def switch(folder: str, application: str) -> Facts:
@@ -129,10 +129,11 @@ def switch(folder: str, application: str) -> Facts:
 
 
 def _in_place(folder: str, application: str) -> Spec:
-    return _spec(folder, {"path": application, "store": "orders"})
+    return make_spec(folder, {"path": application, "store": "orders"})
 
 
-def _spec(folder: str, source: dict[str, str], **sections: dict[str, Any]) -> Spec:
+def make_spec(folder: str, source: dict[str, str], **sections: dict[str, Any]) -> Spec:
+    """A migration in `folder` to a timestamped store; `sections` add to the others of its spec."""
     content: dict[str, Any] = {
         "name": "benchmark",
         "work_dir": "work",

@@ -13,13 +13,14 @@ from benchmarks.stores import HUGE, Store, ensure_store, key_of
 
 SLOTS_BAR = 1.7
 MEMORY_BAR = 1.15
+SLOTS_RECORDS = 8_000_000
 CHUNKS = 16
 HUGE_RECORDS = 8
 
 
 def slots(setting: Setting) -> list[Result]:
     """The engine alone in one process and in two; the whole product on Spark with one slot and with two."""
-    store = setting.store(setting.sizes[-1])
+    store = setting.store(SMALL if setting.quick else SLOTS_RECORDS)
     result = Result("slots", f"{store.words}; {CHUNKS} chunks", ["what", "one slot, s", "two slots, s", "times"])
     result.notes.append("Wall time, medians; needs two idle cores: a busy neighbour shows here as a missing slot.")
     engine = [(_processes(setting, store, 1), _processes(setting, store, 2)) for _ in range(setting.rounds)]

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks import dual_access, safety, status
+from benchmarks import dual_access, safety, status, watched
 from benchmarks.evolving import convert_values
 from benchmarks.pairs import PAIR_ROUTES
 from benchmarks.retention import move_segments
@@ -147,6 +147,7 @@ JOBS: dict[str, Callable[..., Facts]] = {
     **dual_access.JOBS,
     **safety.JOBS,
     **status.JOBS,
+    **watched.JOBS,
     "route": route,
     "pair": pair,
     "avro": convert_values,
