@@ -48,7 +48,16 @@ def chunks(setting: Setting) -> list[Result]:
     """The last chunks of a directory beside the first ones: rewriting, and verification."""
     count, window = (2_000, 400) if setting.quick else (10_000, 1_000)
     store = setting.store(count * CHUNK_RECORDS)
-    what = ["where", "phase", "chunks", "ms a chunk", f"the first {window:,}", f"the last {window:,}", "peak MiB"]
+    what = [
+        "where",
+        "phase",
+        "chunks",
+        "ms a chunk",
+        f"the first {window:,}",
+        f"the last {window:,}",
+        "CPU ms",
+        "peak MiB",
+    ]
     result = Result("chunks", f"{store.words} in chunks of {CHUNK_RECORDS} records", what)
     for place in _PLACES:
         with empty_folder(setting.folder) as folder:
@@ -57,15 +66,16 @@ def chunks(setting: Setting) -> list[Result]:
             run = measure("watched-run", {**arguments, "settings": settings, "window": window})
         for phase in ("rewrite", "verify"):
             spent = run.facts[phase]
-            each, first, last = (spent[name] * 1000 for name in ("all", "first", "last"))
+            each, first, last, cpu = (spent[name] * 1000 for name in ("all", "first", "last", "cpu"))
             made = run.facts["chunks"]
-            result.rows.append([place.name, phase, f"{made:,}", *(f"{ms:.1f}" for ms in (each, first, last))])
+            result.rows.append([place.name, phase, f"{made:,}", *(f"{ms:.1f}" for ms in (each, first, last, cpu))])
             result.rows[-1].append(f"{run.peak_mib:.0f}")
             name = f"{phase}, {place.name}"
             result.bars.append(Bar(result.name, f"times the first, {name}", CHUNK_BAR, last / first, "at most"))
             result.bars.append(Bar(result.name, f"ms a chunk, {name}", CHUNK_MS_BARS[place.name], each, "at most"))
         result.raw[place.name] = run.facts
-    result.notes.append("Wall time. A range of a full verification has many chunks: its time is divided among them.")
+    result.notes.append("Wall time; CPU and memory of the driver's Python alone.")
+    result.notes.append("A full verification has ranges of many chunks: their time is divided among the chunks.")
     return [result]
 
 
@@ -128,7 +138,17 @@ def _write_spec(folder: Path, source: Path) -> Path:
 def partitions(setting: Setting) -> list[Result]:
     """Ten times the tasks of an application: the run, the cut-over and the way back."""
     counts = (20, 200) if setting.quick else (100, 1_000)
-    columns = ["tasks", "run, s", "ms each", "rewrite, s", "assemble, s", "verify, s", "cutover, s", "rollback, s"]
+    columns = [
+        "tasks",
+        "run, s",
+        "ms each",
+        "CPU ms each",
+        "rewrite, s",
+        "assemble, s",
+        "verify, s",
+        "cutover, s",
+        "rollback, s",
+    ]
     result = Result("partitions", f"Store partitions of {PARTITION_RECORDS:,} records, in process", columns)
     runs: dict[int, Sample] = {}
     for count in counts:
@@ -138,8 +158,8 @@ def partitions(setting: Setting) -> list[Result]:
             run = runs[count] = measure("run-in-place", arguments)
             switched = measure("switch", arguments).facts
         phases = run.facts["phases"]
-        cells = [run.wall, 1000 * run.wall / count, *(phases[name] for name in ("rewrite", "assemble", "verify"))]
-        cells += [switched["cutover"], switched["rollback"]]
+        cells = [run.wall, *(1000 * seconds / count for seconds in (run.wall, run.cpu))]
+        cells += [*(phases[name] for name in ("rewrite", "assemble", "verify")), *switched.values()]
         result.rows.append([str(count), *(f"{cell:.2f}" for cell in cells)])
         result.raw[str(count)] = {**phases, **switched, "seconds": run.wall}
     few, many = counts

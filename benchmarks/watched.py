@@ -18,10 +18,12 @@ class _Curve:
 
     def __init__(self) -> None:
         self._points: list[tuple[float, float]] = []
+        self._cpu: list[float] = []
 
     def add(self, done: float) -> None:
         """So much is done now, in all."""
         self._points.append((time.perf_counter(), done))
+        self._cpu.append(time.process_time())
 
     @property
     def is_begun(self) -> bool:
@@ -29,13 +31,14 @@ class _Curve:
         return bool(self._points)
 
     def seconds_of(self, chunks: int, window: int) -> dict[str, float]:
-        """Seconds a chunk, over all of them and over the first and the last `window`."""
+        """Seconds a chunk, over all of them and over the first and the last `window`; and of this process's CPU."""
         first, last = self._at(window / chunks), self._at(1 - window / chunks)
         begun, ended = self._points[0][0], self._points[-1][0]
         return {
             "all": (ended - begun) / chunks,
             "first": (first - begun) / window,
             "last": (ended - last) / window,
+            "cpu": (self._cpu[-1] - self._cpu[0]) / chunks,
         }
 
     def _at(self, share: float) -> float:
