@@ -50,7 +50,7 @@ def is_verifying():
     return is_in("verify")
 
 
-def notes(name):
+def notes_of(name):
     return [json.loads(line) for line in (MARKS / name).read_text().splitlines()]
 
 
@@ -60,7 +60,7 @@ def note(name):
     who = {{"pid": os.getpid(), "daemon": os.getppid(), "attempt": context.attemptNumber()}}
     with (MARKS / name).open("a") as notes:
         notes.write(json.dumps(who) + "\\n")
-    return len(notes(name))
+    return len(notes_of(name))
 
 
 def is_first(name):

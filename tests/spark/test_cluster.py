@@ -19,7 +19,7 @@ ALL_OF_THEM = ("--conf", "spark.scheduler.minRegisteredResourcesRatio=1.0")
 
 AT_ONCE = """
 def executors(name):
-    return len({each["daemon"] for each in notes(name)})
+    return len({each["daemon"] for each in notes_of(name)})
 
 
 def convert(record):
@@ -45,7 +45,7 @@ def convert(record):
     for is_so, step in ((is_rewriting, "rewrite"), (is_verifying, "verify")):
         if record.key == b"key-00000777" and is_so():
             note(step)
-            wait_until(lambda: len(notes(step)) > 1)
+            wait_until(lambda: len(notes_of(step)) > 1)
     return converted(record)
 """
 """The first attempt waits for its twin."""
