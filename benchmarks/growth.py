@@ -6,6 +6,7 @@ import statistics
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.durability import PARTITION_RECORDS, make_application
 from benchmarks.processes import Spent, peaks_of, run_command
@@ -48,35 +49,31 @@ def chunks(setting: Setting) -> list[Result]:
     """The last chunks of a directory beside the first ones: rewriting, and verification."""
     count, window = (2_000, 400) if setting.quick else (10_000, 1_000)
     store = setting.store(count * CHUNK_RECORDS)
-    what = [
-        "where",
-        "phase",
-        "chunks",
-        "ms a chunk",
-        f"the first {window:,}",
-        f"the last {window:,}",
-        "CPU ms",
-        "peak MiB",
-    ]
-    result = Result("chunks", f"{store.words} in chunks of {CHUNK_RECORDS} records", what)
+    columns = ["where", "phase, clock", "ms a chunk", f"the first {window:,}", f"the last {window:,}", "times"]
+    result = Result("chunks", f"{store.words} in chunks of {CHUNK_RECORDS} records", columns)
     for place in _PLACES:
         with empty_folder(setting.folder) as folder:
             settings = {"chunk_size": _chunk_size(store, count), "verify": place.verify}
             arguments = {"source": str(store.path), "folder": str(folder), "master": place.master}
             run = measure("watched-run", {**arguments, "settings": settings, "window": window})
-        for phase in ("rewrite", "verify"):
-            spent = run.facts[phase]
-            each, first, last, cpu = (spent[name] * 1000 for name in ("all", "first", "last", "cpu"))
-            made = run.facts["chunks"]
-            result.rows.append([place.name, phase, f"{made:,}", *(f"{ms:.1f}" for ms in (each, first, last, cpu))])
-            result.rows[-1].append(f"{run.peak_mib:.0f}")
-            name = f"{phase}, {place.name}"
-            result.bars.append(Bar(result.name, f"times the first, {name}", CHUNK_BAR, last / first, "at most"))
-            result.bars.append(Bar(result.name, f"ms a chunk, {name}", CHUNK_MS_BARS[place.name], each, "at most"))
+        _add_chunks(result, place.name, run.facts)
+        result.notes.append(f"{place.name}: {run.facts['chunks']:,} chunks, {run.peak_mib:.0f} MiB in the driver.")
         result.raw[place.name] = run.facts
-    result.notes.append("Wall time; CPU and memory of the driver's Python alone.")
+    result.notes.append("CPU is that of the driver's Python, which is all there is in process.")
     result.notes.append("A full verification has ranges of many chunks: their time is divided among the chunks.")
     return [result]
+
+
+def _add_chunks(result: Result, where: str, facts: dict[str, Any]) -> None:
+    for phase in ("rewrite", "verify"):
+        for clock, spent in facts[phase].items():
+            figures = [*(spent[name] * 1000 for name in ("all", "first", "last")), spent["last"] / spent["first"]]
+            result.rows.append([where, f"{phase}, {clock}", *(f"{figure:.2f}" for figure in figures)])
+        spent = facts[phase]["wall"]
+        times, each = spent["last"] / spent["first"], spent["all"] * 1000
+        what = f"{phase}, {where}"
+        result.bars.append(Bar(result.name, f"times the first, {what}", CHUNK_BAR, times, "at most"))
+        result.bars.append(Bar(result.name, f"ms a chunk, {what}", CHUNK_MS_BARS[where], each, "at most"))
 
 
 def _chunk_size(store: Store, chunks: int) -> int:

@@ -14,41 +14,41 @@ Facts = dict[str, Any]
 
 
 class _Curve:
-    """How far a phase was at which time."""
+    """How far a phase was at which time, by the wall's clock and by this process's CPU."""
 
     def __init__(self) -> None:
-        self._points: list[tuple[float, float]] = []
-        self._cpu: list[float] = []
+        self._done: list[float] = []
+        self._times: dict[str, list[float]] = {"wall": [], "cpu": []}
 
     def add(self, done: float) -> None:
         """So much is done now, in all."""
-        self._points.append((time.perf_counter(), done))
-        self._cpu.append(time.process_time())
+        self._done.append(done)
+        self._times["wall"].append(time.perf_counter())
+        self._times["cpu"].append(time.process_time())
 
     @property
     def is_begun(self) -> bool:
         """Whether the phase is at work."""
-        return bool(self._points)
+        return bool(self._done)
 
-    def seconds_of(self, chunks: int, window: int) -> dict[str, float]:
-        """Seconds a chunk, over all of them and over the first and the last `window`; and of this process's CPU."""
-        first, last = self._at(window / chunks), self._at(1 - window / chunks)
-        begun, ended = self._points[0][0], self._points[-1][0]
-        return {
-            "all": (ended - begun) / chunks,
-            "first": (first - begun) / window,
-            "last": (ended - last) / window,
-            "cpu": (self._cpu[-1] - self._cpu[0]) / chunks,
-        }
+    def seconds_of(self, chunks: int, window: int) -> dict[str, dict[str, float]]:
+        """Seconds a chunk by each clock: over all of them, and over the first and the last `window`."""
+        found = {}
+        for clock, times in self._times.items():
+            first, last = self._at(times, window / chunks), self._at(times, 1 - window / chunks)
+            found[clock] = {
+                "all": (times[-1] - times[0]) / chunks,
+                "first": (first - times[0]) / window,
+                "last": (times[-1] - last) / window,
+            }
+        return found
 
-    def _at(self, share: float) -> float:
+    def _at(self, times: list[float], share: float) -> float:
         """When this share was done, between the two points around it."""
-        wanted = share * self._points[-1][1]
-        after = next(n for n, (_, done) in enumerate(self._points) if done >= wanted)
-        if after == 0:
-            return self._points[0][0]
-        (begun, before), (ended, done) = self._points[after - 1], self._points[after]
-        return begun + (ended - begun) * (wanted - before) / (done - before)
+        wanted = share * self._done[-1]
+        after = next(n for n, done in enumerate(self._done) if done >= wanted)
+        before, done = self._done[after - 1], self._done[after]
+        return times[after - 1] + (times[after] - times[after - 1]) * (wanted - before) / (done - before)
 
 
 class _Watch:
