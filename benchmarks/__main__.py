@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks import comparisons, driver, dry_run, durability, lazy, product, scaling, status
+from benchmarks import comparisons, driver, dry_run, durability, growth, lazy, product, scaling, status
 from benchmarks.report import machine, missed, write
 from benchmarks.results import Result
 from benchmarks.rounds import ROOT
@@ -31,6 +31,11 @@ BENCHMARKS: dict[str, Callable[[Setting], list[Result]]] = {
     "resume": durability.resume,
     "status": status.status,
     "switch": durability.switch,
+    "chunks": growth.chunks,
+    "tables": growth.tables,
+    "partitions": growth.partitions,
+    "growth-memory": growth.memory,
+    "start": growth.start_of_spark,
     "lazy": lazy.lazy,
     "dry-run": dry_run.dry_run,
 }

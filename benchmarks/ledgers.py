@@ -30,16 +30,17 @@ _DIGEST = "-".join(["0123456789abcdef"] * 3)
 _PARTITION = StorePartition(id="0_0/orders", store="orders", task="0_0", path=Path("0_0/rocksdb/orders"))
 
 
-def make_migration(folder: Path, chunks: int) -> None:
-    """`folder`/migration.toml, its plan, and as many commits as chunks."""
+def make_migration(folder: Path, chunks: int, chunks_of_commit: int) -> None:
+    """`folder`/migration.toml, its plan, and a ledger in which every chunk is committed."""
     (folder / "migration.toml").write_text(_SPEC, encoding="utf-8")
     home = load_spec(folder / "migration.toml").home
     chunk_directory(home, _PARTITION.id, ".").mkdir(parents=True)
     plan = _plan([_chunk(number, chunks) for number in range(chunks)])
     store_plan(home, plan)
     ledger = Ledger(home, plan.migration_id, _RUN)
-    for chunk in plan.chunks:
-        ledger.commit(chunk_row(_receipt(home, chunk)))
+    for start in range(0, chunks, chunks_of_commit):
+        together = plan.chunks[start : start + chunks_of_commit]
+        ledger.commit(*(chunk_row(_receipt(home, chunk)) for chunk in together))
 
 
 def _chunk(number: int, chunks: int) -> Chunk:

@@ -28,7 +28,7 @@ class _EnoughError(Exception):
 
 def durable_run(source: str, folder: str) -> Facts:
     """A whole run, with a clock around ledger commits and around every fsync of ours outside of them."""
-    spec = _spec(folder, {"path": source}, target={"path": "published"})
+    spec = make_spec(folder, {"path": source}, target={"path": "published"})
     with _clock() as spent:
         begun = time.perf_counter()
         report = run(spec)
@@ -64,26 +64,28 @@ def _clock() -> Iterator[list[float]]:
         os.fsync, Ledger.commit = fsync, commit  # type: ignore[method-assign]
 
 
-def thousand_chunks(source: str, folder: str, chunks: int) -> Facts:
-    """A migration whose chunks are all committed, and nothing more; not a measurement."""
-    spec = _spec(folder, {"path": source}, target={"path": "published"}, run={"chunk_size": _size(source, chunks)})
+def interrupted_run(source: str, folder: str, chunks: int, left: int) -> Facts:
+    """A migration whose chunks are all committed, but for about `left`, and nothing more; not a measurement."""
+    spec = make_spec(folder, {"path": source}, target={"path": "published"}, run={"chunk_size": _size(source, chunks)})
     done = 0
 
     def listener(event: Event) -> None:
         nonlocal done
         if event.name == "chunk.committed":
             done += len(event.facts["receipts"])
-        _stop_at_enough(event)
+            if left and done >= chunks - left:
+                raise _EnoughError
+        _stop_at(_ENOUGH)(event)
 
     _until_enough(spec, listener)
     return {"chunks": done}
 
 
-def resume(source: str, folder: str, chunks: int) -> Facts:
-    """What a run needs to find out that no chunk is left."""
-    spec = _spec(folder, {"path": source}, target={"path": "published"}, run={"chunk_size": _size(source, chunks)})
+def resume(source: str, folder: str, chunks: int, left: int) -> Facts:
+    """What a run needs to find out that no chunk is left, or to rewrite the first that is."""
+    spec = make_spec(folder, {"path": source}, target={"path": "published"}, run={"chunk_size": _size(source, chunks)})
     begun = time.perf_counter()
-    _until_enough(spec, _stop_at_enough)
+    _until_enough(spec, _stop_at("chunk.started" if left else _ENOUGH))
     return {"seconds": time.perf_counter() - begun}
 
 
@@ -92,12 +94,15 @@ def _until_enough(spec: Spec, listener: Callable[[Event], None]) -> None:
         run(spec, on_event=listener)
     except _EnoughError:
         return
-    raise AssertionError(f"the run never came to {_ENOUGH}")
+    raise AssertionError("the run came to its end")
 
 
-def _stop_at_enough(event: Event) -> None:
-    if event.name == _ENOUGH:
-        raise _EnoughError
+def _stop_at(name: str) -> Callable[[Event], None]:
+    def listener(event: Event) -> None:
+        if event.name == name:
+            raise _EnoughError
+
+    return listener
 
 
 def _size(source: str, chunks: int) -> int:
@@ -113,8 +118,8 @@ def small_store(path: str, records: int) -> Facts:
 
 
 def run_in_place(folder: str, application: str) -> Facts:
-    """Verified new stores, to be cut over; not a measurement."""
-    return {"state": run(_in_place(folder, application)).state}
+    """Verified new stores, to be cut over."""
+    return {"phases": run(_in_place(folder, application)).seconds}
 
 
 def switch(folder: str, application: str) -> Facts:
@@ -129,10 +134,11 @@ def switch(folder: str, application: str) -> Facts:
 
 
 def _in_place(folder: str, application: str) -> Spec:
-    return _spec(folder, {"path": application, "store": "orders"})
+    return make_spec(folder, {"path": application, "store": "orders"})
 
 
-def _spec(folder: str, source: dict[str, str], **sections: dict[str, Any]) -> Spec:
+def make_spec(folder: str, source: dict[str, str], **sections: dict[str, Any]) -> Spec:
+    """A migration in `folder` to a timestamped store; `sections` add to the others of its spec."""
     content: dict[str, Any] = {
         "name": "benchmark",
         "work_dir": "work",
@@ -145,7 +151,7 @@ def _spec(folder: str, source: dict[str, str], **sections: dict[str, Any]) -> Sp
 
 JOBS: dict[str, Callable[..., Facts]] = {
     "durable-run": durable_run,
-    "thousand-chunks": thousand_chunks,
+    "interrupted-run": interrupted_run,
     "resume": resume,
     "small-store": small_store,
     "run-in-place": run_in_place,

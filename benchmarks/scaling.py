@@ -13,21 +13,24 @@ from benchmarks.stores import HUGE, Store, ensure_store, key_of
 
 SLOTS_BAR = 1.7
 MEMORY_BAR = 1.15
+SLOTS_RECORDS = 8_000_000
 CHUNKS = 16
 HUGE_RECORDS = 8
 
 
 def slots(setting: Setting) -> list[Result]:
     """The engine alone in one process and in two; the whole product on Spark with one slot and with two."""
-    store = setting.store(setting.sizes[-1])
-    result = Result("slots", f"{store.words}; {CHUNKS} chunks", ["what", "one slot, s", "two slots, s", "times"])
+    store = setting.store(SMALL if setting.quick else SLOTS_RECORDS)
+    result = Result("slots", f"{store.words}; {CHUNKS} chunks", ["what", "one, s", "several, s", "times"])
     result.notes.append("Wall time, medians; needs two idle cores: a busy neighbour shows here as a missing slot.")
     engine = [(_processes(setting, store, 1), _processes(setting, store, 2)) for _ in range(setting.rounds)]
-    _add_row(result, "engine, in processes", engine)
+    _add_row(result, "engine: one process, two", engine)
     rounds = setting.rounds if setting.quick else max(1, setting.rounds // 2)
-    spark = [(_on_spark(setting, store, 1), _on_spark(setting, store, 2)) for _ in range(rounds)]
-    times = _add_row(result, "Spark: the run's rewrite phase", spark)
+    spark = [(_on_spark(setting, store, "local[1]"), _on_spark(setting, store, "local[2]")) for _ in range(rounds)]
+    times = _add_row(result, "Spark: a run's rewriting, one slot, two", spark)
     result.bars.append(Bar(result.name, "times one slot, rewriting on Spark", SLOTS_BAR, times))
+    one, four = (_on_spark(setting, store, f"local-cluster[{executors},1,1024]") for executors in (1, 4))
+    _add_row(result, "Spark: one executor, four executors", [(one, four)])
     return [result]
 
 
@@ -61,9 +64,9 @@ def _processes(setting: Setting, store: Store, count: int) -> float:
         return time.perf_counter() - begun
 
 
-def _on_spark(setting: Setting, store: Store, count: int) -> float:
+def _on_spark(setting: Setting, store: Store, master: str) -> float:
     with empty_folder(setting.folder) as folder:
-        return float(measure_run(store, folder, master=f"local[{count}]")["phases"]["rewrite"])
+        return float(measure_run(store, folder, master=master)["phases"]["rewrite"])
 
 
 def measure_run(store: Store, folder: Path, *, master: str | None) -> dict[str, dict[str, float]]:

@@ -2,73 +2,75 @@
 
 from __future__ import annotations
 
-import os
 import statistics
-import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.processes import Spent, run_command
 from benchmarks.results import Bar, Result
-from benchmarks.rounds import ROOT, empty_folder, measure
+from benchmarks.rounds import empty_folder, measure
 from benchmarks.setting import Setting
 
-CHUNKS = 1000
-BAR = 0.5
 _COMMAND = "from migrate.cli import main; main()"
 _ROUNDS = 9
 
 
 @dataclass(frozen=True, slots=True)
-class _Spent:
-    wall: float
-    cpu: float
+class _Ledger:
+    """A migration's size, and how soon its commands have to answer: seconds of CPU, process start included."""
+
+    chunks: int
+    chunks_of_commit: int
+    bars: dict[str, float]
+
+
+_LEDGERS = (
+    _Ledger(1_000, 1, {"`stateferry status`": 0.5}),
+    _Ledger(10_000, 20, {"`stateferry status`": 1.0, "`stateferry report`": 1.0}),
+)
 
 
 def status(setting: Setting) -> list[Result]:
-    """Of a migration of 1 000 chunks, each committed on its own, beside a process that does nothing."""
+    """Of many chunks, in commits of one chunk and of as many as a quarter of a second brings."""
+    return [_status(setting, ledger) for ledger in _LEDGERS]
+
+
+def _status(setting: Setting, ledger: _Ledger) -> Result:
     with empty_folder(setting.folder) as folder:
         spec = str(folder / "migration.toml")
-        measure("many-commits", {"folder": str(folder), "chunks": CHUNKS})
+        arguments = {"folder": str(folder), "chunks": ledger.chunks, "chunks_of_commit": ledger.chunks_of_commit}
+        measure("many-commits", arguments)
         commands = {
             "a Python that does nothing": ["pass"],
             "`stateferry --help`": [_COMMAND, "--help"],
             "`stateferry status`": [_COMMAND, "status", spec],
             "`stateferry status --json`": [_COMMAND, "status", spec, "--json"],
+            "`stateferry report`": [_COMMAND, "report", spec],
         }
-        spent: dict[str, list[_Spent]] = {name: [] for name in commands}
+        spent: dict[str, list[Spent]] = {name: [] for name in commands}
         for _ in range(max(_ROUNDS, setting.rounds)):
-            for name, arguments in commands.items():
-                spent[name].append(_run(arguments))
-    title = f"A ledger of {CHUNKS:,} chunks in {CHUNKS:,} commits"
-    result = Result("status", title, ["command", "wall s, median", "best", "CPU s, median", "best"])
+            for name, words in commands.items():
+                spent[name].append(run_command([sys.executable, "-c", *words]))
+    title = f"A ledger of {ledger.chunks:,} chunks, {ledger.chunks_of_commit} in each commit"
+    columns = ["command", "wall s, median", "best", "CPU s, median", "best"]
+    result = Result(f"status, {ledger.chunks:,} chunks", title, columns)
     for name, each in spent.items():
         walls, cpus = [one.wall for one in each], [one.cpu for one in each]
         figures = (statistics.median(walls), min(walls), statistics.median(cpus), min(cpus))
         result.rows.append([name, *(f"{figure:.3f}" for figure in figures)])
         result.raw[name] = {"wall": walls, "cpu": cpus}
-    median = statistics.median(one.cpu for one in spent["`stateferry status`"])
-    result.bars.append(Bar(result.name, "seconds of CPU, process start included", BAR, median, "at most"))
-    return [result]
+    for name, bar in ledger.bars.items():
+        median = statistics.median(one.cpu for one in spent[name])
+        result.bars.append(Bar(result.name, f"seconds of CPU, {name}", bar, median, "at most"))
+    return result
 
 
-def _run(arguments: list[str]) -> _Spent:
-    begun = time.perf_counter()
-    process = subprocess.Popen([sys.executable, "-c", *arguments], cwd=ROOT, stdout=subprocess.DEVNULL)
-    _, code, usage = os.wait4(process.pid, 0)
-    wall = time.perf_counter() - begun
-    process.returncode = os.waitstatus_to_exitcode(code)
-    if process.returncode:
-        raise RuntimeError(f"{process.args!r} failed with exit code {process.returncode}")
-    return _Spent(wall, usage.ru_utime + usage.ru_stime)
-
-
-def many_commits(folder: str, chunks: int) -> dict[str, object]:
+def many_commits(folder: str, chunks: int, chunks_of_commit: int) -> dict[str, object]:
     """A plan and a ledger as a run leaves them, and the files that it vouches for; not a measurement."""
     from benchmarks.ledgers import make_migration
 
-    make_migration(Path(folder), chunks)
+    make_migration(Path(folder), chunks, chunks_of_commit)
     return {}
 
 

@@ -30,6 +30,8 @@ class Shape:
     value_size: int
     smallest_value: int | None = None
     """Values are of any size from this one on; None: all of `value_size`."""
+    file_bytes: int = FILE_BYTES
+    """Bytes of values in an SST file."""
 
     @property
     def words(self) -> str:
@@ -38,11 +40,17 @@ class Shape:
             return f"17-byte keys, {self.value_size:,}-byte values"
         return f"17-byte keys, values of {self.smallest_value:,} to {self.value_size:,} bytes"
 
+    @property
+    def records_of_file(self) -> int:
+        """In an SST file, where values have one size."""
+        return self.file_bytes // self.value_size
+
 
 PLAIN = Shape("plain", 100)
 MIXED = Shape("mixed", 180, smallest_value=20)
 KILO = Shape("kilo", 1024)
 HUGE = Shape("huge", 64 << 20)
+TABLES = Shape("tables", 100, file_bytes=10_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +71,7 @@ def ensure_store(folder: Path, shape: Shape, records: int) -> Store:
     """The store, made unless an earlier run left it: one sorted run in files of 64 MiB, format version 5."""
     path = folder / f"{shape.name}-{records}"
     wanted = {**asdict(shape), "records": records, "seed": _SEED}
-    _ensure(path, wanted, enumerate_entries(shape, records))
+    _ensure(path, wanted, enumerate_entries(shape, records), shape.file_bytes)
     return Store(path, shape, records)
 
 
@@ -81,13 +89,15 @@ def _record(known: Format, key: bytes, value: bytes) -> StateRecord:
     return StateRecord(key, value, timestamp_ms=_NOW, headers=_HEADERS, window=window)
 
 
-def _ensure(path: Path, wanted: dict[str, object], entries: Iterable[tuple[bytes, bytes]]) -> None:
+def _ensure(
+    path: Path, wanted: dict[str, object], entries: Iterable[tuple[bytes, bytes]], file_bytes: int = FILE_BYTES
+) -> None:
     made = path.parent / f"{path.name}.json"
     if not (made.exists() and json.loads(made.read_text(encoding="utf-8")) == wanted):
         made.unlink(missing_ok=True)
         shutil.rmtree(path, ignore_errors=True)
         path.parent.mkdir(parents=True, exist_ok=True)
-        _make(path, entries)
+        _make(path, entries, file_bytes)
         made.write_text(json.dumps(wanted), encoding="utf-8")
 
 
@@ -101,18 +111,18 @@ def enumerate_entries(shape: Shape, records: int) -> Iterator[tuple[bytes, bytes
     return ((key_of(number), value) for number, value in enumerate(_values(shape, records)))
 
 
-def _make(path: Path, entries: Iterable[tuple[bytes, bytes]]) -> None:
+def _make(path: Path, entries: Iterable[tuple[bytes, bytes]], file_bytes: int) -> None:
     database = Rdict(str(path), _options())
     parts = path.with_name(path.name + ".parts")
     parts.mkdir(exist_ok=True)
     move = IngestExternalFileOptions()
     move.set_move_files(True)
-    database.ingest_external_file([str(file) for file in _write_files(parts, entries)], move)
+    database.ingest_external_file([str(file) for file in _write_files(parts, entries, file_bytes)], move)
     database.close()
     parts.rmdir()
 
 
-def _write_files(parts: Path, entries: Iterable[tuple[bytes, bytes]]) -> list[Path]:
+def _write_files(parts: Path, entries: Iterable[tuple[bytes, bytes]], file_bytes: int) -> list[Path]:
     files: list[Path] = []
     writer: SstFileWriter | None = None
     size = 0
@@ -124,7 +134,7 @@ def _write_files(parts: Path, entries: Iterable[tuple[bytes, bytes]]) -> list[Pa
             size = 0
         writer[key] = value
         size += len(value)
-        if size >= FILE_BYTES:
+        if size >= file_bytes:
             writer.finish()
             writer = None
     if writer is not None:

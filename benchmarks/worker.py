@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks import canned, dual_access, safety, status
+from benchmarks import canned, dual_access, safety, status, watched
 from benchmarks.evolving import convert_values
 from benchmarks.pairs import PAIR_ROUTES
 from benchmarks.retention import move_segments
@@ -148,6 +148,7 @@ JOBS: dict[str, Callable[..., Facts]] = {
     **dual_access.JOBS,
     **safety.JOBS,
     **status.JOBS,
+    **watched.JOBS,
     "route": route,
     "pair": pair,
     "avro": convert_values,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from jobs.jvm import java_for_spark
 from jobs.probe import ProbeResult, code_digest, versions
-from jobs.probe_executors import INSTALL, SHARE, DriverView, check_directory, check_packages, probe_slots
+from jobs.probe_executors import INSTALL, PROMISE, SHARE, DriverView, check_directory, check_packages, probe_slots
 from jobs.session import spark_context
 from migrate.batch.preflight.check import Check, Outcome
 from migrate.batch.preflight.doctor import SPARK_CHECKS
@@ -26,7 +26,12 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 MOST_SKEW_SECONDS = 5.0
-_NEEDS = {"spark.java": (), "spark.session": ("spark.java",), "spark.tasks": ("spark.session",)}
+_NEEDS = {
+    "spark.java": (),
+    "spark.session": ("spark.java",),
+    "spark.tasks": ("spark.session",),
+    "spark.shared": ("spark.work_dir",),
+}
 _ON_FAILURE: dict[str, Outcome] = {"spark.clock": "warning", "spark.memory": "warning"}
 
 
@@ -42,6 +47,7 @@ def spark_checks(spec: Spec, master: str) -> Iterator[tuple[Check, ...]]:
             "spark.packages": checks.check_packages,
             "spark.source": checks.check_source,
             "spark.work_dir": checks.check_work_dir,
+            "spark.shared": checks.check_shared,
             "spark.clock": checks.check_clock,
             "spark.memory": checks.check_memory,
         }
@@ -129,6 +135,17 @@ class SparkChecks:
                     hint="run them as the application's user, or change the owner or the mode of that directory",
                 )
         return folder
+
+    def check_shared(self) -> str:
+        """Check that files pass between the driver and every executor as those of a run do."""
+        assert self.driver is not None, "`spark.shared` needs `spark.tasks`"
+        for sentence in self.driver.unshared:
+            raise RefusedError(sentence, hint=PROMISE)
+        found = [probe.work_dir.shared for probe in self.probes]
+        if None in found:
+            return "not tried: nothing is written beside the old store"
+        links = all(shared is not None and shared.is_linked for shared in found)
+        return "writing, syncing, renaming" + (" and hard links" if links else "; without hard links, files are copied")
 
     def check_clock(self) -> str:
         """Compare the clocks of the executors with the driver's."""

@@ -1,4 +1,4 @@
-"""The probe that runs in an executor's Python. Imports only the standard library: other packages may be missing."""
+"""The probe that runs in an executor's Python. It imports nothing that is installed: packages may be missing."""
 
 from __future__ import annotations
 
@@ -18,10 +18,25 @@ from pathlib import Path
 from typing import Any
 
 from migrate.packages import NEEDED_BY_TASKS, OUR_PACKAGES, RARELY_NEEDED
+from migrate.stores.files import write_durably
 
 COMPARED = ("pyspark", "rocksdict")
 """Packages that need the driver's version: rocksdict contains RocksDB, which determines what is written."""
 PROBE_PREFIX = ".stateferry-probe-"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedProbe:
+    """What an executor sees of the driver's file, and the file of its own that it leaves for the driver."""
+
+    content: str | None
+    """Of the driver's file; None: it cannot be read."""
+    left: str | None
+    """The name and the content of its own file, synced and renamed; None: it cannot be written so."""
+    is_linked: bool
+    """Whether its own file has a second name, a hard link."""
+    error: str = ""
+    """Why there is no such file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +47,8 @@ class DirectoryProbe:
     """The names in it; None if it does not exist or cannot be read."""
     is_writable: bool
     sees_probe: bool
+    shared: SharedProbe | None = None
+    """None where the driver has no file, or it is not seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +77,7 @@ class ProbeRequest:
     work_dir: str
     """The work_dir, or its nearest parent that exists."""
     probe: str | None
-    """The name of a file that the driver has created in the work_dir; None if nothing may be written there."""
+    """The name and the content of the driver's file in the work_dir; None if nothing may be written there."""
     is_brief: bool = False
     """Only check packages and directories, which takes no time."""
 
@@ -122,10 +139,11 @@ def entries_of(folder: str) -> frozenset[str] | None:
 
 
 def _probe_directory(folder: str, probe: str | None) -> DirectoryProbe:
-    is_writable, sees_probe = os.access(folder, os.W_OK), True
+    is_writable, sees_probe, shared = os.access(folder, os.W_OK), True, None
     if probe is not None and (sees_probe := Path(folder, probe).exists()):
         is_writable = _can_write(Path(folder, f"{probe}-{uuid.uuid4().hex}"))
-    return DirectoryProbe(entries=entries_of(folder), is_writable=is_writable, sees_probe=sees_probe)
+        shared = _share(Path(folder, probe)) if is_writable else None
+    return DirectoryProbe(entries_of(folder), is_writable, sees_probe, shared)
 
 
 def _can_write(file: Path) -> bool:
@@ -135,6 +153,26 @@ def _can_write(file: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+def _share(probe: Path) -> SharedProbe:
+    """Read the driver's file, and leave one beside it as a chunk task does: synced, renamed, with its directory synced.
+
+    The driver removes it: its name begins with the driver's.
+    """
+    own = probe.with_name(f"{probe.name}-{uuid.uuid4().hex}")
+    content = None
+    with suppress(OSError):
+        content = probe.read_text(encoding="ascii", errors="replace")
+    try:
+        write_durably(own, own.name.encode("ascii"))
+    except OSError as error:
+        return SharedProbe(content, None, is_linked=False, error=error.strerror or str(error))
+    try:
+        os.link(own, own.with_name(f"{own.name}.link"))
+    except OSError:
+        return SharedProbe(content, own.name, is_linked=False)
+    return SharedProbe(content, own.name, is_linked=True)
 
 
 def free_memory() -> int | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TimedOutError
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,12 +17,18 @@ from pyspark import SparkContext
 from jobs.probe import PROBE_PREFIX, DirectoryProbe, ProbeRequest, ProbeResult, entries_of, probe_here
 from migrate.errors import RefusedError
 from migrate.spec.spec import Spec
+from migrate.stores.files import write_durably
 
 TIMEOUT_SECONDS = 120
 INSTALL = "in the executors' Python, pip install 'stateferry[batch]', with the driver's versions (docs/install.md)"
 SHARE = (
     "the state directory and the work_dir must be on volumes that all executors share, under one path; otherwise run "
     "one job on each host with --master 'local[*]'"
+)
+PROMISE = (
+    "put the work_dir on a volume that shows every host what another one wrote as soon as it is closed or renamed "
+    "(NFS: mount it with actimeo=0, and not with nocto), or run one job on each host with --master 'local[*]'; "
+    "docs/scale.md says what a run needs of it"
 )
 _OTHER_PYTHON = re.compile(r"different version: (\S+) than that in driver:? (\d+\.\d+)")
 _NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
@@ -40,6 +46,8 @@ class DriverView:
     """When the probes were sent, in seconds since the epoch."""
     ended: float
     """When the last result arrived."""
+    unshared: tuple[str, ...] = ()
+    """What the driver does not see as an executor does, or the reverse: a sentence each."""
 
     def skew(self, result: ProbeResult) -> float:
         """The least difference between the executor's clock and the driver's, in seconds."""
@@ -57,11 +65,12 @@ def probe_slots(context: SparkContext, spec: Spec) -> tuple[DriverView, tuple[Pr
         started = time.time()
         results = run_probes(context, request, context.defaultParallelism, TIMEOUT_SECONDS)
         ended = time.time()
+        unshared = tuple(find_unshared(work_dir, name, results))
     after = entries_of(source), entries_of(str(work_dir))
     in_source, in_work_dir = [
         (old or frozenset()) & (new or frozenset()) for old, new in zip(before, after, strict=True)
     ]
-    return DriverView(request, in_source, in_work_dir, started, ended), results
+    return DriverView(request, in_source, in_work_dir, started, ended, unshared), results
 
 
 def _nearest_folder(home: Path) -> Path:
@@ -70,20 +79,47 @@ def _nearest_folder(home: Path) -> Path:
 
 @contextmanager
 def probe_file(work_dir: Path, source: Path) -> Iterator[str | None]:
-    """The name of a temporary file in the work_dir; None if it cannot be written, or would lie beside the old store."""
+    """The name of a temporary file in the work_dir, which is its content; None if it cannot be written, or would lie
+    beside the old store.
+
+    It replaces an empty one. What executors have left beside it is removed with it.
+    """
     if work_dir.is_relative_to(source) or source.is_relative_to(work_dir):
         yield None
         return
     file = work_dir / f"{PROBE_PREFIX}{uuid.uuid4().hex}"
     try:
         file.touch()
+        write_durably(file, file.name.encode("ascii"))
     except OSError:  # another check reports it
         yield None
         return
     try:
         yield file.name
     finally:
-        file.unlink(missing_ok=True)
+        for left in (*work_dir.glob(f"{file.name}*"), *work_dir.glob(f".{file.name}*")):
+            left.unlink(missing_ok=True)
+
+
+def find_unshared(work_dir: Path, probe: str | None, results: Iterable[ProbeResult]) -> Iterator[str]:
+    """What the driver does not see as an executor does, or the reverse, while the files of the probes are there."""
+    for result in results:
+        shared, host = result.work_dir.shared, result.host
+        if shared is None:
+            continue
+        if shared.content != probe:
+            yield f"a file that was written here and renamed in {work_dir} is not seen whole on {host}"
+        if shared.left is None:
+            yield f"{host} cannot write, sync and rename a file in {work_dir}: {shared.error}"
+            continue
+        content, links = None, 0
+        with suppress(OSError):
+            content = (work_dir / shared.left).read_text(encoding="ascii", errors="replace")
+            links = (work_dir / shared.left).stat().st_nlink
+        if content != shared.left:
+            yield f"a file that {host} wrote and renamed in {work_dir} is not seen whole here"
+        elif links != 1 + shared.is_linked:
+            yield f"a hard link that {host} made in {work_dir} is not seen here"
 
 
 def run_probes(

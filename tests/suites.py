@@ -50,6 +50,8 @@ LONG = (
     "protocols",
     "show/page/test_chromium.py::test_what_these_tests_look_for_is_seen_where_it_is",
     "show/page/test_chromium.py::test_without_the_policy_a_script_would_be_seen_to_run",
+    "spark/test_cluster.py::test_an_executor_lost_in_rewriting_and_one_in_verification_cost_no_record",
+    "spark/test_cluster.py::test_speculation_makes_and_compares_nothing_twice",
     "spark/test_doctor.py::test_a_host_on_which_that_path_is_another_directory",
     "spark/test_doctor.py::test_a_python_that_the_executors_have_not",
     "spark/test_doctor.py::test_executors_whose_python_lacks_a_package",

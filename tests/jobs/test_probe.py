@@ -16,13 +16,14 @@ from jobs.probe import (
     PROBE_PREFIX,
     ProbeRequest,
     ProbeResult,
+    SharedProbe,
     code_digest,
     entries_of,
     free_memory,
     probe_here,
     versions,
 )
-from jobs.probe_executors import DriverView, explain_failure, probe_file
+from jobs.probe_executors import DriverView, explain_failure, find_unshared, probe_file
 from migrate.errors import RefusedError
 from migrate.packages import OUR_PACKAGES
 from tests.support import make_store, numbered, raw_spec, tree_state
@@ -42,8 +43,9 @@ def probed(tmp_path: Path) -> Probed:
     with probe_file(work_dir, old) as name:
         request = ProbeRequest(str(old), str(work_dir), name)
         result = probe_here(request)
+        unshared = tuple(find_unshared(work_dir, name, [result]))
     entries = entries_of(str(old)) or frozenset(), entries_of(str(work_dir)) or frozenset()
-    return DriverView(request, *entries, result.time, result.time), result
+    return DriverView(request, *entries, result.time, result.time, unshared), result
 
 
 def checks_of(tmp_path: Path, probed: Probed, **changes: object) -> SparkChecks:
@@ -60,6 +62,7 @@ def test_checks_pass_and_leave_nothing(tmp_path: Path, probed: Probed) -> None:
     assert checks.check_packages().startswith("pyspark ")
     assert checks.check_source() == str(tmp_path / "old")
     assert checks.check_work_dir() == str(tmp_path / "work")
+    assert checks.check_shared() == "writing, syncing, renaming and hard links"
     assert checks.check_clock() == "no difference found"
     assert "for 2 workers" in checks.check_memory()
     assert tree_state(tmp_path) == before
@@ -119,6 +122,41 @@ def test_a_work_dir_that_cannot_be_written_is_refused(tmp_path: Path, probed: Pr
     read_only = replace(probed[1].work_dir, is_writable=False)
     with pytest.raises(RefusedError, match=r"the executors on h cannot write to .*/work"):
         checks_of(tmp_path, probed, host="h", work_dir=read_only).check_work_dir()
+
+
+def test_files_that_do_not_pass_between_two_hosts_are_found(tmp_path: Path) -> None:
+    """The executor has a stale copy of the driver's folder."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    with probe_file(here, tmp_path / "old") as name:
+        assert name is not None
+        (there / name).touch()
+        stale = probe_here(ProbeRequest(str(there), str(there), name))
+        good = probe_here(ProbeRequest(str(here), str(here), name))
+        unlinked = replace(good, work_dir=replace(good.work_dir, shared=replace(_shared(good), is_linked=False)))
+        refused = replace(good, work_dir=replace(good.work_dir, shared=SharedProbe(name, None, False, "Disk quota")))
+        assert [*find_unshared(here, name, [good])] == []
+        assert [*find_unshared(here, name, [stale, unlinked, refused])] == [
+            f"a file that was written here and renamed in {here} is not seen whole on {stale.host}",
+            f"a file that {stale.host} wrote and renamed in {here} is not seen whole here",
+            f"a hard link that {good.host} made in {here} is not seen here",
+            f"{good.host} cannot write, sync and rename a file in {here}: Disk quota",
+        ]
+    assert [*here.iterdir()] == []
+
+
+def _shared(result: ProbeResult) -> SharedProbe:
+    assert result.work_dir.shared is not None
+    return result.work_dir.shared
+
+
+def test_an_unshared_file_is_refused(tmp_path: Path, probed: Probed) -> None:
+    driver, result = probed
+    checks = checks_of(tmp_path, (replace(driver, unshared=("it is not seen whole here",)), result))
+    with pytest.raises(RefusedError, match="it is not seen whole here") as caught:
+        checks.check_shared()
+    assert "NFS" in caught.value.hint
 
 
 def test_no_probe_file_is_written_beside_the_old_store(tmp_path: Path) -> None:

@@ -37,10 +37,21 @@ MARKS = Path({marks!r})
 CHUNKS = Path({chunks!r})
 
 
+def is_in(step):
+    context = TaskContext.get()  # none in the plan's sample
+    return context is not None and (context.getLocalProperty("spark.job.description") or "").startswith(step)
+
+
 def is_rewriting():
-    # neither in the plan's sample nor in the verification
-    context = TaskContext.get()
-    return context is not None and (context.getLocalProperty("spark.job.description") or "").startswith("rewrite")
+    return is_in("rewrite")
+
+
+def is_verifying():
+    return is_in("verify")
+
+
+def notes_of(name):
+    return [json.loads(line) for line in (MARKS / name).read_text().splitlines()]
 
 
 def note(name):
@@ -49,7 +60,7 @@ def note(name):
     who = {{"pid": os.getpid(), "daemon": os.getppid(), "attempt": context.attemptNumber()}}
     with (MARKS / name).open("a") as notes:
         notes.write(json.dumps(who) + "\\n")
-    return len((MARKS / name).read_text().splitlines())
+    return len(notes_of(name))
 
 
 def is_first(name):

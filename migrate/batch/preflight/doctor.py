@@ -93,6 +93,7 @@ SPARK_CHECKS: dict[str, str] = {
     "spark.packages": "the executors have what a task imports, in the driver's versions",
     "spark.source": "every executor sees the old store, at the driver's path",
     "spark.work_dir": "every executor reads and writes the work_dir that the driver has, at the driver's path",
+    "spark.shared": "what the driver or an executor writes, syncs and renames in the work_dir, the other sees whole",
     "spark.clock": "the executors' clocks agree with the driver's",
     "spark.memory": "the executors' hosts have the memory that their workers need",
 }
