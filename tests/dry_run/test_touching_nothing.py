@@ -138,7 +138,7 @@ def convert(record):
 
 
 def test_an_interrupt_leaves_nothing_behind(tmp_path: Path) -> None:
-    """In the middle of a function that takes forever, while a store is open through its temporary directory."""
+    """In the middle of a function that takes forever, while a store is open."""
     place = tmp_path / "place"
     make_store(place / "state", numbered(100))
     (place / "conversion.py").write_text(FUNCTION)
@@ -160,7 +160,6 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "converting\n"
-        assert [path.name[:11] for path in temporary.iterdir()] == ["stateferry-"]
         process.send_signal(signal.SIGINT)
         try:
             assert process.wait(timeout=60) != 0

@@ -34,8 +34,8 @@ _RUN: tuple[Mutant, ...] = (
     Mutant(
         name="chunk-name-not-synced",
         claim="I1",
-        definition="write_durably",
-        old="    fsync_directory(path.parent)\n",
+        definition="_write_whole",
+        old="        fsync_directory(path.parent)\n",
         new="",
         tests=("test_the_names_of_a_file_and_its_receipt_are_synced_in_the_end",),
     ),

@@ -259,7 +259,7 @@ REFUSALS = [
     Refusal("nothing has begun", "fresh", SWITCH, "has not begun", RUN),
     *(Refusal(f"a run was stopped at {point}", "fresh", (cutover,), said, RUN, do=stopped(point),
               then=goes_on(run, cutover))
-      for point, said in (("plan.stored", "not complete"), ("assemble.committed", "not complete"),
+      for point, said in (("plan.stored", "not complete"), ("assemble.ingested", "not complete"),
                           ("verify.started", "not verified"))),
     Refusal("a run was stopped at chunk.committed", "fresh", SWITCH, "not complete|nothing of|is not cut over",
             do=stopped("chunk.committed")),
