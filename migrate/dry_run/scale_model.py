@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Literal
+
+from migrate.spec.spec import RunSection
 
 MIB = 1 << 20
 
@@ -26,21 +30,21 @@ class Parts:
     """The parts of the cost, in seconds and bytes, as `python -m benchmarks --only NAME` measures them."""
 
     rewrite: Work = Work(0.57e-6, 1.1e-9)  # engine: 117 and 1,041 bytes a record
-    verify: Work = Work(1.1e-6, 2.2e-9)  # engine-verify: "full" reads and converts both stores
-    verify_digest: Work = Work(0.5e-6, 1.4e-9)  # engine-verify
+    verify: Work = Work(1.1e-6, 2.2e-9)  # verify: "full" reads both stores, and converts the old one again
+    verify_digest: Work = Work(0.5e-6, 1.4e-9)  # verify
     chunk: float = 0.015  # chunks: a slot's time for a chunk in process, beside its records
     chunk_on_spark: float = 0.025  # chunks: the same for a chunk with a Spark task of its own
     driver_chunk: float = 0.005  # driver: plan, schedule and commit one chunk
-    sst: float = 0.0002  # planning: read the metadata of one SST
-    plan_partition: float = 0.005  # planning: check, snapshot and plan one store partition
-    assemble_partition: float = 0.015  # tasks: assemble and publish one store partition
+    sst: float = 0.0002  # tables: read the metadata of one SST
+    plan_partition: float = 0.005  # partitions: check, snapshot and plan one store partition
+    assemble_partition: float = 0.015  # partitions: assemble and publish one store partition
     switch: float = 2.0  # switch
-    switch_partition: float = 0.005  # switch
+    switch_partition: float = 0.005  # partitions
     spark_start: float = 5.0  # start: until the session and its workers are ready
     slot_efficiency: float = 0.75  # slots: what each slot after the first adds
     copied_byte: float = 1 / (100 * MIB)  # a slow disk: bytes that a snapshot copies
-    driver_bytes: int = 150 * MIB  # driver
-    driver_chunk_bytes: int = 10_000  # driver: a chunk's plan, receipt and ledger row
+    driver_bytes: int = 150 * MIB  # chunks
+    driver_chunk_bytes: int = 10_000  # chunks: a chunk's plan, receipt and ledger row
     worker_bytes: int = 180 * MIB  # memory
     worker_record_bytes: int = 12  # memory: RocksDB keeps this for each record until its SST is finished
 
@@ -98,16 +102,11 @@ class Estimate:
     verify: float
     switch: float
     """The downtime of a cut-over."""
-    is_driver_the_limit: bool
-    """Whether more slots would not make it faster."""
     driver_memory: int
     worker_memory: int
     """Of one slot's worker."""
-    read_bytes: int
-    """From disk or network; the new store counts as of the old one's size."""
     written_bytes: int
-    repeated_bytes: int
-    """The most that is rewritten again after a kill: a chunk for each slot."""
+    """As many as are read: the new store counts as of the old one's size."""
 
     @property
     def seconds(self) -> float:
@@ -124,24 +123,19 @@ def model(load: Load, parts: Parts = PARTS) -> Estimate:
     """The cost of a migration."""
     chunks = load.chunk_count
     verify = {"full": parts.verify, "digest": parts.verify_digest, "off": Work()}[load.verify]
-    driver = chunks * parts.driver_chunk
-    rewrite = _wall_seconds(load, parts, parts.rewrite)
     return Estimate(
         chunks=chunks,
         plan=load.ssts * parts.sst
         + load.store_partitions * parts.plan_partition
         + load.copied_bytes * parts.copied_byte,
         start=parts.spark_start if load.slots > 1 else 0.0,
-        rewrite=max(rewrite, driver),
+        rewrite=max(_wall_seconds(load, parts, parts.rewrite), chunks * parts.driver_chunk),
         assemble=load.store_partitions * parts.assemble_partition,
         verify=0.0 if load.verify == "off" else _wall_seconds(load, parts, verify),
         switch=parts.switch + load.store_partitions * parts.switch_partition,
-        is_driver_the_limit=driver > rewrite,
         driver_memory=parts.driver_bytes + chunks * parts.driver_chunk_bytes,
         worker_memory=worker_memory(load.biggest, load.record_bytes, parts),
-        read_bytes=load.store_bytes * {"full": 3, "digest": 2, "off": 1}[load.verify],
         written_bytes=load.store_bytes,
-        repeated_bytes=min(load.store_bytes, load.slots * load.biggest),
     )
 
 
@@ -166,7 +160,7 @@ def _chunk_seconds(load: Load, parts: Parts) -> float:
     return parts.chunk_on_spark if load.slots > 1 else parts.chunk
 
 
-DEFAULT_CHUNK_SIZE = 1 << 30
+DEFAULT_CHUNK_SIZE = int(RunSection.model_fields["chunk_size"].default)
 CHUNKS_PER_SLOT = 8
 """So many that the slots end at about the same time."""
 MOST_CHUNKS = 100_000
@@ -189,33 +183,31 @@ class ChunkSize:
 
 def recommended_chunk_size(load: Load, memory: int | None = None, parts: Parts = PARTS) -> ChunkSize:
     """The default, or the power of two nearest to it that keeps within every limit; `memory`: of all workers' host."""
-    per_byte = parts.rewrite.seconds(1 / max(1.0, load.record_bytes), 1)
-    total, slots = load.store_bytes, load.slots
-    at_least = {
-        f"a smaller chunk takes more than {MOST_OVERHEAD:.0%} of its time for what is the same for every chunk": (
-            _chunk_seconds(load, parts) / MOST_OVERHEAD / max(per_byte, 1e-12)
-        ),
-        f"the driver keeps {parts.driver_chunk_bytes // 1000} kB of memory for each chunk, "
-        f"and at most {MOST_CHUNKS:,} of them": total / MOST_CHUNKS,
-    }
-    at_most = {
-        f"about {CHUNKS_PER_SLOT} chunks for each slot, so that the slots end together": total
-        / (slots * CHUNKS_PER_SLOT),
-        f"a run that is killed repeats at most {MOST_REPEATED_SECONDS:.0f} s of each slot's work": (
-            MOST_REPEATED_SECONDS / max(per_byte, 1e-12)
-        ),
-    }
-    size, reason, is_least = float(DEFAULT_CHUNK_SIZE), "the default is within every limit", False
-    for limits, pick in ((at_most, min), (at_least, max)):  # the last limit counts most
-        for why, limit in limits.items():
-            if pick(size, limit) != size:
-                size, reason, is_least = limit, why, pick is max
-    free = max(0, (memory or 0) // slots - parts.worker_bytes)
-    fits = free / parts.worker_record_bytes * load.record_bytes
-    if memory is not None and fits < size:
-        size, reason, is_least = fits, "the workers' memory: RocksDB keeps some for each record of a chunk", False
+    byte_seconds = max(parts.rewrite.seconds(1 / max(1.0, load.record_bytes), 1), 1e-12)
+    default = (float(DEFAULT_CHUNK_SIZE), "the default is within every limit")
+    most = min(default, *_at_most(load, byte_seconds), key=itemgetter(0))
+    size, reason = best = max(most, *_at_least(load, parts, byte_seconds), key=itemgetter(0))  # these count more
+    is_least = best is not most
+    if memory is not None:  # and this counts most
+        free = max(0, memory // load.slots - parts.worker_bytes)
+        if (fits := free / parts.worker_record_bytes * load.record_bytes) < size:
+            size, reason, is_least = fits, "the workers' memory: RocksDB keeps some for each record of a chunk", False
     power = (max(1, math.ceil(size)) - 1).bit_length() if is_least else max(1, int(size)).bit_length() - 1
     return ChunkSize(max(_LEAST_CHUNK, 1 << power), reason)
+
+
+def _at_most(load: Load, byte_seconds: float) -> Iterator[tuple[float, str]]:
+    together = f"about {CHUNKS_PER_SLOT} chunks for each slot, so that the slots end together"
+    yield load.store_bytes / (load.slots * CHUNKS_PER_SLOT), together
+    repeated = f"a run that is killed repeats at most {MOST_REPEATED_SECONDS:.0f} s of each slot's work"
+    yield MOST_REPEATED_SECONDS / byte_seconds, repeated
+
+
+def _at_least(load: Load, parts: Parts, byte_seconds: float) -> Iterator[tuple[float, str]]:
+    overhead = f"a smaller chunk takes more than {MOST_OVERHEAD:.0%} of its time for what is the same for every chunk"
+    yield _chunk_seconds(load, parts) / MOST_OVERHEAD / byte_seconds, overhead
+    kept = f"the driver keeps {parts.driver_chunk_bytes // 1000} kB of memory for each chunk"
+    yield load.store_bytes / MOST_CHUNKS, f"{kept}, and at most {MOST_CHUNKS:,} of them"
 
 
 def chunk_size_warning(load: Load, memory: int | None = None, parts: Parts = PARTS) -> str | None:
