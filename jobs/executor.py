@@ -37,8 +37,7 @@ class SparkExecutor:
     def run(self, tasks: Sequence[Task]) -> Sequence[TaskResult]:
         """Run the tasks as a Spark job of one task. Raises Py4JJavaError if the worker dies."""
         first, others = tasks[0], len(tasks) - 1
-        subject = first.chunk if isinstance(first, RewriteTask) else first
-        what = f"{'rewrite' if isinstance(first, RewriteTask) else 'verify'} {subject}"
+        what = f"{'rewrite' if isinstance(first, RewriteTask) else 'verify'} {first}"
         self._context.setJobGroup(self._group, f"{what} and {others} more" if others else what)
         return self._context.parallelize([tasks], 1).map(run_tasks).collect()[0]
 

@@ -57,7 +57,7 @@ DAMAGE: tuple[Mutant, ...] = (
         name="lost-bundle-forgotten",
         claim="I3",
         definition="_Calls._finished",
-        old="            self._bundles.lost(bundle)\n",
+        old="            self._bundles.split(bundle)\n",
         new="",
         tests=("test_what_a_dead_worker_had_finished_is_made_again_and_counts_once",),
     ),

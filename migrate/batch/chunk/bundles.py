@@ -24,17 +24,17 @@ class Bundles:
         self._on_start = on_start
         self._ahead: deque[Task] = deque()
         self._bytes = 0
-        self._alone: deque[Task] = deque()
+        self._single: deque[Task] = deque()
 
-    def lost(self, bundle: Sequence[Task]) -> None:
-        """The worker of this bundle died: each of its tasks is taken again, alone, before any other."""
-        self._alone += bundle
+    def split(self, bundle: Sequence[Task]) -> None:
+        """Let each task of a bundle whose worker died be taken again, by itself, before any other."""
+        self._single += bundle
 
     def take(self, most: int, slots: int, call_bytes: int) -> Iterator[Sequence[Task]]:
         """The next bundles, up to so many; each is worth `call_bytes` at most, or a single task."""
         for _ in range(most):
-            if self._alone:
-                yield [self._alone.popleft()]
+            if self._single:
+                yield [self._single.popleft()]
             elif bundle := self._next(call_bytes, _PER_SLOT * max(1, slots)):
                 for task in bundle:
                     self._on_start(task)

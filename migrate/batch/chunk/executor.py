@@ -156,7 +156,7 @@ class _Calls:
             return []
         results = future.result()
         if results is None:
-            self._bundles.lost(bundle)
+            self._bundles.split(bundle)
             return []
         errors = [result for result in results if isinstance(result, MigrationError)]
         self.failures += errors
@@ -174,7 +174,7 @@ class _Calls:
         except Exception as error:
             if self._cancelled.is_set():
                 raise
-            lost = f"{_subject(bundle[0])} and {len(bundle) - 1} more, which now run one by one: {_reason(error)}"
+            lost = f"{bundle[0]} and {len(bundle) - 1} more, which now run one by one: {_reason(error)}"
             _LOG.warning("%s: %s", self._name, one_line(lost))
             return None
 
@@ -193,7 +193,7 @@ def _attempt(executor: Executor, task: Task, cancelled: Event, name: str) -> Tas
         except Exception as error:
             if attempt == ATTEMPTS or cancelled.is_set():
                 raise _worker_died(task, error) from error
-            failed = one_line(f"{_subject(task)}: attempt {attempt} of {ATTEMPTS} failed: {_reason(error)}")
+            failed = one_line(f"{task}: attempt {attempt} of {ATTEMPTS} failed: {_reason(error)}")
             _LOG.warning("%s: %s", name, failed)
             task = _with_breadcrumb(task)
             continue
@@ -217,26 +217,22 @@ def _forget_breadcrumb(task: Task) -> None:
         Path(task.breadcrumb).unlink(missing_ok=True)
 
 
-def _subject(task: Task) -> str:
-    return str(task.chunk if isinstance(task, RewriteTask) else task)
-
-
 def _reason(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _worker_died(task: Task, error: Exception) -> MigrationError:
-    reason, where = _reason(error), _subject(task)
+    reason = _reason(error)
     if isinstance(task, RewriteTask) and task.breadcrumb is not None:
         key = read_breadcrumb(Path(task.breadcrumb))
         _forget_breadcrumb(task)
         if key is not None:
             return ChunkFailedError(
-                f"{where}: the worker died {ATTEMPTS} times, last on the key {show_key(key)}: {reason}",
+                f"{task}: the worker died {ATTEMPTS} times, last on the key {show_key(key)}: {reason}",
                 hint="try the function on that record; then run the command again to resume",
             )
     return ChunkFailedError(
-        f"{where}: failed {ATTEMPTS} times: {reason}", hint="see the log above; then run the command again to resume"
+        f"{task}: failed {ATTEMPTS} times: {reason}", hint="see the log above; then run the command again to resume"
     )
 
 

@@ -58,6 +58,9 @@ class RewriteTask:
     breadcrumb: str | None = None
     """A file to write each key to before its record is converted: set once a worker has died on this chunk."""
 
+    def __str__(self) -> str:
+        return str(self.chunk)
+
     @property
     def size(self) -> int:
         """About how many bytes the task reads."""

@@ -89,6 +89,6 @@ def test_tasks_of_a_lost_bundle_are_taken_first_and_alone_and_start_once() -> No
     bundles = Bundles(tasks, started.append)
     (lost,) = bundles.take(1, 1, CALL)
     assert len(lost) == 10
-    bundles.lost(lost)
+    bundles.split(lost)
     assert [*bundles.take(10, 1, CALL)] == [[task] for task in lost]
     assert started == list(lost)
