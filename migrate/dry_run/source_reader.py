@@ -9,8 +9,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
+from pathlib import Path
 
-from migrate.batch.chunk.reader import Records, inputs_of, open_inputs
+from migrate.batch.chunk.reader import Records, inputs_of
 from migrate.batch.context import Context
 from migrate.batch.plan.make import cut_database
 from migrate.batch.plan.sample import check_sample, check_segments
@@ -186,8 +187,8 @@ class SourceReader:
     def _open(self, plan: DatabasePlan, stack: ExitStack) -> Records:
         stack.close()  # what an earlier attempt opened
         inputs = inputs_of(plan, self._source.directories(self._partitions[plan.store_partition]))
-        opening = partial(open_read_only, all_files=self._is_running)
-        return stack.enter_context(open_inputs(inputs, self._context.conversion.source, opening))
+        openings = (open_read_only(Path(each), all_files=self._is_running) for each in inputs.directories)
+        return Records(inputs, self._context.conversion.source, [stack.enter_context(each) for each in openings])
 
     @system_errors_explained()
     def _survey(self, plan: DatabasePlan, stack: ExitStack) -> tuple[Records, list[Chunk]]:

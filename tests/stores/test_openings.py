@@ -18,7 +18,7 @@ from migrate.errors import CorruptionError, RefusedError
 from migrate.stores.files import remove_tree
 from migrate.stores.rocksdb import openings
 from migrate.stores.rocksdb.database import Database
-from migrate.stores.rocksdb.openings import keeping_open, open_to_read
+from migrate.stores.rocksdb.openings import keeping_open, open_pooled
 from tests.support import (
     flip_byte,
     make_families,
@@ -92,9 +92,9 @@ def _eventually_closed(database: Database) -> bool:
 def test_what_a_task_has_opened_serves_the_next_one_alone(tmp_path: Path, views: list[str]) -> None:
     directory = make_store(tmp_path / "old", numbered(10))
 
-    with open_to_read(directory) as first:
+    with open_pooled(directory) as first:
         pass
-    with open_to_read(directory) as second, open_to_read(directory) as third:
+    with open_pooled(directory) as second, open_pooled(directory) as third:
         assert second is first
         assert third is not first  # no two tasks have the same
     assert len(views) == 2
@@ -104,14 +104,14 @@ def test_what_a_task_has_opened_serves_the_next_one_alone(tmp_path: Path, views:
 def test_a_task_that_fails_closes_its_database(tmp_path: Path) -> None:
     directory = make_store(tmp_path / "old", numbered(10))
 
-    with pytest.raises(RefusedError), open_to_read(directory) as database:
+    with pytest.raises(RefusedError), open_pooled(directory) as database:
         raise RefusedError("the task failed")
     assert not _is_open(database)
 
 
 def test_the_last_user_closes_what_is_kept(tmp_path: Path) -> None:
     with keeping_open():
-        with keeping_open(), open_to_read(make_store(tmp_path / "old", numbered(10))) as database:
+        with keeping_open(), open_pooled(make_store(tmp_path / "old", numbered(10))) as database:
             pass
         assert _is_open(database)
     assert not _is_open(database)
@@ -120,9 +120,9 @@ def test_the_last_user_closes_what_is_kept(tmp_path: Path) -> None:
 def test_what_is_idle_is_closed_and_what_is_in_use_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(openings, "_IDLE_SECONDS", 0.05)
 
-    with open_to_read(make_store(tmp_path / "a", numbered(10))) as used:
+    with open_pooled(make_store(tmp_path / "a", numbered(10))) as used:
         for _ in range(2):  # the thread that closes ends when it has nothing to do, and begins again
-            with open_to_read(make_store(tmp_path / "b", numbered(10))) as idle:
+            with open_pooled(make_store(tmp_path / "b", numbered(10))) as idle:
                 pass
             assert _eventually_closed(idle)
             remove_tree(tmp_path / "b")
@@ -133,7 +133,7 @@ def test_only_some_are_kept(tmp_path: Path) -> None:
     opened = []
     with keeping_open():
         for number in range(7):
-            with open_to_read(make_store(tmp_path / str(number), numbered(10))) as database:
+            with open_pooled(make_store(tmp_path / str(number), numbered(10))) as database:
                 opened.append(database)
         assert [_is_open(each) for each in opened] == [False] * 3 + [True] * 4
 
@@ -160,11 +160,11 @@ def _go_on_writing(directory: Path) -> None:
 @pytest.mark.parametrize("change", [_make_again, _restore_another, _go_on_writing])
 def test_a_directory_that_changed_is_opened_again(tmp_path: Path, change: Callable[[Path], None]) -> None:
     directory = make_store(tmp_path / "old", numbered(10))
-    with open_to_read(directory):
+    with open_pooled(directory):
         pass
     change(directory)
 
-    with open_to_read(directory) as database:
+    with open_pooled(directory) as database:
         found = [pair for batch in database.batches("default") for pair in zip(batch.keys, batch.values, strict=True)]
     assert dict(found) == numbered(10, seed=1)
 
@@ -177,11 +177,11 @@ def _remove_table(directory: Path) -> None:
 @pytest.mark.parametrize("remove", [remove_tree, _remove_table])
 def test_what_is_gone_is_missed(tmp_path: Path, remove: Callable[[Path], None]) -> None:
     directory = make_store(tmp_path / "old", numbered(10))
-    with open_to_read(directory) as database:
+    with open_pooled(directory) as database:
         assert _is_open(database)
     remove(directory)
 
-    with pytest.raises((RefusedError, FileNotFoundError)), open_to_read(directory) as again:
+    with pytest.raises((RefusedError, FileNotFoundError)), open_pooled(directory) as again:
         [*again.batches("default")]
     assert not _is_open(database)
 
@@ -189,11 +189,11 @@ def test_what_is_gone_is_missed(tmp_path: Path, remove: Callable[[Path], None]) 
 def test_damage_after_a_scan_is_found_by_the_next_one(tmp_path: Path) -> None:
     directory = make_store(tmp_path / "old", numbered(5000))
     (table,) = directory.glob("*.sst")
-    with open_to_read(directory) as first:
+    with open_pooled(directory) as first:
         assert _is_open(first)
     flip_byte(table, table.stat().st_size // 2)
 
-    with pytest.raises(CorruptionError), open_to_read(directory) as second:
+    with pytest.raises(CorruptionError), open_pooled(directory) as second:
         assert second is first
         [*second.batches("default")]
 
@@ -205,7 +205,7 @@ def test_a_path_that_is_not_utf_8_leaves_no_view_behind(tmp_path: Path, views: l
     make_store(tmp_path / "db", numbered(10), flush=flush).rename(parent / "db")
 
     for _ in range(2):
-        with open_to_read(parent / "db") as database:
+        with open_pooled(parent / "db") as database:
             assert _is_open(database)
     assert len(views) == 2  # a worker that is ended while it is idle would leave the view of one that is kept
     assert not [view for view in views if Path(view).exists()]
@@ -214,10 +214,10 @@ def test_a_path_that_is_not_utf_8_leaves_no_view_behind(tmp_path: Path, views: l
 _FORKING = """
 import os, sys
 from pathlib import Path
-from migrate.stores.rocksdb.openings import keeping_open, open_to_read
+from migrate.stores.rocksdb.openings import keeping_open, open_pooled
 
 def read():
-    with open_to_read(Path(sys.argv[1])) as database:
+    with open_pooled(Path(sys.argv[1])) as database:
         return database, sum(map(len, database.batches("default")))
 
 with keeping_open():

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import compress
 from pathlib import Path
@@ -21,7 +21,7 @@ from migrate.model.key_range import KeyRange, show_key
 from migrate.model.plan import DatabasePlan, FamilyMapping, TimeSlice
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.database import Database
-from migrate.stores.rocksdb.openings import open_to_read
+from migrate.stores.rocksdb.openings import open_pooled
 
 _INT64 = np.dtype(">i8")
 WRONG_RETENTION = (
@@ -52,12 +52,10 @@ def inputs_of(plan: DatabasePlan, directories: dict[str, Path]) -> Inputs:
 
 
 @contextmanager
-def open_inputs(
-    inputs: Inputs, source: Format, opening: Callable[[Path], AbstractContextManager[Database]] = open_to_read
-) -> Iterator[Records]:
+def open_inputs(inputs: Inputs, source: Format) -> Iterator[Records]:
     """Open the inputs. Raises RefusedError where one cannot be opened."""
     with ExitStack() as stack:
-        databases = [stack.enter_context(opening(Path(directory))) for directory in inputs.directories]
+        databases = [stack.enter_context(open_pooled(Path(directory))) for directory in inputs.directories]
         yield Records(inputs, source, databases)
 
 

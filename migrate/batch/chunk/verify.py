@@ -27,7 +27,7 @@ from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.function.fingerprint import checked_code
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.database import Database
-from migrate.stores.rocksdb.openings import open_to_read
+from migrate.stores.rocksdb.openings import open_pooled
 from migrate.stores.rocksdb.record_count import count_records
 
 
@@ -173,7 +173,7 @@ def _in_full(task: CompareTask, check: Callable[[], None]) -> Verified:
             for _ in source.batches(task.mapping, task.keys):
                 check()
             return Verified(records=0, counts=_counts_of(source))
-        target = stack.enter_context(open_to_read(Path(task.target)))
+        target = stack.enter_context(open_pooled(Path(task.target)))
         found = _FullComparison(task, source, target, check).run()
         if task.keys == KeyRange():
             ends = [] if found.ends is None else [found.ends]
@@ -191,7 +191,7 @@ def _added(found: Verified, mismatch: Mismatch, count: int) -> Verified:
 
 def _by_digest(task: DigestTask, check: Callable[[], None]) -> Verified:
     """Compare digests; the source is opened only to name what differs."""
-    with open_to_read(Path(task.target)) as target:
+    with open_pooled(Path(task.target)) as target:
         digest = RecordDigest()
         for batch in _actual(task, target, check):
             digest.update(batch)
@@ -223,7 +223,7 @@ def _checked(batches: Iterator[Batch], check: Callable[[], None]) -> Iterator[Ba
 
 
 def _count(task: CountTask, check: Callable[[], None]) -> Verified:
-    with open_to_read(Path(task.directory)) as database:
+    with open_pooled(Path(task.directory)) as database:
         count = count_records(database, task.family, task.keys, check)
     counted = FamilyCount(directory=task.directory, family=task.family, seen=count, used=count)
     return Verified(records=0, counts=(counted,))

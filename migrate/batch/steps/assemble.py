@@ -27,7 +27,7 @@ from migrate.model.store_partition import StorePartition, StoreState
 from migrate.stores.batch import Batch
 from migrate.stores.files import fsync_directory, make_directories, remove_tree, write_synced
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY
-from migrate.stores.rocksdb.openings import keeping_open, open_to_read
+from migrate.stores.rocksdb.openings import keeping_open, open_pooled
 from migrate.stores.rocksdb.writing import SstWriter, StoreContent, TableOptions, create_database
 
 
@@ -205,7 +205,7 @@ def carried_records(
     """
     entries: dict[bytes, bytes] = {}
     for carrier in plan.carriers:
-        with open_to_read(snapshots[carrier]) as database:
+        with open_pooled(snapshots[carrier]) as database:
             for batch in batches_without(left_out, database, family) if family in database.families else ():
                 if len(plan.carriers) == 1:
                     yield batch

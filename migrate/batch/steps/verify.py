@@ -32,7 +32,7 @@ from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.receipt import Receipt
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, family_names, open_read_only
-from migrate.stores.rocksdb.openings import open_to_read
+from migrate.stores.rocksdb.openings import open_pooled
 
 Mode = Literal["full", "digest"]
 _AS_IT_WAS = "nothing was published and the old store is as it was"
@@ -256,7 +256,7 @@ def compare_families(
     """
     records = {mapping.target for mapping in plan.mappings}
     expected = {DEFAULT_FAMILY, *records, *plan.carried_families, *entries}
-    with open_to_read(target) as new:
+    with open_pooled(target) as new:
         if (actual := set(new.families)) != expected:
             return differing(plan.store_partition, "column families", _names(expected), _names(actual))
         for family in sorted(expected - records):

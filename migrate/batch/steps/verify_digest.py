@@ -16,7 +16,7 @@ from migrate.model.plan import DatabasePlan
 from migrate.model.receipt import Receipt
 from migrate.model.store_partition import place_name
 from migrate.stores.rocksdb.layout import database_files
-from migrate.stores.rocksdb.openings import open_to_read
+from migrate.stores.rocksdb.openings import open_pooled
 from migrate.stores.rocksdb.record_count import proven_records
 
 
@@ -39,7 +39,7 @@ class DigestVerification:
         metadata = context.conversion.source.metadata_families
         for partition in plan.store_partitions:
             for name, directory in context.snapshots_of(plan, partition.id).items():
-                with open_to_read(directory) as opened:
+                with open_pooled(directory) as opened:
                     families = [family for family in opened.families if family not in metadata]
                     proven = {family: proven_records(opened, family) for family in families}
                 for family, records in proven.items():

@@ -1,4 +1,4 @@
-"""RocksDB directories that stay open from one task to the next, in every process that runs tasks.
+"""The pool of RocksDB directories that stay open from one task to the next, one in every process that runs tasks.
 
 An opening takes time for each file. What is open is used again only while the directory and its metadata are the same
 (`Database.is_current`): a directory that was made again under the same path is another one. It keeps no data: each
@@ -100,7 +100,7 @@ os.register_at_fork(after_in_child=_openings.forget)
 
 @contextmanager
 def keeping_open() -> Iterator[None]:
-    """Close what tasks of this process have left open once its last user leaves, rather than some seconds later."""
+    """Close the pool at the end of the last such block of this process, rather than some seconds later."""
     _openings.users += 1
     try:
         yield
@@ -111,8 +111,8 @@ def keeping_open() -> Iterator[None]:
 
 
 @contextmanager
-def open_to_read(directory: Path) -> Iterator[Database]:
-    """Open a directory as `open_read_only` does, or use the database that an earlier task has opened."""
+def open_pooled(directory: Path) -> Iterator[Database]:
+    """As `open_read_only`, or the database that an earlier task has left open."""
     opened = _openings.take(directory)
     try:
         yield opened[0]
