@@ -1,1 +1,1 @@
-"""Everything that needs Spark: its Java, its session, the executors, and the batch job."""
+"""Everything that needs Spark: its Java, its JVM and context, the executors, and the batch job."""

@@ -1,8 +1,8 @@
 """The archive of Spark's loaded classes, with which a JVM starts in half the time: made once, in the background.
 
 It is in the user's cache folder, for one Java and one Spark. A run that finds none leaves a process behind that starts
-Spark once more, with the lowest priority, and archives what it has loaded. The JVM checks
-that an archive is its own, and we that it is whole.
+Spark once more, with the lowest priority, and archives what it has loaded. The JVM checks that an archive is its own,
+and we that it is whole.
 """
 
 from __future__ import annotations
@@ -66,18 +66,8 @@ class ClassArchive:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the process below holds it until it ends
                 if not self._made():
                     names = (str(self.folder), self.place, self.state)
-                    command = [sys.executable, "-c", _MAKE.format(path=[str(PLACE), *sys.path], names=names)]
-                    nothing = subprocess.DEVNULL
-                    subprocess.run(
-                        ["sh", "-c", '"$@" &', "sh", *command],  # a child of nobody here
-                        check=False,
-                        cwd="/",
-                        stdin=nothing,
-                        stdout=nothing,
-                        stderr=nothing,
-                        start_new_session=True,
-                        pass_fds=[lock.fileno()],
-                    )
+                    code = _MAKE.format(path=[str(PLACE), *sys.path], names=names)
+                    _leave_behind([sys.executable, "-c", code], lock.fileno())
 
     def make(self) -> None:
         """Run Spark as a migration does, in a JVM that archives its classes as it ends."""
@@ -121,6 +111,21 @@ def make(folder: str, place: str, state: str) -> None:
     """What the process in the background does."""
     os.nice(19)
     ClassArchive(Path(folder), place, state).make()
+
+
+def _leave_behind(command: list[str], descriptor: int) -> None:
+    """Start a process that has this open file, and outlives this one."""
+    nothing = subprocess.DEVNULL
+    subprocess.run(
+        ["sh", "-c", '"$@" &', "sh", *command],  # a child of nobody here
+        check=False,
+        cwd="/",
+        stdin=nothing,
+        stdout=nothing,
+        stderr=nothing,
+        start_new_session=True,
+        pass_fds=[descriptor],
+    )
 
 
 def _checksum(file: Path) -> str:

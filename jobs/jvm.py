@@ -53,7 +53,7 @@ def running_jvm() -> Iterator[tuple[JVMView, bool]]:
 
 
 def _end_jvm() -> None:
-    """A session that this process makes later gets a JVM with options of its own."""
+    """End our JVM: a session that this process makes later gets one with options of its own."""
     gateway = SparkContext._gateway
     SparkContext._gateway = SparkContext._jvm = None
     if gateway is not None:

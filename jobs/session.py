@@ -29,9 +29,9 @@ _ADDRESSES = ("spark.driver.bindAddress", "spark.driver.host", "SPARK_LOCAL_IP",
 
 @contextmanager
 def spark_context(name: str, master: str | None, files: list[Path]) -> Iterator[SparkContext]:
-    """A context with our packages and the user's `files` on every executor; nothing of a run needs SQL.
+    """A context with our packages and the user's `files` on every executor, without a SQL session.
 
-    It ends with the block. A context that was already active, of a session or not, is used as it is, and stays.
+    It ends with the block. A context that was already active is used as it is, and stays.
 
     With `master=None` spark-submit chooses the master, otherwise `local[*]` is used. Raises RefusedError if there is no
     Java.
