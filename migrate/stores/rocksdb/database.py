@@ -204,7 +204,7 @@ def open_read_only(directory: Path, *, all_files: bool = False) -> Iterator[Data
 
 
 def _open_view(directory: Path, view: Path, *, all_files: bool) -> tuple[Database, Callable[[], None]]:
-    """Open the links, again if the owner has changed the files meanwhile. Returns how to close the database too."""
+    """Fill and open the view, again if the owner changes files meanwhile. Returns how to close the database too."""
     for left in reversed(range(_ATTEMPTS)):
         seen = _entries(directory)
         try:
@@ -213,8 +213,8 @@ def _open_view(directory: Path, view: Path, *, all_files: bool) -> tuple[Databas
             stamps |= {path: _stamp(path) for path in files.mutable}
             check_readable(files)
             check_nothing_prepared(directory)
-            _link(directory, files, view)
-            opened, families = _open_links(directory, view, all_files=all_files)
+            _fill(view, directory, files)
+            opened, families = _open_rocksdb(directory, view, all_files=all_files)
             return Database(opened, families, directory, view, stamps), opened.close
         except Exception as error:
             if left and _entries(directory) != seen:
@@ -240,7 +240,7 @@ def _stamp(path: Path) -> _Stamp:
     return status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns
 
 
-def _link(directory: Path, files: DatabaseFiles, view: Path) -> None:
+def _fill(view: Path, directory: Path, files: DatabaseFiles) -> None:
     for link in view.iterdir():
         link.unlink()
     for path in files.mutable:
@@ -259,7 +259,7 @@ def _tables(directory: Path, view: Path) -> Path:
     return directory.absolute()
 
 
-def _open_links(directory: Path, view: Path, *, all_files: bool) -> tuple[Rdict, tuple[str, ...]]:
+def _open_rocksdb(directory: Path, view: Path, *, all_files: bool) -> tuple[Rdict, tuple[str, ...]]:
     options = Options(raw_mode=True)
     options.set_db_paths([DBPath(str(_tables(directory, view)), _ANY_SIZE)])
     options.set_max_open_files(-1 if all_files else _OPEN_FILES)
