@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -19,9 +19,8 @@ from migrate.model.plan import Chunk
 from migrate.model.preview import RejectReason
 from migrate.model.receipt import Receipt
 from migrate.model.seal import with_seal, without_seal
-from migrate.model.values import Stored, compact
+from migrate.model.values import Stored, StoredKind, compact
 
-StoredKind = TypeVar("StoredKind", bound=Stored)
 LEDGER_SCHEMA = 2
 """From 2 on, `detail` ends with a digest of the whole row."""
 

@@ -26,10 +26,7 @@ def recorded_receipts(rows: Iterable[Row]) -> list[Receipt]:
 
 def in_force(receipts: list[Receipt]) -> list[Receipt]:
     """The receipts that no later one replaces: an overlap means that the chunk was rewritten on purpose."""
-    kept: dict[Place, Disjoint] = defaultdict(Disjoint)
-    for receipt in receipts:
-        kept[receipt.store_partition, receipt.database].replace(receipt)
-    return [receipt for each in kept.values() for receipt in each.receipts]
+    return [receipt for each in disjoint(receipts).values() for receipt in each.receipts]
 
 
 class Disjoint:
@@ -86,7 +83,7 @@ def _size(home: Path, file: str) -> int | None:
 
 def pending_chunks(plan: Plan, receipts: list[Receipt]) -> list[Chunk]:
     """The plan's chunks, less the ranges that are finished, under whatever plan revision."""
-    done = by_place(receipts)
+    done = disjoint(receipts)
     pending = []
     for chunk in plan.chunks:
         mine = done[chunk.store_partition, chunk.database]
@@ -100,7 +97,7 @@ def pending_chunks(plan: Plan, receipts: list[Receipt]) -> list[Chunk]:
 
 def attempts_at(receipts: list[Receipt], others: Iterable[Receipt]) -> set[str]:
     """The attempts, of receipts in force, that share a key with one of the others."""
-    done = by_place(receipts)
+    done = disjoint(receipts)
     found: set[str] = set()
     for each in others:
         mine = done[each.store_partition, each.database]
@@ -108,10 +105,10 @@ def attempts_at(receipts: list[Receipt], others: Iterable[Receipt]) -> set[str]:
     return found
 
 
-def by_place(receipts: list[Receipt]) -> defaultdict[Place, Disjoint]:
-    """The receipts of each place, for those that are in force."""
+def disjoint(receipts: Iterable[Receipt]) -> defaultdict[Place, Disjoint]:
+    """The receipts of each place, of which a later one replaces those with which it shares a key."""
     found: defaultdict[Place, Disjoint] = defaultdict(Disjoint)
-    for receipt in sorted(receipts, key=lambda receipt: receipt.keys.start or b""):
+    for receipt in receipts:
         found[receipt.store_partition, receipt.database].replace(receipt)
     return found
 

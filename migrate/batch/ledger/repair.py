@@ -1,8 +1,8 @@
 """Repair of the ledger's Delta log, entry by entry: damage is found, set aside, and written again.
 
-delta-rs does not sync what it writes, and we sync a commit before we act on it, so that a power cut can tear at most
-the newest one. A disk may damage any. An entry and its data file hold the same rows, so that either is written again
-from the other; where neither can be read, their rows are lost, and no others.
+A commit is synced before it counts, so that a power cut can tear at most the newest one. A disk may damage any. An
+entry and its data file hold the same rows, so that either is written again from the other; where neither can be read,
+their rows are lost, and no others.
 
 Source of the layout: the Delta protocol, "Delta Log Entries" (one JSON object for each action, one to a line).
 """

@@ -28,12 +28,10 @@ PACE = Pace(0.25)
 class SharedCommits:
     """The rows of one phase that wait for a commit. The caller commits them all before it ends, or raises."""
 
-    def __init__(self, ledger: Ledger, pace: Pace | None = None) -> None:
-        """`pace`: another one than PACE."""
+    def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._pace = pace or PACE
         self._waiting: list[Row] = []
-        self._due = time.monotonic() + self._pace.seconds
+        self._due = time.monotonic() + PACE.seconds
 
     def add(self, *rows: Row) -> None:
         """Let rows wait for the next commit: what they record must be durable."""
@@ -51,5 +49,5 @@ class SharedCommits:
         self._ledger.commit(*self._waiting)
         self._waiting.clear()
         ended = time.monotonic()
-        self._due = ended + max(self._pace.seconds, self._pace.times_the_last * (ended - begun))
+        self._due = ended + max(PACE.seconds, PACE.times_the_last * (ended - begun))
         return True

@@ -1,8 +1,8 @@
 """The ledger: an append-only Delta table, one row per committed chunk and per later step.
 
-Written by the driver only, strictly after the data that a row records is durable (I1). A commit is a data file and
-the log's next entry, each synced before it has its name. No entry replaces another: once a second run has committed,
-the next version of the first one is taken, which fences it off. Each commit carries the next number of one
+Written by the driver only, strictly after the data that a row records is durable (I1). A commit is a data file,
+synced, and then the log's next entry, synced before it has its name. No entry replaces another: once a second run has
+committed, the next version of the first one is taken, which fences it off. Each commit carries the next number of one
 application transaction. delta-rs makes and reads the table; a commit through it costs more with each one before.
 """
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from migrate.batch.chunk.rewrite import write_receipt
 from migrate.batch.context import Context
 from migrate.batch.home import NEW, remove_unfinished, temporary_directories
-from migrate.batch.ledger.intervals import attempts_at, by_place, has_files
+from migrate.batch.ledger.intervals import attempts_at, disjoint, has_files
 from migrate.batch.ledger.revisions import FIRST, Revision
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
@@ -51,7 +51,7 @@ def revise(context: Context, ledger: Ledger, revision: Revision, receipts: list[
     verification has shown that functions differ in other records too.
     """
     standing = Standing(context.home, ledger.rows)
-    is_refuted, fixed = standing.mismatch is not None, _mended(standing, receipts)
+    is_refuted, fixed = standing.mismatch is not None, _replacements(standing, receipts)
     void = tuple(
         each.attempt
         for each in receipts
@@ -62,7 +62,7 @@ def revise(context: Context, ledger: Ledger, revision: Revision, receipts: list[
     context.notify("conversion.revised", revision=revision.number, superseded=len(void))
 
 
-def _mended(standing: Standing, receipts: list[Receipt]) -> set[str]:
+def _replacements(standing: Standing, receipts: list[Receipt]) -> set[str]:
     """The attempts in the place of chunks that lacked rejected records."""
     void = {attempt for revision in standing.revisions for attempt in revision.superseded}
     return attempts_at(receipts, (each for each in standing.recorded if each.attempt in void))
@@ -71,7 +71,7 @@ def _mended(standing: Standing, receipts: list[Receipt]) -> set[str]:
 def _uncommitted(standing: Standing, plan: Plan, files: Iterable[_File]) -> list[Receipt]:
     """Receipts, among these files of older runs, that no row has; of two attempts at one chunk, one."""
     known = {receipt.attempt for receipt in standing.recorded}
-    taken = by_place(standing.receipts)
+    taken = disjoint(standing.receipts)
     found = []
     for folder, name in sorted(files):
         if not name.endswith(".receipt.json") or attempt_of(name) in known:

@@ -113,11 +113,10 @@ def _reporting_failures(
 
 
 def _tasks(context: Context, plan: Plan, pending: Iterable[Chunk], revision: str) -> Iterator[RewriteTask]:
-    databases = {(each.store_partition, each.database): each for each in plan.databases}
     sources: dict[tuple[str, str], Inputs] = {}
     for chunk in pending:
         place = (chunk.store_partition, chunk.database)
-        database = databases[place]
+        database = plan.database(*place)
         if place not in sources:
             sources[place] = inputs_of(database, context.snapshots_of(plan, chunk.store_partition))
         yield RewriteTask(

@@ -85,7 +85,7 @@ _FACTS: dict[str, Callable[[Any], str]] = {
     ),
     "done": lambda receipts: f"{plural(len(receipts), 'chunk')} already done",
     "receipts": lambda receipts: "; ".join(map(_receipt, receipts)),
-    "task": lambda task: str(task.chunk),
+    "task": str,
     "store_partition": lambda partition: str(partition.id),
     "verification": lambda found: f"{plural(found.records, 'record')}, {found.seconds:,.2f} s",
     "records": lambda records: plural(records, "record"),

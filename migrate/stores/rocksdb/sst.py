@@ -33,9 +33,6 @@ _CODECS = {_SNAPPY: "snappy", 4: "lz4_raw", 5: "lz4_raw", 7: "zstd"}
 _PARTITIONED_INDEX = 2
 
 
-_MOST_KNOWN_TABLES = 1 << 16  # 40 MB
-
-
 class SstFormatError(Exception):
     """The file is no block-based SST file, is damaged, or has a form that is not supported here."""
 
@@ -57,9 +54,6 @@ class TableProperties:
     compression: str
     """As RocksDB spells it in its files: "NoCompression", "Snappy", "LZ4", "ZSTD"."""
     range_deletions: int
-
-
-_known_tables: dict[tuple[int, int, int, int], TableProperties] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +185,10 @@ class SstFile:
         raw_size, at = varint(bytes(content[:10]), 0)
         at = 0 if compression == _SNAPPY else at  # its own format begins with the size
         return memoryview(_decompress(content[at:].tobytes(), codec, raw_size))
+
+
+_known_tables: dict[tuple[int, int, int, int], TableProperties] = {}
+_MOST_KNOWN_TABLES = 1 << 16  # 40 MB
 
 
 def table_properties(path: Path) -> TableProperties:
