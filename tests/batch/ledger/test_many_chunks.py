@@ -16,7 +16,7 @@ from migrate.model.receipt import Receipt
 from tests.shared.builders import chunk, plan, receipt, written
 
 BYTES_PER_CHUNK = 7_000
-"""Of the driver's memory, with the plan: docs/operations.md says it."""
+"""Of the driver's memory, with the plan; docs/scale.md counts 10 kB for all that a run keeps."""
 
 
 def _key(number: int) -> bytes | None:
