@@ -88,11 +88,7 @@ def measure(records: Records, mapping: FamilyMapping, start: bytes | None, conve
             return NOT_MEASURED
         writers[0].finish()
         rewritten = time.perf_counter()
-        left = pumped.scanned.records
-        for batch in records.batches(mapping, KeyRange(start=start)):
-            left -= len(batch)
-            if left <= 0:
-                break
+        _scan(records.batches(mapping, KeyRange(start=start)), pumped.scanned.records)
         return Measured(
             records=pumped.scanned.records,
             record_bytes=pumped.scanned.size,
@@ -109,6 +105,13 @@ def _piece(batches: Iterator[Batch]) -> Iterator[Batch]:
         yield batch
         size += batch.size
         if size >= _MOST_BYTES or time.perf_counter() >= deadline:
+            return
+
+
+def _scan(batches: Iterator[Batch], records: int) -> None:
+    for batch in batches:
+        records -= len(batch)
+        if records <= 0:
             return
 
 
