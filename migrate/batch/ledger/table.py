@@ -34,6 +34,7 @@ from migrate.batch.ledger.parquet import (
 from migrate.batch.ledger.repair import newest_version, read_log, recovered_rows, repair_ledger
 from migrate.errors import DamagedLedgerError, FencedError, explain_system_error
 from migrate.model.ledger_row import Row, Step, as_rows, check_migration, damaged_ledger, with_digest
+from migrate.model.values import compact
 from migrate.stores.files import delta_uri, fsync_file, make_directories, write_new
 
 
@@ -134,7 +135,7 @@ class Ledger:
                 raise known from error
             raise
         self._version, self._number = self._version + 1, number
-        self._rows += stamped
+        self._rows += map(compact, stamped)
 
     def check_not_fenced(self) -> None:
         """Raises FencedError if another run has committed meanwhile."""
