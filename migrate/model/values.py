@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,15 +31,16 @@ def compact(value: StoredKind) -> StoredKind:
     object.__setattr__(value, "__pydantic_fields_set__", _names_of(type(value)))
     for part in value.__dict__.values():
         for each in part if type(part) is tuple else (part,):
-            if is_model(type(each)):
+            kind: type = type(each)
+            if is_model(kind):
                 compact(each)
     return value
 
 
 @cache
-def is_model(kind: Hashable) -> bool:
+def is_model(kind: type) -> bool:
     """Whether values of this type are pydantic's: its own `isinstance` is slow for others."""
-    return isinstance(kind, type) and issubclass(kind, BaseModel)
+    return issubclass(kind, BaseModel)
 
 
 @cache
