@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from migrate.batch.chunk.rewrite import chunk_directory
+from migrate.batch.ledger.marker import claim
 from migrate.batch.ledger.stored_plan import store_plan
 from migrate.batch.ledger.table import Ledger
 from migrate.model.key_range import KeyRange
@@ -34,6 +35,7 @@ def make_migration(folder: Path, chunks: int, chunks_of_commit: int) -> None:
     """`folder`/migration.toml, its plan, and a ledger in which every chunk is committed."""
     (folder / "migration.toml").write_text(_SPEC, encoding="utf-8")
     home = load_spec(folder / "migration.toml").home
+    claim(home, folder)
     chunk_directory(home, _PARTITION.id, ".").mkdir(parents=True)
     plan = _plan([_chunk(number, chunks) for number in range(chunks)])
     store_plan(home, plan)

@@ -65,13 +65,13 @@ def _clock() -> Iterator[list[float]]:
 
 
 def interrupted_run(source: str, folder: str, chunks: int, left: int) -> Facts:
-    """A migration whose chunks are all committed, but for about `left`, and nothing more; not a measurement."""
+    """A migration whose chunks are all rewritten, but for about `left`, and nothing more; not a measurement."""
     spec = make_spec(folder, {"path": source}, target={"path": "published"}, run={"chunk_size": _size(source, chunks)})
     done = 0
 
     def listener(event: Event) -> None:
         nonlocal done
-        if event.name == "chunk.committed":
+        if event.name == "chunk.finished":
             done += len(event.facts["receipts"])
             if left and done >= chunks - left:
                 raise _EnoughError

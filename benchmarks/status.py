@@ -13,7 +13,7 @@ from benchmarks.rounds import empty_folder, measure
 from benchmarks.setting import Setting
 
 _COMMAND = "from migrate.cli import main; main()"
-_ROUNDS = 9
+_ROUNDS = 5
 
 
 @dataclass(frozen=True, slots=True)

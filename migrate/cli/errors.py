@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
-from typing import NoReturn, ParamSpec
+from typing import NoReturn, ParamSpec, TypeVar
 
 import click
 
@@ -19,6 +20,7 @@ from migrate.show.output import Output
 from migrate.show.streams import streams_are_one, write_err, write_out
 
 P = ParamSpec("P")
+R = TypeVar("R")
 
 _REPORT_IT = "please report it with the traceback; finished work is kept, and a rerun resumes"
 
@@ -35,6 +37,20 @@ def verb(work: Callable[P, int | None]) -> Callable[P, NoReturn]:
         sys.exit(exit_code_of(lambda: work(*args, **options), current_output()))
 
     return exiting
+
+
+def without_collection(work: Callable[P, R]) -> Callable[P, R]:
+    """Let `work` run without the cyclic garbage collector: it reads a long ledger, and keeps what it reads."""
+
+    @wraps(work)
+    def working(*args: P.args, **options: P.kwargs) -> R:
+        gc.disable()
+        try:
+            return work(*args, **options)
+        finally:
+            gc.enable()
+
+    return working
 
 
 def exit_code_of(command: Callable[[], int | None], output: Output) -> int:

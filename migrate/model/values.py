@@ -30,13 +30,17 @@ def compact(value: StoredKind) -> StoredKind:
     """The same value in half the memory: each of thousands had a set of its own with the names of its fields."""
     object.__setattr__(value, "__pydantic_fields_set__", _names_of(type(value)))
     for part in value.__dict__.values():
-        if isinstance(part, Stored):
-            compact(part)
-        elif type(part) is tuple:
-            for each in part:
-                if isinstance(each, Stored):
-                    compact(each)
+        for each in part if type(part) is tuple else (part,):
+            kind: type = type(each)
+            if is_model(kind):
+                compact(each)
     return value
+
+
+@cache
+def is_model(kind: type) -> bool:
+    """Whether values of this type are pydantic's: its own `isinstance` is slow for others."""
+    return issubclass(kind, BaseModel)
 
 
 @cache

@@ -10,31 +10,36 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel
-
 from migrate.model.units import one_line, visible
+from migrate.model.values import is_model
 
 T = TypeVar("T")
 _BEFORE_A_BULLET = re.compile(r"\n(?=  - )")
 """Our own messages have no other line breaks."""
+_WITHOUT_TEXT = {int, float, bool, bytes, type(None)}
 
 
 def visible_message(text: str) -> str:
     """A message with invisible characters made visible, and no line breaks but those of its list."""
+    if text.isprintable():
+        return text
     return "\n".join(map(one_line, _BEFORE_A_BULLET.split(text)))
 
 
 def visible_report(value: T, change: Callable[[str], str] = str) -> T:
     """A copy of a report, or of a part of one, with `change` and `visible_message` applied to every text."""
+    kind: type = type(value)
     shown: Any = value
-    if isinstance(value, str):
-        shown = visible_message(change(value)) if type(value) is str else value
+    if kind in _WITHOUT_TEXT:
+        return value
+    if kind is str:
+        shown = visible_message(change(shown))
+    elif is_model(kind):
+        fields = ((name, part, visible_report(part, change)) for name, part in shown.__dict__.items())
+        changed = {name: made for name, part, made in fields if made is not part}
+        shown = shown.model_copy(update=changed) if changed else value
     elif isinstance(value, Path):
         shown = Path(one_line(str(value)))
-    elif isinstance(value, BaseModel):
-        fields = ((name, part, visible_report(part, change)) for name, part in value)
-        changed = {name: made for name, part, made in fields if made is not part}
-        shown = value.model_copy(update=changed) if changed else value
     elif isinstance(value, tuple | list):
         shown = type(value)(visible_report(part, change) for part in value)
     elif isinstance(value, dict):

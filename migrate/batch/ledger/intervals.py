@@ -83,16 +83,19 @@ def _size(home: Path, file: str) -> int | None:
 
 def pending_chunks(plan: Plan, receipts: list[Receipt]) -> list[Chunk]:
     """The plan's chunks, less the ranges that are finished, under whatever plan revision."""
-    done = disjoint(receipts)
+    as_planned = {_range_of(receipt) for receipt in receipts}
+    others = [chunk for chunk in plan.chunks if _range_of(chunk) not in as_planned]
+    done = disjoint(receipts if others else [])
     pending = []
-    for chunk in plan.chunks:
+    for chunk in others:
         mine = done[chunk.store_partition, chunk.database]
-        overlapping = [receipt.keys for receipt in mine.overlapping(chunk.keys)]
-        if any(keys.start == chunk.keys.start and keys.end == chunk.keys.end for keys in overlapping):
-            continue  # the usual case: the chunk is done as planned
-        left = subtract(chunk.keys, overlapping)
+        left = subtract(chunk.keys, [receipt.keys for receipt in mine.overlapping(chunk.keys)])
         pending += [chunk.model_copy(update={"keys": keys}) for keys in left]
     return pending
+
+
+def _range_of(each: Chunk | Receipt) -> tuple[str, str, bytes | None, bytes | None]:
+    return each.store_partition, each.database, each.keys.start, each.keys.end
 
 
 def attempts_at(receipts: list[Receipt], others: Iterable[Receipt]) -> set[str]:

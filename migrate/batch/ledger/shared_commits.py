@@ -23,6 +23,8 @@ class Pace:
 
 
 PACE = Pace(0.25)
+_MOST_ROWS = 1000
+"""Of one commit, about: it holds its rows in memory several times."""
 
 
 class SharedCommits:
@@ -38,8 +40,8 @@ class SharedCommits:
         self._waiting += rows
 
     def commit_due(self) -> bool:
-        """Commit what waits if the last commit is long enough ago; whether it did. Raises as `Ledger.commit`."""
-        return time.monotonic() >= self._due and self.commit()
+        """Commit what waits if that is much, or the last commit long ago; whether it did. Raises as `Ledger.commit`."""
+        return (time.monotonic() >= self._due or len(self._waiting) >= _MOST_ROWS) and self.commit()
 
     def commit(self) -> bool:
         """Commit what waits, now; whether anything did. Raises as `Ledger.commit`."""

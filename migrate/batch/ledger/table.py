@@ -34,6 +34,7 @@ from migrate.batch.ledger.parquet import (
 from migrate.batch.ledger.repair import newest_version, read_log, recovered_rows, repair_ledger
 from migrate.errors import DamagedLedgerError, FencedError, explain_system_error
 from migrate.model.ledger_row import Row, Step, as_rows, check_migration, damaged_ledger, with_digest
+from migrate.model.values import compact
 from migrate.stores.files import delta_uri, fsync_file, make_directories, write_new
 
 
@@ -96,6 +97,7 @@ class Ledger:
         self._migration_id = migration_id
         self._run_id = run_id
         table = self._open_or_create()
+        self._written = b""
         self._version = table.version()
         self._number = table.transaction_version(APPLICATION) or 0
         self._sync_newest()  # the run that wrote it may have been killed before it was durable
@@ -126,7 +128,8 @@ class Ledger:
         stamped = [row.model_copy(update={"sequence": number, "committed_at_ms": now}) for row in rows]
         try:
             actions = write_rows(self._folder, [with_digest(row) for row in stamped])
-            write_new(self._entry(self._version + 1), as_entry([*actions, transaction(number)]))
+            self._written = as_entry([*actions, transaction(number)])
+            write_new(self._entry(self._version + 1), self._written)
         except FileExistsError as error:
             raise _fenced(self._folder) from error
         except OSError as error:
@@ -134,11 +137,12 @@ class Ledger:
                 raise known from error
             raise
         self._version, self._number = self._version + 1, number
-        self._rows += stamped
+        self._rows += map(compact, stamped)
 
     def check_not_fenced(self) -> None:
         """Raises FencedError if another run has committed meanwhile."""
-        if self._entry(self._version + 1).exists():
+        entry = self._entry(self._version + 1)
+        if entry.exists() and entry.read_bytes() != self._written:  # ours, if only its sync failed
             raise _fenced(self._folder)
 
     def _entry(self, version: int) -> Path:

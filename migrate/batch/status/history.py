@@ -8,7 +8,6 @@ from typing import Literal
 
 from formats import Conversion, StateRecord
 from migrate.batch.home import DEAD_LETTERS
-from migrate.batch.ledger.dead_letters import dead_letter_columns
 from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.batch.status.current import status_of
 from migrate.batch.status.next_step import following
@@ -50,11 +49,17 @@ def report(spec: Spec) -> RunHistory:
         chunks=_chunks(standing),
         rejects=reject_reasons(standing),
         dead_letters=letters if letters.is_dir() else None,
-        dead_letter_columns=dead_letter_columns() if letters.is_dir() else (),
+        dead_letter_columns=_columns() if letters.is_dir() else (),
         steps=tuple(_step(row) for row in rows if row.step not in (Step.RUN, Step.CHUNK, Step.COMPARED)),
         changelog=_changelog(spec, standing),
         warnings=plan.warnings if plan is not None else (),
     )
+
+
+def _columns() -> tuple[Column, ...]:
+    from migrate.batch.ledger.dead_letters import dead_letter_columns  # loads delta-rs
+
+    return dead_letter_columns()
 
 
 def _step(row: Row) -> StepDone:
@@ -93,7 +98,7 @@ def _chunks(standing: Standing) -> tuple[ChunkDone, ...]:
     committed = standing.committed_ms
     of_receipt = ChunkDone.model_fields.keys() - {"started_at_ms", "committed_at_ms"}
     chunks = [
-        ChunkDone(
+        ChunkDone.model_construct(  # its parts are valid
             started_at_ms=committed[receipt.attempt] - round(receipt.seconds * 1000),
             committed_at_ms=committed[receipt.attempt],
             **{name: getattr(receipt, name) for name in of_receipt},

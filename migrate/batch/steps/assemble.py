@@ -40,6 +40,8 @@ def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receip
     standing = Standing(context.home, ledger.rows)
     folders = {each: folder for each, folder in standing.assembled.items() if folder not in standing.refuted}
     left = [partition for partition in plan.store_partitions if partition.id not in folders]
+    if not left:
+        return folders  # and leave no empty folder of this run
     waiting = _Waiting(context, ledger, standing.revision_id)
     with _links(context.home / NEW / context.run_id) as links:
         assembly = Assembly(context, plan, by_place(receipts), PositionEntries(context.spec, plan), links)

@@ -45,6 +45,8 @@ _STEPS = {
 }
 _ALL_EQUAL = "all equal"
 _SLOWEST = 5
+_MOST_ROWS = 1000
+"""Of the table of chunks: a browser is slow with more, and JSON has them all."""
 _STRONGEST = 5
 """The multiple of the median duration that has the strongest colour on the map."""
 
@@ -84,7 +86,8 @@ def run_page(history: RunHistory) -> str:
         bands=_bands(history.chunks),
         durations=_durations(history.chunks),
         slowest=_slowest(history.chunks),
-        chunk_rows=[_row(chunk) for chunk in history.chunks],
+        chunk_rows=[_row(chunk) for chunk in history.chunks[-_MOST_ROWS:]],
+        chunk_title=_chunk_title(len(history.chunks)),
         runs=_runs(history),
         steps=_milestones(history),
         show_key=show_key,
@@ -214,6 +217,10 @@ def _slowest(chunks: Sequence[ChunkDone]) -> list[tuple[str, ...]]:
         )
         for chunk in sorted(chunks, key=lambda chunk: -chunk.seconds)[:_SLOWEST]
     ]
+
+
+def _chunk_title(chunks: int) -> str:
+    return "All chunks" if chunks <= _MOST_ROWS else f"The last {number(_MOST_ROWS)} chunks; report --json has all"
 
 
 def _row(chunk: ChunkDone) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from pathlib import Path
@@ -13,7 +14,7 @@ from migrate.batch.ledger import table
 from migrate.batch.ledger.parquet import rows_in_file
 from migrate.batch.ledger.revisions import Revision
 from migrate.batch.ledger.table import Ledger, read_ledger, read_repaired
-from migrate.errors import ExitCode, FencedError, RefusedError
+from migrate.errors import ChunkFailedError, ExitCode, FencedError, RefusedError
 from migrate.model.journal import Journal
 from migrate.model.ledger_row import LEDGER_SCHEMA, Row, Step, StoppedRun, chunk_row, read_detail
 from migrate.model.receipt import Receipt
@@ -185,6 +186,25 @@ def test_a_commit_is_synced_before_it_counts(tmp_path: Path, monkeypatch: pytest
     assert [path.suffix for path in synced] == [".parquet", "", ".tmp", ""]
     assert synced[2].name.startswith(".00000000000000000002.json.")
     assert [synced[1], synced[3]] == [tmp_path / "ledger", log]
+
+
+def test_a_commit_whose_last_sync_fails_is_not_blamed_on_another_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger(tmp_path, "m", "r1")
+    entry = tmp_path / "ledger" / "_delta_log" / "00000000000000000002.json"
+
+    def fail(_: int) -> None:
+        if entry.exists():
+            raise OSError(errno.EIO, "no sync")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(ChunkFailedError, match="no sync"):
+        ledger.commit(chunk_row(receipt()))
+    ledger.check_not_fenced()
+    monkeypatch.undo()
+    with pytest.raises(FencedError):  # nothing follows a commit that may not be durable
+        ledger.commit(chunk_row(receipt()))
 
 
 def test_what_is_found_is_synced_before_anything_follows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
