@@ -34,7 +34,7 @@ from migrate.batch.ledger.parquet import (
 from migrate.batch.ledger.repair import newest_version, read_log, recovered_rows, repair_ledger
 from migrate.errors import DamagedLedgerError, FencedError, explain_system_error
 from migrate.model.ledger_row import Row, Step, as_rows, check_migration, damaged_ledger, with_digest
-from migrate.stores.files import delta_uri, fsync_file, make_directories, write_new
+from migrate.stores.files import check_has_links, delta_uri, fsync_file, make_directories, write_new
 
 
 def read_ledger(home: Path) -> list[Row]:
@@ -156,7 +156,7 @@ class Ledger:
         try:
             return _open(self._folder)
         except TableNotFoundError:
-            pass
+            check_has_links(self._folder)  # delta-rs needs them as commits do, and does not say so
         try:
             return create_table(self._folder)
         except DeltaError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from pathlib import Path
@@ -28,6 +29,18 @@ def _steps(rows: list[Row]) -> list[str]:
 def test_there_is_no_ledger_yet(tmp_path: Path) -> None:
     assert read_ledger(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_system_without_hard_links_is_refused_before_delta_meets_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(RefusedError, match="cannot make a hard link"):
+        Ledger(tmp_path, "m", "r1")
+    assert not (tmp_path / "ledger" / "_delta_log").exists()
 
 
 def test_rows_are_read_back_as_they_were_committed(tmp_path: Path) -> None:
