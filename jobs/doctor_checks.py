@@ -144,8 +144,13 @@ class SparkChecks:
         found = [probe.work_dir.shared for probe in self.probes]
         if None in found:
             return "not tried: nothing is written beside the old store"
-        links = all(shared is not None and shared.is_linked for shared in found)
-        return "writing, syncing, renaming" + (" and hard links" if links else "; without hard links, files are copied")
+        for probe, shared in zip(self.probes, found, strict=True):
+            if shared is not None and not shared.is_linked:
+                raise RefusedError(
+                    f"{probe.host} cannot make a hard link in {self.driver.request.work_dir}",
+                    hint="put work_dir on a file system that has hard links",
+                )
+        return "writing, syncing, renaming and hard links"
 
     def check_clock(self) -> str:
         """Compare the clocks of the executors with the driver's."""

@@ -21,6 +21,7 @@ from migrate.errors import RefusedError
 from migrate.stores.regular_files import MAX_DEPTH
 
 _SYNCS_AT_A_TIME = 16
+_NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
 
 
 def fsync_file(path: Path) -> None:
@@ -78,9 +79,34 @@ def write_durably(path: Path, content: bytes) -> None:
 def write_new(path: Path, content: bytes) -> None:
     """As `write_durably`, for a file that must not exist. Raises FileExistsError, and leaves that one as it is.
 
-    Of several writers, on any hosts, one succeeds: their temporary files have different names.
+    Of several writers, on any hosts, one succeeds: their temporary files have different names. Raises RefusedError
+    where the file system has no hard links.
     """
-    _write_whole(path, content, os.link, uuid.uuid4().hex)
+    _write_whole(path, content, _link_new, uuid.uuid4().hex)
+
+
+def check_has_links(folder: Path) -> None:
+    """Raises RefusedError where the file system of a directory has no hard links."""
+    probe = folder / f".{uuid.uuid4().hex}.links"
+    try:
+        write_new(probe, b"")
+    finally:
+        probe.unlink(missing_ok=True)
+
+
+def _link_new(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        if not source.samefile(target):  # over NFS, a link whose answer was lost is found by its repetition
+            raise
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        raise RefusedError(
+            f"cannot make a hard link in {target.parent}: {error.strerror}",
+            hint="put work_dir on a file system that has hard links",
+        ) from error
 
 
 def _write_whole(path: Path, content: bytes, name: Callable[[Path, Path], object], writer: object) -> None:
@@ -186,7 +212,7 @@ def link_file(source: Path, target: Path) -> None:
     try:
         os.link(source.resolve() if source.is_symlink() else source, target)
     except OSError as error:
-        if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP):
+        if error.errno not in _NO_LINKS:
             raise
         raise cannot_link(source, target, error.strerror) from error
 

@@ -151,6 +151,12 @@ def _shared(result: ProbeResult) -> SharedProbe:
     return result.work_dir.shared
 
 
+def test_a_work_dir_without_hard_links_is_refused(tmp_path: Path, probed: Probed) -> None:
+    unlinked = replace(probed[1].work_dir, shared=replace(_shared(probed[1]), is_linked=False))
+    with pytest.raises(RefusedError, match=r"h cannot make a hard link in .*/work"):
+        checks_of(tmp_path, probed, host="h", work_dir=unlinked).check_shared()
+
+
 def test_an_unshared_file_is_refused(tmp_path: Path, probed: Probed) -> None:
     driver, result = probed
     checks = checks_of(tmp_path, (replace(driver, unshared=("it is not seen whole here",)), result))

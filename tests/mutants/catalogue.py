@@ -189,7 +189,7 @@ _RUN: tuple[Mutant, ...] = (
         name="no-fencing",
         claim="I5",
         definition="write_new",
-        old="os.link",
+        old="_link_new",
         new="Path.replace",
         tests=(
             "test_of_two_writers_of_a_new_file_one_succeeds",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from migrate.errors import RefusedError
 from migrate.stores.files import (
+    check_has_links,
     copy_file,
     files_named,
     fsync_all,
@@ -45,6 +47,36 @@ def test_write_durably_leaves_the_old_file_where_it_fails(tmp_path: Path) -> Non
         write_durably(file, "not bytes")  # type: ignore[arg-type]
     assert file.read_bytes() == b"first"
     assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
+
+
+def test_a_link_that_was_made_while_its_answer_was_lost_is_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.link
+
+    def link_twice(source: Path, target: Path) -> None:
+        real(source, target)
+        real(source, target)
+
+    monkeypatch.setattr(os, "link", link_twice)
+    write_new(tmp_path / "entry", b"ours")
+    assert (tmp_path / "entry").read_bytes() == b"ours"
+    with pytest.raises(FileExistsError):
+        write_new(tmp_path / "entry", b"another's")
+    assert [path.name for path in tmp_path.iterdir()] == ["entry"]
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_file_system_without_hard_links_is_refused(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(RefusedError, match="cannot make a hard link"):
+        check_has_links(tmp_path)
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_fsync_all_syncs_each_path_once_and_reports_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

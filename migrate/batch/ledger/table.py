@@ -35,7 +35,7 @@ from migrate.batch.ledger.repair import newest_version, read_log, recovered_rows
 from migrate.errors import DamagedLedgerError, FencedError, explain_system_error
 from migrate.model.ledger_row import Row, Step, as_rows, check_migration, damaged_ledger, with_digest
 from migrate.model.values import compact
-from migrate.stores.files import delta_uri, fsync_file, make_directories, write_new
+from migrate.stores.files import check_has_links, delta_uri, fsync_file, make_directories, write_new
 
 
 def read_ledger(home: Path) -> list[Row]:
@@ -160,7 +160,7 @@ class Ledger:
         try:
             return _open(self._folder)
         except TableNotFoundError:
-            pass
+            check_has_links(self._folder)  # delta-rs needs them as commits do, and does not say so
         try:
             return create_table(self._folder)
         except DeltaError:

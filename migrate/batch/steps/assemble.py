@@ -25,7 +25,7 @@ from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.receipt import Receipt
 from migrate.model.store_partition import StorePartition, StoreState
 from migrate.stores.batch import Batch
-from migrate.stores.files import fsync_directory, make_directories, remove_tree, write_synced
+from migrate.stores.files import fsync_directory, make_directories, remove_empty, remove_tree, write_synced
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY
 from migrate.stores.rocksdb.openings import keeping_open, open_pooled
 from migrate.stores.rocksdb.writing import SstWriter, StoreContent, TableOptions, create_database
@@ -100,6 +100,7 @@ def _links(run: Path) -> Iterator[Path]:
         yield links
     finally:
         remove_tree(links)
+        remove_empty(run, below=run.parent)  # where nothing was left to assemble
 
 
 Entries = dict[str, dict[bytes, bytes]]

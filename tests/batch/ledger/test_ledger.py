@@ -31,6 +31,18 @@ def test_there_is_no_ledger_yet(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_file_system_without_hard_links_is_refused_before_delta_meets_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(RefusedError, match="cannot make a hard link"):
+        Ledger(tmp_path, "m", "r1")
+    assert not (tmp_path / "ledger" / "_delta_log").exists()
+
+
 def test_rows_are_read_back_as_they_were_committed(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path, "m", "r1")
     made = [receipt(None, b"\x00\xff", number=0), receipt(b"\x00\xff", None, number=1)]

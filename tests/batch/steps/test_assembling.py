@@ -111,6 +111,13 @@ def test_nothing_is_left_of_the_links(spec: Spec) -> None:
     assert not list(spec.home.glob(f"new/*/{assemble.LINKS}"))
 
 
+def test_a_run_with_nothing_left_to_assemble_leaves_no_folder_of_its_own(spec: Spec) -> None:
+    for _ in range(2):
+        with pytest.raises(StoppedError):
+            run(spec, on_event=StopAt("verify.started"))
+    assert len([*spec.home.glob("new/*")]) == 1
+
+
 @pytest.mark.parametrize("mode", ["full", "digest"])
 def test_a_family_too_many_in_the_last_store_is_found(mode: str, spec: Spec, tmp_path: Path) -> None:
     def add(event: Event) -> None:
