@@ -182,7 +182,7 @@ CHUNKS_PER_SLOT = 8
 """So many that the slots end at about the same time."""
 MOST_CHUNKS = 100_000
 """The driver takes 1.7 GB for them."""
-MOST_OVERHEAD = 0.05
+MOST_OVERHEAD = 0.2
 """Of a chunk's time, for what does not depend on its size."""
 MOST_REPEATED_SECONDS = 120.0
 """Work of each slot that a kill may repeat."""
@@ -204,19 +204,21 @@ def recommended_chunk_size(load: Load, memory: int | None = None, parts: Parts =
     total, slots = load.store_bytes, load.slots
     overhead = parts.chunk if slots == 1 else parts.chunk_on_spark + parts.spark_task
     at_least = {
-        f"a smaller chunk takes more than {MOST_OVERHEAD:.0%} of its time for what is the same for every chunk": (
+        f"smaller chunks spend more than {MOST_OVERHEAD:.0%} of their time on what each costs at any size": (
             overhead / MOST_OVERHEAD / max(per_byte, 1e-12)
         ),
         f"the driver takes {parts.driver_chunk_bytes // 1000} kB of memory for each chunk, "
         f"and at most {MOST_CHUNKS:,} of them": total / MOST_CHUNKS,
     }
     at_most = {
-        f"about {CHUNKS_PER_SLOT} chunks for each slot, so that the slots end together": total
-        / (slots * CHUNKS_PER_SLOT),
         f"a run that is killed repeats at most {MOST_REPEATED_SECONDS:.0f} s of each slot's work": (
             MOST_REPEATED_SECONDS / max(per_byte, 1e-12)
         ),
     }
+    if slots > 1:
+        at_most[f"about {CHUNKS_PER_SLOT} chunks for each slot, so that the slots end together"] = total / (
+            slots * CHUNKS_PER_SLOT
+        )
     size, reason, is_least = float(DEFAULT_CHUNK_SIZE), "the default is within every limit", False
     for limits, pick in ((at_most, min), (at_least, max)):  # the last limit counts most
         for why, limit in limits.items():
