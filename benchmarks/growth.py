@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import sys
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from benchmarks.results import Bar, Result
 from benchmarks.rounds import ROOT, Sample, empty_folder, measure, start
 from benchmarks.setting import Setting
 from benchmarks.stores import TABLES, Store, ensure_store, key_of
+from jobs.java import find_java_home
 
 CHUNK_BAR = 1.3
 CHUNK_MS_BARS = {None: 15.0, "local[2]": 25.0}
@@ -203,6 +205,8 @@ def _peaks(setting: Setting, store: Store, place: _Place, chunks: int) -> dict[s
 def start_of_spark(setting: Setting) -> list[Result]:
     """A migration of 10 000 records from the shell: the first run may fill caches, the others use them."""
     store = setting.store(10_000)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # spark-submit looks for neither
+    os.environ.setdefault("JAVA_HOME", str(find_java_home()))
     submit = [str(Path(sys.executable).with_name("spark-submit")), "--master", "local[2]"]
     commands = {
         "`stateferry run --no-spark`": [*_CLI, "run", "SPEC", "--no-spark"],

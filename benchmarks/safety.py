@@ -63,13 +63,13 @@ def _clock() -> Iterator[list[float]]:
 
 
 def interrupted_run(source: str, folder: str, chunks: int, left: int) -> Facts:
-    """A migration whose chunks are committed, but for about `left`, and nothing more; not a measurement."""
+    """A migration whose chunks are finished, but for about `left`, as a kill leaves it; not a measurement."""
     spec = make_spec(folder, {"path": source}, target={"path": "published"}, run={"chunk_size": _size(source, chunks)})
     done = 0
 
     def listener(event: Event) -> None:
         nonlocal done
-        if event.name == "chunk.committed":
+        if event.name == "chunk.finished":
             done += len(event.facts["receipts"])
             if done >= chunks - left:
                 raise _EnoughError
