@@ -30,7 +30,6 @@ BENCHMARKS: dict[str, Callable[[Setting], list[Result]]] = {
     "ledger": durability.ledger,
     "resume": durability.resume,
     "status": status.status,
-    "switch": durability.switch,
     "chunks": growth.chunks,
     "tables": growth.tables,
     "partitions": growth.partitions,

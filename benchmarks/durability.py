@@ -1,4 +1,4 @@
-"""What safety costs: the ledger and every sync in a run, the decision to resume, the cut-over and the way back."""
+"""What safety costs: the ledger and every sync in a run, and the start of a resumed run."""
 
 from __future__ import annotations
 
@@ -8,17 +8,12 @@ from pathlib import Path
 
 from benchmarks.results import Bar, Result
 from benchmarks.rounds import empty_folder, measure
-from benchmarks.setting import SMALL, Setting
-from benchmarks.stores import Store
+from benchmarks.setting import Setting
 
 LEDGER_BAR = 0.02
-RESUME_BAR = 3.0
-REWRITING_BAR = 5.0
-SWITCH_BAR = 1.0
-CHUNKS = 1000
+RESUME_BAR = 5.0
 LEFT = 100
 """Chunks to be rewritten yet."""
-PARTITIONS = 64
 PARTITION_RECORDS = 1000
 
 
@@ -45,44 +40,19 @@ def ledger(setting: Setting) -> list[Result]:
 
 
 def resume(setting: Setting) -> list[Result]:
-    """From the call of `run` to the knowledge that no chunk is left; and of many, to the first of those that are."""
+    """From the call of `run` to the first chunk of those that are left of many."""
     chunks, records = (2_000, 200_000) if setting.quick else (10_000, 1_000_000)
-    decided = _resume(setting, setting.store(SMALL), CHUNKS, 0)
-    begun = _resume(setting, setting.store(records), chunks, LEFT)
+    store = setting.store(records)
+    with empty_folder(setting.folder) as folder:
+        arguments = {"source": str(store.path), "folder": str(folder), "chunks": chunks}
+        measure("interrupted-run", {**arguments, "left": LEFT})
+        seconds = [measure("resume", arguments).facts["seconds"] for _ in range(min(3, setting.rounds))]
+    median = statistics.median(seconds)
+    what = f"until a chunk is being rewritten, of {chunks:,}"
     result = Result("resume", "Wall time from the call of `run`", ["what", "seconds, median"])
-    for what, bar, seconds in (
-        (f"to decide that nothing is left of {CHUNKS:,} chunks", RESUME_BAR, decided),
-        (f"until a chunk is being rewritten, of {chunks:,}", REWRITING_BAR, begun),
-    ):
-        median = statistics.median(seconds)
-        result.rows.append([what, f"{median:.2f}"])
-        result.raw[what] = seconds
-        result.bars.append(Bar(result.name, f"seconds {what}", bar, median, "at most"))
-    return [result]
-
-
-def _resume(setting: Setting, store: Store, chunks: int, left: int) -> list[float]:
-    with empty_folder(setting.folder) as folder:
-        arguments = {"source": str(store.path), "folder": str(folder), "chunks": chunks, "left": left}
-        measure("interrupted-run", arguments)
-        return [measure("resume", arguments).facts["seconds"] for _ in range(min(3, setting.rounds))]
-
-
-def switch(setting: Setting) -> list[Result]:
-    """A cut-over of 64 store partitions, and a rollback."""
-    with empty_folder(setting.folder) as folder:
-        application = make_application(folder, PARTITIONS)
-        arguments = {"folder": str(folder), "application": str(application)}
-        measure("run-in-place", arguments)
-        seconds = [measure("switch", arguments).facts for _ in range(setting.rounds)]
-    shape = f"{PARTITIONS} store partitions of {PARTITION_RECORDS:,} records"
-    result = Result("switch", shape, ["what", "seconds, median", "best", "worst"])
-    for verb in ("cutover", "rollback"):
-        each = [facts[verb] for facts in seconds]
-        median = statistics.median(each)
-        result.rows.append([verb, f"{median:.2f}", f"{min(each):.2f}", f"{max(each):.2f}"])
-        result.raw[verb] = each
-        result.bars.append(Bar(result.name, f"seconds, {verb}", SWITCH_BAR, median, "at most"))
+    result.rows.append([what, f"{median:.2f}"])
+    result.raw[what] = seconds
+    result.bars.append(Bar(result.name, f"seconds {what}", RESUME_BAR, median, "at most"))
     return [result]
 
 

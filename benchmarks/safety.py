@@ -18,8 +18,6 @@ from migrate.spec.loading import parse_spec
 from migrate.spec.spec import Spec
 
 Facts = dict[str, Any]
-_ENOUGH = "dead-letters.written"
-"""The first event after the last chunk."""
 
 
 class _EnoughError(Exception):
@@ -65,7 +63,7 @@ def _clock() -> Iterator[list[float]]:
 
 
 def interrupted_run(source: str, folder: str, chunks: int, left: int) -> Facts:
-    """A migration whose chunks are all rewritten, but for about `left`, and nothing more; not a measurement."""
+    """A migration whose chunks are finished, but for about `left`, as a kill leaves it; not a measurement."""
     spec = make_spec(folder, {"path": source}, target={"path": "published"}, run={"chunk_size": _size(source, chunks)})
     done = 0
 
@@ -73,19 +71,23 @@ def interrupted_run(source: str, folder: str, chunks: int, left: int) -> Facts:
         nonlocal done
         if event.name == "chunk.finished":
             done += len(event.facts["receipts"])
-            if left and done >= chunks - left:
+            if done >= chunks - left:
                 raise _EnoughError
-        _stop_at(_ENOUGH)(event)
 
     _until_enough(spec, listener)
     return {"chunks": done}
 
 
-def resume(source: str, folder: str, chunks: int, left: int) -> Facts:
-    """What a run needs to find out that no chunk is left, or to rewrite the first that is."""
+def resume(source: str, folder: str, chunks: int) -> Facts:
+    """What a run needs until it rewrites the first chunk that is left."""
     spec = make_spec(folder, {"path": source}, target={"path": "published"}, run={"chunk_size": _size(source, chunks)})
+
+    def listener(event: Event) -> None:
+        if event.name == "chunk.started":
+            raise _EnoughError
+
     begun = time.perf_counter()
-    _until_enough(spec, _stop_at("chunk.started" if left else _ENOUGH))
+    _until_enough(spec, listener)
     return {"seconds": time.perf_counter() - begun}
 
 
@@ -95,14 +97,6 @@ def _until_enough(spec: Spec, listener: Callable[[Event], None]) -> None:
     except _EnoughError:
         return
     raise AssertionError("the run came to its end")
-
-
-def _stop_at(name: str) -> Callable[[Event], None]:
-    def listener(event: Event) -> None:
-        if event.name == name:
-            raise _EnoughError
-
-    return listener
 
 
 def _size(source: str, chunks: int) -> int:

@@ -32,19 +32,22 @@ class Parts:
     rewrite: Work = Work(0.57e-6, 1.1e-9)  # engine: 117 and 1,041 bytes a record
     verify: Work = Work(1.1e-6, 2.2e-9)  # verify: "full" reads both stores, and converts the old one again
     verify_digest: Work = Work(0.5e-6, 1.4e-9)  # verify
-    chunk: float = 0.015  # chunks: a slot's time for a chunk in process, beside its records
-    chunk_on_spark: float = 0.025  # chunks: the same for a chunk with a Spark task of its own
-    driver_chunk: float = 0.005  # driver: plan, schedule and commit one chunk
-    sst: float = 0.0002  # tables: read the metadata of one SST
-    plan_partition: float = 0.005  # partitions: check, snapshot and plan one store partition
-    assemble_partition: float = 0.015  # partitions: assemble and publish one store partition
-    switch: float = 2.0  # switch
-    switch_partition: float = 0.005  # partitions
-    spark_start: float = 5.0  # start: until the session and its workers are ready
-    slot_efficiency: float = 0.75  # slots: what each slot after the first adds
+    chunk: float = 0.0035  # chunks: a slot's time for a chunk in process, beside its records
+    chunk_on_spark: float = 0.008  # chunks: the same in a shared Spark task; on local[2] it is 4.6 ms by the clock
+    spark_task: float = 0.04  # a slot's time for a task of its own; local[2] does 40 empty ones a second
+    task_bytes: int = 8 * MIB  # smaller chunks share a Spark task
+    driver_chunk: float = 0.0009  # driver: plan, schedule and commit one chunk
+    driver_task: float = 0.004  # the driver's Python for one Spark task: its CPU with empty ones
+    sst: float = 0.0003  # tables: read the metadata of one SST in planning
+    plan_partition: float = 0.015  # partitions: check, snapshot and plan one store partition
+    assemble_partition: float = 0.012  # partitions: assemble and publish one, and what its verification adds
+    switch: float = 1.0  # switching a single store partition, from the shell
+    switch_partition: float = 0.0045  # partitions: rollback, the slower one
+    spark_start: float = 4.5  # start: what Spark adds to a run from the shell
+    slot_efficiency: float = 0.7  # slots: what each slot after the first adds; the bar
     copied_byte: float = 1 / (100 * MIB)  # a slow disk: bytes that a snapshot copies
-    driver_bytes: int = 150 * MIB  # chunks
-    driver_chunk_bytes: int = 10_000  # chunks: a chunk's plan, receipt and ledger row
+    driver_bytes: int = 150 * MIB  # driver
+    driver_chunk_bytes: int = 10_000  # driver: a chunk's plan, receipt and ledger row, at the peak
     worker_bytes: int = 180 * MIB  # memory
     worker_record_bytes: int = 12  # memory: RocksDB keeps this for each record until its SST is finished
 
@@ -123,13 +126,14 @@ def model(load: Load, parts: Parts = PARTS) -> Estimate:
     """The cost of a migration."""
     chunks = load.chunk_count
     verify = {"full": parts.verify, "digest": parts.verify_digest, "off": Work()}[load.verify]
+    driver = chunks * (parts.driver_chunk + _spark_tasks(load, parts) * parts.driver_task)
     return Estimate(
         chunks=chunks,
         plan=load.ssts * parts.sst
         + load.store_partitions * parts.plan_partition
         + load.copied_bytes * parts.copied_byte,
         start=parts.spark_start if load.slots > 1 else 0.0,
-        rewrite=max(_wall_seconds(load, parts, parts.rewrite), chunks * parts.driver_chunk),
+        rewrite=max(_wall_seconds(load, parts, parts.rewrite), driver),
         assemble=load.store_partitions * parts.assemble_partition,
         verify=0.0 if load.verify == "off" else _wall_seconds(load, parts, verify),
         switch=parts.switch + load.store_partitions * parts.switch_partition,
@@ -157,15 +161,23 @@ def _wall_seconds(load: Load, parts: Parts, work: Work) -> float:
 
 
 def _chunk_seconds(load: Load, parts: Parts) -> float:
-    return parts.chunk_on_spark if load.slots > 1 else parts.chunk
+    if load.slots == 1:
+        return parts.chunk
+    return parts.chunk_on_spark + _spark_tasks(load, parts) * parts.spark_task
+
+
+def _spark_tasks(load: Load, parts: Parts) -> float:
+    """A chunk's share of a Spark task; none in process."""
+    size = load.store_bytes / max(1, load.chunk_count)
+    return min(1.0, size / parts.task_bytes) if load.slots > 1 else 0.0
 
 
 DEFAULT_CHUNK_SIZE = int(RunSection.model_fields["chunk_size"].default)
 CHUNKS_PER_SLOT = 8
 """So many that the slots end at about the same time."""
 MOST_CHUNKS = 100_000
-"""The driver keeps 1 GB for them."""
-MOST_OVERHEAD = 0.05
+"""The driver takes 1.7 GB for them."""
+MOST_OVERHEAD = 0.2
 """Of a chunk's time, for what does not depend on its size."""
 MOST_REPEATED_SECONDS = 120.0
 """Work of each slot that a kill may repeat."""
@@ -186,26 +198,32 @@ def recommended_chunk_size(load: Load, memory: int | None = None, parts: Parts =
     byte_seconds = max(parts.rewrite.seconds(1 / max(1.0, load.record_bytes), 1), 1e-12)
     default = (float(DEFAULT_CHUNK_SIZE), "the default is within every limit")
     most = min(default, *_at_most(load, byte_seconds), key=itemgetter(0))
-    size, reason = best = max(most, *_at_least(load, parts, byte_seconds), key=itemgetter(0))  # these count more
-    is_least = best is not most
+    least = max(most, *_at_least(load, parts, byte_seconds), key=itemgetter(0))  # these count more
+    (size, reason), is_least = least, least is not most
     if memory is not None:  # and this counts most
         free = max(0, memory // load.slots - parts.worker_bytes)
         if (fits := free / parts.worker_record_bytes * load.record_bytes) < size:
             size, reason, is_least = fits, "the workers' memory: RocksDB keeps some for each record of a chunk", False
     power = (max(1, math.ceil(size)) - 1).bit_length() if is_least else max(1, int(size)).bit_length() - 1
-    return ChunkSize(max(_LEAST_CHUNK, 1 << power), reason)
+    best = max(_LEAST_CHUNK, 1 << power)
+    counts = {replace(load, chunk_size=each, chunks=None).chunk_count for each in (best, DEFAULT_CHUNK_SIZE)}
+    if counts == {load.store_partitions}:
+        return ChunkSize(DEFAULT_CHUNK_SIZE, "each store partition is small enough for one chunk")
+    return ChunkSize(best, reason)
 
 
 def _at_most(load: Load, byte_seconds: float) -> Iterator[tuple[float, str]]:
-    together = f"about {CHUNKS_PER_SLOT} chunks for each slot, so that the slots end together"
-    yield load.store_bytes / (load.slots * CHUNKS_PER_SLOT), together
+    if load.slots > 1:
+        together = f"about {CHUNKS_PER_SLOT} chunks for each slot, so that the slots end together"
+        yield load.store_bytes / (load.slots * CHUNKS_PER_SLOT), together
     repeated = f"a run that is killed repeats at most {MOST_REPEATED_SECONDS:.0f} s of each slot's work"
     yield MOST_REPEATED_SECONDS / byte_seconds, repeated
 
 
 def _at_least(load: Load, parts: Parts, byte_seconds: float) -> Iterator[tuple[float, str]]:
-    overhead = f"a smaller chunk takes more than {MOST_OVERHEAD:.0%} of its time for what is the same for every chunk"
-    yield _chunk_seconds(load, parts) / MOST_OVERHEAD / byte_seconds, overhead
+    seconds = parts.chunk if load.slots == 1 else parts.chunk_on_spark + parts.spark_task
+    overhead = f"smaller chunks spend more than {MOST_OVERHEAD:.0%} of their time on what each costs at any size"
+    yield seconds / MOST_OVERHEAD / byte_seconds, overhead
     kept = f"the driver keeps {parts.driver_chunk_bytes // 1000} kB of memory for each chunk"
     yield load.store_bytes / MOST_CHUNKS, f"{kept}, and at most {MOST_CHUNKS:,} of them"
 
@@ -217,7 +235,7 @@ def chunk_size_warning(load: Load, memory: int | None = None, parts: Parts = PAR
     needed = load.slots * now.worker_memory
     problem = None
     if now.chunks > MOST_CHUNKS and then.chunks < now.chunks:
-        problem = f"makes {now.chunks:,} chunks, for which the driver keeps {now.driver_memory >> 20:,} MiB"
+        problem = f"makes {now.chunks:,} chunks, for which the driver takes {now.driver_memory >> 20:,} MiB"
     elif memory is not None and needed > memory > load.slots * then.worker_memory:
         problem = f"lets {load.slots} workers take {needed >> 20:,} MiB of memory, and this host has {memory >> 20:,}"
     elif now.chunks < load.slots and now.rewrite > then.rewrite + parts.spark_start:

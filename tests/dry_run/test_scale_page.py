@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from jobs.executor import SparkExecutor
 from migrate.dry_run.scale_model import DEFAULT_CHUNK_SIZE, PARTS, Load, Work, model, recommended_chunk_size
 
 PAGE = Path(__file__).parents[2] / "docs/scale.md"
@@ -58,18 +59,21 @@ def _parts() -> Iterator[str]:
         yield f"| {what} | {_speed(work)} | {name} |"
     for what, seconds, name in (
         ("a chunk, beside its records, in process", parts.chunk, "`chunks`"),
-        ("the same on Spark", parts.chunk_on_spark, "`chunks`"),
+        ("the same on Spark, in a task with others", parts.chunk_on_spark, "`chunks`: on `local[2]`"),
+        ("a Spark task of its own, for a chunk of 8 MiB or more", parts.spark_task, "empty tasks on `local[2]`"),
         ("the driver's share of a chunk", parts.driver_chunk, "`driver`"),
+        ("the driver's share of a Spark task", parts.driver_task, "empty tasks on `local[2]`"),
         ("an SST of the old store, in planning", parts.sst, "`tables`"),
         ("a store partition, in planning", parts.plan_partition, "`partitions`"),
         ("the same, assembled and published", parts.assemble_partition, "`partitions`"),
         ("the same, cut over", parts.switch_partition, "`partitions`"),
     ):
         yield f"| {what} | {seconds * 1000:.3g} ms | {name} |"
-    yield f"| Spark's start | {parts.spark_start:.0f} s | `start` |"
-    yield f"| what a slot adds to the first one of its host | {parts.slot_efficiency} | `slots` |"
+    yield f"| a cut-over, beside its store partitions | {parts.switch:.3g} s | from the shell |"
+    yield f"| Spark's start | {parts.spark_start:.3g} s | `start` |"
+    yield f"| what a slot adds to the first one of its host | {parts.slot_efficiency} | `slots`: the bar |"
     memory = f"{parts.driver_bytes >> 20} MiB and {parts.driver_chunk_bytes / 1000:.0f} kB a chunk"
-    yield f"| the driver's memory | {memory} | `chunks` |"
+    yield f"| the driver's memory | {memory} | `driver` |"
     memory = f"{parts.worker_bytes >> 20} MiB and {parts.worker_record_bytes} bytes a record of the chunk"
     yield f"| a worker's memory | {memory} | `memory` |"
 
@@ -85,3 +89,7 @@ def test_the_tables_are_those_of_the_model() -> None:
     for rows in (_costs(), _parts()):
         table = "\n".join(rows)
         assert table in page, f"docs/scale.md should have:\n{table}"
+
+
+def test_the_model_shares_tasks_as_spark_does() -> None:
+    assert PARTS.task_bytes == SparkExecutor.call_bytes

@@ -206,6 +206,8 @@ def _cost(cost: Cost) -> Rows:
     parts = {"rewriting": cost.rewrite_seconds, "verifying": cost.verify_seconds, "the rest": cost.other_seconds}
     times = ", ".join(f"{name} {duration(seconds)}" for name, seconds in parts.items())
     total = duration(cost.total_seconds)
+    is_best = cost.recommended_chunk_size == cost.chunk_size
+    advice = "as recommended" if is_best else f"better {size(cost.recommended_chunk_size)}"
     return {
         "chunks": f"{len(cost.chunks):,} of {median} (median), the largest {biggest}{done}",
         "speed": "" if rate is None else f"{rate:,.0f} records/s per slot, measured on the sample",
@@ -213,8 +215,7 @@ def _cost(cost: Cost) -> Rows:
         "downtime": f"{duration(cost.downtime_seconds)}: {cost.downtime}",
         "disk": f"at most {size(cost.peak_bytes)} in the work_dir; {size(cost.required_bytes)} must be free{free}",
         "memory": f"{size(cost.worker_bytes)} for each worker, {size(cost.driver_bytes)} for the driver",
-        "chunk size": f"{size(cost.chunk_size)} is set, {size(cost.recommended_chunk_size)} is recommended: "
-        f"{cost.recommended_because}",
+        "chunk size": f"{size(cost.chunk_size)}, {advice}: {cost.recommended_because}",
     }
 
 
