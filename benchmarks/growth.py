@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import statistics
 import sys
@@ -15,7 +16,7 @@ from benchmarks.results import Bar, Result
 from benchmarks.rounds import ROOT, Sample, empty_folder, measure, start
 from benchmarks.setting import Setting
 from benchmarks.stores import TABLES, Store, ensure_store, key_of
-from jobs.java import find_java_home
+from jobs.java import cache_folder, find_java_home
 
 CHUNK_BAR = 1.3
 CHUNK_MS_BARS = {None: 15.0, "local[2]": 25.0}
@@ -205,7 +206,7 @@ def _peaks(setting: Setting, store: Store, place: _Place, chunks: int) -> dict[s
 def start_of_spark(setting: Setting) -> list[Result]:
     """A migration of 10 000 records from the shell: the first run may fill caches, the others use them."""
     store = setting.store(10_000)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # spark-submit looks for neither
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # spark-submit looks for python3, and in PATH
     os.environ.setdefault("JAVA_HOME", str(find_java_home()))
     submit = [str(Path(sys.executable).with_name("spark-submit")), "--master", "local[2]"]
     commands = {
@@ -213,10 +214,13 @@ def start_of_spark(setting: Setting) -> list[Result]:
         "`stateferry run --master local[2]`": [*_CLI, "run", "SPEC", "--master", "local[2]"],
         "`spark-submit --master local[2]`": [*submit, str(ROOT / "jobs/migrate_job.py"), "--spec", "SPEC"],
     }
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package is compiled
     columns = ["command", "first, s", "then, wall s, median", "best"]
     result = Result("start", f"{store.words}, from the shell", columns)
     for name, command in commands.items():
-        first, *then = [_run_once(setting, store, command) for _ in range(1 + min(3, setting.rounds))]
+        first = _run_once(setting, store, command)
+        _await_archive()
+        then = [_run_once(setting, store, command) for _ in range(min(3, setting.rounds))]
         walls = [one.wall for one in then]
         figures = (first.wall, statistics.median(walls), min(walls))
         result.rows.append([name, *(f"{figure:.2f}" for figure in figures)])
@@ -224,6 +228,13 @@ def start_of_spark(setting: Setting) -> list[Result]:
         if "--master" in command and "run" in command:
             result.bars.append(Bar(result.name, f"seconds, {name}", START_BAR, statistics.median(walls), "at most"))
     return [result]
+
+
+def _await_archive() -> None:
+    """Wait for the process that a first run leaves in the background."""
+    for file in (cache_folder() / "stateferry").glob("*.lock"):
+        with file.open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
 
 
 def _run_once(setting: Setting, store: Store, command: list[str]) -> Spent:

@@ -11,7 +11,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -123,11 +124,32 @@ def _for_spark(java: Path, *, is_quiet: bool) -> Java:
 
 
 def _run(java: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [str(java), *arguments]
+    """What it reports; an answer is remembered for as long as this Java and what changes its answers are the same."""
+    command, memory = [str(java), *arguments], _memory(java, arguments)
+    with suppress(OSError, UnicodeError):
+        if memory is not None and _VERSION.search(remembered := memory.read_text()):
+            return subprocess.CompletedProcess(command, 0, "", remembered)
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=False)
+        report = subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _UnusableJavaError(f"{java} does not run: {error}") from None
+    if memory is not None and report.returncode == 0:
+        with suppress(OSError):
+            _write(memory, report.stderr, mode=0o600)
+    return report
+
+
+def _memory(java: Path, arguments: Sequence[str]) -> Path | None:
+    """The file for what it answers; None where it may be a script that chooses among others."""
+    resolved = java.resolve()
+    try:
+        found = [file.stat() for file in (resolved, resolved.parent.parent / "lib" / "modules")]
+    except OSError:
+        return None
+    state = [(each.st_size, each.st_mtime_ns) for each in found]
+    variables = sorted((name, value) for name, value in os.environ.items() if "JAVA" in name or "JDK" in name)
+    key = hashlib.sha256(repr((resolved, state, arguments, variables)).encode(errors="surrogateescape")).hexdigest()
+    return cache_folder() / "stateferry" / f"java-{key[:12]}.txt"
 
 
 def _last_line(report: subprocess.CompletedProcess[str]) -> str:
@@ -155,7 +177,9 @@ def _wrap(java: Path) -> Path:
     for base in _wrapper_bases():
         home = base / "stateferry" / name
         try:
-            _write_executable(home / "bin" / "java", script)
+            java_of_home = home / "bin" / "java"
+            if not os.access(java_of_home, os.X_OK) or java_of_home.read_text() != script:
+                _write(java_of_home, script, mode=0o755)
         except OSError as error:
             failures.append(str(error))
         else:
@@ -173,17 +197,15 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111 - raises nothing
 
 
-def _write_executable(path: Path, text: str) -> None:
-    """Write a script unless it exists already; other processes never see it half written."""
-    if os.access(path, os.X_OK) and path.read_text() == text:
-        return
+def _write(path: Path, text: str, *, mode: int) -> None:
+    """Write a file that other processes never see half written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "w") as file:
             file.write(text)
-        temporary.chmod(0o755)
+        temporary.chmod(mode)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -24,6 +24,8 @@ _LAUNCHER_OPTIONS = "SPARK_LAUNCHER_OPTS"
 _HOTSPOT = "Server VM"
 _TUNING = re.compile(r"-X|--properties-file")
 """Of options of a JVM: the user has chosen how it runs."""
+_ONE_WORD = re.compile(r"[\w./+-]+")
+"""For the shell, which splits the launcher's options."""
 
 
 @contextmanager
@@ -41,7 +43,7 @@ def running_jvm() -> Iterator[tuple[JVMView, bool]]:
         settings.enter_context(quiet_start())
         if archive is not None:
             settings.enter_context(extended(SUBMIT_OPTIONS, f"{FOR_SHORT_WORK} {archive.options()}"))
-            settings.enter_context(extended(_LAUNCHER_OPTIONS, FOR_SHORT_WORK))
+            settings.enter_context(extended(_LAUNCHER_OPTIONS, f"{FOR_SHORT_WORK} {_its_classes_first()}"))
         SparkContext._ensure_initialized()
     assert SparkContext._jvm is not None
     try:
@@ -68,6 +70,12 @@ def _archive(java: Java) -> ClassArchive | None:
     with suppress(OSError):
         return ClassArchive.of(java, Path(_find_spark_home()), conf_folder(os.environ))
     return None
+
+
+def _its_classes_first() -> str:
+    """The option by which the JVM that builds the command of the other one opens one jar, not two hundred."""
+    jars = [str(jar) for jar in Path(_find_spark_home(), "jars").glob("spark-launcher_*.jar")]
+    return f"-Xbootclasspath/a:{jars[0]}" if len(jars) == 1 and _ONE_WORD.fullmatch(jars[0]) else ""
 
 
 def _is_tuned(environment: Mapping[str, str]) -> bool:

@@ -12,6 +12,7 @@ import threading
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import cache_from_source
 from pathlib import Path
 
 from py4j.java_gateway import JVMView
@@ -127,4 +128,7 @@ def _packages() -> Path:
         for package in OUR_PACKAGES:
             for file in sorted((PLACE / package).rglob("*.py")):
                 out.write(file, file.relative_to(PLACE))
+                compiled = Path(cache_from_source(str(file)))
+                if compiled.is_file():  # Python uses it if it is its own and of this source
+                    out.write(compiled, file.relative_to(PLACE).with_suffix(".pyc"))
     return archive

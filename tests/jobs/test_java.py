@@ -123,7 +123,7 @@ def test_wrapper_is_written_once_and_repaired(no_java: Path, tmp_path: Path, mon
     wrapper = home / "bin" / "java"
     before = wrapper.stat()
     assert find_java_home() == home
-    assert wrapper.stat() == before
+    assert (wrapper.stat().st_ino, wrapper.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     wrapper.write_text("torn")
     assert find_java_home() == home
     assert wrapper.read_text().startswith("#!/bin/sh\n")
@@ -145,6 +145,27 @@ def test_a_java_that_warns_of_the_module_is_wrapped_to_be_quiet_where_it_can_be(
         (tmp_path / folder).write_text("no folder")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
     assert find_java_home(is_quiet=True) == tmp_path / "jdk"
+
+
+def test_an_answer_is_remembered_for_as_long_as_the_java_is_the_same(
+    no_java: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = write_java(tmp_path / "jdk", f"#!/bin/sh\necho >> {tmp_path / 'asked'}\necho 'version \"17.0.15\"' >&2\n")
+    (tmp_path / "jdk" / "lib").mkdir()
+    (tmp_path / "jdk" / "lib" / "modules").touch()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
+    assert find_java_home() == find_java_home() == tmp_path / "jdk"
+    assert (tmp_path / "asked").read_text() == "\n"
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "--limit-modules=java.base")
+    assert find_java_home() == tmp_path / "jdk"
+    assert (tmp_path / "asked").read_text() == "\n\n"
+    java.write_text(OLD)
+    with pytest.raises(JavaNotFoundError, match="is Java 8"):
+        find_java_home()
+    for file in (tmp_path / "cache" / "stateferry").iterdir():
+        file.write_text("torn")
+    with pytest.raises(JavaNotFoundError, match="is Java 8"):
+        find_java_home()
 
 
 def test_wrapper_as_java_home_is_not_wrapped_again(

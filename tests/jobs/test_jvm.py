@@ -51,6 +51,16 @@ def test_an_archive_is_for_one_java_and_one_spark(spark_home: Path) -> None:
     assert first not in others
 
 
+def test_the_launcher_gets_its_jar_where_a_shell_keeps_its_path_whole(
+    spark_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert jvm._its_classes_first() == ""
+    (spark_home / "jars/spark-launcher_2.13-4.2.0.jar").touch()
+    assert jvm._its_classes_first() == f"-Xbootclasspath/a:{spark_home}/jars/spark-launcher_2.13-4.2.0.jar"
+    monkeypatch.setenv("SPARK_HOME", str(spark_home.rename(spark_home.with_name("my spark"))))
+    assert jvm._its_classes_first() == ""
+
+
 @pytest.mark.parametrize("name", ["SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"])
 def test_options_that_the_user_has_chosen_are_left_alone(
     name: str, spark_home: Path, monkeypatch: pytest.MonkeyPatch

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+import compileall
+from pathlib import Path
+from zipimport import zipimporter
 
+import pytest
+from pyspark import SparkFiles
+
+from jobs import session
 from jobs.session import settings
 
 HERE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
@@ -35,3 +41,23 @@ def test_an_address_that_the_user_names_holds(name: str) -> None:
 @pytest.mark.parametrize("environment", [{}, SUBMITTED])
 def test_pages_that_the_user_asks_for_are_served(environment: dict[str, str]) -> None:
     assert "spark.ui.enabled" not in settings([("spark.ui.enabled", "true")], "local[2]", environment)
+
+
+def test_workers_get_compiled_modules_unless_the_source_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "ours"
+    package.mkdir()
+    for name in ("same", "changed"):
+        (package / f"{name}.py").write_text("1")
+    compileall.compile_dir(package, quiet=2)
+    (package / "changed.py").write_text("1 + 1")
+    monkeypatch.setattr(session, "PLACE", tmp_path)
+    monkeypatch.setattr(session, "OUR_PACKAGES", ("ours",))
+    monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path))
+
+    modules = zipimporter(f"{session._packages()}/ours")
+    for name, is_compiled in (("same", True), ("changed", False)):
+        code = modules.get_code(name)
+        assert (code.co_filename == str(package / f"{name}.py")) == is_compiled
+        assert Path(code.co_filename).name == f"{name}.py"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.spark.cluster import standalone_cluster
 from tests.spark.processes import command_of, parent_of
 from tests.spark.scene import Calm, Scene, assert_right, make_scene, run_calmly, submitting
 from tests.spark.test_speculation import SPECULATION
@@ -56,11 +57,11 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Calm:
     return run_calmly(tmp_path_factory.mktemp("calm"))
 
 
-def _run(folder: Path, code: str, calm: Calm, *conf: str, lost: tuple[str, ...] = ()) -> Scene:
+def _run(folder: Path, code: str, calm: Calm, *conf: str, master: str = MASTER, lost: tuple[str, ...] = ()) -> Scene:
     """A run that ends right, verified, with every record compared once; an executor is killed in the steps `lost`."""
     scene = make_scene(folder / "scene", code)
     source = tree_state(scene.folder / "old")
-    with submitting(scene, MASTER, *ALL_OF_THEM, *conf) as job:
+    with submitting(scene, master, *ALL_OF_THEM, *conf) as job:
         for step in lost:
             executor = parent_of(job.await_note(step)["daemon"])
             assert "CoarseGrainedExecutorBackend" in command_of(executor)
@@ -91,7 +92,9 @@ def test_an_executor_lost_in_rewriting_and_one_in_verification_cost_no_record(tm
 
 
 def test_speculation_makes_and_compares_nothing_twice(tmp_path: Path, calm: Calm) -> None:
-    scene = _run(tmp_path, STRAGGLES, calm, *SPECULATION)
+    hosts = ["127.0.0.2", "127.0.0.3"]  # a twin never runs on its first attempt's host: `local-cluster` has only one
+    with standalone_cluster(tmp_path / "cluster", hosts) as master:
+        scene = _run(tmp_path, STRAGGLES, calm, *SPECULATION, master=master)
     for step in ("rewrite", "verify"):
         first, twin = scene.notes(step)[:2]
         assert {first["attempt"], twin["attempt"]} == {0, 1}, step
