@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -12,14 +12,14 @@ from pydantic import BaseModel
 from formats import CONVERSION_REVISION
 from migrate.batch.ledger.revisions import is_of_function
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.source.snapshot import present_snapshot, snapshot_directories
+from migrate.batch.source.reading import Reading, files_of, read_store
+from migrate.batch.source.snapshot import Copies, present_snapshot, snapshot_directories
 from migrate.batch.source.source import Source
 from migrate.errors import SourceChangedError
 from migrate.model.plan import Plan
 from migrate.model.store_partition import StorePartition, StoreState
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.spec import Spec
-from migrate.stores.rocksdb.database import open_read_only
 from migrate.stores.rocksdb.layout import database_files, file_states, metadata_digest
 from migrate.stores.rocksdb.writing import StoreContent
 
@@ -45,19 +45,23 @@ _CAME_LATER = {"version", "retention_ms", "segment_ms", "value", "key"}
 
 
 def migration_identity(
-    spec: Spec, source: Source, ref: ConversionRef, known: Mapping[str, str] | None = None
+    spec: Spec,
+    source: Source,
+    ref: ConversionRef,
+    known: Mapping[str, str] | None = None,
+    read: Callable[[Path], Reading] = read_store,
 ) -> dict[str, str]:
     """Digests, by name, of the spec's parts that affect the result, of the code and of the source's files.
 
     `[run]`, the engine, the Spark master and this tool's version do not affect the result, and are no part of it.
     """
-    return spec_identity(spec, ref, known) | store_identity(source)
+    return spec_identity(spec, ref, known) | store_identity(source, read)
 
 
-def store_identity(source: Source) -> dict[str, str]:
+def store_identity(source: Source, read: Callable[[Path], Reading] = read_store) -> dict[str, str]:
     """The part of the identity that is the source's files."""
     return {
-        _store_name(partition, database): _store_digest(directory)
+        _store_name(partition, database): _content_digest(read(directory).content)
         for partition in source.partitions
         for database, directory in source.directories(partition).items()
     }
@@ -70,14 +74,10 @@ def present_identity(source: Source, plan: Plan, home: Path) -> dict[str, str]:
         taken = snapshot_directories(home, partition)
         for database, directory in source.directories(partition).items():
             name = _store_name(partition, database)
-            is_same = name in plan.identity and _is_as_taken(directory, taken[database])
+            is_known = name in plan.identity and taken[database].is_dir()
+            is_same = is_known and files_of(directory) == files_of(taken[database])
             found[name] = plan.identity[name] if is_same else _store_digest(directory)
     return found
-
-
-def _is_as_taken(directory: Path, taken: Path) -> bool:
-    is_alike = taken.is_dir() and file_states(directory) == file_states(taken)
-    return is_alike and metadata_digest(directory) == metadata_digest(taken)
 
 
 def spec_identity(spec: Spec, ref: ConversionRef, known: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -150,11 +150,19 @@ def _digests(directories: dict[str, Path]) -> tuple[str, str]:
     return _digest(json.dumps(files)), _digest(json.dumps(metadata))
 
 
-def check_snapshot(folder: Path, source: Source, identity: dict[str, str]) -> None:
-    """Raises SourceChangedError where the source changed between its check and the snapshot: its owner ran then."""
+def check_snapshot(
+    folder: Path, copies: Copies, source: Source, identity: dict[str, str], read: Callable[[Path], Reading]
+) -> None:
+    """Raises SourceChangedError where the source changed between its check and the snapshot: its owner ran then.
+
+    A snapshot is opened unless it has the very files that the content was read from. `read`: that of the source.
+    """
     for partition in source.partitions:
-        for database in partition.databases:
-            if _store_digest(folder / partition.id / database) != identity[_store_name(partition, database)]:
+        for database, directory in source.directories(partition).items():
+            taken, known = folder / partition.id / database, read(directory)
+            has_same_files = files_of(taken, copies[partition.id][database]) == known.files
+            content = (known if has_same_files else read_store(taken)).content
+            if _content_digest(content) != identity[_store_name(partition, database)]:
                 raise SourceChangedError(
                     f"store partition {partition.id} changed while its snapshot was taken",
                     hint="stop the application (all instances and standbys), then run the command again",
@@ -166,9 +174,7 @@ def _store_name(partition: StorePartition, database: str) -> str:
 
 
 def _store_digest(directory: Path) -> str:
-    with open_read_only(directory) as opened:
-        files = tuple((file.name, file.size) for file in opened.live_files())
-        return _content_digest(StoreContent(opened.sequence_number, opened.families, files))
+    return _content_digest(read_store(directory).content)
 
 
 def _content_digest(content: StoreContent) -> str:

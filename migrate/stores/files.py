@@ -39,9 +39,15 @@ fsync_directory = fsync_file
 
 def fsync_all(paths: Iterable[Path]) -> None:
     """Make these files, and the names in these directories, durable, in any order: disks take several at a time."""
+    in_order = sorted(set(paths))
     with ThreadPoolExecutor(_SYNCS_AT_A_TIME) as pool:
-        for _ in pool.map(fsync_file, sorted(set(paths))):
+        for _ in pool.map(_fsync_each, [in_order[first::_SYNCS_AT_A_TIME] for first in range(_SYNCS_AT_A_TIME)]):
             pass
+
+
+def _fsync_each(paths: list[Path]) -> None:
+    for path in paths:
+        fsync_file(path)
 
 
 def fsync_tree(root: Path) -> None:

@@ -272,8 +272,8 @@ _RUN: tuple[Mutant, ...] = (
         name="owners-log-linked",
         claim="I8",
         definition="_snapshot_database",
-        old="    for path in files.mutable:\n        copy_file(",
-        new="    for path in files.mutable:\n        link_file(",
+        old="(files.immutable, files.mutable) if",
+        new="(files.every, ()) if",
         tests=("test_what_an_owner_changes_in_place_is_copied",),
     ),
     Mutant(

@@ -38,6 +38,22 @@ SOURCE: tuple[Mutant, ...] = (
         tests=("test_an_application_that_was_killed_after_the_run_keeps_the_store_from_being_cut_over",),
     ),
     Mutant(
+        name="any-snapshot-is-of-the-checked-state",
+        claim="I5",
+        definition="check_snapshot",
+        old="(known if has_same_files else read_store(taken)).content",
+        new="known.content",
+        tests=("test_a_snapshot_that_was_refused_is_never_run",),
+    ),
+    Mutant(
+        name="files-of-another-moment",
+        claim="I5",
+        definition="read_store",
+        old="files if opened.is_current() else None",
+        new="files",
+        tests=("test_files_that_changed_since_the_opening_do_not_stand_for_its_content",),
+    ),
+    Mutant(
         name="owners-key-converted",
         claim="I7",
         definition="Conversion.convert",

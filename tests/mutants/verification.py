@@ -72,9 +72,9 @@ VERIFICATION: tuple[Mutant, ...] = (
     Mutant(
         name="unchanged-by-name",
         claim="I5",
-        definition="_is_as_taken",
-        old="    return is_alike and metadata_digest(directory) == metadata_digest(taken)",
-        new="    return True",
+        definition="present_identity",
+        old="is_same = is_known and files_of(directory) == files_of(taken[database])",
+        new="is_same = is_known",
         tests=("test_a_source_that_was_written_to_is_not_published",),
     ),
     Mutant(

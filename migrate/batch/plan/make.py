@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from migrate.batch.plan.cut import cut
 from migrate.batch.plan.sample import check_sample, check_segments
 from migrate.batch.plan.target_layout import new_partition, new_segments, segments_of
 from migrate.batch.plan.warnings import spec_warnings
+from migrate.batch.source.reading import Reading, read_store
 from migrate.batch.source.segments import NewSegment, share
 from migrate.batch.source.snapshot import snapshot_directories
 from migrate.batch.source.source import Source
@@ -29,15 +30,18 @@ from migrate.stores.rocksdb.live import read_only_family
 from migrate.stores.rocksdb.options_file import FamilyOptions, read_options
 from migrate.stores.rocksdb.sst import SstFormatError, table_properties
 from migrate.stores.rocksdb.unreadable import check_table_readable
+from migrate.stores.rocksdb.writing import StoreContent
 from migrate.systems.families import families_to_carry, family_mappings
 
 
-def plan_databases(spec: Spec, source: Source, conversion: Conversion) -> tuple[DatabasePlan, ...]:
+def plan_databases(
+    spec: Spec, source: Source, conversion: Conversion, read: Callable[[Path], Reading] = read_store
+) -> tuple[DatabasePlan, ...]:
     """The new RocksDB directories, from the families and sizes of the source's. Raises RefusedError."""
     return tuple(
         plan
         for partition in source.partitions
-        for plan in plan_partition(spec, partition, source.directories(partition), conversion)
+        for plan in plan_partition(spec, partition, source.directories(partition), conversion, read)
     )
 
 
@@ -51,23 +55,30 @@ class _Directory:
 
 
 def plan_partition(
-    spec: Spec, partition: StorePartition, directories: dict[str, Path], conversion: Conversion
+    spec: Spec,
+    partition: StorePartition,
+    directories: dict[str, Path],
+    conversion: Conversion,
+    read: Callable[[Path], Reading] = read_store,
 ) -> Iterator[DatabasePlan]:
     """The new RocksDB directories of a store partition; `directories`: the old ones by name. Raises RefusedError."""
     new_partition(spec, partition, ())  # raises for a task that the other system cannot name
-    known = {database: _read_directory(directory, conversion) for database, directory in directories.items()}
+    known = {
+        database: _facts_of(directory, read(directory).content, conversion)
+        for database, directory in directories.items()
+    }
     for new in new_segments(spec, partition, directories):
-        read = [known[each.database] for each in new.inputs]
+        inputs = [known[each.database] for each in new.inputs]
         carried_from = [each.name for each in reversed(segments_of(spec, partition))] if new.times else []
-        carriers = [known[name] for name in carried_from] or read
+        carriers = [known[name] for name in carried_from] or inputs
         families = list(dict.fromkeys(family for each in carriers for family in each.families))
         is_itself = new.inputs == (Input(database=new.name),)
         yield DatabasePlan(
             store_partition=partition.id,
             database=new.name,
-            mappings=_united([each.mappings for each in read]),
+            mappings=_united([each.mappings for each in inputs]),
             carried_families=families_to_carry(conversion.target, spec.target.version, families),
-            data_bytes=_bytes_of(new, read),
+            data_bytes=_bytes_of(new, inputs),
             inputs=() if is_itself else new.inputs,
             times=new.times,
             carried_from=tuple(carried_from),
@@ -80,16 +91,14 @@ def _bytes_of(new: NewSegment, read: list[_Directory]) -> int:
     return sum(int(each.data_bytes * share(source, new.times)) for source, each in zip(new.inputs, read, strict=True))
 
 
-def _read_directory(directory: Path, conversion: Conversion) -> _Directory:
-    with open_read_only(directory) as opened:
-        mappings = family_mappings(opened.families, conversion.source, conversion.target, directory)
-        older = pre_upgrade_families(opened, conversion.source)
-        options = read_options(directory) if conversion.target.column_families is None else {}
-        found = tuple(
-            mapping.model_copy(update={"older": older, **_compression(options.get(mapping.source))})
-            for mapping in mappings
-        )
-        return _Directory(opened.families, found, record_bytes(opened))
+def _facts_of(directory: Path, content: StoreContent, conversion: Conversion) -> _Directory:
+    mappings = family_mappings(content.families, conversion.source, conversion.target, directory)
+    older = pre_upgrade_families(directory, content.families, conversion.source)
+    options = read_options(directory) if conversion.target.column_families is None else {}
+    found = tuple(
+        mapping.model_copy(update={"older": older, **_compression(options.get(mapping.source))}) for mapping in mappings
+    )
+    return _Directory(content.families, found, record_bytes(directory, content))
 
 
 def _compression(options: FamilyOptions | None) -> dict[str, str]:
@@ -106,13 +115,16 @@ def _united(mappings: list[tuple[FamilyMapping, ...]]) -> tuple[FamilyMapping, .
     return tuple(united)
 
 
-def pre_upgrade_families(opened: Database, source: Format) -> tuple[str, ...]:
+def pre_upgrade_families(directory: Path, families: tuple[str, ...], source: Format) -> tuple[str, ...]:
     """The pre-upgrade families that still have records. Raises RefusedError for two: their owner refuses them too."""
-    older = [family.name for family in source.older_families if family.name in opened.families]
-    filled = tuple(name for name in older if not _is_empty(opened, name))
+    older = [family.name for family in source.older_families if family.name in families]
+    if not older:
+        return ()
+    with open_read_only(directory) as opened:
+        filled = tuple(name for name in older if not _is_empty(opened, name))
     if len(filled) > 1:
         raise RefusedError(
-            f"{opened.directory} has records in {' and '.join(map(repr, filled))}: two upgrades of it are unfinished, "
+            f"{directory} has records in {' and '.join(map(repr, filled))}: two upgrades of it are unfinished, "
             "and its owner opens no such store",
             hint="name the one that holds the store's records in [source] format, on a copy that has no other; or let "
             "the owner restore the store from its changelog",
@@ -129,10 +141,9 @@ def _is_empty(opened: Database, family: str) -> bool:
             scan.close()
 
 
-def record_bytes(opened: Database) -> int:
+def record_bytes(directory: Path, content: StoreContent) -> int:
     """The size of keys and values before compression, from the files' own properties."""
-    directory = opened.directory
-    return sum(_data_bytes(directory / file.name, file.size) for file in opened.live_files()) + log_bytes(directory)
+    return sum(_data_bytes(directory / name, size) for name, size in content.files) + log_bytes(directory)
 
 
 def _data_bytes(path: Path, size: int) -> int:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from itertools import pairwise, product
+from itertools import pairwise, product, repeat
 
 from formats import Conversion, EntryError, Format
 from formats.function import describe_error
 from formats.likeness import FormatSample
 from migrate.batch.source.sampling import SampleSize, read_sample
 from migrate.batch.source.source import Source
+from migrate.engine.converter import Converter
+from migrate.engine.rejects import RejectsByReason
 from migrate.errors import RefusedError
 from migrate.model.key_range import show_key
 from migrate.model.plan import DatabasePlan, FamilyMapping, TimeSlice
@@ -150,8 +152,13 @@ def check_sample(
     budget = max(SAMPLE_MIN_BYTES, int(SAMPLE_SHARE * database.data_bytes)) // (len(database.mappings) * len(opened))
     size = SampleSize(SAMPLE_RECORDS // len(opened) or 1, budget)
     for each, mapping in product(opened, database.mappings):
+        convert = Converter(conversion, conversion.program, RejectsByReason(), mapping.source)
         for batch in read_sample(each, mapping.source, size).batches:
-            for key, value in zip(batch.keys, batch.values, strict=True):
+            entries = list(zip(batch.keys, batch.values, strict=True))
+            if conversion.function is None and len(new := convert(batch)) == len(batch):
+                converted += zip(repeat(mapping), entries, zip(new.keys, new.values, strict=True), strict=False)
+                continue
+            for key, value in entries:
                 try:
                     converted.append((mapping, (key, value), convert_sample(conversion, key, value)))
                 except EntryError as error:

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 
 from migrate.batch.context import Context
 from migrate.batch.identity import check_identity, migration_id, migration_identity
@@ -30,6 +30,7 @@ from migrate.batch.preflight.places import (
 )
 from migrate.batch.preflight.retry import with_retries
 from migrate.batch.run_lock import another_run, is_run_at_work
+from migrate.batch.source.reading import read_store
 from migrate.batch.source.snapshot import has_snapshot, is_snapshot_current, open_source
 from migrate.batch.source.source import Source, find_source
 from migrate.errors import DamagedLedgerError, MigrationError, RefusedError, StoreLockedError
@@ -72,6 +73,7 @@ class Preflight:
         self._spec = context.spec
         self._purpose = purpose
         self._standing = standing
+        self.read = cache(read_store)  # for all facts that an opening tells
 
     def check(self) -> None:
         """Raises RefusedError for the first check that fails."""
@@ -103,7 +105,7 @@ class Preflight:
     def identity(self) -> dict[str, str]:
         """The parts of the migration's identity."""
         known = None if self.stored is None else self.standing.identity
-        return migration_identity(self._spec, self.source, self._context.ref, known)
+        return migration_identity(self._spec, self.source, self._context.ref, known, self.read)
 
     @property
     def migration_id(self) -> str:
@@ -147,7 +149,7 @@ class Preflight:
         """The databases of a new plan; none where the stored plan is used."""
         stored = self.stored
         is_used = stored is not None and self.is_snapshot_current and stored.chunk_size == self._spec.run.chunk_size
-        return () if is_used else plan_databases(self._spec, self.source, self._context.conversion)
+        return () if is_used else plan_databases(self._spec, self.source, self._context.conversion, self.read)
 
     @cached_property
     def is_in_use(self) -> bool:

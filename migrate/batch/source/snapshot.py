@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,8 +24,8 @@ from migrate.spec.spec import Spec
 from migrate.stores.exchange import ExchangeUnsupportedError, exchange
 from migrate.stores.files import (
     copy_file,
+    fsync_all,
     fsync_directory,
-    fsync_file,
     link_file,
     make_directories,
     remove_tree,
@@ -34,6 +35,8 @@ from migrate.stores.rocksdb.layout import database_files, metadata_digest
 
 SNAPSHOT_SCHEMA: Final = 1
 _RECORD = "snapshot.json"
+Copies = dict[str, dict[str, str]]
+"""Digests of copied files, by store partition and RocksDB directory."""
 _TAKEN_AGAIN = (
     'with [run] source = "live", stateferry run SPEC takes it again; else stateferry abandon SPEC gives it up'
 )
@@ -54,8 +57,8 @@ class SnapshotRecord(Stored):
     positions: dict[str, ChangelogOffsets]
     """Changelog positions by store partition: where the owner continues with these files."""
     warnings: tuple[str, ...]
-    copies: dict[str, dict[str, str]] = Field(default_factory=dict)
-    """Digests of the copied files, by store partition and RocksDB directory; empty in records of earlier releases."""
+    copies: Copies = Field(default_factory=dict)
+    """Empty in records of earlier releases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +154,7 @@ def present_snapshot(home: Path, partition: StorePartition) -> dict[str, Path]:
 
 
 def take_snapshot(
-    source: Source, home: Path, *, mode: str, run_id: str, is_for_later: bool, check: Callable[[Path], None]
+    source: Source, home: Path, *, mode: str, run_id: str, is_for_later: bool, check: Callable[[Path, Copies], None]
 ) -> None:
     """Hard-link files that never change, copy those that a restarted owner appends to, and skip LOCK (I8).
 
@@ -159,15 +162,20 @@ def take_snapshot(
     """
     final = home / "snapshot"
     temporary = home / f"snapshot-{run_id}.tmp"
-    for partition in source.partitions:
-        taken_as = source.snapshot_mode(partition, mode)
-        for database, directory in source.directories(partition).items():
-            _snapshot_database(directory, temporary / partition.id / database, mode=taken_as)
-    make_directories(temporary)  # a windowed store may have no segment yet
+    make_directories(temporary)
+    copied = [
+        path
+        for partition in source.partitions
+        for database, directory in source.directories(partition).items()
+        for path in _snapshot_database(
+            directory, temporary / partition.id / database, mode=source.snapshot_mode(partition, mode)
+        )
+    ]
+    fsync_all([*copied, *(Path(folder) for folder, _, _ in os.walk(temporary))])
     record = _record(source, temporary, is_for_later=is_for_later)
     write_durably(temporary / _RECORD, with_seal(record.model_dump_json(indent=1)).encode())
     source.check_stopped()
-    check(temporary)
+    check(temporary, record.copies)
     _replace(final, temporary)
     fsync_directory(home)
 
@@ -225,19 +233,16 @@ def _is_unchanged(original: Path, taken: Path, *, mode: str) -> bool:
     return is_alike and now.st_ctime_ns <= then.st_ctime_ns  # the one time that a backup does not restore
 
 
-def _snapshot_database(directory: Path, target: Path, *, mode: str) -> None:
-    make_directories(target)
+def _snapshot_database(directory: Path, target: Path, *, mode: str) -> list[Path]:
+    """Link and copy the files; returns those that are new, and not yet durable."""
+    target.mkdir(parents=True)
     files = database_files(directory)
-    for path in files.immutable:
-        if mode == "link":
-            link_file(path, target / path.name)
-        else:
-            copy_file(path, target / path.name)
-            fsync_file(target / path.name)
-    for path in files.mutable:
+    linked, copied = (files.immutable, files.mutable) if mode == "link" else ((), files.every)
+    for path in linked:
+        link_file(path, target / path.name)
+    for path in copied:
         copy_file(path, target / path.name)
-        fsync_file(target / path.name)
-    fsync_directory(target)
+    return [target / path.name for path in copied]
 
 
 def open_source(spec: Spec) -> Source:

@@ -68,6 +68,8 @@ def store_snapshot(context: Context, preflight: Preflight, *, is_for_later: bool
         mode=context.spec.run.snapshot,
         run_id=context.run_id,
         is_for_later=is_for_later,
-        check=lambda folder: check_snapshot(folder, preflight.source, preflight.identity),
+        check=lambda folder, copies: check_snapshot(
+            folder, copies, preflight.source, preflight.identity, preflight.read
+        ),
     )
     context.notify("snapshot.taken")

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from migrate import run
+from migrate.batch.source import reading
+from migrate.batch.source.reading import content_of, read_store
+from migrate.stores.rocksdb.database import Database
+from migrate.stores.rocksdb.writing import StoreContent
 from tests.support import make_store, numbered, open_store, raw_spec, read_family
 
 
@@ -19,3 +25,22 @@ def test_what_an_owner_changes_in_place_is_copied(tmp_path: Path) -> None:
         database[b"late"] = b"late"
     (partition,) = [path for path in (spec.home / "snapshot").iterdir() if path.is_dir()]
     assert read_family(partition) == numbered(50)
+
+
+def test_files_that_changed_since_the_opening_do_not_stand_for_its_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = make_store(tmp_path / "old", numbered(50))
+    calm = read_store(store)
+
+    def read_and_write(opened: Database) -> StoreContent:
+        found = content_of(opened)
+        with open_store(store) as database:
+            database[b"late"] = b"late"
+        return found
+
+    monkeypatch.setattr(reading, "content_of", read_and_write)
+    disturbed = read_store(store)
+    assert disturbed.content == calm.content
+    assert calm.files is not None
+    assert disturbed.files is None

@@ -138,7 +138,7 @@ def test_an_unchanged_source_is_not_opened_to_publish(
 ) -> None:
     def close(event: Event) -> None:
         if event.name == "verify.committed":
-            monkeypatch.delattr(identity, "open_read_only")
+            monkeypatch.delattr(identity, "read_store")
 
     assert run(spec, on_event=close).state == "published"
     assert _is_right(tmp_path)
