@@ -14,10 +14,13 @@ from pathlib import Path
 from migrate.batch.context import Context
 from migrate.batch.plan.cut import cut
 from migrate.batch.plan.make import plan_partition
+from migrate.batch.source.reading import Reading, read_store
 from migrate.model.key_range import KeyRange, subtract
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.receipt import Receipt
+from migrate.stores.rocksdb.database import family_names
 from migrate.stores.rocksdb.layout import database_files
+from migrate.stores.rocksdb.writing import StoreContent
 
 LEAST_BYTES = 16 << 20
 """The smallest range that is worth a task of its own."""
@@ -57,9 +60,19 @@ def expected_databases(context: Context, plan: Plan) -> tuple[DatabasePlan, ...]
         database
         for partition in plan.store_partitions
         for database in plan_partition(
-            context.spec, partition, context.snapshots_of(plan, partition.id), context.conversion
+            context.spec, partition, context.snapshots_of(plan, partition.id), context.conversion, _list_store
         )
     )
+
+
+def _list_store(directory: Path) -> Reading:
+    """As `read_store`, unopened: the comparison opens it. A table that is no longer in use adds to its size only."""
+    try:
+        families = family_names(directory)
+    except Exception:  # rocksdict's own, without a class: to open it raises the one that explains it
+        return read_store(directory)
+    tables = tuple((table.name, table.stat().st_size) for table in database_files(directory).immutable)
+    return Reading(StoreContent(0, families, tables), None)
 
 
 def range_bytes(databases: Sequence[DatabasePlan], slots: int, chunk_size: int) -> int:
