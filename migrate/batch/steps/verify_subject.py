@@ -69,7 +69,7 @@ def _list_store(directory: Path) -> Reading:
     """As `read_store`, unopened: the comparison opens it. A table that is no longer in use adds to its size only."""
     try:
         families = family_names(directory)
-    except Exception:  # rocksdict's own, without a class: to open it raises the one that explains it
+    except Exception:  # noqa: BLE001 - rocksdict's own, without a class: to open it raises the one that explains it
         return read_store(directory)
     tables = tuple((table.name, table.stat().st_size) for table in database_files(directory).immutable)
     return Reading(StoreContent(0, families, tables), None)
