@@ -30,7 +30,10 @@ _ONE_WORD = re.compile(r"[\w./+-]+")
 
 @contextmanager
 def running_jvm() -> Iterator[tuple[JVMView, bool]]:
-    """The JVM that runs already, or one of ours (True), which ends with the block. Raises RefusedError without Java."""
+    """The JVM that runs already, or one of ours (True), which ends with the block. Raises RefusedError without Java.
+
+    After an error ours goes on until this process ends: the error asks it for its message.
+    """
     if is_submitted() or SparkContext._gateway is not None:
         SparkContext._ensure_initialized()
         assert SparkContext._jvm is not None
@@ -46,10 +49,8 @@ def running_jvm() -> Iterator[tuple[JVMView, bool]]:
             settings.enter_context(extended(_LAUNCHER_OPTIONS, f"{FOR_SHORT_WORK} {_its_classes_first()}"))
         SparkContext._ensure_initialized()
     assert SparkContext._jvm is not None
-    try:
-        yield SparkContext._jvm, True
-    finally:
-        _end_jvm()
+    yield SparkContext._jvm, True
+    _end_jvm()
     if archive is not None:
         archive.make_in_background()
 

@@ -142,7 +142,7 @@ def test_a_refused_run_leaves_an_empty_folder_as_it_was(app: Migration) -> None:
     assert list(app.home.iterdir()) == []
 
 
-def _killed(migration: Migration, *, at: str = "assemble.committed") -> None:
+def _killed(migration: Migration, *, at: str = "assemble.ingested") -> None:
     """By default between two new stores."""
     outcome = migration.run(before=at_event(at, "import os; os._exit(99)"))
     assert outcome.code == 99, outcome.err

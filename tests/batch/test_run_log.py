@@ -59,6 +59,7 @@ def lines(caplog: pytest.LogCaptureFixture, level: int = logging.INFO) -> list[s
     return found
 
 
+@pytest.mark.usefixtures("commit_per_chunk")
 def test_each_phase_and_each_tenth_is_a_line_with_the_migrations_name(
     spec: Spec, caplog: pytest.LogCaptureFixture
 ) -> None:

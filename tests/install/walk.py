@@ -93,6 +93,7 @@ def calls(folder: Path) -> dict[str, Callable[[], object]]:
         "load_spec": lambda: migrate.load_spec(spec),
         "open_store": lambda: None,  # by DualReadStore
         "rejects": lambda: migrate.rejects(migrate.load_spec(spec)),
+        "report": lambda: migrate.report(migrate.load_spec(spec)),
         "status": lambda: migrate.status(migrate.load_spec(spec)),
         "write_metrics": lambda: None,  # by DualReadStore
     }

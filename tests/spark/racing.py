@@ -18,6 +18,7 @@ from unittest.mock import patch
 import click
 
 from migrate.batch.chunk.executor import in_process, spark
+from migrate.batch.ledger import shared_commits
 from migrate.batch.run import run_with
 from migrate.cli.errors import exit_code_of
 from migrate.model.events import Event, Listener
@@ -57,6 +58,8 @@ def _waiting_at(name: str, times: int, mark: Path) -> Listener:
 @click.option("--spark", "on_spark", is_flag=True)
 def main(spec_path: str, marks: Path, name: str, at: str, times: int, *, on_spark: bool) -> None:
     opener = spark(None) if on_spark else in_process
+
+    shared_commits.PACE = shared_commits.Pace(0.0, 0.0)  # a commit for each chunk: more places to wait at
 
     def work() -> None:
         run_with(opener, load_spec(spec_path), on_event=_waiting_at(at, times, marks / name))

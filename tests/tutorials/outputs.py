@@ -14,8 +14,6 @@ from pathlib import Path
 
 SHOWN_ROOT = "/home/you/stateferry"
 """Where the reader's clone is, on every page."""
-INTERRUPT = "^C"
-"""What a terminal shows of Ctrl-C."""
 GAP = "..."
 
 _VARIES = [

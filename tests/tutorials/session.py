@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import signal
 import subprocess
-import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.shared.commands import OF_A_TERMINAL, CommandServer
-from tests.tutorials.outputs import INTERRUPT, presented
+from tests.tutorials.outputs import presented
 
 _PLAIN = re.compile(r"stateferry [\w ./=@:-]+")
 _LONGEST_S = 900
@@ -57,18 +53,15 @@ class Session:
         """Where the next command runs."""
         return Path(self._directory.read_text().rstrip("\n"))
 
-    def run(self, command: str, shown: Sequence[str]) -> list[str]:
-        """What it prints; it is interrupted where the page shows a Ctrl-C."""
+    def run(self, command: str) -> list[str]:
+        """What it prints."""
         output = self.state / "output"
-        if self.server is not None and INTERRUPT not in shown and _PLAIN.fullmatch(command):
+        if self.server is not None and _PLAIN.fullmatch(command):
             words = shlex.split(command)[1:]
             self.code = self.server.run(words, before=self._prepared(output)).code
         else:
-            self._run_in_a_shell(command, shown, output)
-        lines = presented(output.read_text(encoding="utf-8"), self.folder)
-        if INTERRUPT in shown and "" in lines:
-            lines[lines.index("")] = INTERRUPT
-        return lines
+            self._run_in_a_shell(command, output)
+        return presented(output.read_text(encoding="utf-8"), self.folder)
 
     def _prepared(self, output: Path) -> str:
         return (
@@ -79,7 +72,7 @@ class Session:
             "os.dup2(both, 1); os.dup2(both, 2)\n"
         )
 
-    def _run_in_a_shell(self, command: str, shown: Sequence[str], output: Path) -> None:
+    def _run_in_a_shell(self, command: str, output: Path) -> None:
         script = _SHELL.format(state=shlex.quote(str(self.state)), command=command, code=self.code)
         with (
             output.open("wb") as file,
@@ -92,22 +85,4 @@ class Session:
                 start_new_session=True,
             ) as shell,
         ):
-            if INTERRUPT in shown:
-                _wait_for(shown[: shown.index(INTERRUPT)][-1], output, shell, self.folder)
-                with suppress(ProcessLookupError):
-                    os.killpg(shell.pid, signal.SIGINT)
             self.code = shell.wait(timeout=_LONGEST_S)
-
-
-def _wait_for(line: str, output: Path, shell: subprocess.Popen[bytes], folder: Path) -> None:
-    """Until it has printed a line like that one."""
-    expected = _kind(line)
-    while shell.poll() is None:
-        printed = output.read_text(encoding="utf-8", errors="replace")
-        if any(_kind(each) == expected for each in presented(printed, folder)):
-            return
-        time.sleep(0.02)
-
-
-def _kind(line: str) -> str:
-    return re.sub(r"\d[\d,.:]*", "N", line)

@@ -33,11 +33,11 @@ def follow(page: Path, session: Session, *, installs: bool = False) -> Iterator[
         if isinstance(step, File):
             (session.directory / step.name).write_text(step.text, encoding="utf-8")
         elif not step.text.startswith(INSTALLS):
-            printed = session.run(step.text, step.shown)
+            printed = session.run(step.text)
             problem = None if agrees(step.shown, printed) else difference(step.shown, printed)
             yield Outcome(step, printed, problem or _unexpected_end(session.code, after))
         elif installs and not step.text.startswith(TESTS):
-            printed = session.run(step.text, ())
+            printed = session.run(step.text)
             yield Outcome(step, printed, "\n".join(printed) if session.code else None)
 
 
