@@ -24,16 +24,28 @@ class Stored(BaseModel):
 
 
 StoredKind = TypeVar("StoredKind", bound=Stored)
+ModelKind = TypeVar("ModelKind", bound=BaseModel)
+_PLAIN = {str, bytes, int, float, bool, dict, type(None)}
 
 
 def compact(value: StoredKind) -> StoredKind:
     """The same value in half the memory: each of thousands had a set of its own with the names of its fields."""
     object.__setattr__(value, "__pydantic_fields_set__", _names_of(type(value)))
     for part in value.__dict__.values():
-        for each in part if type(part) is tuple else (part,):
-            kind: type = type(each)
-            if is_model(kind):
+        kind: type = type(part)
+        if kind in _PLAIN:
+            continue
+        for each in part if kind is tuple else (part,):
+            if is_model(type(each)):
                 compact(each)
+    return value
+
+
+def of_valid(kind: type[ModelKind], fields: dict[str, Any]) -> ModelKind:
+    """A value of fields that are known to be valid and complete: as `model_construct`, in a tenth of its time."""
+    value = kind.__new__(kind)
+    parts = {"__pydantic_fields_set__": _names_of(kind), "__pydantic_extra__": None, "__pydantic_private__": None}
+    value.__setstate__({"__dict__": fields, **parts})
     return value
 
 
@@ -44,7 +56,7 @@ def is_model(kind: type) -> bool:
 
 
 @cache
-def _names_of(kind: type[Stored]) -> set[str]:
+def _names_of(kind: type[BaseModel]) -> set[str]:
     return {*kind.model_fields}
 
 

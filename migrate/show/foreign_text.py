@@ -35,7 +35,8 @@ def visible_report(value: T, change: Callable[[str], str] = str) -> T:
     if kind is str:
         shown = visible_message(change(shown))
     elif is_model(kind):
-        fields = ((name, part, visible_report(part, change)) for name, part in shown.__dict__.items())
+        texts = ((name, part) for name, part in shown.__dict__.items() if type(part) not in _WITHOUT_TEXT)
+        fields = ((name, part, visible_report(part, change)) for name, part in texts)
         changed = {name: made for name, part, made in fields if made is not part}
         shown = shown.model_copy(update=changed) if changed else value
     elif isinstance(value, Path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
@@ -18,7 +19,7 @@ from migrate.model.key_range import KeyRange
 from migrate.model.ledger_row import Row, Step
 from migrate.model.preview import RejectReason
 from migrate.model.reports import Column, Concern, State, StatusReport, Throughput, Verifying
-from migrate.model.values import Report, Value
+from migrate.model.values import Report, Value, of_valid
 from migrate.spec.allowed import changelog_note
 from migrate.spec.spec import Spec
 
@@ -96,15 +97,13 @@ def _run(run_id: str, rows: list[Row]) -> RunSummary:
 def _chunks(standing: Standing) -> tuple[ChunkDone, ...]:
     """The chunks in the order of their commits. The receipt has the chunk's duration, the ledger the time it ended."""
     committed = standing.committed_ms
-    of_receipt = ChunkDone.model_fields.keys() - {"started_at_ms", "committed_at_ms"}
-    chunks = [
-        ChunkDone.model_construct(  # its parts are valid
-            started_at_ms=committed[receipt.attempt] - round(receipt.seconds * 1000),
-            committed_at_ms=committed[receipt.attempt],
-            **{name: getattr(receipt, name) for name in of_receipt},
-        )
-        for receipt in standing.receipts
-    ]
+    of_receipt = [name for name in ChunkDone.model_fields if name not in {"started_at_ms", "committed_at_ms"}]
+    values_of = attrgetter(*of_receipt)
+    chunks = []
+    for receipt in standing.receipts:
+        ended = committed[receipt.attempt]
+        times = {"started_at_ms": ended - round(receipt.seconds * 1000), "committed_at_ms": ended}
+        chunks.append(of_valid(ChunkDone, {**dict(zip(of_receipt, values_of(receipt), strict=True)), **times}))
     return tuple(sorted(chunks, key=lambda chunk: (chunk.committed_at_ms, chunk.store_partition, chunk.number)))
 
 
@@ -153,11 +152,11 @@ class ChunkDone(Value):
     """Records that the function dropped."""
     rejected: int
     seconds: float
+    host: str
+    engine: str
     started_at_ms: int
     """Milliseconds since the epoch."""
     committed_at_ms: int
-    host: str
-    engine: str
 
 
 class StepDone(Value):
