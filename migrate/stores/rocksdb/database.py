@@ -17,7 +17,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -197,7 +197,7 @@ def open_read_only(directory: Path, *, all_files: bool = False) -> Iterator[Data
     Raises RefusedError for a missing, truncated or unreadable file, or where it is no RocksDB directory.
     """
     with ExitStack() as stack:
-        view = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stateferry-")))
+        view = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stateferry-", dir=_memory())))
         database, close = _open_view(directory, view, all_files=all_files)
         if not database.needs_view:
             stack.close()  # before a worker can be killed: an open database does not need its metadata
@@ -277,3 +277,9 @@ def _open_rocksdb(directory: Path, view: Path, *, all_files: bool) -> tuple[Rdic
         access_type=AccessType.read_only(),
     )
     return database, families
+
+
+@cache
+def _memory() -> str | None:
+    """A folder in memory, where a view costs a tenth of one on a disk; None: there is none, as on macOS."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else None  # noqa: S108 - the view's own name is random
