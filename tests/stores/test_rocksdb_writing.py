@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from migrate.stores.batch import Batch
+from migrate.stores.rocksdb import writing
 from migrate.stores.rocksdb.options_file import read_options
 from migrate.stores.rocksdb.sst import SstFile
 from migrate.stores.rocksdb.writing import KeyOrderError, SstWriter, TableOptions, create_database
@@ -103,6 +105,19 @@ def test_a_new_directory_holds_rocksdb_files_only(tmp_path: Path) -> None:
     create_database(tmp_path / "db", {}, {"default": [_write(tmp_path / "a.sst", numbered(5))]}, {})
     kinds = {path.name.split("-")[0].lstrip("0123456789") for path in (tmp_path / "db").iterdir()}
     assert kinds == {"CURRENT", "IDENTITY", "LOCK", "MANIFEST", "OPTIONS", ".sst", ".log"}
+
+
+@pytest.mark.parametrize("memory", ["/dev/shm", "/nowhere"])
+def test_a_new_directory_does_not_refer_to_where_its_metadata_was_made(
+    tmp_path: Path, memory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "_MEMORY", Path(memory))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    create_database(tmp_path / "db", {}, {"default": [_write(tmp_path / "a.sst", numbered(5))]}, {})
+    assert read_families(tmp_path / "db") == {"default": numbered(5)}
+    assert not [file for file in (tmp_path / "db").iterdir() if b"/stateferry-" in file.read_bytes()]
+    assert not [*(tmp_path / "temporary").iterdir()]
 
 
 def test_nothing_is_left_to_the_write_ahead_log(tmp_path: Path) -> None:
