@@ -24,6 +24,7 @@ from migrate.batch.switch.places import sync_names
 from migrate.engine.reject_file import KeepRejects
 from migrate.model.ledger_row import Step
 from migrate.stores.files import write_durably
+from migrate.stores.rocksdb.writing import create_database
 from tests.durability.disk import KILL, POWER_CUTS, Disk
 from tests.durability.order import Commit, commits_of, complaints
 from tests.durability.recording import Recording, make_migration, record_verb, result_of
@@ -70,6 +71,7 @@ def _left_out(by: Callable[..., object], name: str) -> str:
         (write_rows, "fsync_directory", "after commit 1"),
         (write_dead_letters, "fsync_tree", "dead-letters"),
         (Assembly, "fsync_directory", "assembled row"),
+        (create_database, "write_synced", "assembled row"),
         (rename_into_place, "fsync_tree", "publishing row"),
         (rename_into_place, "fsync_directory", "published row"),
         (write_durably, "fsync_directory", "the name of"),

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from migrate.stores import files
 from migrate.stores.batch import Batch
-from migrate.stores.rocksdb import writing
 from migrate.stores.rocksdb.options_file import read_options
 from migrate.stores.rocksdb.sst import SstFile
 from migrate.stores.rocksdb.writing import KeyOrderError, SstWriter, TableOptions, create_database
@@ -111,7 +111,7 @@ def test_a_new_directory_holds_rocksdb_files_only(tmp_path: Path) -> None:
 def test_a_new_directory_does_not_refer_to_where_its_metadata_was_made(
     tmp_path: Path, memory: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "_MEMORY", Path(memory))
+    monkeypatch.setattr(files, "MEMORY", Path(memory))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
     create_database(tmp_path / "db", {}, {"default": [_write(tmp_path / "a.sst", numbered(5))]}, {})

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from rocksdict import AccessType, DBPath, DBRecoveryMode, Options, Rdict
 from migrate.errors import CorruptionError, RefusedError
 from migrate.model.key_range import KeyRange
 from migrate.stores.batch import Batch
+from migrate.stores.files import temporary_folder
 from migrate.stores.rocksdb.layout import DatabaseFiles, check_readable, database_files
 from migrate.stores.rocksdb.scan import MAX_BATCH_RECORDS, READAHEAD, check_end, pull, streaming
 from migrate.stores.rocksdb.transactions import check_nothing_prepared
@@ -37,7 +37,7 @@ _FILE_NUMBER = re.compile(r"^ (\d+):", re.MULTILINE)
 _TABLE_COUNTS = re.compile(r"# (entries|deletions)=(\d+)")
 _ATTEMPTS = 5
 _OPEN_FILES = 64  # tables are opened when a scan reaches them; RocksDB opens a quarter of that many at once
-_ANY_SIZE = 1 << 62
+ANY_SIZE = 1 << 62
 _NOT_NEEDED = ("rocksdict-config.json", "OPTIONS-")
 """Files of options, which an opening with options of its own does not use, and rocksdict parses for 0.5 ms if there."""
 _FIRST_BATCH = 64
@@ -197,7 +197,7 @@ def open_read_only(directory: Path, *, all_files: bool = False) -> Iterator[Data
     Raises RefusedError for a missing, truncated or unreadable file, or where it is no RocksDB directory.
     """
     with ExitStack() as stack:
-        view = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stateferry-", dir=_memory())))
+        view = Path(stack.enter_context(temporary_folder()))
         database, close = _open_view(directory, view, all_files=all_files)
         if not database.needs_view:
             stack.close()  # before a worker can be killed: an open database does not need its metadata
@@ -263,7 +263,7 @@ def _tables(directory: Path, view: Path) -> Path:
 
 def _open_rocksdb(directory: Path, view: Path, *, all_files: bool) -> tuple[Rdict, tuple[str, ...]]:
     options = Options(raw_mode=True)
-    options.set_db_paths([DBPath(str(_tables(directory, view)), _ANY_SIZE)])
+    options.set_db_paths([DBPath(str(_tables(directory, view)), ANY_SIZE)])
     options.set_max_open_files(-1 if all_files else _OPEN_FILES)
     if not all_files:
         options.set_max_file_opening_threads(1)  # for so few; to start 16 takes a third of opening a small store
@@ -277,9 +277,3 @@ def _open_rocksdb(directory: Path, view: Path, *, all_files: bool) -> tuple[Rdic
         access_type=AccessType.read_only(),
     )
     return database, families
-
-
-@cache
-def _memory() -> str | None:
-    """A folder in memory, where a view costs a tenth of one on a disk; None: there is none, as on macOS."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else None  # noqa: S108 - the view's own name is random

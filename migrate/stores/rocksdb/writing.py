@@ -5,9 +5,7 @@ A column family handle that stays alive keeps the LOCK: handles are dropped befo
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,15 +25,13 @@ from rocksdict import (
 from migrate.errors import ChunkFailedError, CorruptionError, explain_system_error
 from migrate.model.key_range import show_key
 from migrate.stores.batch import Batch
-from migrate.stores.files import write_synced
+from migrate.stores.files import temporary_folder, write_synced
 from migrate.stores.rocksdb.database import ANY_SIZE, DEFAULT_FAMILY, family_names
 from migrate.stores.rocksdb.layout import database_files
 
+_WAL_DIR = re.compile(rb"(?m)^  wal_dir=/.*\n")
 ROCKSDB_VERSION = "9.8.4"
 """The version of RocksDB in rocksdict, as its OPTIONS files have it."""
-_MEMORY = Path("/dev/shm")
-_ROOM_BYTES = 32 << 20
-"""Several times what RocksDB reserves for the manifests of a new database."""
 _COMPRESSIONS = {
     "kSnappyCompression": DBCompressionType.snappy,
     "kZlibCompression": DBCompressionType.zlib,
@@ -158,20 +154,14 @@ def create_database(
     syncs its metadata 15 times while it makes them: it makes them in memory, and their final state is synced once.
     """
     path.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="stateferry-", dir=_memory()) as folder:
+    with temporary_folder() as folder:
         content = _create(Path(folder), path, families, files, entries)
         for file in database_files(Path(folder)).mutable:
             if file.name != "rocksdict-config.json":
                 # RocksDB states where its logs are if that is not beside the tables; here it will be.
-                write_synced(path / file.name, file.read_bytes().replace(f"  wal_dir={folder}\n".encode(), b""))
+                write_synced(path / file.name, _WAL_DIR.sub(b"", file.read_bytes()))
     (path / "LOCK").touch()
     return content
-
-
-def _memory() -> Path | None:
-    """The folder of files in memory, where it has room."""
-    has_room = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _ROOM_BYTES
-    return _MEMORY if has_room else None
 
 
 def _create(
