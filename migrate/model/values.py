@@ -36,7 +36,8 @@ def compact(value: StoredKind) -> StoredKind:
         if kind in _PLAIN:
             continue
         for each in part if kind is tuple else (part,):
-            if is_model(type(each)):
+            inner: type = type(each)
+            if is_model(inner):
                 compact(each)
     return value
 

@@ -16,15 +16,14 @@ import migrate
 from migrate import load_spec
 from migrate.batch.ledger.dead_letters import write_dead_letters
 from migrate.batch.ledger.parquet import write_rows
+from migrate.batch.ledger.shared_commits import SharedCommits
 from migrate.batch.run import run_with
 from migrate.batch.source.snapshot import take_snapshot
-from migrate.batch.steps.assemble import Assembly
 from migrate.batch.steps.publish import rename_into_place
 from migrate.batch.switch.places import sync_names
 from migrate.engine.reject_file import KeepRejects
 from migrate.model.ledger_row import Step
 from migrate.stores.files import write_durably
-from migrate.stores.rocksdb.writing import create_database
 from tests.durability.disk import KILL, POWER_CUTS, Disk
 from tests.durability.order import Commit, commits_of, complaints
 from tests.durability.recording import Recording, make_migration, record_verb, result_of
@@ -70,8 +69,7 @@ def _left_out(by: Callable[..., object], name: str) -> str:
         (write_rows, "fsync_file", "after commit 1"),
         (write_rows, "fsync_directory", "after commit 1"),
         (write_dead_letters, "fsync_tree", "dead-letters"),
-        (Assembly, "fsync_directory", "assembled row"),
-        (create_database, "write_synced", "assembled row"),
+        (SharedCommits, "fsync_all", "assembled row"),
         (rename_into_place, "fsync_tree", "publishing row"),
         (rename_into_place, "fsync_directory", "published row"),
         (write_durably, "fsync_directory", "the name of"),

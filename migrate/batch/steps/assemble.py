@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,8 +26,9 @@ from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.receipt import Receipt
 from migrate.model.store_partition import StorePartition, StoreState
 from migrate.stores.batch import Batch
-from migrate.stores.files import fsync_directory, make_directories, remove_empty, remove_tree, write_synced
+from migrate.stores.files import make_directories, remove_empty, remove_tree
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY
+from migrate.stores.rocksdb.layout import is_immutable
 from migrate.stores.rocksdb.openings import keeping_open, open_pooled
 from migrate.stores.rocksdb.writing import SstWriter, StoreContent, TableOptions, create_database
 
@@ -61,7 +63,7 @@ def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receip
 
 
 class _Waiting:
-    """New store partitions that are durable, and wait for the commit that says so."""
+    """New store partitions that wait for the commit that says that they are durable."""
 
     def __init__(self, context: Context, ledger: Ledger, revision: str) -> None:
         self._context, self._ledger, self._revision = context, ledger, revision
@@ -69,9 +71,10 @@ class _Waiting:
         self._folders: list[tuple[StorePartition, Path]] = []
 
     def add(self, partition: StorePartition, folder: Path, state: StoreState) -> None:
-        relative = str(folder.relative_to(self._context.home))
-        detail: dict[str, object] = {"folder": relative, "state": state.model_dump(), "revision": self._revision}
-        self._commits.add(self._ledger.row(Step.ASSEMBLED, store_partition=partition.id, detail=detail))
+        relative = folder.relative_to(self._context.home)
+        detail: dict[str, object] = {"folder": str(relative), "state": state.model_dump(), "revision": self._revision}
+        row = self._ledger.row(Step.ASSEMBLED, store_partition=partition.id, detail=detail)
+        self._commits.add(row, unsynced=_unsynced(folder, partition))
         self._folders.append((partition, folder))
         if self._commits.commit_due():
             self._tell()
@@ -121,25 +124,21 @@ class Assembly:
     """An empty folder."""
 
     def make(self, partition: StorePartition) -> tuple[Path, StoreState]:
-        """Make the new store partition; its directory, durable, named by the run, and its state.
+        """Make the new store partition. Returns its directory, of which only tables are durable, and its state.
 
         Raises ChunkFailedError where chunks overlap.
         """
         folder = self.context.home / NEW / self.context.run_id / partition.id
         remove_tree(folder)
-        make_directories(folder.parent)
         directories = self.plan.new_partition(partition).below(folder)
         contents = {}
         for database, directory in directories.items():
-            make_directories(directory.parent)
+            directory.mkdir(parents=True)
             contents[database] = self._make_database(partition, database, directory)
-        make_directories(folder)  # it may have no segment
-        for each in dict.fromkeys((*directories.values(), folder, folder.parent)):
-            fsync_directory(each)
+        folder.mkdir(parents=True, exist_ok=True)  # it may have no segment
         return folder, created_state(directories, contents)
 
     def _make_database(self, partition: StorePartition, database: str, directory: Path) -> StoreContent:
-        """RocksDB syncs what it writes, but for the name of the directory and names that are removed."""
         home, mapped = self.context.home, self.plan.database(partition.id, database)
         snapshots = snapshot_directories(home, partition)
         files = _link_chunks(home, self.chunks[partition.id, database], self.links)
@@ -153,8 +152,16 @@ class Assembly:
         content = create_database(directory, families, files, entries)
         config = snapshots[mapped.sources[0].database] / "rocksdict-config.json"
         if config.exists():  # the owner's own, where it uses rocksdict
-            write_synced(directory / config.name, config.read_bytes())
+            (directory / config.name).write_bytes(config.read_bytes())
         return content
+
+
+def _unsynced(folder: Path, partition: StorePartition) -> Iterator[Path]:
+    """The directories of a new store partition, those above it up to the run's, and its files but for the tables."""
+    yield from folder.parents[: len(Path(partition.id).parts)]
+    for inside, _, names in os.walk(folder):
+        yield Path(inside)
+        yield from (Path(inside, name) for name in names if not is_immutable(name))
 
 
 def by_place(receipts: Sequence[Receipt]) -> defaultdict[tuple[str, str], list[Receipt]]:

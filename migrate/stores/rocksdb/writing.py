@@ -25,7 +25,7 @@ from rocksdict import (
 from migrate.errors import ChunkFailedError, CorruptionError, explain_system_error
 from migrate.model.key_range import show_key
 from migrate.stores.batch import Batch
-from migrate.stores.files import temporary_folder, write_synced
+from migrate.stores.files import temporary_folder
 from migrate.stores.rocksdb.database import ANY_SIZE, DEFAULT_FAMILY, family_names
 from migrate.stores.rocksdb.layout import database_files
 
@@ -150,8 +150,8 @@ def create_database(
 ) -> StoreContent:
     """Create a RocksDB directory: ingest each family's SST files in one step, and put the few `entries`.
 
-    The files are moved into the directory. The content of all files is durable then, but not their names. RocksDB
-    syncs its metadata 15 times while it makes them: it makes them in memory, and their final state is synced once.
+    The files are moved into the directory. The content of the tables is durable then, nothing else is: RocksDB would
+    sync its metadata 15 times while it makes them, and makes them in memory.
     """
     path.mkdir(parents=True, exist_ok=True)
     with temporary_folder() as folder:
@@ -159,7 +159,7 @@ def create_database(
         for file in database_files(Path(folder)).mutable:
             if file.name != "rocksdict-config.json":
                 # RocksDB states where its logs are if that is not beside the tables; here it will be.
-                write_synced(path / file.name, _WAL_DIR.sub(b"", file.read_bytes()))
+                (path / file.name).write_bytes(_WAL_DIR.sub(b"", file.read_bytes()))
     (path / "LOCK").touch()
     return content
 
