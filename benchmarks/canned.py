@@ -11,13 +11,12 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from benchmarks.routes import CONVERSION
+from benchmarks.safety import EnoughError, make_spec
 from migrate.batch.chunk.rewrite import RewriteTask, chunk_directory
 from migrate.batch.chunk.task import Task, TaskResult
 from migrate.batch.run import run_with
 from migrate.model.events import Event
 from migrate.model.receipt import Receipt, Scanned, Written, attempt_name
-from migrate.spec.loading import parse_spec
 
 Facts = dict[str, Any]
 _DIGEST = "-".join(["0123456789abcdef"] * 3)
@@ -76,10 +75,6 @@ def _receipt(task: RewriteTask) -> Receipt:
     )
 
 
-class _EnoughError(Exception):
-    """Ends the run when all chunks are committed."""
-
-
 class _Clock:
     """When the steps up to the last commit ended."""
 
@@ -96,7 +91,7 @@ class _Clock:
         if event.name in ("run.begun", "dead-letters.written"):
             self.ends[event.name], self.cpu[event.name] = time.perf_counter(), _cpu()
         if event.name == "dead-letters.written":
-            raise _EnoughError
+            raise EnoughError
 
 
 def _cpu() -> float:
@@ -106,21 +101,12 @@ def _cpu() -> float:
 
 def canned_run(source: str, folder: str, chunk_size: int, slots: int, call_bytes: int) -> Facts:
     """A run up to its last committed chunk: planned and committed as always, and rewritten by nobody."""
-    spec = parse_spec(
-        {
-            "name": "canned",
-            "work_dir": "work",
-            "source": {"format": CONVERSION.source, "path": source},
-            "target": {"format": CONVERSION.target, "path": "published"},
-            "run": {"chunk_size": chunk_size},
-        },
-        base_dir=Path(folder),
-    )
+    spec = make_spec(folder, {"path": source}, target={"path": "published"}, run={"chunk_size": chunk_size})
     clock = _Clock()
     begun, cpu = time.perf_counter(), _cpu()
     try:
         run_with(lambda _: nullcontext(CannedExecutor(slots, call_bytes)), spec, on_event=clock)
-    except _EnoughError:
+    except EnoughError:
         planned, committed = clock.ends.values()
         planned_cpu, committed_cpu = clock.cpu.values()
         return {

@@ -20,7 +20,7 @@ from migrate.spec.spec import Spec
 Facts = dict[str, Any]
 
 
-class _EnoughError(Exception):
+class EnoughError(Exception):
     """Ends a run at an event."""
 
 
@@ -72,7 +72,7 @@ def interrupted_run(source: str, folder: str, chunks: int, left: int) -> Facts:
         if event.name == "chunk.finished":
             done += len(event.facts["receipts"])
             if done >= chunks - left:
-                raise _EnoughError
+                raise EnoughError
 
     _until_enough(spec, listener)
     return {"chunks": done}
@@ -84,7 +84,7 @@ def resume(source: str, folder: str, chunks: int) -> Facts:
 
     def listener(event: Event) -> None:
         if event.name == "chunk.started":
-            raise _EnoughError
+            raise EnoughError
 
     begun = time.perf_counter()
     _until_enough(spec, listener)
@@ -94,7 +94,7 @@ def resume(source: str, folder: str, chunks: int) -> Facts:
 def _until_enough(spec: Spec, listener: Callable[[Event], None]) -> None:
     try:
         run(spec, on_event=listener)
-    except _EnoughError:
+    except EnoughError:
         return
     raise AssertionError("the run came to its end")
 

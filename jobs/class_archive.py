@@ -32,9 +32,9 @@ class ClassArchive:
 
     folder: Path
     place: str
-    """Of the Java and of the Spark."""
+    """A digest of the paths of Java, Spark and Spark's configuration."""
     state: str
-    """Of their files. An archive's name has the checksum of its content too; where none can be made, it is empty."""
+    """A digest of Java's build and Spark's jars."""
 
     @staticmethod
     def of(java: Java, spark_home: Path, conf_folder: Path) -> ClassArchive:
@@ -117,7 +117,7 @@ def _leave_behind(command: list[str], descriptor: int) -> None:
     """Start a process that has this open file, and outlives this one."""
     nothing = subprocess.DEVNULL
     subprocess.run(
-        ["sh", "-c", '"$@" &', "sh", *command],  # a child of nobody here
+        ["sh", "-c", '"$@" &', "sh", *command],  # the shell ends at once, so the process is not our child
         check=False,
         cwd="/",
         stdin=nothing,

@@ -23,7 +23,7 @@ class SparkExecutor:
     """Runs tasks on a Spark application's executors."""
 
     call_bytes = 8 << 20
-    """A fifth of a second's work; an empty Spark task takes 25 ms."""
+    """Rewriting this much takes about 50 ms, an empty Spark task 25 ms: smaller tasks share one (docs/scale.md)."""
 
     def __init__(self, context: SparkContext) -> None:
         self._context = context

@@ -46,7 +46,7 @@ def running_jvm() -> Iterator[tuple[JVMView, bool]]:
         settings.enter_context(quiet_start())
         if archive is not None:
             settings.enter_context(extended(SUBMIT_OPTIONS, f"{FOR_SHORT_WORK} {archive.options()}"))
-            settings.enter_context(extended(_LAUNCHER_OPTIONS, f"{FOR_SHORT_WORK} {_its_classes_first()}"))
+            settings.enter_context(extended(_LAUNCHER_OPTIONS, f"{FOR_SHORT_WORK} {_launcher_jar_option()}"))
         SparkContext._ensure_initialized()
     assert SparkContext._jvm is not None
     yield SparkContext._jvm, True
@@ -73,14 +73,14 @@ def _archive(java: Java) -> ClassArchive | None:
     return None
 
 
-def _its_classes_first() -> str:
-    """The option by which the JVM that builds the command of the other one opens one jar, not two hundred."""
+def _launcher_jar_option() -> str:
+    """The option with which Spark's launcher, a JVM of its own, opens one jar instead of two hundred."""
     jars = [str(jar) for jar in Path(_find_spark_home(), "jars").glob("spark-launcher_*.jar")]
     return f"-Xbootclasspath/a:{jars[0]}" if len(jars) == 1 and _ONE_WORD.fullmatch(jars[0]) else ""
 
 
 def _is_tuned(environment: Mapping[str, str]) -> bool:
-    """Whether the user has chosen how a JVM that Spark starts runs: two collectors end it at once."""
+    """Whether the user has set options of the JVM: a second choice of a garbage collector would end it at once."""
     texts = [environment.get(name, "") for name in (*OF_JAVA, "_JAVA_OPTIONS", _LAUNCHER_OPTIONS)]
     for name in ("spark-defaults.conf", "spark-env.sh"):
         with suppress(OSError):

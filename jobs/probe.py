@@ -1,4 +1,4 @@
-"""The probe that runs in an executor's Python. It imports nothing that is installed: packages may be missing."""
+"""The probe that runs in an executor's Python. It imports no package: those may be missing."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ OUR_PACKAGES = ("formats", "migrate", "jobs")
 NEEDED_BY_TASKS = ("rocksdict", "fastavro", "numpy", "pyarrow", "pydantic", "xxhash")
 """The packages that a task imports on an executor."""
 RARELY_NEEDED = ("pyarrow",)
-"""Those of them that only a dead letter needs: imported with the first one, since that takes a while."""
+"""Those of them that tasks import only for the first dead letter, since the import is slow."""
 PLACE = Path(__file__).absolute().parents[1]
 """The folder or archive that our packages are in."""
 _claimed: set[str] = set()

@@ -20,8 +20,8 @@ from migrate.model.plan import Plan
 from migrate.model.store_partition import StorePartition, StoreState
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.spec import Spec
+from migrate.stores.rocksdb.database import StoreContent
 from migrate.stores.rocksdb.layout import database_files, file_states, metadata_digest
-from migrate.stores.rocksdb.writing import StoreContent
 
 _STORE = "store "
 _BY_SYNTAX = "2:"
@@ -129,7 +129,7 @@ def store_state(directories: dict[str, Path], known: StoreState | None = None) -
 
 
 def created_state(directories: dict[str, Path], contents: dict[str, StoreContent]) -> StoreState:
-    """The state of a new store partition, by what is known of its RocksDB directories since they were created."""
+    """The state of a new store partition, from the content that its RocksDB directories had when they were created."""
     files, metadata = _digests(directories)
     content = {database: _content_digest(contents[database]) for database in directories}
     return StoreState(content=_digest(json.dumps(content)), files=files, metadata=metadata)

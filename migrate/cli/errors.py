@@ -6,10 +6,10 @@ import gc
 import signal
 import sys
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import wraps
-from typing import NoReturn, ParamSpec, TypeVar
+from typing import NoReturn, ParamSpec
 
 import click
 
@@ -20,7 +20,6 @@ from migrate.show.output import Output
 from migrate.show.streams import streams_are_one, write_err, write_out
 
 P = ParamSpec("P")
-R = TypeVar("R")
 
 _REPORT_IT = "please report it with the traceback; finished work is kept, and a rerun resumes"
 
@@ -39,18 +38,14 @@ def verb(work: Callable[P, int | None]) -> Callable[P, NoReturn]:
     return exiting
 
 
-def without_collection(work: Callable[P, R]) -> Callable[P, R]:
-    """Let `work` run without the cyclic garbage collector: it reads a long ledger, and keeps what it reads."""
-
-    @wraps(work)
-    def working(*args: P.args, **options: P.kwargs) -> R:
-        gc.disable()
-        try:
-            return work(*args, **options)
-        finally:
-            gc.enable()
-
-    return working
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Run without the cyclic garbage collector: a long ledger is read, and all that is read is kept."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def exit_code_of(command: Callable[[], int | None], output: Output) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from migrate.cli.errors import verb, without_collection
+from migrate.cli.errors import verb, without_garbage_collection
 from migrate.cli.job import check_spark, replay_options, run_and_show, run_options
 from migrate.cli.options import current_output, html_option, page_path, spec_argument
 from migrate.cli.switch import switch_and_show
@@ -26,7 +26,7 @@ _MOST_OF_A_CORE = 0.1
 @spec_argument
 @html_option
 @verb
-@without_collection
+@without_garbage_collection()
 def report(spec: str, *, page: str | None) -> None:
     """Report what was done: runs, chunks, rejects, verification.
 
@@ -147,7 +147,8 @@ def status(spec: str, *, watch: bool, interval: float) -> None:
         from migrate.batch.status.current import status as read_status
         from migrate.show.text.reports import show_status
 
-        without_collection(lambda: output.show(read_status(loaded), show_status))()
+        with without_garbage_collection():
+            output.show(read_status(loaded), show_status)
 
 
 def _follow(spec: Spec, interval: float, output: Output) -> None:

@@ -25,7 +25,7 @@ from migrate.batch.source.source import target_system
 from migrate.batch.status.current import status_of
 from migrate.batch.status.run_report import already_migrated
 from migrate.dry_run.cost import CostInputs, cost_of, cost_warnings
-from migrate.dry_run.report import Cost, DryRunReport, Inventory, SampleConversion, Segmentation, SegmentPlanned
+from migrate.dry_run.report import DryRunReport, Inventory, SampleConversion, Segmentation, SegmentPlanned
 from migrate.dry_run.source_reader import Options, SourceReader
 from migrate.dry_run.verdict import conversion_checks, make_verdict
 from migrate.errors import MigrationError, SpecError, system_errors_explained
@@ -88,7 +88,6 @@ class _DryRun:
         self._options = options
         self._preflight = Preflight(context, "plan")
         self._checks: list[CheckReport] = []
-        self._cost_warnings: tuple[str, ...] = ()
 
     @cached_property
     def _standing(self) -> Standing:
@@ -96,7 +95,7 @@ class _DryRun:
 
     def report(self) -> DryRunReport:
         finished = self._already_migrated()
-        found = tried = cost = None
+        found = tried = inputs = None
         if finished is None:
             self._checks += self._preflight.observe()
             with tracking_imports(self._context.ref):
@@ -106,9 +105,9 @@ class _DryRun:
                 found = reader.inventory()
                 tried = reader.conversion(found)
                 self._checks += conversion_checks(self._spec, tried, found.records, reader.rejects)
-                cost = self._retry(partial(self._cost, reader, found))
+                inputs = self._retry(partial(self._cost_inputs, reader, found))
             self._checks += not_run("needs a JVM: stateferry doctor SPEC")
-        return self._put_together(finished, found, tried, cost)
+        return self._put_together(finished, found, tried, inputs)
 
     def _function_checks(self) -> tuple[Check, ...]:
         """The checks that are possible once the function was called."""
@@ -119,7 +118,7 @@ class _DryRun:
         return (Check("conversion.code", claim, lambda: ", ".join(checked_code(ref))),)
 
     def _put_together(
-        self, finished: str | None, found: Inventory | None, tried: SampleConversion | None, cost: Cost | None
+        self, finished: str | None, found: Inventory | None, tried: SampleConversion | None, inputs: CostInputs | None
     ) -> DryRunReport:
         spec = self._spec
         return DryRunReport(
@@ -138,9 +137,9 @@ class _DryRun:
             found=found,
             tried=tried,
             segments=() if found is None or not spec.has_segments else tuple(self._segmentations()),
-            cost=cost,
+            cost=None if inputs is None else cost_of(inputs),
             changelog=self._changelog(),
-            warnings=(*self._warnings(), *self._cost_warnings),
+            warnings=(*self._warnings(), *(() if inputs is None else cost_warnings(inputs))),
             checks=tuple(self._checks),
             verdict=make_verdict(self._checks, finished=finished, next_step=self._next_step(), tried=tried),
         )
@@ -203,7 +202,7 @@ class _DryRun:
         make = partial(plan_databases, self._spec, self._preflight.source, self._context.conversion)
         return self._preflight.databases or self._retry(make)
 
-    def _cost(self, reader: SourceReader, found: Inventory) -> Cost:
+    def _cost_inputs(self, reader: SourceReader, found: Inventory) -> CostInputs:
         spec, stored = self._spec, self._preflight.stored
         chunks, done = reader.chunks, 0
         if stored is not None:
@@ -212,7 +211,7 @@ class _DryRun:
             plan = cut or stored.model_copy(update={"chunks": tuple(reader.chunks)})  # a run would cut it again
             chunks, done = pending_chunks(plan, receipts), len(receipts)
         copied = 0 if self._preflight.is_snapshot_current else bytes_to_copy(spec, self._preflight.source)
-        inputs = CostInputs(
+        return CostInputs(
             spec=spec,
             chunks=chunks,
             chunks_done=done,
@@ -224,8 +223,6 @@ class _DryRun:
             required_bytes=space_needed(self._databases, copied_bytes=copied),
             free_bytes=shutil.disk_usage(existing_parent(spec.home)).free,
         )
-        self._cost_warnings = cost_warnings(inputs)
-        return cost_of(inputs)
 
     def _state(self) -> str:
         try:

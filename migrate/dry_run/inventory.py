@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from migrate.batch.plan.make import record_bytes
-from migrate.batch.source.reading import content_of
 from migrate.batch.source.source import Source
 from migrate.dry_run.report import ChangelogPosition, DatabaseInventory, FamilyInventory, Inventory, Role
 from migrate.dry_run.sizes import RecordSizes
@@ -111,7 +110,7 @@ def database_inventory(
         path=directory,
         families=tuple(_family_inventory(source, database, family, tables[family], plan) for family in tables),
         size=sum(status.st_size for status in files.values()),
-        record_bytes=record_bytes(database.directory, content_of(database)),
+        record_bytes=record_bytes(database.directory, database.content()),
         sst_files=len(database.live_files()),
         wal_bytes=sum(status.st_size for path, status in files.items() if path.suffix == ".log"),
         table_formats=tuple(sorted({each.format_version for each in properties})),

@@ -108,18 +108,11 @@ class Estimate:
     driver_memory: int
     worker_memory: int
     """Of one slot's worker."""
-    written_bytes: int
-    """As many as are read: the new store counts as of the old one's size."""
 
     @property
     def seconds(self) -> float:
         """The time of the whole run."""
         return self.plan + self.start + self.rewrite + self.assemble + self.verify
-
-    @property
-    def bytes_per_second(self) -> float:
-        """What disks and network must carry, all slots together, while records are rewritten."""
-        return 2 * self.written_bytes / self.rewrite if self.rewrite else 0.0
 
 
 def model(load: Load, parts: Parts = PARTS) -> Estimate:
@@ -139,7 +132,6 @@ def model(load: Load, parts: Parts = PARTS) -> Estimate:
         switch=parts.switch + load.store_partitions * parts.switch_partition,
         driver_memory=parts.driver_bytes + chunks * parts.driver_chunk_bytes,
         worker_memory=worker_memory(load.biggest, load.record_bytes, parts),
-        written_bytes=load.store_bytes,
     )
 
 

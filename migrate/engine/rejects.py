@@ -110,7 +110,7 @@ class CountRejects(RejectsByReason):
             )
 
     def finish(self) -> bool:
-        """Keep what is to be kept; whether there is a file of rejects."""
+        """Complete the file of rejects. Returns whether there is one."""
         return False
 
 

@@ -29,7 +29,7 @@ _PLAIN = {str, bytes, int, float, bool, dict, type(None)}
 
 
 def compact(value: StoredKind) -> StoredKind:
-    """The same value in half the memory: each of thousands had a set of its own with the names of its fields."""
+    """The value itself, in half the memory: all values of a kind share one set of field names."""
     object.__setattr__(value, "__pydantic_fields_set__", _names_of(type(value)))
     for part in value.__dict__.values():
         kind: type = type(part)

@@ -97,7 +97,7 @@ def write_new(path: Path, content: bytes) -> None:
 
 def check_has_links(folder: Path) -> None:
     """Raises RefusedError where the file system of a directory has no hard links."""
-    probe = folder / f".{uuid.uuid4().hex}.links"
+    probe = folder / f".{0:020d}.{uuid.uuid4().hex}.links"
     try:
         write_new(probe, b"")
     finally:
@@ -288,10 +288,7 @@ def content_digest(file: Path) -> str:
 
 
 def temporary_folder() -> tempfile.TemporaryDirectory[str]:
-    """A temporary directory for small files: in memory, where that has room, since one on a disk costs ten times that.
-
-    It has an owner's permissions only. Raises OSError where there is no room in the system's either.
-    """
+    """A temporary directory for small files, in memory where that has room: on a disk it takes ten times as long."""
     try:
         has_room = os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= _ROOM_BYTES
     except OSError:

@@ -38,7 +38,7 @@ def _cost(size: int, slots: int) -> str:
         f"{found.driver_memory >> 20:,} MiB",
         f"{found.worker_memory >> 20:,} MiB",
         f"{found.switch:.0f} s",
-        f"{found.bytes_per_second / 1e9:.1f} GB/s",
+        f"{2 * size / found.rewrite / 1e9:.1f} GB/s",
     ]
     return f"| {' | '.join(cells)} |"
 

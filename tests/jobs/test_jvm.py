@@ -54,11 +54,11 @@ def test_an_archive_is_for_one_java_and_one_spark(spark_home: Path) -> None:
 def test_the_launcher_gets_its_jar_where_a_shell_keeps_its_path_whole(
     spark_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert jvm._its_classes_first() == ""
+    assert jvm._launcher_jar_option() == ""
     (spark_home / "jars/spark-launcher_2.13-4.2.0.jar").touch()
-    assert jvm._its_classes_first() == f"-Xbootclasspath/a:{spark_home}/jars/spark-launcher_2.13-4.2.0.jar"
+    assert jvm._launcher_jar_option() == f"-Xbootclasspath/a:{spark_home}/jars/spark-launcher_2.13-4.2.0.jar"
     monkeypatch.setenv("SPARK_HOME", str(spark_home.rename(spark_home.with_name("my spark"))))
-    assert jvm._its_classes_first() == ""
+    assert jvm._launcher_jar_option() == ""
 
 
 @pytest.mark.parametrize("name", ["SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"])

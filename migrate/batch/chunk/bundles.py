@@ -1,4 +1,4 @@
-"""Bundles: small tasks share a call of the executor, as each call has a price of its own."""
+"""Bundles: small tasks share one call of the executor, since each call has a fixed cost."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from migrate.batch.chunk.task import Task
 
 _MOST_TASKS = 64
 _PER_SLOT = 4
-"""No bundle is larger than its share of the tasks that are known to come, so that the slots end together."""
+"""Bundles for each slot, at least, of the tasks that are known: otherwise the slots end at different times."""
 _STEP = 2 * _MOST_TASKS
-"""How many tasks more are looked at for each bundle: the first slots need not wait until all are known."""
+"""How many further tasks are read for each bundle, so that the first slots do not wait for the whole list."""
 
 
 class Bundles:
@@ -31,7 +31,7 @@ class Bundles:
         self._single += bundle
 
     def take(self, most: int, slots: int, call_bytes: int) -> Iterator[Sequence[Task]]:
-        """The next bundles, up to so many; each is worth `call_bytes` at most, or a single task."""
+        """Up to `most` bundles. Each has `call_bytes` at most, or is a single task."""
         for _ in range(most):
             if self._single:
                 yield [self._single.popleft()]
@@ -55,7 +55,8 @@ class Bundles:
         return bundle
 
     def _look_ahead(self, enough_bytes: int, enough: int) -> None:
-        wanted = min(_STEP, enough - len(self._ahead)) if self._bytes < enough_bytes else 1 - len(self._ahead)
+        is_enough = self._bytes >= enough_bytes
+        wanted = 1 - len(self._ahead) if is_enough else min(_STEP, enough - len(self._ahead))
         for task in islice(self._tasks, max(0, wanted)):
             self._ahead.append(task)
             self._bytes += task.size

@@ -92,9 +92,9 @@ def run_all(
     deadline: float | None = None,
     stop: Stop | None = None,
 ) -> Iterator[Finished]:
-    """Run every task, in one more call at a time than there are slots, so that no slot waits; yield those that end.
+    """Run every task, and yield those that end. There is one call more than slots, so that no slot waits.
 
-    An empty list comes where none ends for a short time, so that the caller can commit what waits.
+    Yields an empty list if none ends for a short time, so that the caller can commit what waits.
 
     After a failure no call starts; the running ones are finished and yielded, then the failure is raised. After the
     `deadline` (monotonic seconds) or a request to stop no call starts either, and the iteration ends; one that

@@ -1,7 +1,6 @@
-"""Commits that several finished tasks share, by time: the driver keeps up, however much one costs.
+"""One commit for all tasks that finish within a short time, so that the driver keeps up however long a commit takes.
 
-What waits is durable already, or is made so before the commit: several disk writes take little longer than one. After
-a crash it is found by what lies beside it, as `reconcile` does for chunks, or made again.
+What waits is durable, or is synced just before the commit. After a crash it is adopted (`reconcile`) or made again.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from migrate.stores.files import fsync_all
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How long after a commit the next one is due."""
+    """The least time between two commits: the larger of both."""
 
     seconds: float
-    """At least so long."""
-    times_the_last: float = 9.0
-    """And so many times the last commit's own duration: nine leave a tenth of the time to commits."""
+    """A fixed time."""
+    duration_factor: float = 9.0
+    """Times the duration of the last commit: with 9, commits take a tenth of the time at most."""
 
 
 PACE = Pace(0.25)
 _MOST_ROWS = 1000
-"""Of one commit, about: it holds its rows in memory several times."""
+"""Rows of one commit, about: it holds them in memory several times."""
 
 
 class SharedCommits:
@@ -41,10 +40,11 @@ class SharedCommits:
         self._due = time.monotonic() + PACE.seconds
 
     def add(self, *rows: Row, unsynced: Iterable[Path] = ()) -> None:
-        """Let rows wait for the next commit. What they record must be durable, but for these files and directories,
-        which are iterated when they are synced."""
-        self._waiting += rows
-        self._unsynced.append(unsynced)
+        """Let rows wait for the next commit. What they record must be durable, but for the files and directories
+        `unsynced`, which is iterated just before it."""
+        if rows:
+            self._waiting += rows
+            self._unsynced.append(unsynced)
 
     def commit_due(self) -> bool:
         """Commit what waits if that is much, or the last commit long ago; whether it did. Raises as `Ledger.commit`."""
@@ -61,5 +61,5 @@ class SharedCommits:
         self._ledger.commit(*self._waiting)
         self._waiting.clear()
         ended = time.monotonic()
-        self._due = ended + max(PACE.seconds, PACE.times_the_last * (ended - begun))
+        self._due = ended + max(PACE.seconds, PACE.duration_factor * (ended - begun))
         return True

@@ -1,9 +1,9 @@
 """The ledger: an append-only Delta table, one row per committed chunk and per later step.
 
-Written by the driver only, strictly after the data that a row records is durable (I1). A commit is a data file,
-synced, and then the log's next entry, synced before it has its name. No entry replaces another: once a second run has
-committed, the next version of the first one is taken, which fences it off. Each commit carries the next number of one
-application transaction. delta-rs makes and reads the table; a commit through it costs more with each one before.
+Written by the driver only, strictly after the data that a row records is durable (I1). A commit is a data file and
+then the log's next entry; each is synced before the next step, and no entry replaces another. So once a second run has
+committed, the first one finds its next entry taken: it is fenced off. Each commit has the next number of one
+application transaction. delta-rs only creates and opens the table: its own commits take longer the more there are.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from migrate.stores.rocksdb.sst import SstFile, SstFormatError, TableProperties,
 
 SAMPLES_PER_CHUNK = 64
 MOST_SAMPLES = 1 << 16
-"""Of all files together, beside one for each: of very many chunks each has fewer."""
+"""Samples of all files together, besides one for each file: with very many chunks, each chunk has fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Cuts:
 def cut(files: Iterable[tuple[Path, bytes]], chunk_size: int) -> Cuts:
     """Half-open ranges that cover every key (I3), of about `chunk_size` bytes of records each.
 
-    `files`: SST files, of one RocksDB directory or of several that are read as one, each with its last key, or b"".
-    Beside a chunk a small file counts at its last key, without a look at its index.
+    `files`: SST files, of one RocksDB directory or of several that are read as one, each with its last key, or b"" if
+    that is unknown. A file much smaller than a chunk is counted at its last key, and its index is not read.
 
     Deterministic: the same files give the same cuts. A directory without SST files is one chunk.
     """

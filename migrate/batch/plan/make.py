@@ -24,13 +24,12 @@ from migrate.model.store_partition import StorePartition
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.function.fingerprint import checked_code, tracking_imports
 from migrate.spec.spec import Spec
-from migrate.stores.rocksdb.database import Database, open_read_only
+from migrate.stores.rocksdb.database import Database, StoreContent, open_read_only
 from migrate.stores.rocksdb.layout import log_bytes
 from migrate.stores.rocksdb.live import read_only_family
 from migrate.stores.rocksdb.options_file import FamilyOptions, read_options
 from migrate.stores.rocksdb.sst import SstFormatError, table_properties
 from migrate.stores.rocksdb.unreadable import check_table_readable
-from migrate.stores.rocksdb.writing import StoreContent
 from migrate.systems.families import families_to_carry, family_mappings
 
 

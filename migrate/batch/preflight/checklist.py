@@ -73,7 +73,7 @@ class Preflight:
         self._spec = context.spec
         self._purpose = purpose
         self._standing = standing
-        self.read = cache(read_store)  # for all facts that an opening tells
+        self.read = cache(read_store)  # each directory is opened once
 
     def check(self) -> None:
         """Raises RefusedError for the first check that fails."""

@@ -1,18 +1,17 @@
-"""What one opening of a RocksDB directory says of its content, and the files that say so."""
+"""The content of a RocksDB directory, read by one opening, and the state of its files then."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from migrate.stores.rocksdb.database import Database, open_read_only
+from migrate.stores.rocksdb.database import StoreContent, open_read_only
 from migrate.stores.rocksdb.layout import database_files, file_states, metadata_digest
-from migrate.stores.rocksdb.writing import StoreContent
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The files of a RocksDB directory: where they are the same, so is the content, without opening it."""
+    """The state of a directory's files. If it is the same, so is the content: there is no need to open it."""
 
     states: tuple[tuple[str, int, int], ...]
     metadata: str
@@ -31,14 +30,8 @@ class Reading:
 def read_store(directory: Path) -> Reading:
     """Open a RocksDB directory, and read its content. Raises RefusedError where it cannot be opened."""
     with open_read_only(directory) as opened:
-        content, files = content_of(opened), files_of(directory)
+        content, files = opened.content(), files_of(directory)
         return Reading(content, files if opened.is_current() else None)
-
-
-def content_of(opened: Database) -> StoreContent:
-    """The content of an open RocksDB directory."""
-    files = tuple((file.name, file.size) for file in opened.live_files())
-    return StoreContent(opened.sequence_number, opened.families, files)
 
 
 def files_of(directory: Path, metadata: str | None = None) -> Files:

@@ -27,10 +27,10 @@ from migrate.model.receipt import Receipt
 from migrate.model.store_partition import StorePartition, StoreState
 from migrate.stores.batch import Batch
 from migrate.stores.files import make_directories, remove_empty, remove_tree
-from migrate.stores.rocksdb.database import DEFAULT_FAMILY
+from migrate.stores.rocksdb.database import DEFAULT_FAMILY, StoreContent
 from migrate.stores.rocksdb.layout import is_immutable
 from migrate.stores.rocksdb.openings import keeping_open, open_pooled
-from migrate.stores.rocksdb.writing import SstWriter, StoreContent, TableOptions, create_database
+from migrate.stores.rocksdb.writing import SstWriter, TableOptions, create_database
 
 
 def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receipt]) -> dict[str, Path]:
@@ -77,15 +77,15 @@ class _Waiting:
         self._commits.add(row, unsynced=_unsynced(folder, partition))
         self._folders.append((partition, folder))
         if self._commits.commit_due():
-            self._tell()
+            self._announce()
 
     def commit(self) -> None:
         if self._commits.commit():
-            self._tell()
+            self._announce()
 
-    def _tell(self) -> None:
-        told, self._folders = self._folders, []
-        for partition, folder in told:
+    def _announce(self) -> None:
+        committed, self._folders = self._folders, []
+        for partition, folder in committed:
             self._context.notify("assemble.committed", store_partition=partition, folder=folder)
 
 
@@ -103,7 +103,7 @@ def _links(run: Path) -> Iterator[Path]:
         yield links
     finally:
         remove_tree(links)
-        remove_empty(run, below=run.parent)  # where nothing was left to assemble
+        remove_empty(run, below=run.parent)  # empty if the run ended before its first store partition
 
 
 Entries = dict[str, dict[bytes, bytes]]
@@ -112,7 +112,7 @@ Entries = dict[str, dict[bytes, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """What one run makes new store partitions of."""
+    """Makes the new store partitions of one run."""
 
     context: Context
     plan: Plan
@@ -121,7 +121,7 @@ class Assembly:
     entries: PositionEntries
     """Put into each RocksDB directory."""
     links: Path
-    """An empty folder."""
+    """An empty folder for links to the chunks: ingestion moves its files."""
 
     def make(self, partition: StorePartition) -> tuple[Path, StoreState]:
         """Make the new store partition. Returns its directory, of which only tables are durable, and its state.
@@ -133,7 +133,6 @@ class Assembly:
         directories = self.plan.new_partition(partition).below(folder)
         contents = {}
         for database, directory in directories.items():
-            directory.mkdir(parents=True)
             contents[database] = self._make_database(partition, database, directory)
         folder.mkdir(parents=True, exist_ok=True)  # it may have no segment
         return folder, created_state(directories, contents)

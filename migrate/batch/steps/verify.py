@@ -122,9 +122,9 @@ def _compare_records(
         total = total.model_copy(update={"records": records, "records_before": records})
         context.notify("verify.resumed", records=records)
     comparison = FullVerification(subject, before) if is_full else DigestVerification(subject)
-    name, ended_by = context.spec.name, list[Mismatch | MigrationError]()
+    ended_by: list[Mismatch | MigrationError] = []
     tasks = _tasks(subject, comparison, ended_by)
-    for finished in run_all(executor, tasks, on_start=lambda _: None, name=name, stop=context.stop):
+    for finished in run_all(executor, tasks, on_start=lambda _: None, name=context.spec.name, stop=context.stop):
         for task, result in finished:
             assert isinstance(result, Verified)
             assert not isinstance(task, RewriteTask)
@@ -147,10 +147,10 @@ def _compare_records(
 def _tasks(
     subject: Subject, comparison: FullVerification | DigestVerification, ended_by: list[Mismatch | MigrationError]
 ) -> Iterator[VerifyTask]:
-    """Each RocksDB directory's families are compared here, just before its records: it is then open for both.
+    """The comparisons. Before its records, each RocksDB directory's families are compared here: it is open for both.
 
-    The tasks are `ended_by` the first mismatch, as the families that the records belong to may not be there, or by an
-    error, which is raised when no task runs any more: a run that repairs the store uses the executor again.
+    After the first mismatch or error, which is appended to `ended_by`, there are no further tasks: the families of the
+    records may be missing. The caller raises an error once no task runs, since a repair uses the executor again.
     """
     context = subject.context
     entries = PositionEntries(context.spec, subject.plan)

@@ -50,7 +50,7 @@ class FullVerification:
         return compare_tasks(self.subject, database, done)
 
     def further_tasks(self) -> Iterator[CompareTask]:
-        """None: the comparisons show what is missing too."""
+        """No tasks: the comparisons also find records that are missing."""
         return iter(())
 
     def add(self, task: VerifyTask, found: Verified) -> None:

@@ -18,9 +18,8 @@ from migrate.batch.source.reading import Reading, read_store
 from migrate.model.key_range import KeyRange, subtract
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.receipt import Receipt
-from migrate.stores.rocksdb.database import family_names
+from migrate.stores.rocksdb.database import StoreContent, family_names
 from migrate.stores.rocksdb.layout import database_files
-from migrate.stores.rocksdb.writing import StoreContent
 
 LEAST_BYTES = 16 << 20
 """The smallest range that is worth a task of its own."""
@@ -66,10 +65,10 @@ def expected_databases(context: Context, plan: Plan) -> tuple[DatabasePlan, ...]
 
 
 def _list_store(directory: Path) -> Reading:
-    """As `read_store`, unopened: the comparison opens it. A table that is no longer in use adds to its size only."""
+    """As `read_store`, from the listing: the comparison opens the directory. Obsolete tables only add to the size."""
     try:
         families = family_names(directory)
-    except Exception:  # noqa: BLE001 - rocksdict's own, without a class: to open it raises the one that explains it
+    except Exception:  # noqa: BLE001 - rocksdict raises a plain Exception; read_store raises one that explains it
         return read_store(directory)
     tables = tuple((table.name, table.stat().st_size) for table in database_files(directory).immutable)
     return Reading(StoreContent(0, families, tables), None)

@@ -39,7 +39,7 @@ _ATTEMPTS = 5
 _OPEN_FILES = 64  # tables are opened when a scan reaches them; RocksDB opens a quarter of that many at once
 ANY_SIZE = 1 << 62
 _NOT_NEEDED = ("rocksdict-config.json", "OPTIONS-")
-"""Files of options, which an opening with options of its own does not use, and rocksdict parses for 0.5 ms if there."""
+"""Options files: an opening with options of its own does not use them, and rocksdict takes 0.5 ms to parse one."""
 _FIRST_BATCH = 64
 _Stamp = tuple[int, int, int, int]
 
@@ -53,6 +53,16 @@ class LiveFile:
     level: int = 0
     """Files of one level above 0 do not overlap; each file of level 0 is a sorted run of its own."""
     last_key: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreContent:
+    """What the metadata of a RocksDB directory say of its content; every write changes it."""
+
+    sequence_number: int
+    families: tuple[str, ...]
+    files: tuple[tuple[str, int], ...]
+    """(name, size) of each SST file in use, by name."""
 
 
 class Database:
@@ -97,6 +107,10 @@ class Database:
         """The SST files in use, of all column families, by name."""
         return list(self._files)
 
+    def content(self) -> StoreContent:
+        """What the metadata say of the content."""
+        return StoreContent(self.sequence_number, self.families, tuple((file.name, file.size) for file in self._files))
+
     def files_of(self, family: str) -> list[LiveFile]:
         """The SST files of one column family. (Ingested files do not name their family themselves.)"""
         listing = self.column(family).property_value("rocksdb.sstables") or ""
@@ -133,8 +147,8 @@ class Database:
     def batches(self, family: str, keys: KeyRange | None = None) -> Iterator[Batch]:
         """Every record of a family in the range, in key order. Raises CorruptionError unless the range was read whole.
 
-        A batch holds at most 1024 records and 512 KiB, not counting its last record. With an end the first ones are
-        smaller, so that at most as many records are read in vain as are wanted.
+        A batch holds at most 1024 records and 512 KiB, not counting its last record. If the range has an end, the first
+        batches are smaller, so that no more records are read beyond the end than within the range.
         """
         keys = keys or KeyRange()
         column = self.column(family)

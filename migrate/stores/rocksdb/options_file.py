@@ -82,14 +82,15 @@ def _parse_newest(directory: Path) -> _Parsed:
         return _Parsed()
     # RocksDB writes OPTIONS-000007.dbtmp first, which a crash leaves behind.
     numbers = [name.removeprefix("OPTIONS-") for name in names if name.startswith("OPTIONS-")]
-    if not any(map(str.isdecimal, numbers)):
+    newest = max(filter(str.isdecimal, numbers), key=int, default=None)
+    if newest is None:
         return _Parsed()
-    newest = directory / f"OPTIONS-{max(filter(str.isdecimal, numbers), key=int)}"
+    file = directory / f"OPTIONS-{newest}"
     try:
-        return _parse(read_regular(newest).decode("utf-8", "replace"))
+        return _parse(read_regular(file).decode("utf-8", "replace"))
     except ConfigParserError as error:
         raise RefusedError(
-            f"{newest} cannot be parsed: {str(error).splitlines()[0]}",
+            f"{file} cannot be parsed: {str(error).splitlines()[0]}",
             hint="restore it from a backup, or remove it: its owner writes a new one when it opens the store",
         ) from error
 

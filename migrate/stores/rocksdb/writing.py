@@ -26,7 +26,7 @@ from migrate.errors import ChunkFailedError, CorruptionError, explain_system_err
 from migrate.model.key_range import show_key
 from migrate.stores.batch import Batch
 from migrate.stores.files import temporary_folder
-from migrate.stores.rocksdb.database import ANY_SIZE, DEFAULT_FAMILY, family_names
+from migrate.stores.rocksdb.database import ANY_SIZE, DEFAULT_FAMILY, StoreContent, family_names
 from migrate.stores.rocksdb.layout import database_files
 
 _WAL_DIR = re.compile(rb"(?m)^  wal_dir=/.*\n")
@@ -40,16 +40,6 @@ _COMPRESSIONS = {
     "kLZ4HCCompression": DBCompressionType.lz4hc,
     "kZSTD": DBCompressionType.zstd,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class StoreContent:
-    """What the metadata of a RocksDB directory say of its content; every write changes it."""
-
-    sequence_number: int
-    families: tuple[str, ...]
-    files: tuple[tuple[str, int], ...]
-    """(name, size) of each SST file in use, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +140,8 @@ def create_database(
 ) -> StoreContent:
     """Create a RocksDB directory: ingest each family's SST files in one step, and put the few `entries`.
 
-    The files are moved into the directory. The content of the tables is durable then, nothing else is: RocksDB would
-    sync its metadata 15 times while it makes them, and makes them in memory.
+    The files are moved into the directory. Afterwards only the content of the tables is durable: the metadata are made
+    in memory and then copied, as RocksDB would sync them 15 times.
     """
     path.mkdir(parents=True, exist_ok=True)
     with temporary_folder() as folder:

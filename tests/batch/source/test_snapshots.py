@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from migrate import run
-from migrate.batch.source import reading
-from migrate.batch.source.reading import content_of, read_store
-from migrate.stores.rocksdb.database import Database
-from migrate.stores.rocksdb.writing import StoreContent
+from migrate.batch.source.reading import read_store
+from migrate.stores.rocksdb.database import Database, StoreContent
 from tests.support import make_store, numbered, open_store, raw_spec, read_family
 
 
@@ -31,15 +29,15 @@ def test_files_that_changed_since_the_opening_do_not_stand_for_its_content(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = make_store(tmp_path / "old", numbered(50))
-    calm = read_store(store)
+    calm, content = read_store(store), Database.content
 
     def read_and_write(opened: Database) -> StoreContent:
-        found = content_of(opened)
+        found = content(opened)
         with open_store(store) as database:
             database[b"late"] = b"late"
         return found
 
-    monkeypatch.setattr(reading, "content_of", read_and_write)
+    monkeypatch.setattr(Database, "content", read_and_write)
     disturbed = read_store(store)
     assert disturbed.content == calm.content
     assert calm.files is not None
