@@ -33,6 +33,8 @@ def fsync_file(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        raise _named(error, path) from None
     finally:
         os.close(descriptor)
 
@@ -71,6 +73,15 @@ def make_directories(path: Path) -> None:
     for folder in reversed([*missing]):
         folder.mkdir(exist_ok=True)
         fsync_directory(folder.parent)
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file that other users may read, where the umask lets them; nothing of it is durable."""
+    try:
+        with open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o644)) as out:
+            out.write(content)
+    except OSError as error:
+        raise _named(error, path) from None
 
 
 def write_synced(path: Path, content: bytes) -> None:
@@ -126,10 +137,15 @@ def _write_whole(path: Path, content: bytes, name: Callable[[Path, Path], object
         name(temporary, path)
         fsync_directory(path.parent)
     except OSError as error:
-        error.filename = error.filename or str(path)  # a failed write does not name the file
-        raise
+        raise _named(error, path) from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _named(error: OSError, path: Path) -> OSError:
+    """The error with the file's name: a failed write or sync does not give it."""
+    error.filename = error.filename or str(path)
+    return error
 
 
 def copy_file(source: Path, target: Path) -> None:
@@ -288,9 +304,10 @@ def content_digest(file: Path) -> str:
 
 
 def temporary_folder() -> tempfile.TemporaryDirectory[str]:
-    """A temporary directory for small files, in memory where that has room: on a disk it takes ten times as long."""
-    try:
-        has_room = os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= _ROOM_BYTES
-    except OSError:
-        has_room = False
+    """A temporary directory for small files: in TMPDIR if that is set, else in memory where that has room.
+
+    On a disk they take ten times as long.
+    """
+    in_memory = "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK | os.X_OK)
+    has_room = in_memory and shutil.disk_usage(MEMORY).free >= _ROOM_BYTES
     return tempfile.TemporaryDirectory(prefix="stateferry-", dir=MEMORY if has_room else None)

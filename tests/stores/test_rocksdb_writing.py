@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tempfile
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from migrate.errors import CorruptionError
 from migrate.stores import files
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.options_file import read_options
@@ -118,6 +120,18 @@ def test_a_new_directory_does_not_refer_to_where_its_metadata_was_made(
     assert read_families(tmp_path / "db") == {"default": numbered(5)}
     assert not [file for file in (tmp_path / "db").iterdir() if b"/stateferry-" in file.read_bytes()]
     assert not [*(tmp_path / "temporary").iterdir()]
+
+
+def test_a_failed_creation_leaves_no_open_database_behind(tmp_path: Path) -> None:
+    """RocksDB removes files that it does not know when it is closed: of the next database in that directory too."""
+    damaged = _write(tmp_path / "damaged.sst", numbered(5))
+    damaged.write_bytes(damaged.read_bytes()[:-8] + bytes(8))
+    with pytest.raises(CorruptionError) as kept:
+        create_database(tmp_path / "db", {}, {"default": [damaged]}, {})
+    create_database(tmp_path / "db", {}, {"default": [_write(tmp_path / "a.sst", numbered(5))]}, {})
+    del kept
+    gc.collect()
+    assert read_families(tmp_path / "db") == {"default": numbered(5)}
 
 
 def test_nothing_is_left_to_the_write_ahead_log(tmp_path: Path) -> None:

@@ -55,8 +55,9 @@ class SharedCommits:
         if not self._waiting:
             return False
         if unsynced := {path for paths in self._unsynced for path in paths}:
+            self._unsynced = [unsynced]  # for another try, should this one fail
             fsync_all(unsynced)
-        self._unsynced.clear()
+        self._unsynced = []
         begun = time.monotonic()
         self._ledger.commit(*self._waiting)
         self._waiting.clear()

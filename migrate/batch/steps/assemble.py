@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,7 +25,8 @@ from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.receipt import Receipt
 from migrate.model.store_partition import StorePartition, StoreState
 from migrate.stores.batch import Batch
-from migrate.stores.files import make_directories, remove_empty, remove_tree
+from migrate.stores.files import make_directories, remove_empty, remove_tree, write_file
+from migrate.stores.regular_files import walk
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, StoreContent
 from migrate.stores.rocksdb.layout import is_immutable
 from migrate.stores.rocksdb.openings import keeping_open, open_pooled
@@ -151,16 +151,16 @@ class Assembly:
         content = create_database(directory, families, files, entries)
         config = snapshots[mapped.sources[0].database] / "rocksdict-config.json"
         if config.exists():  # the owner's own, where it uses rocksdict
-            (directory / config.name).write_bytes(config.read_bytes())
+            write_file(directory / config.name, config.read_bytes())
         return content
 
 
 def _unsynced(folder: Path, partition: StorePartition) -> Iterator[Path]:
     """The directories of a new store partition, those above it up to the run's, and its files but for the tables."""
     yield from folder.parents[: len(Path(partition.id).parts)]
-    for inside, _, names in os.walk(folder):
-        yield Path(inside)
-        yield from (Path(inside, name) for name in names if not is_immutable(name))
+    for inside, _, names in walk(folder):
+        yield inside
+        yield from (inside / name for name in names if not is_immutable(name))
 
 
 def by_place(receipts: Sequence[Receipt]) -> defaultdict[tuple[str, str], list[Receipt]]:

@@ -13,7 +13,7 @@ from migrate.batch.ledger.intervals import has_files
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.source.snapshot import check_copies
 from migrate.engine.digest import RecordDigest
-from migrate.errors import ChunkFailedError, MigrationError, VerificationError
+from migrate.errors import ChunkFailedError, CorruptionError, MigrationError, RefusedError, VerificationError
 from migrate.model.key_range import subtract
 from migrate.model.ledger_row import Row
 from migrate.model.plan import Plan
@@ -110,7 +110,7 @@ class Repairs:
             with open_read_only(folder / "rocksdb") as database:
                 for batch in database.batches(written.family):
                     digest.update(batch)
-        except MigrationError:
+        except (CorruptionError, RefusedError):
             return False
         finally:
             remove_tree(folder)

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from rocksdict import AccessType, DBPath, DBRecoveryMode, Options, Rdict
 
-from migrate.errors import CorruptionError, RefusedError
+from migrate.errors import ChunkFailedError, CorruptionError, RefusedError, explain_system_error
 from migrate.model.key_range import KeyRange
 from migrate.stores.batch import Batch
 from migrate.stores.files import temporary_folder
@@ -238,6 +238,9 @@ def _open_view(directory: Path, view: Path, *, all_files: bool) -> tuple[Databas
             if isinstance(error, RefusedError):
                 error.place = directory
                 raise
+            known = explain_system_error(error, where=f"cannot open {directory}")
+            if isinstance(known, ChunkFailedError):  # no space for the view, for one: the directory is not at fault
+                raise known from error
             problem = cannot_open(directory, str(error).replace(str(view), str(directory)))
             problem.place = directory
             raise problem from error

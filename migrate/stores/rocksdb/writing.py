@@ -25,11 +25,11 @@ from rocksdict import (
 from migrate.errors import ChunkFailedError, CorruptionError, explain_system_error
 from migrate.model.key_range import show_key
 from migrate.stores.batch import Batch
-from migrate.stores.files import temporary_folder
+from migrate.stores.files import temporary_folder, write_file
 from migrate.stores.rocksdb.database import ANY_SIZE, DEFAULT_FAMILY, StoreContent, family_names
 from migrate.stores.rocksdb.layout import database_files
 
-_WAL_DIR = re.compile(rb"(?m)^  wal_dir=/.*\n")
+_WAL_DIR = re.compile(rb"(?m)^  wal_dir=.*\n")
 ROCKSDB_VERSION = "9.8.4"
 """The version of RocksDB in rocksdict, as its OPTIONS files have it."""
 _COMPRESSIONS = {
@@ -119,19 +119,6 @@ class KeyOrderError(ChunkFailedError):
         )
 
 
-def _ingest(column: Rdict, files: list[Path], options: IngestExternalFileOptions, directory: Path) -> None:
-    try:
-        column.ingest_external_file([str(file) for file in files], options)
-    except Exception as error:
-        if explain_system_error(error) is not None:
-            raise
-        raise CorruptionError(
-            f"a chunk's file was damaged since it was written: {error}",
-            hint="run the command again: it rewrites what is damaged",
-            place=directory,
-        ) from error
-
-
 def create_database(
     path: Path,
     families: dict[str, TableOptions],
@@ -144,13 +131,14 @@ def create_database(
     in memory and then copied, as RocksDB would sync them 15 times.
     """
     path.mkdir(parents=True, exist_ok=True)
-    with temporary_folder() as folder:
-        content = _create(Path(folder), path, families, files, entries)
-        for file in database_files(Path(folder)).mutable:
+    with temporary_folder() as name:
+        folder = Path(name).absolute()
+        content = _create(folder, path, families, files, entries)
+        for file in database_files(folder).mutable:
             if file.name != "rocksdict-config.json":
                 # RocksDB states where its logs are if that is not beside the tables; here it will be.
-                (path / file.name).write_bytes(_WAL_DIR.sub(b"", file.read_bytes()))
-    (path / "LOCK").touch()
+                write_file(path / file.name, _WAL_DIR.sub(b"", file.read_bytes()))
+    write_file(path / "LOCK", b"")
     return content
 
 
@@ -168,21 +156,42 @@ def _create(
     default.set_db_paths([DBPath(str(tables), ANY_SIZE)])
     database = Rdict(str(folder), default, column_families=options)
     try:
-        move = IngestExternalFileOptions()
-        move.set_move_files(True)
-        unlogged = WriteOptions()
-        # Its stub takes this property for a method. What is put is flushed to a table, which RocksDB syncs.
-        unlogged.disable_wal = True  # type: ignore[method-assign, assignment]
         for family in options:
-            column = database.get_column_family(family)
-            if files.get(family):
-                _ingest(column, files[family], move, tables)
-            for key, value in entries.get(family, {}).items():
-                column.put(key, value, unlogged)
-            column.flush(True)
-            del column
+            _fill(database, family, files.get(family, []), entries.get(family, {}), tables)
         files_in_use = [(file["name"].lstrip("/"), file["size"]) for file in database.live_files()]
         last_write = database.latest_sequence_number()
     finally:
         database.close()
     return StoreContent(last_write, family_names(folder), tuple(sorted(files_in_use)))
+
+
+def _fill(database: Rdict, family: str, files: list[Path], entries: dict[bytes, bytes], tables: Path) -> None:
+    column = database.get_column_family(family)
+    try:
+        if files:
+            _ingest(column, files, tables)
+        unlogged = WriteOptions()
+        # Its stub takes this property for a method. What is put is flushed to a table, which RocksDB syncs.
+        unlogged.disable_wal = True  # type: ignore[method-assign, assignment]
+        for key, value in entries.items():
+            column.put(key, value, unlogged)
+        column.flush(True)
+    finally:
+        del column  # else an error that is kept would keep the database open, and that removes other files later
+
+
+def _ingest(column: Rdict, files: list[Path], tables: Path) -> None:
+    move = IngestExternalFileOptions()
+    move.set_move_files(True)
+    try:
+        column.ingest_external_file([str(file) for file in files], move)
+    except Exception as error:
+        if explain_system_error(error) is not None:
+            raise
+        raise CorruptionError(
+            f"a chunk's file was damaged since it was written: {error}",
+            hint="run the command again: it rewrites what is damaged",
+            place=tables,
+        ) from error
+    finally:
+        del column
