@@ -262,9 +262,9 @@ def _stamp(path: Path) -> _Stamp:
 def _fill(view: Path, directory: Path, files: DatabaseFiles) -> None:
     for link in view.iterdir():
         link.unlink()
-    for path in files.mutable:
-        if not path.name.startswith(_NOT_NEEDED):
-            (view / path.name).symlink_to(path.absolute())
+    for name in files.metadata:
+        if not name.startswith(_NOT_NEEDED):
+            (view / name).symlink_to(directory.absolute() / name)
     if (tables := _tables(directory, view)).is_relative_to(view):
         tables.symlink_to(directory.absolute())
 

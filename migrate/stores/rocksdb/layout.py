@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from migrate.errors import RefusedError
@@ -22,9 +23,15 @@ _MAKING = re.compile(
 )
 
 
+@lru_cache(maxsize=1 << 16)
 def is_immutable(name: str) -> bool:
     """Whether it is an SST or blob file: written once, so that a hard link is as good as a copy."""
     return _SST.fullmatch(name) is not None
+
+
+@lru_cache(maxsize=1 << 16)
+def _is_metadata(name: str) -> bool:
+    return _META.fullmatch(name) is not None or _WAL.fullmatch(name) is not None
 
 
 def is_rocksdb(directory: Path) -> bool:
@@ -67,24 +74,37 @@ def file_states(directory: Path, known: DatabaseFiles | None = None) -> list[tup
     Unchanged: no program has opened it for writing. Changed: one has, though it may have written nothing.
     `known`: its files, if the caller has listed them.
     """
-    files = sorted((known or database_files(directory)).every, key=lambda path: path.name)
-    return [(path.name, status.st_size, status.st_mtime_ns) for path in files for status in [path.stat()]]
+    files = known or database_files(directory)
+    names = sorted((*files.tables, *files.metadata))
+    return [
+        (name, status.st_size, status.st_mtime_ns)
+        for name in names
+        for status in [os.stat(f"{files.directory}/{name}")]  # noqa: PTH116 - see DatabaseFiles
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseFiles:
-    """The files that make up a RocksDB directory, without LOCK and the information logs."""
+    """The names of the files that make up a RocksDB directory, without LOCK and the information logs, sorted.
+
+    There may be thousands, and to make a path takes longer than to list a file.
+    """
 
     directory: Path
     tables: tuple[str, ...]
-    """Names of SST and blob files. There may be thousands, and to make a path takes longer than to list a file."""
-    mutable: tuple[Path, ...]
+    """SST and blob files."""
+    metadata: tuple[str, ...]
     """Manifest, CURRENT, options and write-ahead logs, which a running owner appends to or replaces."""
 
     @property
     def immutable(self) -> tuple[Path, ...]:
         """The SST and blob files."""
         return tuple(self.directory / name for name in self.tables)
+
+    @property
+    def mutable(self) -> tuple[Path, ...]:
+        """The files of metadata."""
+        return tuple(self.directory / name for name in self.metadata)
 
     @property
     def every(self) -> tuple[Path, ...]:
@@ -99,7 +119,7 @@ def database_files(directory: Path) -> DatabaseFiles:
     return DatabaseFiles(
         directory=directory,
         tables=tuple(name for name in names if is_immutable(name)),
-        mutable=tuple(directory / name for name in names if _META.fullmatch(name) or _WAL.fullmatch(name)),
+        metadata=tuple(name for name in names if _is_metadata(name)),
     )
 
 
@@ -108,7 +128,7 @@ def _list_regular(directory: Path) -> list[str]:
     with os.scandir(directory) as entries:
         is_file = {entry.name: _is_file(entry) for entry in entries}
     for name in sorted(name for name in is_file if not is_file[name]):
-        if any(pattern.fullmatch(name) for pattern in (_SST, _WAL, _META)):
+        if is_immutable(name) or _is_metadata(name):
             check_regular(directory / name)
     return sorted(is_file)
 
@@ -126,9 +146,10 @@ def metadata_digest(directory: Path, known: DatabaseFiles | None = None) -> str:
     Raises RefusedError where CURRENT or its manifest is missing.
     """
     digest = hashlib.sha256()
-    for file in sorted((known or database_files(directory)).mutable):
-        content = read_regular(file)
-        digest.update(f"{file.name} {len(content)}\n".encode())
+    files = known or database_files(directory)
+    for name in files.metadata:
+        content = read_regular(files.directory / name)
+        digest.update(f"{name} {len(content)}\n".encode())
         digest.update(content)
     return digest.hexdigest()
 
@@ -156,7 +177,7 @@ def _check_manifest(directory: Path, names: list[str]) -> None:
 
 def check_readable(files: DatabaseFiles) -> None:
     """Raises RefusedError naming the first file that cannot be read."""
-    for name in (*files.tables, *(path.name for path in files.mutable)):
+    for name in (*files.tables, *files.metadata):
         if not os.access(f"{files.directory}/{name}", os.R_OK):  # a tenth of the time of opening it
             try:
                 open_regular(files.directory / name).close()
