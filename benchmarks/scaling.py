@@ -47,6 +47,8 @@ def _processes(setting: Setting, store: Store, count: int) -> float:
     edges = _edges(store, store.records // CHUNKS)
     share = CHUNKS // count
     with empty_folder(setting.folder) as folder:
+        for number in range(count):
+            (folder / str(number)).mkdir()
         begun = time.perf_counter()
         workers = [
             start(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from migrate.stores.rocksdb.sst import FOOTER_SIZE, IndexSample, SstFile, SstFormatError, TableProperties
+from migrate.stores.rocksdb.sst import FOOTER_SIZE, IndexSample, SstFile, SstFormatError, TableProperties, read_ahead
 from tests.support import FIXTURE, Tables, make_families, numbered, open_store, write_sst
 
 VERSIONS = (3, 4, 5, 6, None)
@@ -119,6 +119,14 @@ def test_reads_one_record(tmp_path: Path) -> None:
     assert (properties.entries, properties.raw_bytes) == (1, 9)
     assert samples == [IndexSample(samples[0].key, properties.data_bytes)]
     assert samples[0].key >= b"k"
+
+
+def test_files_that_are_gone_or_empty_are_read_ahead_as_nothing(tmp_path: Path) -> None:
+    names = [write_sst(tmp_path / f"{number}.sst", {b"k": b""}).name for number in range(100)]
+    (tmp_path / names[7]).unlink()
+    (tmp_path / names[50]).write_bytes(b"")
+    read_ahead(tmp_path, names)
+    assert _read(tmp_path / names[99])[0].entries == 1
 
 
 def test_reads_a_file_of_deletions_only(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from migrate.stores.rocksdb.database import Database, StoreContent, open_read_on
 from migrate.stores.rocksdb.layout import log_bytes
 from migrate.stores.rocksdb.live import read_only_family
 from migrate.stores.rocksdb.options_file import FamilyOptions, read_options
-from migrate.stores.rocksdb.sst import SstFormatError, table_properties
+from migrate.stores.rocksdb.sst import SstFormatError, read_ahead, table_properties
 from migrate.stores.rocksdb.unreadable import check_table_readable
 from migrate.systems.families import families_to_carry, family_mappings
 
@@ -142,6 +142,7 @@ def _is_empty(opened: Database, family: str) -> bool:
 
 def record_bytes(directory: Path, content: StoreContent) -> int:
     """The size of keys and values before compression, from the files' own properties."""
+    read_ahead(directory, [name for name, _ in content.files])
     return sum(_data_bytes(directory / name, size) for name, size in content.files) + log_bytes(directory)
 
 
