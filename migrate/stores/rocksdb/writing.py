@@ -26,10 +26,11 @@ from migrate.errors import ChunkFailedError, CorruptionError, explain_system_err
 from migrate.model.key_range import show_key
 from migrate.stores.batch import Batch
 from migrate.stores.files import temporary_folder, write_file
-from migrate.stores.rocksdb.database import ANY_SIZE, DEFAULT_FAMILY, StoreContent, family_names
+from migrate.stores.rocksdb.database import ANY_SIZE, DEFAULT_FAMILY, OPEN_FILES, StoreContent, family_names
 from migrate.stores.rocksdb.layout import database_files
 
-_WAL_DIR = re.compile(rb"(?m)^  wal_dir=.*\n")
+_OF_ITS_MAKING = re.compile(rb"(?m)^  (wal_dir|max_open_files)=.*\n")
+"""Lines of an OPTIONS file that hold while a database is made; without them its owner gets the defaults."""
 ROCKSDB_VERSION = "9.8.4"
 """The version of RocksDB in rocksdict, as its OPTIONS files have it."""
 _COMPRESSIONS = {
@@ -136,8 +137,7 @@ def create_database(
         content = _create(folder, path, families, files, entries)
         for file in database_files(folder).mutable:
             if file.name != "rocksdict-config.json":
-                # RocksDB states where its logs are if that is not beside the tables; here it will be.
-                write_file(path / file.name, _WAL_DIR.sub(b"", file.read_bytes()))
+                write_file(path / file.name, _OF_ITS_MAKING.sub(b"", file.read_bytes()))
     write_file(path / "LOCK", b"")
     return content
 
@@ -153,6 +153,7 @@ def _create(
     options = {family: table_options(table) for family, table in families.items()}
     default = options.setdefault(DEFAULT_FAMILY, table_options(TableOptions()))
     default.set_max_file_opening_threads(1)  # to start 16 takes longer than to open a few files
+    default.set_max_open_files(OPEN_FILES)  # else it keeps the indexes of all tables in memory
     default.set_db_paths([DBPath(str(tables), ANY_SIZE)])
     database = Rdict(str(folder), default, column_families=options)
     try:
