@@ -40,6 +40,22 @@ _RUN: tuple[Mutant, ...] = (
         tests=("test_the_names_of_a_file_and_its_receipt_are_synced_in_the_end",),
     ),
     Mutant(
+        name="assembled-not-synced",
+        claim="I1",
+        definition="SharedCommits.commit",
+        old="            fsync_all(unsynced)\n",
+        new="",
+        tests=("test_every_step_is_durable_before_its_row_and_every_row_before_the_next_step",),
+    ),
+    Mutant(
+        name="failed-database-left-open",
+        claim="I1",
+        definition="_ingest",
+        old="    finally:\n        del column\n",
+        new="",
+        tests=("test_a_failed_creation_leaves_no_open_database_behind",),
+    ),
+    Mutant(
         name="ledger-not-synced",
         claim="I1",
         definition="write_rows",

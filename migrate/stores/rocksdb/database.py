@@ -36,9 +36,6 @@ _FILE_NUMBER = re.compile(r"^ (\d+):", re.MULTILINE)
 """One per line of RocksDB's list of a family's files, which has keys in hex (VersionStorageInfo's DebugString)."""
 _TABLE_COUNTS = re.compile(r"# (entries|deletions)=(\d+)")
 _ATTEMPTS = 5
-OPEN_FILES = 20
-"""The fewest that RocksDB takes. A scan opens a table when it reaches it, and an open one has its index in memory: 8 MB
-for 1 GiB of small records."""
 ANY_SIZE = 1 << 62
 _NOT_NEEDED = ("rocksdict-config.json", "OPTIONS-")
 """Options files: an opening with options of its own does not use them, and rocksdict takes 0.5 ms to parse one."""
@@ -283,9 +280,8 @@ def _tables(directory: Path, view: Path) -> Path:
 def _open_rocksdb(directory: Path, view: Path, *, all_files: bool) -> tuple[Rdict, tuple[str, ...]]:
     options = Options(raw_mode=True)
     options.set_db_paths([DBPath(str(_tables(directory, view)), ANY_SIZE)])
-    options.set_max_open_files(-1 if all_files else OPEN_FILES)
     if not all_files:
-        options.set_max_file_opening_threads(1)  # for so few; to start 16 takes a third of opening a small store
+        keep_few_tables_open(options)
     # By default RocksDB stops reading a write-ahead log where it is damaged, without an error (I4).
     options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
     families = tuple(Rdict.list_cf(str(view), options))
@@ -296,3 +292,10 @@ def _open_rocksdb(directory: Path, view: Path, *, all_files: bool) -> tuple[Rdic
         access_type=AccessType.read_only(),
     )
     return database, families
+
+
+def keep_few_tables_open(options: Options) -> None:
+    """Let scans open tables as they reach them: an open one has its index in memory, 8 MB for 1 GiB of small records."""
+    options.set_max_open_files(20)  # the fewest that RocksDB takes: 10 tables
+    options.set_table_cache_num_shard_bits(0)  # else 64: it keeps one in each of so many shards
+    options.set_max_file_opening_threads(1)  # to start 16 takes a third of opening a small store

@@ -26,10 +26,16 @@ from migrate.errors import ChunkFailedError, CorruptionError, explain_system_err
 from migrate.model.key_range import show_key
 from migrate.stores.batch import Batch
 from migrate.stores.files import temporary_folder, write_file
-from migrate.stores.rocksdb.database import ANY_SIZE, DEFAULT_FAMILY, OPEN_FILES, StoreContent, family_names
+from migrate.stores.rocksdb.database import (
+    ANY_SIZE,
+    DEFAULT_FAMILY,
+    StoreContent,
+    family_names,
+    keep_few_tables_open,
+)
 from migrate.stores.rocksdb.layout import database_files
 
-_OF_ITS_MAKING = re.compile(rb"(?m)^  (wal_dir|max_open_files)=.*\n")
+_OF_ITS_MAKING = re.compile(rb"(?m)^  (wal_dir|max_open_files|table_cache_numshardbits|max_file_opening_threads)=.*\n")
 """Lines of an OPTIONS file that hold while a database is made; without them its owner gets the defaults."""
 ROCKSDB_VERSION = "9.8.4"
 """The version of RocksDB in rocksdict, as its OPTIONS files have it."""
@@ -152,8 +158,7 @@ def _create(
     """Create the database in `folder`, and its SST files in the directory `tables`."""
     options = {family: table_options(table) for family, table in families.items()}
     default = options.setdefault(DEFAULT_FAMILY, table_options(TableOptions()))
-    default.set_max_file_opening_threads(1)  # to start 16 takes longer than to open a few files
-    default.set_max_open_files(OPEN_FILES)  # else it keeps the indexes of all tables in memory
+    keep_few_tables_open(default)
     default.set_db_paths([DBPath(str(tables), ANY_SIZE)])
     database = Rdict(str(folder), default, column_families=options)
     try:
