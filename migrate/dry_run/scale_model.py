@@ -39,12 +39,12 @@ class Parts:
     driver_chunk: float = 0.0009  # driver: plan, schedule and commit one chunk
     driver_task: float = 0.004  # the driver's Python for one Spark task: its CPU with empty ones
     sst: float = 0.0003  # tables: read the metadata of one SST in planning
-    plan_partition: float = 0.015  # partitions: check, snapshot and plan one store partition
+    plan_partition: float = 0.008  # partitions: check, snapshot and plan one store partition
     assemble_partition: float = 0.012  # partitions: assemble and publish one, and what its verification adds
     switch: float = 1.0  # switching a single store partition, from the shell
     switch_partition: float = 0.0045  # partitions: rollback, the slower one
-    spark_start: float = 4.5  # start: what Spark adds to a run from the shell
-    slot_efficiency: float = 0.7  # slots: what each slot after the first adds; the bar
+    spark_start: float = 3.5  # start: what Spark adds to a run from the shell
+    slot_efficiency: float = 0.65  # slots: what the second slot of a host adds
     copied_byte: float = 1 / (100 * MIB)  # a slow disk: bytes that a snapshot copies
     driver_bytes: int = 150 * MIB  # driver
     driver_chunk_bytes: int = 10_000  # driver: a chunk's plan, receipt and ledger row, at the peak

@@ -71,7 +71,7 @@ def _parts() -> Iterator[str]:
         yield f"| {what} | {seconds * 1000:.3g} ms | {name} |"
     yield f"| a cut-over, beside its store partitions | {parts.switch:.3g} s | from the shell |"
     yield f"| Spark's start | {parts.spark_start:.3g} s | `start` |"
-    yield f"| what a slot adds to the first one of its host | {parts.slot_efficiency} | `slots`: the bar |"
+    yield f"| what a slot adds to the first one of its host | {parts.slot_efficiency} | `slots`, with two |"
     memory = f"{parts.driver_bytes >> 20} MiB and {parts.driver_chunk_bytes / 1000:.0f} kB a chunk"
     yield f"| the driver's memory | {memory} | `driver` |"
     memory = f"{parts.worker_bytes >> 20} MiB and {parts.worker_record_bytes} bytes a record of the chunk"

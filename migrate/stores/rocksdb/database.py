@@ -295,7 +295,7 @@ def _open_rocksdb(directory: Path, view: Path, *, all_files: bool) -> tuple[Rdic
 
 
 def keep_few_tables_open(options: Options) -> None:
-    """Let scans open tables as they reach them: an open one has its index in memory, 8 MB for 1 GiB of small records."""
+    """Open tables when scans reach them: an open one has its index in memory, 8 MB for a GiB of small records."""
     options.set_max_open_files(20)  # the fewest that RocksDB takes: 10 tables
     options.set_table_cache_num_shard_bits(0)  # else 64: it keeps one in each of so many shards
     options.set_max_file_opening_threads(1)  # to start 16 takes a third of opening a small store
