@@ -48,14 +48,6 @@ _RUN: tuple[Mutant, ...] = (
         tests=("test_every_step_is_durable_before_its_row_and_every_row_before_the_next_step",),
     ),
     Mutant(
-        name="failed-database-left-open",
-        claim="I1",
-        definition="_ingest",
-        old="    finally:\n        del column\n",
-        new="",
-        tests=("test_a_failed_creation_leaves_no_open_database_behind",),
-    ),
-    Mutant(
         name="ledger-not-synced",
         claim="I1",
         definition="write_rows",

@@ -6,6 +6,14 @@ from tests.mutants.mutant import Mutant
 
 OPENINGS: tuple[Mutant, ...] = (
     Mutant(
+        name="failed-database-left-open",
+        claim="I1",
+        definition="_ingest",
+        old="    finally:\n        del column\n",
+        new="",
+        tests=("test_a_failed_creation_leaves_no_open_database_behind",),
+    ),
+    Mutant(
         name="any-directory-of-that-path-is-the-same",
         claim="I4",
         definition="_Openings.take",
