@@ -123,6 +123,13 @@ def test_a_new_directory_does_not_refer_to_where_its_metadata_was_made(
     assert not [*(tmp_path / "temporary").iterdir()]
 
 
+def test_keys_that_read_like_options_stay_as_they_are(tmp_path: Path) -> None:
+    """The manifest has the first and the last key of each table."""
+    records = {b"a\n  wal_dir=b\n": b"1", b"b\n  max_open_files=20\n": b"2"}
+    create_database(tmp_path / "db", {}, {"default": [_write(tmp_path / "a.sst", records)]}, {})
+    assert read_families(tmp_path / "db") == {"default": records}
+
+
 def test_a_failed_creation_leaves_no_open_database_behind(tmp_path: Path) -> None:
     """RocksDB removes files that it does not know when it is closed: of the next database in that directory too."""
     damaged = _write(tmp_path / "damaged.sst", numbered(5))

@@ -140,12 +140,14 @@ def create_database(
     path.mkdir(parents=True, exist_ok=True)
     with temporary_folder() as name:
         folder = Path(name).absolute()
-        content = _create(folder, path, families, files, entries)
+        made = _create(folder, path, families, files, entries)
         for file in database_files(folder).mutable:
             if file.name != "rocksdict-config.json":
-                write_file(path / file.name, _OF_ITS_MAKING.sub(b"", file.read_bytes()))
+                content = file.read_bytes()
+                is_options = file.name.startswith("OPTIONS-")
+                write_file(path / file.name, _OF_ITS_MAKING.sub(b"", content) if is_options else content)
     write_file(path / "LOCK", b"")
-    return content
+    return made
 
 
 def _create(
