@@ -33,7 +33,7 @@ class Parts:
     verify: Work = Work(1.1e-6, 2.2e-9)  # verify: "full" reads both stores, and converts the old one again
     verify_digest: Work = Work(0.5e-6, 1.4e-9)  # verify
     chunk: float = 0.0035  # chunks: a slot's time for a chunk in process, beside its records
-    chunk_on_spark: float = 0.008  # chunks: the same in a shared Spark task; on local[2] it is 4.6 ms by the clock
+    chunk_on_spark: float = 0.008  # chunks: the same in a shared Spark task; on local[2] it is 3 to 5 ms by the clock
     spark_task: float = 0.04  # a slot's time for a task of its own; local[2] does 40 empty ones a second
     task_bytes: int = 8 * MIB  # smaller chunks share a Spark task
     driver_chunk: float = 0.0009  # driver: plan, schedule and commit one chunk
@@ -168,7 +168,7 @@ DEFAULT_CHUNK_SIZE = int(RunSection.model_fields["chunk_size"].default)
 CHUNKS_PER_SLOT = 8
 """So many that the slots end at about the same time."""
 MOST_CHUNKS = 100_000
-"""The driver takes 1.7 GB for them."""
+"""The driver takes 1.2 GB for them."""
 MOST_OVERHEAD = 0.2
 """Of a chunk's time, for what does not depend on its size."""
 MOST_REPEATED_SECONDS = 120.0
@@ -189,9 +189,9 @@ def recommended_chunk_size(load: Load, memory: int | None = None, parts: Parts =
     """The default, or the power of two nearest to it that keeps within every limit; `memory`: of all workers' host."""
     byte_seconds = max(parts.rewrite.seconds(1 / max(1.0, load.record_bytes), 1), 1e-12)
     default = (float(DEFAULT_CHUNK_SIZE), "the default is within every limit")
-    most = min(default, *_at_most(load, byte_seconds), key=itemgetter(0))
-    least = max(most, *_at_least(load, parts, byte_seconds), key=itemgetter(0))  # these count more
-    (size, reason), is_least = least, least is not most
+    upper = min(default, *_at_most(load, byte_seconds), key=itemgetter(0))
+    lower = max(upper, *_at_least(load, parts, byte_seconds), key=itemgetter(0))  # these count more
+    (size, reason), is_least = lower, lower is not upper
     if memory is not None:  # and this counts most
         free = max(0, memory // load.slots - parts.worker_bytes)
         if (fits := free / parts.worker_record_bytes * load.record_bytes) < size:

@@ -12,7 +12,7 @@ import shutil
 import stat
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import takewhile
@@ -24,7 +24,7 @@ from migrate.stores.regular_files import MAX_DEPTH
 MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 32 << 20
 """Several times what RocksDB reserves for the manifests of a new database."""
-_SYNCS_AT_A_TIME = 16
+_THREADS = 16
 _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
 
 
@@ -45,15 +45,19 @@ fsync_directory = fsync_file
 
 def fsync_all(paths: Iterable[Path]) -> None:
     """Make these files, and the names in these directories, durable, in any order: disks take several at a time."""
-    in_order = sorted(set(paths))
-    with ThreadPoolExecutor(_SYNCS_AT_A_TIME) as pool:
-        for _ in pool.map(_fsync_each, [in_order[first::_SYNCS_AT_A_TIME] for first in range(_SYNCS_AT_A_TIME)]):
+    side_by_side(fsync_file, sorted(set(paths)))
+
+
+def side_by_side(work: Callable[[Path], None], paths: Sequence[Path]) -> None:
+    """Do the work for each path, on 16 threads: most of it must be waiting for a disk."""
+
+    def each_of(share: Sequence[Path]) -> None:
+        for path in share:
+            work(path)
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for _ in pool.map(each_of, [paths[first::_THREADS] for first in range(_THREADS)]):
             pass
-
-
-def _fsync_each(paths: list[Path]) -> None:
-    for path in paths:
-        fsync_file(path)
 
 
 def fsync_tree(root: Path) -> None:
@@ -306,7 +310,7 @@ def content_digest(file: Path) -> str:
 def temporary_folder() -> tempfile.TemporaryDirectory[str]:
     """A temporary directory for small files: in TMPDIR if that is set, else in memory where that has room.
 
-    On a disk they take ten times as long.
+    On a disk, those of a new store take about three times as long.
     """
     in_memory = "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK | os.X_OK)
     has_room = in_memory and shutil.disk_usage(MEMORY).free >= _ROOM_BYTES

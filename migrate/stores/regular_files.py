@@ -45,7 +45,7 @@ def read_regular(path: Path) -> bytes:
 def check_regular(path: Path) -> None:
     """Raises RefusedError for an entry that is no regular file, FileNotFoundError where there is none."""
     try:
-        mode = os.stat(path).st_mode  # noqa: PTH116 - a third of the time
+        mode = path.stat().st_mode
     except FileNotFoundError:
         mode = path.lstat().st_mode
     except OSError:

@@ -6,7 +6,6 @@ import hashlib
 import os
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from migrate.errors import RefusedError
@@ -23,13 +22,11 @@ _MAKING = re.compile(
 )
 
 
-@lru_cache(maxsize=1 << 16)
 def is_immutable(name: str) -> bool:
     """Whether it is an SST or blob file: written once, so that a hard link is as good as a copy."""
     return _SST.fullmatch(name) is not None
 
 
-@lru_cache(maxsize=1 << 16)
 def _is_metadata(name: str) -> bool:
     return _META.fullmatch(name) is not None or _WAL.fullmatch(name) is not None
 

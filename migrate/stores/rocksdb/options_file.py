@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
@@ -76,21 +75,16 @@ class _Parsed:
 
 def _parse_newest(directory: Path) -> _Parsed:
     """The newest OPTIONS file; empty values where there is none."""
-    try:
-        names = os.listdir(directory)  # noqa: PTH208 - a glob of so few takes ten times as long
-    except (FileNotFoundError, NotADirectoryError):
-        return _Parsed()
+    named = {path.name.removeprefix("OPTIONS-"): path for path in directory.glob("OPTIONS-*")}
     # RocksDB writes OPTIONS-000007.dbtmp first, which a crash leaves behind.
-    numbers = [name.removeprefix("OPTIONS-") for name in names if name.startswith("OPTIONS-")]
-    newest = max(filter(str.isdecimal, numbers), key=int, default=None)
-    if newest is None:
+    files = [named[number] for number in sorted(filter(str.isdecimal, named), key=int)]
+    if not files:
         return _Parsed()
-    file = directory / f"OPTIONS-{newest}"
     try:
-        return _parse(read_regular(file).decode("utf-8", "replace"))
+        return _parse(read_regular(files[-1]).decode("utf-8", "replace"))
     except ConfigParserError as error:
         raise RefusedError(
-            f"{file} cannot be parsed: {str(error).splitlines()[0]}",
+            f"{files[-1]} cannot be parsed: {str(error).splitlines()[0]}",
             hint="restore it from a backup, or remove it: its owner writes a new one when it opens the store",
         ) from error
 

@@ -20,11 +20,12 @@ import mmap
 import os
 import struct
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
+
+from migrate.stores.files import side_by_side
 
 FOOTER_SIZE = 53
 MAGIC = 0x88E241B785F4CFF7
@@ -192,7 +193,6 @@ class SstFile:
 _known_tables: dict[tuple[int, int, int, int], TableProperties] = {}
 _MOST_KNOWN_TABLES = 1 << 16  # 40 MB
 _FEW_TABLES = 64
-_READS_AT_A_TIME = 16
 _END_BYTES = 1 << 16
 
 
@@ -217,19 +217,14 @@ def read_ahead(directory: Path, names: Sequence[str]) -> None:
 
     Of thousands of files that are not there, each takes a disk some milliseconds. Few files are left as they are.
     """
-    if len(names) < _FEW_TABLES:
-        return
-    shares = [names[first::_READS_AT_A_TIME] for first in range(_READS_AT_A_TIME)]
-    with ThreadPoolExecutor(_READS_AT_A_TIME) as pool:
-        for _ in pool.map(partial(_read_ends, directory), shares):
-            pass
+    if len(names) >= _FEW_TABLES:
+        side_by_side(_read_end, [directory / name for name in names])
 
 
-def _read_ends(directory: Path, names: Sequence[str]) -> None:
-    for name in names:
-        with suppress(OSError), (directory / name).open("rb", buffering=0) as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _END_BYTES))
-            file.read(_END_BYTES)
+def _read_end(path: Path) -> None:
+    with suppress(OSError), path.open("rb", buffering=0) as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _END_BYTES))
+        file.read(_END_BYTES)
 
 
 def _decompress(block: bytes, codec: str, raw_size: int) -> bytes:
