@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import floor, log, log10
 from statistics import median
 from typing import TypeVar
@@ -16,6 +17,8 @@ N = TypeVar("N", bound=float)
 _STEEP = 30
 _MOST_LABELS = 8
 _MOST_NOTED_PAUSES = 3
+_NOTE_WIDTH = 20
+"""Percent of the plot: texts of pauses that are closer would cover each other."""
 _HEADROOM = 1.16
 Step = tuple[float, float, float]
 """(left, right, top): the sides as percent from the left, the top as percent from the top of the plot."""
@@ -130,6 +133,7 @@ def throughput(measured: RateOverTime) -> Plot:
     across = [100 * edge / measured.seconds for edge in measured.edges]
     heights = [100 - 100 * rate / (most * _HEADROOM) for rate in measured.rates]
     seams = [(100 * at / measured.seconds, pause) for at, pause in measured.pauses]
+    have_room = all(after - before >= _NOTE_WIDTH for (before, _), (after, _) in pairwise(seams))
     return Plot(
         f"records per second over {duration(measured.seconds)} of work: {number(round(most))} at most, "
         f"{plural(len(seams), 'pause')}",
@@ -138,7 +142,7 @@ def throughput(measured: RateOverTime) -> Plot:
         tuple(Text(100 * unit * at / measured.seconds, 0, f"{at:,.3g}") for at in _even(measured.seconds / unit)),
         tuple((100 - 100 * level / (most * _HEADROOM), _short(level)) for level in _even(most)),
         tuple(Text(x, 10, f"after {duration(pause)}", "start" if x < 75 else "end") for x, pause in seams)
-        if len(seams) <= _MOST_NOTED_PAUSES
+        if have_room and len(seams) <= _MOST_NOTED_PAUSES
         else (),
         "".join(f"M{x:.2f} 0V100" for x, _ in seams),
         "bad",
