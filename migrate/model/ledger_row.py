@@ -18,8 +18,7 @@ from migrate.model.key_range import KeyRange
 from migrate.model.plan import Chunk
 from migrate.model.preview import RejectReason
 from migrate.model.receipt import Receipt
-from migrate.model.seal import with_seal, without_seal
-from migrate.model.values import Stored, StoredKind, compact, of_valid
+from migrate.model.values import Stored, StoredKind, compact, of_valid, with_seal, without_seal
 
 LEDGER_SCHEMA = 2
 """From 2 on, `detail` ends with a digest of the whole row."""

@@ -10,9 +10,8 @@ from pydantic import Field, ValidationError
 
 from migrate.model.key_range import KeyRange
 from migrate.model.preview import RejectReason
-from migrate.model.seal import read_sealed
 from migrate.model.store_partition import place_name
-from migrate.model.values import Stored
+from migrate.model.values import Stored, read_sealed
 
 RECEIPT_SCHEMA: Final = 1
 

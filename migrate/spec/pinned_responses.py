@@ -12,7 +12,7 @@ from typing import Any
 
 from migrate.errors import RefusedError
 from migrate.model.plan import newest_plan
-from migrate.model.seal import read_sealed, with_seal
+from migrate.model.values import read_sealed, with_seal
 from migrate.spec.registry_http import NotFound, RegistryHttp
 from migrate.stores.files import write_durably
 

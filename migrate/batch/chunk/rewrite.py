@@ -20,7 +20,7 @@ from migrate.engine.rejects import CountRejects, FailOnReject, RecordRejectedErr
 from migrate.errors import ChunkFailedError, CorruptionError
 from migrate.model.plan import Chunk, FamilyMapping
 from migrate.model.receipt import Receipt, Scanned, Written, attempt_name
-from migrate.model.seal import with_seal
+from migrate.model.values import with_seal
 from migrate.spec.conversion import load_conversion
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.function.fingerprint import checked_code

@@ -19,7 +19,7 @@ from migrate.engine.reject_file import REJECT_SCHEMA
 from migrate.errors import CorruptionError
 from migrate.model.receipt import Receipt
 from migrate.model.reports import Column
-from migrate.model.seal import with_seal, without_seal
+from migrate.model.values import with_seal, without_seal
 from migrate.stores.files import content_digest, delta_uri, fsync_directory, fsync_tree, remove_tree
 
 _COLUMNS = pa.schema([pa.field("attempt", pa.string()), pa.field("chunk", pa.int64()), *REJECT_SCHEMA])

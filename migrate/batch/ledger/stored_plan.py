@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from migrate.errors import RefusedError
 from migrate.model.plan import PLAN_SCHEMA, Plan, coverage_flaw, newest_plan
-from migrate.model.seal import read_sealed, with_seal
+from migrate.model.values import read_sealed, with_seal
 from migrate.stores.files import write_durably
 from migrate.stores.regular_files import read_regular
 

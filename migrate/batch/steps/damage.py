@@ -18,8 +18,8 @@ from migrate.model.key_range import subtract
 from migrate.model.ledger_row import Row
 from migrate.model.plan import Plan
 from migrate.model.receipt import Receipt, Written, read_receipt
-from migrate.model.seal import with_seal
 from migrate.model.store_partition import StorePartition
+from migrate.model.values import with_seal
 from migrate.stores.files import content_digest, fsync_directory, make_directories, remove_tree, write_durably
 from migrate.stores.rocksdb.database import open_read_only
 from migrate.stores.rocksdb.layout import rocksdb_identities
