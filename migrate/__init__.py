@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from migrate.dual.opening import open_store as open_store
     from migrate.dual.typed_store import TypedRecords as TypedRecords
     from migrate.dual.typed_store import TypedStore as TypedStore
+    from migrate.errors import BrokerError as BrokerError
+    from migrate.errors import ChangelogFailedError as ChangelogFailedError
     from migrate.errors import ChunkFailedError as ChunkFailedError
     from migrate.errors import ConversionError as ConversionError
     from migrate.errors import CorruptionError as CorruptionError
@@ -97,6 +99,7 @@ if TYPE_CHECKING:
     from migrate.model.reports import Verifying as Verifying
     from migrate.model.reports import VerifyReport as VerifyReport
     from migrate.spec.loading import load_spec as load_spec
+    from migrate.spec.spec import ChangelogSection as ChangelogSection
     from migrate.spec.spec import ConversionSection as ConversionSection
     from migrate.spec.spec import RunSection as RunSection
     from migrate.spec.spec import SourceSection as SourceSection
@@ -148,8 +151,8 @@ _HOMES = {
     "migrate.dual.opening": "open_store",
     "migrate.dual.typed_store": "TypedRecords TypedStore",
     "migrate.errors": (
-        "ChunkFailedError ConversionError CorruptionError DamagedLedgerError ExitCode FencedError "
-        "IllegalTransitionError InterruptedMigrationError MigrationError MissingPackageError RefusedError "
+        "BrokerError ChangelogFailedError ChunkFailedError ConversionError CorruptionError DamagedLedgerError "
+        "ExitCode FencedError IllegalTransitionError InterruptedMigrationError MigrationError MissingPackageError RefusedError "
         "RegistryError RejectedError SourceChangedError SpecError StateStoreMigratedError StoreClosedError "
         "StoreCorruptedError StoreError StoreFailedError StoreLockedError StoreNotReadyError VerificationError"
     ),
@@ -161,7 +164,7 @@ _HOMES = {
         "Verifying VerifyReport"
     ),
     "migrate.spec.loading": "load_spec",
-    "migrate.spec.spec": "ConversionSection RunSection SourceSection Spec TargetSection",
+    "migrate.spec.spec": "ChangelogSection ConversionSection RunSection SourceSection Spec TargetSection",
     "migrate.stores.lifecycle": "State",
     "migrate.stores.memory": "MemoryStore",
     "migrate.stores.records": "Records",

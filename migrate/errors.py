@@ -8,10 +8,12 @@ MigrationError
  │    ├── DamagedLedgerError            the ledger cannot be read; `run` repairs it
  │    ├── FencedError                   another run took over the ledger
  │    ├── MissingPackageError           a package of an extra is not installed
- │    └── RegistryError                 the Schema Registry does not return the schema
+ │    ├── RegistryError                 the Schema Registry does not return the schema
+ │    └── BrokerError                   a Kafka broker cannot be reached, or refuses a request
  ├── ChunkFailedError (3)           a chunk cannot be rewritten
  │    ├── RejectedError                 more records than allowed cannot be converted
- │    └── CorruptionError               a scan that ended early, or a damaged block
+ │    ├── CorruptionError               a scan that ended early, or a damaged block
+ │    └── ChangelogFailedError          a changelog cannot be written, or read to its end
  ├── VerificationError (4)          the new store differs from the converted old one
  ├── InterruptedMigrationError (5)  stopped before the end; the same command resumes
  └── StoreError                     an open store cannot do what was requested
@@ -108,6 +110,10 @@ class RegistryError(RefusedError):
     """The Schema Registry cannot be reached, or does not return the requested schema."""
 
 
+class BrokerError(RefusedError):
+    """A Kafka broker cannot be reached, or refuses a request."""
+
+
 class ChunkFailedError(MigrationError):
     """A chunk could not be rewritten; finished chunks are kept, and a rerun resumes."""
 
@@ -120,6 +126,10 @@ class RejectedError(ChunkFailedError):
 
 class CorruptionError(ChunkFailedError):
     """A scan ended before its range did, because of a damaged block or an unreadable file (I4)."""
+
+
+class ChangelogFailedError(ChunkFailedError):
+    """A changelog could not be written, or read to its end; what the broker has confirmed is kept."""
 
 
 class VerificationError(MigrationError):

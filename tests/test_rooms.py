@@ -11,14 +11,14 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MIGRATE = ROOT / "migrate"
 MODULES_OF_A_ROOM = 13
-ENTRIES_AT_THE_TOP = 14
+ENTRIES_AT_THE_TOP = 15
 
 # From bottom to top: a room imports rooms of lower rows only. `formats` lies below all of them.
 ROWS = (
     ("errors", "packages"),
     ("model",),
     ("stores",),
-    ("engine", "spec", "systems"),
+    ("engine", "kafka", "spec", "systems"),
     ("batch", "dual"),
     ("dry_run", "survey"),
     ("show",),
@@ -30,6 +30,7 @@ BATCH_ROWS = (
     ("ledger",),
     ("identity", "context", "log"),
     ("plan", "retired"),
+    ("changelog",),
     ("status",),
     ("preflight",),
     ("steps", "switch"),

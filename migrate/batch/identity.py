@@ -19,7 +19,7 @@ from migrate.errors import SourceChangedError
 from migrate.model.plan import Plan
 from migrate.model.store_partition import StorePartition, StoreState
 from migrate.spec.conversion_ref import ConversionRef
-from migrate.spec.spec import Spec
+from migrate.spec.spec import Spec, TargetSection
 from migrate.stores.rocksdb.database import StoreContent
 from migrate.stores.rocksdb.layout import database_files, file_states, metadata_digest
 
@@ -116,6 +116,8 @@ def _is_by_bytecode(known: Mapping[str, str]) -> bool:
 def stable_json(section: BaseModel, exclude: set[str] | None = None) -> str:
     """A section of the spec as JSON, without unset keys that earlier releases did not have: it stays the same."""
     absent = {name for name in _CAME_LATER if getattr(section, name, None) is None}
+    if isinstance(section, TargetSection) and not section.store_names:
+        absent |= {"store", "stores"}
     return section.model_dump_json(exclude=(exclude or set()) | absent)
 
 

@@ -119,11 +119,20 @@ class TargetSection(_Section):
     format: str
     path: Path | None = None
     """Where a complete new state directory is published; None: `cutover` exchanges the stores in place."""
+    store: str | None = None
+    """The new store's name, where its changelog is a new topic; the old store and its changelog stay as they are."""
+    stores: tuple[str, ...] = ()
+    """The new names of `[source] stores`, in the same order."""
     retention_ms: Milliseconds | None = None
     """The new store's retention: if it differs from the old store's, records move to other segments."""
     segment_ms: Milliseconds | None = None
     version: Annotated[str, Field(pattern=VERSION)] | None = None
     """The version of the owning system that will open the new store, if known."""
+
+    @property
+    def store_names(self) -> tuple[str, ...]:
+        """The new names of the stores, in the order of the old ones; none: the stores keep their names."""
+        return self.stores if self.store is None else (self.store,)
 
 
 class ConversionSection(_Section):
@@ -148,6 +157,22 @@ class ConversionSection(_Section):
         if callable(self.function) and (self.py_files or self.files):
             raise ValueError('`py_files` and `files` need the function by its name, "module:function"')
         return self
+
+
+class ChangelogSection(_Section):
+    """`[changelog]`: the store and its changelog are migrated as one."""
+
+    bootstrap: str
+    """`host:port` of one broker or several, with commas between."""
+    application_id: str | None = None
+    """The application's id, which its group and topics are named by; None: the name of the state directory."""
+    way: Literal["new-topic", "append"] | None = None
+    """Where the new changelog records go if the conversion changes them; None: to a new topic."""
+    timestamps: Literal["default", "changelog"] = "default"
+    """Where a new store has timestamps and the old one none: `[conversion] default_timestamp_ms`, or that of each key's
+    last changelog record."""
+    config: Path | None = None
+    """A file of librdkafka's properties; `${NAME}` in a value stands for a variable of the environment."""
 
 
 class RunSection(_Section):
@@ -184,6 +209,7 @@ class Spec(_Section):
     source: SourceSection
     target: TargetSection
     conversion: ConversionSection = ConversionSection()
+    changelog: ChangelogSection | None = None
     run: RunSection = RunSection()
     base_dir: Annotated[Path, AfterValidator(Path.absolute)] = Field(default_factory=Path.cwd, exclude=True)
 
@@ -197,6 +223,7 @@ class Spec(_Section):
             source: SourceSection | dict[str, Any],
             target: TargetSection | dict[str, Any],
             conversion: ConversionSection | dict[str, Any] = ...,
+            changelog: ChangelogSection | dict[str, Any] | None = ...,
             run: RunSection | dict[str, Any] = ...,
             base_dir: str | Path = ...,
         ) -> None: ...

@@ -1,0 +1,1 @@
+"""The changelogs of a migration: which way each goes, written, read back, caught up with, undone."""

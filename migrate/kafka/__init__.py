@@ -1,0 +1,1 @@
+"""A Kafka broker: topics, groups, and changelogs read to their end and written with confirmation."""
