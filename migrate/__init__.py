@@ -151,10 +151,11 @@ _HOMES = {
     "migrate.dual.opening": "open_store",
     "migrate.dual.typed_store": "TypedRecords TypedStore",
     "migrate.errors": (
-        "BrokerError ChangelogFailedError ChunkFailedError ConversionError CorruptionError DamagedLedgerError "
-        "ExitCode FencedError IllegalTransitionError InterruptedMigrationError MigrationError MissingPackageError RefusedError "
-        "RegistryError RejectedError SourceChangedError SpecError StateStoreMigratedError StoreClosedError "
-        "StoreCorruptedError StoreError StoreFailedError StoreLockedError StoreNotReadyError VerificationError"
+        "BrokerError ChangelogFailedError ChunkFailedError ConversionError CorruptionError "
+        "DamagedLedgerError ExitCode FencedError IllegalTransitionError InterruptedMigrationError "
+        "MigrationError MissingPackageError RefusedError RegistryError RejectedError SourceChangedError "
+        "SpecError StateStoreMigratedError StoreClosedError StoreCorruptedError StoreError StoreFailedError "
+        "StoreLockedError StoreNotReadyError VerificationError"
     ),
     "migrate.model.comparison": "Totals Verification",
     "migrate.model.events": "Event",
