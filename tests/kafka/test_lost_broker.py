@@ -26,29 +26,29 @@ def own_broker(tmp_path: Path) -> Iterator[Broker]:
 
 
 def test_reading_writing_and_asking_end(own_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "REQUEST_SECONDS", 2.0)
+    monkeypatch.setattr(asking, "REQUEST_SECONDS", 1.0)
     connection = Connection(own_broker.bootstrap)
     with Cluster(connection) as cluster:
         cluster.create_topic("t", partitions=1, replication=1, settings={})
         write(connection, "t", records(0, 10))
-        batches = read(connection, "t", 0, 0, 1000, patience=3)
+        batches = read(connection, "t", 0, 0, 1000, patience=1)
         assert len(next(batches)) == 10
-        with Writer(connection, "t", 0, "t", patience=3) as writer:
+        with Writer(connection, "t", 0, "t", patience=1) as writer:
             writer.write(records(10, 20))
 
             own_broker.pause()
-            with pytest.raises(BrokerError, match="ask for topic t.*[Tt]imed out"):
+            with pytest.raises(BrokerError, match=r"ask for topic t.*[Tt]imed out"):
                 cluster.ends("t", [0])
             own_broker.kill()
 
             since = time.monotonic()
             with pytest.raises(BrokerError, match="ask for topic t"):
                 cluster.topic("t")
-            with pytest.raises(ChangelogFailedError, match="read topic t, partition 0,.*Connection refused") as raised:
+            with pytest.raises(ChangelogFailedError, match=r"read topic t, partition 0,.*Connection refused") as raised:
                 list(batches)
             assert "that the broker runs" in raised.value.hint
             with pytest.raises(ChangelogFailedError, match="write to topic t, partition 0,"):
                 writer.finish()
-    with pytest.raises(BrokerError, match="reach the broker.*Connection refused"), Cluster(connection):
+    with pytest.raises(BrokerError, match=r"reach the broker.*Connection refused"), Cluster(connection):
         pass
     assert time.monotonic() - since < 30

@@ -112,7 +112,7 @@ def test_a_topic_that_is_removed_meanwhile_ends_the_reading(
     write(connection, topic, records(0, 10))
     described = cluster.topic(topic)
     assert described is not None
-    batches = read(connection, topic, 0, 0, 1000, patience=3)
+    batches = read(connection, topic, 0, 0, 1000, patience=1)
     assert len(next(batches)) == 10
     cluster.delete_topic(described)
     with pytest.raises(ChangelogFailedError):
