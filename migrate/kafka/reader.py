@@ -152,8 +152,6 @@ class _Range:
         from confluent_kafka import KafkaError, KafkaException
 
         self._waited += seconds
-        if refused := self.failures.refused():
-            raise KafkaException(refused)
         if self.ended or self._waited < self.patience:
             return
         if self._reached is not None and not self.failures.is_cut_off():

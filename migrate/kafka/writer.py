@@ -25,7 +25,6 @@ _LOOK_BYTES = 1 << 20
 """After so many bytes the clock is looked at."""
 _RECORD_BYTES = 64
 """What a record takes besides its key and its value, about."""
-_BATCH_BYTES = 1_000_000
 _LARGEST_BYTES = 1_000_000_000
 """Of a record: more is not to be had from librdkafka."""
 
@@ -53,12 +52,10 @@ class Writer:
         from confluent_kafka import Producer
 
         self._failures = Failures(self.connection, ChangelogFailedError)
-        largest = min(self._largest_batch(), _LARGEST_BYTES)
         ours = {
             "transactional.id": self.transactional_id,
             "transaction.timeout.ms": int(self.patience * 1000),
-            "message.max.bytes": largest,
-            "batch.size": min(_BATCH_BYTES, largest),
+            "message.max.bytes": min(self._largest_batch(), _LARGEST_BYTES),
             "error_cb": self._failures.heed,
         }
         with self._failures.explained(self._doing()):
