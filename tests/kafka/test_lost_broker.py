@@ -27,7 +27,7 @@ def own_broker(tmp_path: Path) -> Iterator[Broker]:
 
 def test_reading_writing_and_asking_end(own_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "REQUEST_SECONDS", 1.0)
-    connection = Connection(own_broker.bootstrap)
+    connection = Connection(own_broker.bootstrap, {"queue.buffering.max.messages": "100"})
     with Cluster(connection) as cluster:
         cluster.create_topic("t", partitions=1, replication=1, settings={})
         write(connection, "t", records(0, 10))
@@ -48,6 +48,7 @@ def test_reading_writing_and_asking_end(own_broker: Broker, monkeypatch: pytest.
                 list(batches)
             assert "that the broker runs" in raised.value.hint
             with pytest.raises(ChangelogFailedError, match="write to topic t, partition 0,"):
+                writer.write(records(20, 200))
                 writer.finish()
     with pytest.raises(BrokerError, match=r"reach the broker.*Connection refused"), Cluster(connection):
         pass

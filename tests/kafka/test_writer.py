@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
@@ -49,7 +50,7 @@ def test_transactions_end_when_they_are_large_or_old(
 
 
 def test_a_full_queue_is_waited_for(connection: Connection, topic: str) -> None:
-    small = Connection(connection.bootstrap, {"queue.buffering.max.messages": "100"})
+    small = Connection(connection.bootstrap, {"queue.buffering.max.messages": "100", "linger.ms": "0"})
     assert write(small, topic, records(0, 5000)) == 4999
     assert keys(connection, topic, 0, 5000) == list(range(5000))
 
@@ -71,14 +72,19 @@ def test_an_earlier_writer_of_the_id_can_write_no_more(connection: Connection, c
     assert keys(connection, topic, 0, last + 1) == list(range(20, 30))
 
 
-def test_a_fenced_writer_says_so_while_deliveries_are_reported(connection: Connection, topic: str) -> None:
+def test_a_fenced_writer_says_so_while_deliveries_are_reported(
+    connection: Connection, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """confluent-kafka then raises what is no exception, or a SystemError."""
-    small = Connection(connection.bootstrap, {"queue.buffering.max.messages": "10", "linger.ms": "0"})
-    with Writer(small, topic, 0, topic) as lost:
+    monkeypatch.setattr(writing, "_LOOK_BYTES", 0)
+    with Writer(connection, topic, 0, topic) as lost:
         lost.write(records(0, 5))
-        with Writer(connection, topic, 0, topic), pytest.raises(ChangelogFailedError, match=r"fenced|Fatal"):
-            for number in range(100):
-                lost.write(records(number, number + 1))
+        lost._producer.flush()
+        with Writer(connection, topic, 0, topic):
+            lost.write(records(5, 6))
+            time.sleep(0.5)  # until the broker has answered
+            with pytest.raises(ChangelogFailedError, match=r"fenced by (a )?newer"):
+                lost.write(records(6, 7))
 
 
 def test_what_a_killed_writer_left_open_ends_with_its_rerun(
