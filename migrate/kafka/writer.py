@@ -1,0 +1,162 @@
+"""Writes changelog records to one topic partition, in transactions of one id: each is confirmed, and there once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import repeat
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from migrate.errors import ChangelogFailedError
+from migrate.kafka.cluster import Cluster
+from migrate.kafka.connection import Connection
+from migrate.kafka.failures import Failures
+from migrate.stores.changelog_batch import ChangelogBatch
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message, Producer
+
+_TRANSACTION_BYTES = 64 << 20
+_TRANSACTION_SECONDS = 5.0
+_LOOK_BYTES = 1 << 20
+"""After so many bytes the clock is looked at."""
+_RECORD_BYTES = 64
+"""What a record takes besides its key and its value, about."""
+_QUEUE_BYTES = 16 << 20
+"""What is written is not far ahead of what the broker takes, or a slow one could not end a transaction in time."""
+_LARGEST_BYTES = 1_000_000_000
+"""Of a record: more is not to be had from librdkafka."""
+
+
+@dataclass(slots=True)
+class Writer:
+    """A context manager. Once it is entered, no earlier writer of its id can write any more, and what they wrote and
+    did not commit is never read."""
+
+    connection: Connection
+    topic: str
+    number: int
+    transactional_id: str
+    patience: float = 60.0
+    """After so many seconds the broker is given up; a transaction that is left open ends as late."""
+    _failures: Failures = field(init=False)
+    _producer: Producer = field(init=False)
+    _last: int | None = None
+    _is_open: bool = False
+    _size: int = 0
+    _next_look: int = 0
+    _since: float = 0.0
+
+    def __enter__(self) -> Self:
+        from confluent_kafka import Producer
+
+        self._failures = Failures(self.connection, ChangelogFailedError)
+        largest = min(self._largest_batch(), _LARGEST_BYTES)
+        ours = {
+            "transactional.id": self.transactional_id,
+            "transaction.timeout.ms": int(self.patience * 1000),
+            "message.max.bytes": largest,
+            "queue.buffering.max.kbytes": max(_QUEUE_BYTES, 2 * largest) >> 10,
+            "error_cb": self._failures.heed,
+        }
+        with self._failures.explained(self._doing()):
+            self._producer = Producer({"linger.ms": 50, **self.connection.settings(ours)})
+            self._producer.init_transactions(self.patience)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._is_open:
+            with suppress(ChangelogFailedError), self._failures.explained(self._doing()):
+                self._producer.abort_transaction(self.patience)  # if it fails, the next writer of the id does it
+        del self._producer
+
+    def write(self, batch: ChangelogBatch) -> None:
+        """Queue these records, in their order.
+
+        Raises:
+            ChangelogFailedError: They, or earlier ones, cannot be written.
+        """
+        from confluent_kafka import KafkaError, KafkaException
+
+        with self._failures.explained(self._doing()):
+            try:
+                self._write(batch)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError._FATAL:
+                    self._commit()  # which says why
+                raise
+
+    def finish(self) -> int | None:
+        """Wait until each record is confirmed; the largest offset, or None if there is no record.
+
+        The last stable offset passes it a moment later, or when transactions of other writers end.
+
+        Raises:
+            ChangelogFailedError: Not all are confirmed.
+        """
+        with self._failures.explained(self._doing()):
+            self._commit()
+        return self._last
+
+    def _write(self, batch: ChangelogBatch) -> None:
+        last = len(batch) - 1
+        headers: Iterable[Any] = repeat(None) if batch.headers is None else batch.headers
+        records = zip(batch.keys, batch.values, batch.timestamps, headers, strict=False)
+        for index, (key, value, timestamp, header) in enumerate(records):
+            if self._size >= self._next_look:
+                self._look()
+            self._size += len(key) + len(value or b"") + _RECORD_BYTES
+            # Order is kept: the offset of a batch's last record is its largest.
+            delivered = self._delivered if index == last else None
+            while True:
+                try:
+                    # By keyword: the sixth position is no timestamp, and is accepted. 0 would mean "now".
+                    self._producer.produce(
+                        topic=self.topic,
+                        partition=self.number,
+                        key=key,
+                        value=value,
+                        timestamp=timestamp or 1,
+                        headers=header or None,
+                        on_delivery=delivered,
+                    )
+                    break
+                except BufferError:  # the queue is full
+                    self._producer.poll(0.01)
+
+    def _look(self) -> None:
+        """Begin a transaction; first end the open one, if it is large or old."""
+        is_old = time.monotonic() - self._since >= _TRANSACTION_SECONDS
+        if is_old or self._size >= _TRANSACTION_BYTES:
+            self._commit()
+        if not self._is_open:
+            self._producer.begin_transaction()
+            self._is_open, self._size, self._since = True, 0, time.monotonic()
+        self._producer.poll(0)
+        self._next_look = self._size + _LOOK_BYTES
+
+    def _commit(self) -> None:
+        if self._is_open:
+            self._producer.commit_transaction(self.patience)
+            self._is_open, self._size, self._next_look = False, 0, 0
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self._last = message.offset()
+
+    def _largest_batch(self) -> int:
+        """The client makes no batches that the topic does not take."""
+        with Cluster(self.connection, ChangelogFailedError) as cluster:
+            topic = cluster.topic(self.topic)
+        if topic is None or self.number >= topic.partitions:
+            text = f"cannot {self._doing()} at {self.connection.bootstrap}: there is no such partition"
+            raise ChangelogFailedError(text, hint="was the topic removed? run the same command again")
+        return topic.max_message_bytes
+
+    def _doing(self) -> str:
+        return f"write to topic {self.topic}, partition {self.number},"
