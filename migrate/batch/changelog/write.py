@@ -72,7 +72,7 @@ class Work:
         partition = part.store_partition
         place = f"{partition}-{part.database}-{hashlib.sha256(part.keys.start or b'').hexdigest()[:16]}"
         sizes = (each.data_bytes for each in self.stores.databases(partition) if part.database in ("", each.database))
-        count = sum((each.store_partition, each.database) == (partition, part.database) for each in self.topics.parts)
+        parts = [each.database for each in self.topics.parts if each.store_partition == partition]
         return ProduceTask(
             connection=self.connection,
             changelog=self.topics.of(partition),
@@ -80,9 +80,10 @@ class Work:
             content=content,
             transactional_id=f"stateferry-{self.stores.plan.migration_id}-{place}",
             new=self.new(part),
+            has_records=bool(part.database) or len(parts) == 1,
             old=None if part.database else self.old(partition),
             folder=self.folder(partition, "sorted"),
-            size=sum(sizes) // count,
+            size=sum(sizes) // parts.count(part.database),
         )
 
     def new(self, part: Part) -> NewEntries:
