@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
@@ -97,7 +97,7 @@ class App:
         old = self.old(number).items()
         return {key: (value + b"!", at) for key, (value, at) in old if value and not key.startswith(DROPPED)}
 
-    def make(self) -> App:
+    def make(self) -> Self:
         """Write the stores, and their changelog."""
         with Cluster(self.connection) as cluster:
             policy = "compact,delete" if self.kind == WINDOW else "compact"

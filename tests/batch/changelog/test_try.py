@@ -1,7 +1,8 @@
-from pathlib import Path
 import pytest
+
 from migrate import run
 from tests.batch.changelog.support import *
+
 
 @pytest.mark.parametrize("way", ["new-topic","append"])
 @pytest.mark.parametrize("kind", [TIMESTAMPED, KEY_VALUE, WINDOW])
