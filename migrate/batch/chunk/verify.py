@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
@@ -42,7 +42,7 @@ class _FamilyTask:
     mapping: FamilyMapping
     keys: KeyRange
     conversion: ConversionRef
-    times: str | None
+    times: str | None = field(default=None, kw_only=True)
     """The run that new records take their times from; None: they take the default."""
 
     def __str__(self) -> str:

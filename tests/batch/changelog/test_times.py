@@ -109,7 +109,7 @@ class _Killed(Exception):
     pass
 
 
-@pytest.mark.parametrize("point", ["times.started", "times.made", "times.committed", "chunk.committed"])
+@pytest.mark.parametrize("point", ["times.made", "times.committed", "chunk.committed"])
 def test_a_killed_run_is_finished_by_the_next_one(point: str, broker: Broker, tmp_path: Path) -> None:
     app = _timestamped(f"times-killed-{point.replace(chr(46), chr(45))}", tmp_path, broker).make()
 
@@ -144,7 +144,7 @@ def _replace(folder: Path) -> None:
         file.unlink()
     writer = SstWriter(folder / "times.sst", TableOptions())
     for batch in batches:
-        batch.values[0] = bytes(8)
+        batch.values[0] = batch.values[0][:-1] + b"?"
         writer.write(batch)
     writer.finish()
     create_database(folder, {}, {"default": [folder / "times.sst"]}, {})
