@@ -19,7 +19,7 @@ from migrate.batch.ledger.intervals import totals_of
 from migrate.batch.ledger.shared_commits import SharedCommits
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
-from migrate.errors import BrokerError, ChangelogFailedError, RefusedError
+from migrate.errors import RefusedError
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection, read_connection
 from migrate.model.changelog import Part, Produced, Topics
@@ -30,14 +30,11 @@ from migrate.spec.spec import Spec
 def write_changelogs(context: Context, executor: Executor, ledger: Ledger, stores: AssembledStores) -> Topics:
     """Write what is not written yet, and return the topics.
 
-    Raises RefusedError for a topic that is not ours, ChangelogFailedError where the broker does not confirm a record.
+    Raises RefusedError for a topic that is not ours, and BrokerError or ChangelogFailedError where the broker fails.
     """
     connection = connection_of(context.spec)
-    try:
-        with Cluster(connection) as cluster:
-            topics = _opened(context, ledger, cluster, stores)
-    except BrokerError as error:
-        raise ChangelogFailedError(error.message, hint=error.hint) from error
+    with Cluster(connection) as cluster:
+        topics = _opened(context, ledger, cluster, stores)
     work = Work(context, connection, topics, stores)
     contents = stores.contents(topics.parts)
     tasks = (work.task(part, contents[part]) for part in ChangelogStanding(ledger.rows).pending(contents))
