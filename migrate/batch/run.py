@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from formats import Function
+from migrate.batch.changelog.times import take_times
 from migrate.batch.changelog.topics import AssembledStores
 from migrate.batch.changelog.verify import verify_changelogs
 from migrate.batch.changelog.ways import way_of
@@ -170,6 +171,8 @@ def _make(
     context: Context, executor: Executor, plan: Plan, ledger: Ledger, receipts: list[Receipt], *, clock: _Clock
 ) -> Outcome:
     """The verified new stores. Files that the disk has damaged, before or during this run, are made again."""
+    with clock.phase("times"):
+        take_times(context, executor, ledger)
     repairs = Repairs(context, plan)
     while True:
         try:

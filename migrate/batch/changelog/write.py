@@ -89,11 +89,14 @@ class Work:
             each for each in self.stores.databases(part.store_partition) if part.database in ("", each.database)
         ]
         folder = self.stores.folders[part.store_partition]
+        times = None if self.context.conversion.takes_times else self.context.times.get(part.store_partition)
         return NewEntries(
             format=self.context.ref.target,
             directories=tuple(str(folder / each.database) for each in databases),
             families=tuple(dict.fromkeys(mapping.target for each in databases for mapping in each.mappings)),
             keys=part.keys,
+            times=None if times is None else str(self.context.home / times.folder),
+            newest_ms=-1 if times is None or times.newest_ms is None else times.newest_ms,
         )
 
     def old(self, partition: str) -> OldEntries | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from migrate.batch.changelog.standing import changelog_reports
+from migrate.batch.changelog.times import use_times
 from migrate.batch.changelog.topics import AssembledStores
 from migrate.batch.changelog.verify import verify_again
 from migrate.batch.chunk.executor import ExecutorOpener, executor_opener
@@ -79,6 +80,7 @@ def _compare(
     context: Context, plan: Plan, standing: Standing, mode: Mode, open_executor: ExecutorOpener
 ) -> VerifyReport:
     name, stores = context.spec.name, NewStores(standing.new_stores(context.spec.source_path), standing.receipts)
+    use_times(context, standing.rows)
     open_ledger = cache(lambda: _open_ledger(context, plan, standing))
     with open_executor(context.spec) as executor, hinting_at_repair(context.home):
         so_far = standing.compared_so_far

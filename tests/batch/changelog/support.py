@@ -80,8 +80,6 @@ class App:
         keys = (b"key-%05d-%d" % (each, number) for each in range(self.count))
         records = {key: (b"value of %s" % key, NOW - 60_000 + at) for at, key in enumerate(keys)}
         records |= {DROPPED + b"%d" % each: (b"gone", NOW - 5) for each in range(3)}
-        if self.kind == KEY_VALUE:
-            records = {key: (value, -1) for key, (value, _) in records.items()}
         if self.kind == WINDOW:
             starts = range(NOW, 0, -60_000)
             records = {window_key(key, start): record for (key, record), start in zip(records.items(), starts, strict=False)}
