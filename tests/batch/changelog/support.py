@@ -82,7 +82,9 @@ class App:
         records |= {DROPPED + b"%d" % each: (b"gone", NOW - 5) for each in range(3)}
         if self.kind == WINDOW:
             starts = range(NOW, 0, -60_000)
-            records = {window_key(key, start): record for (key, record), start in zip(records.items(), starts, strict=False)}
+            records = {
+                window_key(key, start): record for (key, record), start in zip(records.items(), starts, strict=False)
+            }
         return dict(sorted(records.items()))
 
     def expected(self, number: int) -> dict[bytes, Record]:

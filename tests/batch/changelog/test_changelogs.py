@@ -6,20 +6,25 @@ import base64
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from migrate import run, verify
 from migrate.batch.changelog.standing import ChangelogStanding
+from migrate.batch.chunk import produce
+from migrate.batch.chunk.produce import Confirmed, write
 from migrate.batch.ledger.table import read_ledger
 from migrate.errors import ChangelogFailedError, ExitCode, RefusedError, VerificationError
-from migrate.kafka import cluster, writer
+from migrate.kafka import cluster
 from migrate.kafka.cluster import Cluster
+from migrate.kafka.connection import Connection
+from migrate.model.changelog import Changelog
 from migrate.model.events import RUN_EVENTS, Event
 from migrate.model.ledger_row import Step
-from tests.batch.changelog.support import DROPPED, NOW, TASKS, WINDOW, App, Record
+from migrate.stores.changelog_batch import ChangelogBatch
+from tests.batch.changelog.support import NOW, TASKS, WINDOW, App
 from tests.broker.broker import Broker
 from tests.support import KEY_VALUE
 
@@ -103,11 +108,16 @@ def test_a_tombstone_that_is_not_written_is_missed(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = App("revived", tmp_path, broker.bootstrap, way="append").make()
-    with monkeypatch.context() as patched:
-        patched.setattr(Work, "old", lambda *_: None)
-        patched.setattr("migrate.batch.changelog.verify._task", _with_old(Work.old))
-        with pytest.raises(VerificationError, match=r'missing in the changelog: .* key "drop-0": a tombstone'):
-            run(app.spec)
+
+    def without_tombstones(
+        there: Connection, changelog: Changelog, name: str, batches: Iterator[ChangelogBatch]
+    ) -> Confirmed:
+        return write(there, changelog, name, (batch for batch in batches if None not in batch.values))
+
+    monkeypatch.setattr(produce, "write", without_tombstones)
+    with pytest.raises(VerificationError) as raised:
+        run(app.spec)
+    assert f'missing in the changelog: {app.topic}, partition 0, key "drop-0": a tombstone' in raised.value.message
 
 
 def test_a_foreign_topic_is_refused_and_left(app: App) -> None:
@@ -123,7 +133,6 @@ def test_a_foreign_topic_is_refused_and_left(app: App) -> None:
 
 
 def test_a_broker_that_is_lost_in_the_middle(app: App, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "_PATIENCE_SECONDS", 2.0)
     monkeypatch.setattr(cluster, "REQUEST_SECONDS", 2.0)
 
     def lose(event: Event) -> None:
