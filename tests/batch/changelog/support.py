@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+<<<<<<< HEAD
 from dataclasses import dataclass, field, replace
+=======
+from dataclasses import dataclass, field
+>>>>>>> times
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from formats import StateRecord
 from migrate.kafka.cluster import Cluster
@@ -92,7 +96,7 @@ class App:
         old = self.old(number).items()
         return {key: (value + b"!", at) for key, (value, at) in old if value and not key.startswith(DROPPED)}
 
-    def make(self) -> App:
+    def make(self) -> Self:
         """Write the stores, and their changelog."""
         with Cluster(self.connection) as cluster:
             policy = "compact,delete" if self.kind == WINDOW else "compact"
