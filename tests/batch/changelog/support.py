@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-<<<<<<< HEAD
 from dataclasses import dataclass, field, replace
-=======
-from dataclasses import dataclass, field
->>>>>>> times
 from pathlib import Path
 from typing import Any, Self
 

@@ -15,7 +15,7 @@ import pytest
 from migrate import run, verify
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.chunk import produce
-from migrate.batch.chunk.produce import Confirmed, write
+from migrate.batch.chunk.produce import Confirmed, write_records
 from migrate.batch.ledger.table import read_ledger
 from migrate.errors import ChangelogFailedError, ExitCode, RefusedError, VerificationError
 from migrate.kafka import cluster
@@ -115,9 +115,9 @@ def test_a_tombstone_that_is_not_written_is_missed(
     def without_tombstones(
         there: Connection, changelog: Changelog, name: str, batches: Iterator[ChangelogBatch]
     ) -> Confirmed:
-        return write(there, changelog, name, (batch for batch in batches if None not in batch.values))
+        return write_records(there, changelog, name, (batch for batch in batches if None not in batch.values))
 
-    monkeypatch.setattr(produce, "write", without_tombstones)
+    monkeypatch.setattr(produce, "write_records", without_tombstones)
     with pytest.raises(VerificationError) as raised:
         run(app.spec)
     assert f'missing in the changelog: {app.topic}, partition 0, key "drop-0": a tombstone' in raised.value.message
