@@ -79,7 +79,7 @@ def make_times(task: TimesTask, check: Callable[[], None] = never_stop) -> Times
     Attempts write to folders of their own, so that concurrent ones do not disturb each other. Raises
     ChangelogFailedError where the changelog cannot be read to its end.
     """
-    if task.known is not None and _is_intact(Path(task.home), task.known, check):
+    if task.known is not None and _is_as_written(Path(task.home), task.known, check):
         return task.known
     started = time.perf_counter()
     name = f"{task.folder}/times-{uuid.uuid4().hex[:12]}"
@@ -158,7 +158,7 @@ def _read_block(block: bytes) -> tuple[list[bytes], list[bytes]]:
     return keys, [*struct.unpack_from("8s" * count, block, len(block) - 8 * count)]
 
 
-def _is_intact(home: Path, known: Times, check: Callable[[], None]) -> bool:
+def _is_as_written(home: Path, known: Times, check: Callable[[], None]) -> bool:
     digest = RecordDigest()
     try:
         with open_read_only(home / known.folder) as run:

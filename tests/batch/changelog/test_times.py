@@ -14,7 +14,7 @@ from migrate import run, verify
 from migrate.batch.changelog.times import recorded_times
 from migrate.batch.ledger.table import read_ledger
 from migrate.engine.changelog import from_changelog
-from migrate.errors import ChunkFailedError
+from migrate.errors import ChangelogFailedError, ChunkFailedError
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.reader import read
 from migrate.kafka.writer import Writer
@@ -168,9 +168,9 @@ def test_a_damaged_run_is_noticed_and_made_again(damage: object, broker: Broker,
     verify(app.spec)
 
 
-def test_what_retention_removed_is_said(broker: Broker, tmp_path: Path) -> None:
-    app = _timestamped("times-lost", tmp_path, broker).make()
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+def _remove_records(app: PlainApp) -> None:
+    """As retention does: all but those of the last transaction of partition 0, and the first of these."""
+    admin = AdminClient({"bootstrap.servers": app.broker.bootstrap})
     deleting = ConfigEntry("cleanup.policy", "compact,delete", incremental_operation=AlterConfigOpType.SET)
     topic = ConfigResource(ResourceType.TOPIC, app.topic, incremental_configs=[deleting])
     for asked in (
@@ -179,6 +179,20 @@ def test_what_retention_removed_is_said(broker: Broker, tmp_path: Path) -> None:
     ):
         for done in asked().values():
             done.result()
+
+
+def test_what_retention_removed_is_said(broker: Broker, tmp_path: Path) -> None:
+    app = _timestamped("times-lost", tmp_path, broker).make()
+    _remove_records(app)
     report = run(app.spec)
     assert [sentence for sentence in report.warnings if "keys that were written then and not since get -1" in sentence]
     assert app.migrated(0)[next(iter(app.old(0)))].startswith(b"\xff" * 8)
+
+
+def test_chunks_do_not_get_other_times_than_those_before(broker: Broker, tmp_path: Path) -> None:
+    app = _timestamped("times-changed", tmp_path, broker).make()
+    run(app.spec)
+    _flip(app.spec.home / app.times["0_0/orders"].folder)
+    _remove_records(app)
+    with pytest.raises(ChangelogFailedError, match="other ones by now"):
+        run(app.spec)
