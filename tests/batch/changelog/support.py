@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
+from formats import StateRecord
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
@@ -15,11 +16,11 @@ from migrate.kafka.writer import Writer
 from migrate.spec.loading import parse_spec
 from migrate.spec.spec import Spec
 from migrate.stores.changelog_batch import ChangelogBatch
-from tests.broker.broker import Broker
 from tests.shared.windowed import checkpoint, make_segments, window_key
 from tests.support import KEY_VALUE, TIMESTAMPED, make_families
 
-NOW = int(time.time() * 1000)
+NOW = int(time.time()) // 3600 * 3_600_000
+"""The same in every process of a test, within retention times."""
 TASKS = ("0_0", "0_1")
 WINDOW = "kafka-streams.timestamped-window"
 FAMILIES = {KEY_VALUE: "default", TIMESTAMPED: "keyValueWithTimestamp", WINDOW: "keyValueWithTimestamp"}
@@ -30,15 +31,16 @@ Record = tuple[bytes | None, int]
 """Value and timestamp."""
 
 
-def convert(record: Any) -> Any:  # noqa: ANN401 - the user's function
+def convert(record: StateRecord) -> StateRecord | None:
     """Changes every value, and drops some keys."""
-    if record.key.startswith(DROPPED):
-        return None
-    return type(record)(**{**_fields(record), "value": record.value + b"!"})
+    return None if record.key.startswith(DROPPED) else replace(record, value=record.value + b"!")
 
 
-def _fields(record: Any) -> dict[str, Any]:  # noqa: ANN401
-    return {name: getattr(record, name) for name in record.__dataclass_fields__}
+class Address(Protocol):
+    """A broker's."""
+
+    @property
+    def bootstrap(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class App:
 
     name: str
     base: Path
-    broker: Broker
+    broker: Address
     kind: str = TIMESTAMPED
     way: str = "new-topic"
     count: int = 400
@@ -85,11 +87,11 @@ class App:
         keys = (b"key-%05d-%d" % (each, number) for each in range(self.count))
         records = {key: (b"value of %s" % key, NOW - 60_000 + at) for at, key in enumerate(keys)}
         records |= {DROPPED + b"%d" % each: (b"gone", NOW - 5) for each in range(3)}
-        if self.kind == KEY_VALUE:
-            records = {key: (value, -1) for key, (value, _) in records.items()}
         if self.kind == WINDOW:
-            starts = (NOW - 60_000 * at for at in range(len(records)))
-            records = {window_key(key, start): record for (key, record), start in zip(records.items(), starts)}
+            starts = range(NOW, 0, -60_000)
+            records = {
+                window_key(key, start): record for (key, record), start in zip(records.items(), starts, strict=False)
+            }
         return dict(sorted(records.items()))
 
     def expected(self, number: int) -> dict[bytes, Record]:

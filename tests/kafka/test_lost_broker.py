@@ -1,0 +1,71 @@
+"""A topic that ends is not made anew; a broker that ends, or answers no more, is given up after a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from migrate.errors import BrokerError, ChangelogFailedError
+from migrate.kafka import cluster as asking
+from migrate.kafka.cluster import Cluster
+from migrate.kafka.connection import Connection
+from migrate.kafka.reader import read
+from migrate.kafka.writer import Writer
+from tests.broker.broker import Broker, require_broker, running_broker
+from tests.kafka.records import records, write
+
+
+@pytest.fixture(scope="module")
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One that makes each topic that a client asks for, as brokers do by default."""
+    require_broker()
+    with running_broker(tmp_path_factory.mktemp("own"), settings="auto.create.topics.enable=true\n") as running:
+        yield running
+
+
+def test_a_topic_that_was_removed_is_not_made_anew(own_broker: Broker) -> None:
+    connection = Connection(own_broker.bootstrap)
+    with Cluster(connection) as cluster:
+        topic = cluster.create_topic("gone", partitions=1, replication=1, settings={})
+        with Writer(connection, "gone", 0, "gone", patience=2) as writer:
+            cluster.delete_topic(topic)
+            writer.write(records(0, 10))
+            with pytest.raises(ChangelogFailedError, match="write to topic gone, partition 0,"):
+                writer.finish()
+        with pytest.raises(ChangelogFailedError, match="Unknown topic"):
+            list(read(connection, "gone", 0, 0, 10, patience=1))
+        assert cluster.topic("gone") is None
+        assert cluster.authorised("gone") is None
+        assert cluster.topic("gone") is None
+
+
+def test_reading_writing_and_asking_end(own_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "REQUEST_SECONDS", 1.0)
+    connection = Connection(own_broker.bootstrap, {"queue.buffering.max.messages": "100"})
+    with Cluster(connection) as cluster:
+        cluster.create_topic("t", partitions=1, replication=1, settings={})
+        write(connection, "t", records(0, 10))
+        batches = read(connection, "t", 0, 0, 1000, patience=1)
+        assert len(next(batches)) == 10
+        with Writer(connection, "t", 0, "t", patience=1) as writer:
+            writer.write(records(10, 20))
+
+            own_broker.pause()
+            with pytest.raises(BrokerError, match=r"ask for topic t.*[Tt]imed out"):
+                cluster.ends("t", [0])
+            own_broker.kill()
+
+            since = time.monotonic()
+            with pytest.raises(BrokerError, match="ask for topic t"):
+                cluster.topic("t")
+            with pytest.raises(ChangelogFailedError, match=r"read topic t, partition 0,.*Connection refused") as raised:
+                list(batches)
+            assert "that the broker runs" in raised.value.hint
+            with pytest.raises(ChangelogFailedError, match="write to topic t, partition 0,"):
+                writer.write(records(20, 200))
+                writer.finish()
+    with pytest.raises(BrokerError, match=r"reach the broker.*Connection refused"), Cluster(connection):
+        pass
+    assert time.monotonic() - since < 30
