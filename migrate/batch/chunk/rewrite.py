@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Literal
 
 from migrate.batch.chunk.reader import Inputs, Records, open_inputs
+from migrate.batch.chunk.times import make_converter
 from migrate.batch.stop import never_stop
 from migrate.engine import converter
-from migrate.engine.converter import Converter
+from migrate.engine.converter import OnRecord
 from migrate.engine.pump import Pumped, pump
 from migrate.engine.rejects import CountRejects, FailOnReject, RecordRejectedError
 from migrate.errors import ChunkFailedError, CorruptionError
@@ -146,12 +147,10 @@ class _Attempt:
     def _relative(self, file: Path) -> str:
         return str(file.relative_to(self._task.home))
 
-    def rewrite_family(
-        self, source: Records, mapping: FamilyMapping, on_record: Callable[[bytes], None] | None
-    ) -> tuple[Scanned, Written]:
+    def rewrite_family(self, source: Records, mapping: FamilyMapping, on_record: OnRecord) -> tuple[Scanned, Written]:
         """Rewrite one column family of the chunk."""
         file = self.folder / f"{self.name}.{self._task.mappings.index(mapping)}.sst"
-        converter = Converter(self.conversion, self.conversion.program, self.rejects, mapping.source, on_record)
+        converter = make_converter(self.conversion, source.known_times, self.rejects, mapping.source, on_record)
         writer: SstWriter | None = None
 
         def open_writer() -> SstWriter:
@@ -209,7 +208,7 @@ class _Attempt:
 
 
 @contextmanager
-def _leaving_breadcrumbs(file: str | None) -> Iterator[Callable[[bytes], None] | None]:
+def _leaving_breadcrumbs(file: str | None) -> Iterator[OnRecord]:
     """The function to call with each key before its record is converted; None without a file for the trace."""
     if file is None:
         yield None

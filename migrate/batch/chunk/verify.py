@@ -12,8 +12,9 @@ from pathlib import Path
 
 from migrate.batch.chunk.reader import Inputs, Records, open_inputs
 from migrate.batch.chunk.side_by_side import RecordReader, batches_without, compare_gaps, side_by_side
+from migrate.batch.chunk.times import make_converter
 from migrate.batch.stop import never_stop
-from migrate.engine.converter import Converter, convert_all
+from migrate.engine.converter import convert_all
 from migrate.engine.digest import RecordDigest
 from migrate.engine.rejects import CountRejects
 from migrate.model.comparison import Kind, Mismatch, first_difference
@@ -252,7 +253,7 @@ class _Comparison:
         """The old store's records of the range, converted again."""
         task = self._task
         rejects = CountRejects(str(task))
-        convert = Converter(self._conversion, self._conversion.program, rejects, task.mapping.source)
+        convert = make_converter(self._conversion, self._source.known_times, rejects, task.mapping.source)
         old = _checked(self._source.batches(task.mapping, task.keys), self._check)
         return convert_all(old, convert, lambda _: None)
 

@@ -1,0 +1,123 @@
+"""How far the changelogs of a migration are written and read back, by its ledger."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from migrate.model.changelog import Part, Produced, Reread, Topics
+from migrate.model.ledger_row import Row, Step, read_detail
+from migrate.model.receipt import Receipt
+from migrate.model.reports import ChangelogReport
+
+
+@dataclass(frozen=True)
+class ChangelogStanding:
+    """What the ledger's rows say about changelogs. After a rollback nothing counts: both topics may have changed."""
+
+    rows: Sequence[Row]
+
+    @cached_property
+    def opened(self) -> list[Topics]:
+        """Every row about topics, in the order of commits, those without effect too."""
+        return [_topics(row) for row in self.rows if row.step is Step.CHANGELOG]
+
+    @cached_property
+    def topics(self) -> Topics | None:
+        """The topics that are written to; None: they are not made yet."""
+        return _topics(self._written[0]) if self._written else None
+
+    @cached_property
+    def _written(self) -> Sequence[Row]:
+        """The last row about topics, if they exist and no rollback followed, and all later rows."""
+        at = max((n for n, row in enumerate(self.rows) if row.step in (Step.CHANGELOG, Step.ROLLED_BACK)), default=None)
+        if at is None or self.rows[at].step is Step.ROLLED_BACK or not _topics(self.rows[at]).ids:
+            return ()
+        return self.rows[at:]
+
+    @cached_property
+    def produced(self) -> list[Produced]:
+        """What was written to these topics, the newest receipt of each part and of each tail."""
+        found = (read_detail(row, Produced, "a receipt of a changelog") for row in self._written if _is_receipt(row))
+        return list({(each.part, each.tail): each for each in found}.values())
+
+    def pending(self, contents: dict[Part, str]) -> list[Part]:
+        """The parts without a receipt for what is to be written now."""
+        done = {each.part: each.content for each in self.produced if not each.tail}
+        return [part for part, content in contents.items() if done.get(part) != content]
+
+    @property
+    def last_offsets(self) -> dict[str, int | None]:
+        """By store partition, the offset of the last record written, tails included; None: there is none."""
+        found: dict[str, int | None] = dict.fromkeys(self._partitions)
+        for each in self.produced:
+            offsets = (found.get(each.store_partition), each.last_offset)
+            found[each.store_partition] = max((offset for offset in offsets if offset is not None), default=None)
+        return found
+
+    @cached_property
+    def reread(self) -> dict[str, Reread]:
+        """By store partition, the last comparison, if nothing was written to a changelog since."""
+        found: dict[str, Reread] = {}
+        for row in self._written:
+            if row.step is Step.REREAD:
+                found[str(row.store_partition)] = read_detail(row, Reread, "a comparison of a changelog")
+            elif _is_receipt(row):
+                found.pop(str(row.store_partition), None)
+        return found
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether every changelog was read back, and holds the new store."""
+        equal = [key for key, found in self.reread.items() if found.ok]
+        return bool(equal) and sorted(equal) == sorted(self._partitions)
+
+    @property
+    def _partitions(self) -> list[str]:
+        return [] if self.topics is None else [each.store_partition for each in self.topics.changelogs]
+
+
+def changelog_reports(rows: Sequence[Row], note: str = "") -> tuple[ChangelogReport, ...]:
+    """What the ledger says of each changelog that was written; `note`: why it was not compared now."""
+    standing = ChangelogStanding(rows)
+    if standing.topics is None:
+        return ()
+    found = []
+    for topic, new_topic in dict.fromkeys((each.topic, each.new_topic) for each in standing.topics.changelogs):
+        mine = {each.store_partition for each in standing.topics.changelogs if each.new_topic == new_topic}
+        written = [each for each in standing.produced if each.store_partition in mine]
+        reread = [standing.reread.get(partition) for partition in mine]
+        found.append(
+            ChangelogReport(
+                topic=topic,
+                new_topic=new_topic,
+                records=sum(each.records for each in written),
+                tombstones=sum(each.tombstones for each in written),
+                verified=not note and all(each is not None and each.ok for each in reread),
+                note=note,
+            )
+        )
+    return tuple(found)
+
+
+def content_of(receipts: Sequence[Receipt], part: Part) -> str:
+    """A digest of the new store's records that a part is made of, by the receipts of their chunks."""
+    chunks = sorted(
+        (each for each in receipts if each.store_partition == part.store_partition),
+        key=lambda each: (each.database, each.keys.start or b""),
+    )
+    digest = hashlib.sha256()
+    for each in chunks:
+        if part.database in ("", each.database):
+            digest.update(repr([(w.family, w.records, w.digest) for w in each.written]).encode())
+    return digest.hexdigest()[:16]
+
+
+def _topics(row: Row) -> Topics:
+    return read_detail(row, Topics, "the topics of a migration")
+
+
+def _is_receipt(row: Row) -> bool:
+    return row.step is Step.PRODUCED
