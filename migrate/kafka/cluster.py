@@ -132,6 +132,14 @@ class Cluster:
         self._ask(lambda **each: self._admin.create_topics([new], **each)[name], f"create topic {name}")
         return self._awaited(lambda: self._led(name, partitions), f"topic {name} has no leaders yet")
 
+    def check_can_create(self, name: str, *, partitions: int, replication: int, settings: Mapping[str, str]) -> None:
+        """Let the broker try to make a topic, and make none."""
+        from confluent_kafka.admin import NewTopic
+
+        new = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(settings))
+        doing = f"create topic {name}"
+        self._ask(lambda **each: self._admin.create_topics([new], validate_only=True, **each)[name], doing)
+
     def delete_topic(self, topic: Topic) -> None:
         """Remove this topic, unless another one has its name by now; where it is gone, nothing happens."""
         now = self._describe(topic.name)

@@ -134,9 +134,7 @@ def _names(topics: Topics) -> dict[str, str]:
     return {each.new_topic: each.topic for each in topics.changelogs}
 
 
-def _ours(
-    standing: ChangelogStanding, cluster: Cluster, wanted: Topics, old: Mapping[str, Topic]
-) -> Iterator[Topic]:
+def _ours(standing: ChangelogStanding, cluster: Cluster, wanted: Topics, old: Mapping[str, Topic]) -> Iterator[Topic]:
     """The topics of the new names that are ours, and are to be made again. Raises RefusedError for a foreign one."""
     if wanted.way == "append":
         for name, topic in old.items():
@@ -161,6 +159,12 @@ def _ours(
             )
         if is_ours or topic.partitions != old[before].partitions:
             yield topic
+
+
+def check_not_foreign(standing: ChangelogStanding, cluster: Cluster, wanted: Topics, old: Mapping[str, Topic]) -> None:
+    """Raises RefusedError where a topic of a new name is there, and this migration did not make it."""
+    for _ in _ours(standing, cluster, wanted, old):
+        pass
 
 
 def _is_empty(cluster: Cluster, topic: Topic) -> bool:
@@ -189,8 +193,7 @@ def _made(cluster: Cluster, name: str, like: Topic) -> Topic:
 def _ends(cluster: Cluster, topics: Topics) -> dict[str, int]:
     """Where each changelog ends now, by store partition."""
     return {
-        each.store_partition: cluster.ends(each.new_topic, [each.number])[each.number].end
-        for each in topics.changelogs
+        each.store_partition: cluster.ends(each.new_topic, [each.number])[each.number].end for each in topics.changelogs
     }
 
 
