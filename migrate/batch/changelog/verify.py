@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from migrate.batch.changelog.standing import ChangelogStanding
-from migrate.batch.changelog.topics import NewStores
-from migrate.batch.changelog.write import connection_of, new_entries, old_entries, scratch
+from migrate.batch.changelog.topics import AssembledStores
+from migrate.batch.changelog.write import Work, connection_of
 from migrate.batch.chunk.executor import Executor, run_all
 from migrate.batch.chunk.reread import RereadTask
 from migrate.batch.context import Context
@@ -14,7 +15,6 @@ from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
 from migrate.errors import ChangelogFailedError, VerificationError
 from migrate.kafka.cluster import Cluster, Ends
-from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
 from migrate.model.changelog import Changelog, Part, Reread, Topics
 from migrate.model.ledger_row import Step
@@ -31,7 +31,13 @@ _WRITE_AGAIN = {
 
 
 def verify_changelogs(
-    context: Context, executor: Executor, ledger: Ledger, stores: NewStores, topics: Topics, *, again: bool = False
+    context: Context,
+    executor: Executor,
+    ledger: Ledger,
+    stores: AssembledStores,
+    topics: Topics,
+    *,
+    again: bool = False,
 ) -> None:
     """Read every changelog back, but those that an earlier run found right and that end where they did then.
 
@@ -42,10 +48,12 @@ def verify_changelogs(
     with Cluster(connection) as cluster:
         places = [(each, settled(cluster, each)) for each in topics.changelogs]
         limits = {name: _expired_before(cluster, name) for name in {each.new_topic for each, _ in places}}
-    pending = [(each, ends) for each, ends in places if not _is_known(before.get(each.store_partition), ends)]
-    tasks = (
-        _task(context, connection, stores, topics, each, ends, limits[each.new_topic]) for each, ends in pending
-    )
+    work = Work(context, connection, topics, stores)
+    tasks = [
+        _task(work, each, ends, limits[each.new_topic])
+        for each, ends in places
+        if not _is_known(before.get(each.store_partition), ends)
+    ]
     found: list[Reread] = []
     for finished in run_all(executor, tasks, on_start=lambda _: None, name=context.spec.name, stop=context.stop):
         found += (result for _, result in finished if isinstance(result, Reread))
@@ -60,17 +68,34 @@ def verify_changelogs(
     _check_equal(found, topics)
 
 
-def has_new_records(context: Context, topics: Topics, standing: Standing) -> bool:
-    """Whether somebody has written to a new changelog since it was filled."""
-    connection, written = connection_of(context.spec), ChangelogStanding(standing.rows)
+def verify_again(
+    context: Context, executor: Executor, open_ledger: Callable[[], Ledger], stores: AssembledStores, standing: Standing
+) -> str:
+    """Compare every changelog once more; returns why not, where that says nothing. Raises as `verify_changelogs`."""
+    written = ChangelogStanding(standing.rows)
+    if written.topics is None:
+        return ""
+    if written.pending(stores.contents(written.topics.parts)):
+        return "not all of it is written: stateferry run SPEC goes on"
+    if standing.is_in_use and (topic := _written_to(context, written)) is not None:
+        return f"an application has written to {topic} since it was filled, so it no longer holds the store as it was"
+    verify_changelogs(context, executor, open_ledger(), stores, written.topics, again=True)
+    return ""
+
+
+def _written_to(context: Context, written: ChangelogStanding) -> str | None:
+    """The topic, and partition, that somebody has written to since it was filled; None: no record is new."""
+    connection = connection_of(context.spec)
+    assert written.topics is not None
     with Cluster(connection) as cluster:
-        for each in topics.changelogs:
-            known, last = written.reread.get(each.store_partition), written.last_offsets[each.store_partition]
-            start = known.end if known is not None else topics.starts[each.store_partition] if last is None else last + 1
+        for each in written.topics.changelogs:
+            last = written.last_offsets[each.store_partition]
+            start = written.topics.starts[each.store_partition] if last is None else last + 1
             ends = cluster.ends(each.new_topic, [each.number])[each.number]
-            if ends.end > ends.stable or any(read(connection, each.new_topic, each.number, start, ends.stable)):
-                return True
-    return False
+            new = read(connection, each.new_topic, each.number, start, ends.stable)
+            if ends.stable < ends.end or next(new, None) is not None:
+                return f"{each.new_topic}, partition {each.number},"
+    return None
 
 
 def settled(cluster: Cluster, changelog: Changelog) -> Ends:
@@ -103,26 +128,18 @@ def _expired_before(cluster: Cluster, name: str) -> int | None:
     return int(time.time() * 1000) - retention
 
 
-def _task(
-    context: Context,
-    connection: Connection,
-    stores: NewStores,
-    topics: Topics,
-    changelog: Changelog,
-    ends: Ends,
-    expired_before: int | None,
-) -> RereadTask:
+def _task(work: Work, changelog: Changelog, ends: Ends, expired_before: int | None) -> RereadTask:
     partition = changelog.store_partition
     return RereadTask(
-        connection=connection,
+        connection=work.connection,
         changelog=changelog,
-        start=max(topics.starts[partition], ends.start),
+        start=max(work.topics.starts[partition], ends.start),
         end=ends.end,
-        new=new_entries(context, stores, Part(store_partition=partition, database="")),
-        old=old_entries(context, stores.plan, partition) if topics.way == "append" else None,
-        folder=scratch(context, partition, "reread"),
+        new=work.new(Part(store_partition=partition, database="")),
+        old=work.old(partition),
+        folder=work.folder(partition, "reread"),
         expired_before=expired_before,
-        size=sum(each.data_bytes for each in stores.databases(partition)),
+        size=sum(each.data_bytes for each in work.stores.databases(partition)),
     )
 
 
