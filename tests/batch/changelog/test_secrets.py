@@ -44,7 +44,7 @@ COMMANDS = (
     "plan --json",
     "doctor --no-spark",
     "run --no-spark -vv",
-    "verify",
+    "verify --no-spark",
     "status --json",
     "report --html report.html",
 )
@@ -53,7 +53,7 @@ COMMANDS = (
 def test_no_property_of_the_client_is_written_or_shown(
     tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, logger="stateferry")
     _application(tmp_path, broker)
     monkeypatch.chdir(tmp_path)
     shown = ""
