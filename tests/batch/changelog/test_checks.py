@@ -20,14 +20,16 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from migrate import RefusedError, doctor, plan, run
+from migrate import RefusedError, doctor, plan, run, status
 from migrate.batch.changelog import stopped
 from migrate.batch.preflight.check import CheckReport
+from migrate.batch.status.history import report as history_of
 from migrate.errors import BrokerError
 from migrate.kafka import cluster as kafka_cluster
 from migrate.kafka.cluster import Cluster, Committed
 from migrate.kafka.connection import Connection
 from migrate.show.page.dry_run_page import dry_run_page
+from migrate.show.page.run_page import run_page
 from migrate.show.text.plan import changelog_rows
 from migrate.spec.spec import Spec
 from tests.broker.broker import USERS, Broker
@@ -190,6 +192,9 @@ def test_an_open_transaction_is_refused_and_ended_where_it_is_of_a_dead_instance
     report = run(app.spec(), fence=True)
 
     assert report.state == "verified"
+    (shown,) = status(app.spec()).changelogs
+    assert (shown.topic, shown.records, shown.verified) == (app.topic, 20, True)
+    assert f"{shown.new_topic}: 20 records, read back and equal" in run_page(history_of(app.spec()))
     with app.cluster as cluster:
         ends = cluster.ends(app.topic, [1])[1]
     assert ends.stable == ends.end
