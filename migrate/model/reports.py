@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -45,6 +46,14 @@ class Column(Value):
 
     name: str
     type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """What a check could not find out, which does not keep a run from starting."""
+
+    detail: str
+    fix: str
 
 
 class Concern(Value):
@@ -139,6 +148,8 @@ class StatusReport(Report):
     throughput: tuple[Throughput, ...] = ()
     runs: int = 0
     last_commit_ms: int | None = None
+    changelogs: tuple[ChangelogReport, ...] = ()
+    """Those that were written, tails included."""
     """Milliseconds since the epoch."""
     verification: Verification | None = None
     verifying: Verifying | None = None
