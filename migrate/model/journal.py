@@ -24,7 +24,7 @@ class Exchange(Stored):
     staged: Path = Field(validation_alias=AliasChoices("slot", "staged"), serialization_alias="slot")
     """The staged store: where the new one was assembled, relative to the migration's folder."""
     old: Path
-    """Where the old store is after the cut-over, relative to the migration's folder."""
+    """Where the old store is after an exchange, relative to the migration's folder."""
     old_names: tuple[str, ...]
     """RocksDB's own identities of the old store's databases, by which it is recognized in any place."""
     new_names: tuple[str, ...]
@@ -39,6 +39,16 @@ class Exchange(Stored):
     def partitions(self) -> tuple[StorePartition, ...]:
         """The partition's possible forms in the application's directory."""
         return (self.partition,) if self.new_partition is None else (self.partition, self.new_partition)
+
+    @property
+    def in_use(self) -> StorePartition:
+        """The partition as the new version of the application opens it."""
+        return self.new_partition or self.partition
+
+    @property
+    def is_moved_in(self) -> bool:
+        """Whether the new store goes beside the old one, under a name of its own, and not into its place."""
+        return self.new_partition is not None and self.new_partition.path != self.partition.path
 
 
 class Journal(Stored):

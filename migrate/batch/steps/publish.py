@@ -68,9 +68,10 @@ def _build(context: Context, plan: Plan, folders: dict[str, Path], temporary: Pa
     """Build the complete directory under a name of this run's."""
     new_stores = {plan.new_partition(partition).path: folders[partition.id] for partition in plan.store_partitions}
     source, system = context.spec.source_path, source_system(context.spec)
-    archives = {archive for each in plan.store_partitions if (archive := system.archive(source, each)) is not None}
-    build_directory(source, new_stores, temporary, left_out=archives, is_alone=is_another_system(context.spec))
-    write_new_positions(context.spec, plan, temporary)
+    left_out = {archive for each in plan.store_partitions if (archive := system.archive(source, each)) is not None}
+    left_out |= {source / each.path for each in plan.store_partitions}  # a new store may have another name
+    build_directory(source, new_stores, temporary, left_out=left_out, is_alone=is_another_system(context.spec))
+    write_new_positions(context.spec, plan, temporary, {})
     check_unchanged(context, plan)
     context.notify("publish.built", temporary=temporary)
 
@@ -109,9 +110,9 @@ def build_directory(
 ) -> None:
     """Make `temporary` a copy of the application's directory `source` with the new stores in place of the old.
 
-    `new_stores`: path within the application's directory -> new store partition. `left_out`: archives of old
-    stores. `is_alone`: only the new stores, for another system. SST files are hard-linked where possible, files that
-    are appended to are copied. Durable on return.
+    `new_stores`: path within the application's directory -> new store partition. `left_out`: the old stores, and
+    archives of such. `is_alone`: only the new stores, for another system. SST files are hard-linked where possible,
+    files that are appended to are copied. Durable on return.
     """
     if temporary.exists():
         shutil.rmtree(temporary)

@@ -20,6 +20,7 @@ from migrate.batch.preflight.places import check_asked, check_can_be_exchanged, 
 from migrate.batch.source.snapshot import SnapshotSource, find_snapshot
 from migrate.batch.source.source import Source, find_source
 from migrate.batch.switch.migration import Migration
+from migrate.batch.switch.places import check_free
 from migrate.errors import RefusedError, SourceChangedError
 from migrate.model.journal import Exchange, Journal
 from migrate.model.plan import Plan
@@ -111,6 +112,8 @@ def _exchange(migration: Migration, stores: VerifiedStores, source: Source, part
             f"{live} has no file IDENTITY, which distinguishes the old store from the new one",
             hint="let the application open the store once: RocksDB writes it; or name a [target] path",
         )
+    if (taken := migration.application / new_partition.path) != live:
+        check_free(taken)
     if own_like(live, staged):
         fsync_tree(staged)
     before = source.system.positions(migration.application, partition)

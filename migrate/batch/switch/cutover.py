@@ -22,6 +22,8 @@ def cutover(
 ) -> SwitchReport:
     """Exchange the old stores for the verified new ones, or finish a cut-over that was killed.
 
+    New stores with names of their own are moved in beside the old ones.
+
     The application must be stopped. `rollback` exchanges them again, until `finalize` removes the old ones.
 
     Args:
@@ -81,7 +83,8 @@ def _carry_out(migration: Migration, journal: Journal, check_unopened: Callable[
     for places in every:
         _check_places(places, {("new", "old"), ("new", "none"), ("old", "new"), ("none", "new")})
     # a position must never be ahead of the store in that place
-    migration.write_positions((each, migration.between(each.entry.before, each.entry.after)) for each in every)
+    entries = journal.exchanges
+    migration.write_positions(migration.between(each, each.before, each.after) for each in entries)
     notify("cutover.positioned")
     for places in every:
         migration.ledger.check_not_fenced()
@@ -92,7 +95,7 @@ def _carry_out(migration: Migration, journal: Journal, check_unopened: Callable[
         places.shelve_old()
     sync_names(every, migration.home, live=False)  # nothing moved there since
     notify("cutover.shelved")
-    migration.write_positions((each, each.entry.after) for each in every)
+    migration.write_positions((each.in_use, each.after) for each in entries)
     check_unopened()
     for places in every:
         _check_places(places, {("none", "new")})

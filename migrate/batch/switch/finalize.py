@@ -76,7 +76,8 @@ def finalize(
 
 def _free(migration: Migration) -> None:
     for places in migration.places(migration.standing.journal):
-        if rocksdb_identities(places.old) <= {*places.entry.old_names}:  # fewer: an earlier attempt was killed here
+        is_ours = places.old in places.ours  # else the application's: nothing took its place
+        if is_ours and rocksdb_identities(places.old) <= {*places.entry.old_names}:  # fewer: killed here before
             remove_store(places.old)
     for name in FREED:
         remove_folder(migration.home, name)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from migrate.batch.home import is_store_alone, remove_store
 from migrate.batch.switch.migration import Migration, check_in_place, is_as_it_was, open_migration, switch_report
 from migrate.batch.switch.places import Places, sync_names
 from migrate.errors import RefusedError, system_errors_explained
 from migrate.model.events import Listener, ignore
+from migrate.model.journal import Exchange
 from migrate.model.ledger_row import Step
 from migrate.model.reports import SwitchReport
-from migrate.model.store_partition import ChangelogOffsets
+from migrate.model.store_partition import ChangelogOffsets, StorePartition
 from migrate.spec.spec import Spec
 from migrate.stores.files import remove_empty
 
@@ -53,7 +54,8 @@ def rollback(spec: Spec, *, discard_new_writes: bool = False, on_event: Listener
 def _check_old_unwritten(every: list[Places]) -> None:
     for places in every:
         store = places.old_store
-        if store != places.live and not is_as_it_was(places, store, places.entry.old_state):
+        is_restored = places.entry.is_moved_in and not store.exists()
+        if store != places.live and not is_restored and not is_as_it_was(places, store, places.entry.old_state):
             raise RefusedError(
                 f"the old store {store} is not as it was at the cut-over, or cannot be read",
                 hint="restore it there from a backup, then run the command again",
@@ -61,7 +63,7 @@ def _check_old_unwritten(every: list[Places]) -> None:
 
 
 def _check_new_unwritten(migration: Migration, every: list[Places]) -> None:
-    gone = [places for places in every if places.is_switched and not places.new_store.is_dir()]
+    gone = [places for places in every if places.is_lost]
     if gone:
         raise RefusedError(
             f"{len(gone)} of {len(every)} new stores are not where the cut-over put them: {gone[0].new_store}",
@@ -98,7 +100,7 @@ def _carry_out(migration: Migration, every: list[Places], check_unopened: Callab
     notify("rollback.intended")
     # a position must never be ahead of the store in that place
     switched = [places for places in every if places.is_switched and places.live.is_dir()]
-    migration.write_positions((each, _between(migration, each)) for each in switched)
+    migration.write_positions(_between(migration, each.entry) for each in switched)
     notify("rollback.positioned")
     for places in every:
         places.unshelve_old()
@@ -108,8 +110,7 @@ def _carry_out(migration: Migration, every: list[Places], check_unopened: Callab
         places.make_old_live()
         notify("rollback.exchanged", store_partition=places.entry.partition)
     sync_names(every, migration.home)
-    as_before = [each for each in every if is_as_it_was(each, each.live, each.entry.old_state)]
-    migration.write_positions((each, each.entry.before) for each in as_before)
+    migration.write_positions(position for each in every for position in _after(each))
     _drop_discarded(migration, every)
     check_unopened()
     for places in every:
@@ -120,9 +121,18 @@ def _carry_out(migration: Migration, every: list[Places], check_unopened: Callab
     notify("rollback.committed")
 
 
-def _between(migration: Migration, places: Places) -> ChangelogOffsets:
-    current = migration.system.positions(migration.application, places.entry.partition)
-    return migration.between(places.entry.before, current)
+def _between(migration: Migration, entry: Exchange) -> tuple[StorePartition, ChangelogOffsets]:
+    current = migration.system.positions(migration.application, entry.in_use)
+    return migration.between(entry, entry.before, current)
+
+
+def _after(places: Places) -> Iterator[tuple[StorePartition, ChangelogOffsets]]:
+    """The positions of a store partition whose old store is in its place."""
+    entry, old = places.entry, places.old_store
+    if is_as_it_was(places, old, entry.old_state):
+        yield entry.partition, entry.before
+    elif entry.is_moved_in and not old.exists():
+        yield entry.partition, ChangelogOffsets()  # its owner restores it from its changelog
 
 
 def _drop_discarded(migration: Migration, every: list[Places]) -> None:
@@ -130,4 +140,5 @@ def _drop_discarded(migration: Migration, every: list[Places]) -> None:
     for places in every:
         if places.staged.exists() and _is_written(places) and is_store_alone(places.staged):
             remove_store(places.staged)
-        remove_empty(places.old.parent, below=migration.home)
+        if places.old in places.ours:
+            remove_empty(places.old.parent, below=migration.home)
