@@ -9,8 +9,9 @@ from pathlib import Path
 
 from pydantic import AliasChoices, Field
 
+from migrate.model.changelog import Topics
 from migrate.model.ledger_row import Step
-from migrate.model.reports import Concern, State
+from migrate.model.reports import Concern, SetBack, State
 from migrate.model.store_partition import ChangelogOffsets, StorePartition, StoreState
 from migrate.model.values import Stored
 
@@ -51,6 +52,26 @@ class Exchange(Stored):
         return self.new_partition is not None and self.new_partition.path != self.partition.path
 
 
+class GroupOffset(Stored):
+    """What the application's group had committed for a topic partition at the cut-over."""
+
+    topic: str
+    number: int
+    offset: int
+    metadata: str = ""
+    is_made_again: bool = False
+    """Whether the application itself wrote what is in the topic, and had read it all: it writes again what follows."""
+
+
+class AtBroker(Stored):
+    """What a way back needs to know where changelogs were written for the new stores."""
+
+    topics: Topics
+    offsets: tuple[GroupOffset, ...] = ()
+    set_back: tuple[SetBack, ...] = ()
+    """What a rollback has set back."""
+
+
 class Journal(Stored):
     """The exchanges of all store partitions: all of them are switched, or none."""
 
@@ -61,6 +82,8 @@ class Journal(Stored):
     accepted: tuple[Concern, ...] = ()
     """The accepted concerns about the new stores, and who accepted them."""
     exchanges: tuple[Exchange, ...] = ()
+    broker: AtBroker | None = None
+    """None: no changelog was written."""
 
 
 STATES: dict[Step, State] = {
