@@ -10,6 +10,7 @@ from functools import cached_property
 from migrate.model.changelog import Part, Produced, Reread, Topics
 from migrate.model.ledger_row import Row, Step, read_detail
 from migrate.model.receipt import Receipt
+from migrate.model.reports import ChangelogReport
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,29 @@ class ChangelogStanding:
     @property
     def _partitions(self) -> list[str]:
         return [] if self.topics is None else [each.store_partition for each in self.topics.changelogs]
+
+
+def changelog_reports(rows: Sequence[Row], note: str = "") -> tuple[ChangelogReport, ...]:
+    """What the ledger says of each changelog that was written; `note`: why it was not compared now."""
+    standing = ChangelogStanding(rows)
+    if standing.topics is None:
+        return ()
+    found = []
+    for topic, new_topic in dict.fromkeys((each.topic, each.new_topic) for each in standing.topics.changelogs):
+        mine = {each.store_partition for each in standing.topics.changelogs if each.new_topic == new_topic}
+        written = [each for each in standing.produced if each.store_partition in mine]
+        reread = [standing.reread.get(partition) for partition in mine]
+        found.append(
+            ChangelogReport(
+                topic=topic,
+                new_topic=new_topic,
+                records=sum(each.records for each in written),
+                tombstones=sum(each.tombstones for each in written),
+                verified=not note and all(each is not None and each.ok for each in reread),
+                note=note,
+            )
+        )
+    return tuple(found)
 
 
 def content_of(receipts: Sequence[Receipt], part: Part) -> str:

@@ -18,7 +18,7 @@ from migrate.batch.ledger.table import Ledger
 from migrate.batch.plan.cut import cut
 from migrate.errors import RefusedError
 from migrate.kafka.cluster import Cluster, Committed, Topic
-from migrate.model.changelog import Part, Topics
+from migrate.model.changelog import Changelog, Part, Topics
 from migrate.model.ledger_row import Step
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.receipt import Receipt
@@ -31,7 +31,7 @@ _MOST_PARTS = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class NewStores:
+class AssembledStores:
     """New stores, and the receipts of the chunks that they were made of."""
 
     plan: Plan
@@ -48,7 +48,7 @@ class NewStores:
         return {part: content_of(self.receipts, part) for part in parts}
 
 
-def open_topics(context: Context, ledger: Ledger, cluster: Cluster, stores: NewStores) -> Topics:
+def open_topics(context: Context, ledger: Ledger, cluster: Cluster, stores: AssembledStores) -> Topics:
     """The topics to write to. Those of an earlier run serve if all that it wrote is there and still to be written.
 
     Raises RefusedError for a topic that is not ours.
@@ -97,10 +97,10 @@ def marker_group(name: str) -> str:
     return f"stateferry-{name}"
 
 
-def _still_serves(known: Topics, standing: ChangelogStanding, cluster: Cluster, stores: NewStores) -> bool:
+def _still_serves(known: Topics, standing: ChangelogStanding, cluster: Cluster, stores: AssembledStores) -> bool:
     """Whether the topics are those that were recorded, with every record in them, and the new stores are the same."""
-    there = {name: cluster.topic(name) for name in _names(known)}
-    for name, topic in there.items():
+    for name in _names(known):
+        topic = cluster.topic(name)
         if topic is None or topic.id != known.ids[name]:
             return False
     contents = stores.contents(known.parts)
@@ -109,23 +109,19 @@ def _still_serves(known: Topics, standing: ChangelogStanding, cluster: Cluster, 
         return False
     if {(part.store_partition, part.database) for part in known.parts if part.database} - _places(stores):
         return False
-    return all(
-        _holds(cluster, there[each.new_topic], each.number, known, each.store_partition, standing)
-        for each in known.changelogs
-    )
+    return all(_holds(cluster, known, each, standing.last_offsets[each.store_partition]) for each in known.changelogs)
 
 
-def _holds(
-    cluster: Cluster, topic: Topic | None, number: int, known: Topics, partition: str, standing: ChangelogStanding
-) -> bool:
-    """Whether a partition still has its first and its last record of ours, but for those that its retention removes."""
-    assert topic is not None
-    ends, last = cluster.ends(topic.name, [number])[number], standing.last_offsets[partition]
-    is_whole = ends.start <= known.starts[partition] or "delete" in topic.settings.get("cleanup.policy", "")
+def _holds(cluster: Cluster, known: Topics, changelog: Changelog, last: int | None) -> bool:
+    """Whether the partition still has our first and our last record, but for those that its retention removes."""
+    topic = cluster.topic(changelog.new_topic)
+    ends = cluster.ends(changelog.new_topic, [changelog.number])[changelog.number]
+    expires = topic is not None and "delete" in topic.settings.get("cleanup.policy", "")
+    is_whole = expires or ends.start <= known.starts[changelog.store_partition]
     return is_whole and (last is None or ends.end > last)
 
 
-def _places(stores: NewStores) -> set[tuple[str, str]]:
+def _places(stores: AssembledStores) -> set[tuple[str, str]]:
     return {(each.store_partition, each.database) for each in stores.plan.databases if each.is_kept}
 
 
@@ -134,13 +130,11 @@ def _names(topics: Topics) -> dict[str, str]:
     return {each.new_topic: each.topic for each in topics.changelogs}
 
 
-def _ours(
-    standing: ChangelogStanding, cluster: Cluster, wanted: Topics, old: Mapping[str, Topic]
-) -> Iterator[Topic]:
+def _ours(standing: ChangelogStanding, cluster: Cluster, wanted: Topics, old: Mapping[str, Topic]) -> Iterator[Topic]:
     """The topics of the new names that are ours, and are to be made again. Raises RefusedError for a foreign one."""
     if wanted.way == "append":
-        for name, topic in old.items():
-            if any(each.ids.get(name, topic.id) != topic.id for each in standing.opened):
+        for name, there in old.items():
+            if any(each.ids.get(name, there.id) != there.id for each in standing.opened):
                 raise RefusedError(
                     f"the changelog {name} is not the topic that records were appended to: it was made again since",
                     hint="what it held is gone: stateferry abandon SPEC, and restore the application from a backup",
@@ -189,12 +183,11 @@ def _made(cluster: Cluster, name: str, like: Topic) -> Topic:
 def _ends(cluster: Cluster, topics: Topics) -> dict[str, int]:
     """Where each changelog ends now, by store partition."""
     return {
-        each.store_partition: cluster.ends(each.new_topic, [each.number])[each.number].end
-        for each in topics.changelogs
+        each.store_partition: cluster.ends(each.new_topic, [each.number])[each.number].end for each in topics.changelogs
     }
 
 
-def _parts(topics: Topics, stores: NewStores, target: Format) -> Iterator[Part]:
+def _parts(topics: Topics, stores: AssembledStores, target: Format) -> Iterator[Part]:
     """What is to be written, in tasks: by ranges of keys, but a history as a whole, in the order of time."""
     size = max(_PART_BYTES, sum(each.data_bytes for each in stores.plan.databases) // _MOST_PARTS)
     for changelog in topics.changelogs:

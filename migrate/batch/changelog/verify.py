@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from migrate.batch.changelog.standing import ChangelogStanding
-from migrate.batch.changelog.topics import NewStores
-from migrate.batch.changelog.write import connection_of, new_entries, old_entries, scratch
+from migrate.batch.changelog.topics import AssembledStores
+from migrate.batch.changelog.write import Work, connection_of
 from migrate.batch.chunk.executor import Executor, run_all
 from migrate.batch.chunk.reread import RereadTask
 from migrate.batch.context import Context
@@ -14,7 +14,6 @@ from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
 from migrate.errors import ChangelogFailedError, VerificationError
 from migrate.kafka.cluster import Cluster, Ends
-from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
 from migrate.model.changelog import Changelog, Part, Reread, Topics
 from migrate.model.ledger_row import Step
@@ -31,7 +30,13 @@ _WRITE_AGAIN = {
 
 
 def verify_changelogs(
-    context: Context, executor: Executor, ledger: Ledger, stores: NewStores, topics: Topics, *, again: bool = False
+    context: Context,
+    executor: Executor,
+    ledger: Ledger,
+    stores: AssembledStores,
+    topics: Topics,
+    *,
+    again: bool = False,
 ) -> None:
     """Read every changelog back, but those that an earlier run found right and that end where they did then.
 
@@ -42,10 +47,12 @@ def verify_changelogs(
     with Cluster(connection) as cluster:
         places = [(each, settled(cluster, each)) for each in topics.changelogs]
         limits = {name: _expired_before(cluster, name) for name in {each.new_topic for each, _ in places}}
-    pending = [(each, ends) for each, ends in places if not _is_known(before.get(each.store_partition), ends)]
-    tasks = (
-        _task(context, connection, stores, topics, each, ends, limits[each.new_topic]) for each, ends in pending
-    )
+    work = Work(context, connection, topics, stores)
+    tasks = [
+        _task(work, each, ends, limits[each.new_topic])
+        for each, ends in places
+        if not _is_known(before.get(each.store_partition), ends)
+    ]
     found: list[Reread] = []
     for finished in run_all(executor, tasks, on_start=lambda _: None, name=context.spec.name, stop=context.stop):
         found += (result for _, result in finished if isinstance(result, Reread))
@@ -66,7 +73,9 @@ def has_new_records(context: Context, topics: Topics, standing: Standing) -> boo
     with Cluster(connection) as cluster:
         for each in topics.changelogs:
             known, last = written.reread.get(each.store_partition), written.last_offsets[each.store_partition]
-            start = known.end if known is not None else topics.starts[each.store_partition] if last is None else last + 1
+            start = (
+                known.end if known is not None else topics.starts[each.store_partition] if last is None else last + 1
+            )
             ends = cluster.ends(each.new_topic, [each.number])[each.number]
             if ends.end > ends.stable or any(read(connection, each.new_topic, each.number, start, ends.stable)):
                 return True
@@ -103,26 +112,18 @@ def _expired_before(cluster: Cluster, name: str) -> int | None:
     return int(time.time() * 1000) - retention
 
 
-def _task(
-    context: Context,
-    connection: Connection,
-    stores: NewStores,
-    topics: Topics,
-    changelog: Changelog,
-    ends: Ends,
-    expired_before: int | None,
-) -> RereadTask:
+def _task(work: Work, changelog: Changelog, ends: Ends, expired_before: int | None) -> RereadTask:
     partition = changelog.store_partition
     return RereadTask(
-        connection=connection,
+        connection=work.connection,
         changelog=changelog,
-        start=max(topics.starts[partition], ends.start),
+        start=max(work.topics.starts[partition], ends.start),
         end=ends.end,
-        new=new_entries(context, stores, Part(store_partition=partition, database="")),
-        old=old_entries(context, stores.plan, partition) if topics.way == "append" else None,
-        folder=scratch(context, partition, "reread"),
+        new=work.new(Part(store_partition=partition, database="")),
+        old=work.old(partition),
+        folder=work.folder(partition, "reread"),
         expired_before=expired_before,
-        size=sum(each.data_bytes for each in stores.databases(partition)),
+        size=sum(each.data_bytes for each in work.stores.databases(partition)),
     )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from migrate.batch.changelog.standing import ChangelogStanding
-from migrate.batch.changelog.topics import NewStores, mark_in_progress, open_topics
+from migrate.batch.changelog.topics import AssembledStores, mark_in_progress, open_topics
 from migrate.batch.chunk.changelog_entries import NewEntries, OldEntries
 from migrate.batch.chunk.executor import Executor, run_all
 from migrate.batch.chunk.produce import ProduceTask
@@ -18,16 +19,15 @@ from migrate.batch.ledger.intervals import totals_of
 from migrate.batch.ledger.shared_commits import SharedCommits
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
-from migrate.errors import BrokerError, ChangelogFailedError, MigrationError, RefusedError
+from migrate.errors import BrokerError, ChangelogFailedError, RefusedError
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection, read_connection
 from migrate.model.changelog import Part, Produced, Topics
 from migrate.model.ledger_row import Row, Step
-from migrate.model.plan import Plan
 from migrate.spec.spec import Spec
 
 
-def write_changelogs(context: Context, executor: Executor, ledger: Ledger, stores: NewStores) -> Topics:
+def write_changelogs(context: Context, executor: Executor, ledger: Ledger, stores: AssembledStores) -> Topics:
     """Write what is not written yet, and return the topics.
 
     Raises RefusedError for a topic that is not ours, ChangelogFailedError where the broker does not confirm a record.
@@ -38,19 +38,15 @@ def write_changelogs(context: Context, executor: Executor, ledger: Ledger, store
             topics = _opened(context, ledger, cluster, stores)
     except BrokerError as error:
         raise ChangelogFailedError(error.message, hint=error.hint) from error
+    work = Work(context, connection, topics, stores)
     contents = stores.contents(topics.parts)
-    pending = ChangelogStanding(ledger.rows).pending(contents)
-    tasks = (_task(context, connection, topics, stores, part, contents[part]) for part in pending)
+    tasks = (work.task(part, contents[part]) for part in ChangelogStanding(ledger.rows).pending(contents))
     written = _Written(context, ledger)
     try:
-        for finished in run_all(
-            executor, tasks, on_start=lambda _: None, name=context.spec.name, stop=context.stop
-        ):
+        for finished in run_all(executor, tasks, on_start=lambda _: None, name=context.spec.name, stop=context.stop):
             written.add([result for _, result in finished if isinstance(result, Produced)])
-    except MigrationError:
+    finally:
         written.commit()
-        raise
-    written.commit()
     context.stop.check()
     return topics
 
@@ -62,34 +58,61 @@ def connection_of(spec: Spec) -> Connection:
     return read_connection(spec.changelog.bootstrap, None if config is None else spec.resolve(config))
 
 
-def new_entries(context: Context, stores: NewStores, part: Part) -> NewEntries:
-    """What a part is made of."""
-    databases = [
-        each for each in stores.databases(part.store_partition) if part.database in ("", each.database)
-    ]
-    folder = stores.folders[part.store_partition]
-    return NewEntries(
-        format=context.ref.target,
-        directories=tuple(str(folder / each.database) for each in databases),
-        families=tuple(dict.fromkeys(mapping.target for each in databases for mapping in each.mappings)),
-        keys=part.keys,
-    )
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What tasks on changelogs are made of."""
+
+    context: Context
+    connection: Connection
+    topics: Topics
+    stores: AssembledStores
+
+    def task(self, part: Part, content: str) -> ProduceTask:
+        """The writing of one part."""
+        partition = part.store_partition
+        place = f"{partition}-{part.database}-{hashlib.sha256(part.keys.start or b'').hexdigest()[:16]}"
+        sizes = (each.data_bytes for each in self.stores.databases(partition) if part.database in ("", each.database))
+        count = sum((each.store_partition, each.database) == (partition, part.database) for each in self.topics.parts)
+        return ProduceTask(
+            connection=self.connection,
+            changelog=self.topics.of(partition),
+            part=part,
+            content=content,
+            transactional_id=f"stateferry-{self.stores.plan.migration_id}-{place}",
+            new=self.new(part),
+            old=None if part.database else self.old(partition),
+            folder=self.folder(partition, "sorted"),
+            size=sum(sizes) // count,
+        )
+
+    def new(self, part: Part) -> NewEntries:
+        """The entries that a part is made of; of a part without a database, all of its store partition."""
+        databases = [
+            each for each in self.stores.databases(part.store_partition) if part.database in ("", each.database)
+        ]
+        folder = self.stores.folders[part.store_partition]
+        return NewEntries(
+            format=self.context.ref.target,
+            directories=tuple(str(folder / each.database) for each in databases),
+            families=tuple(dict.fromkeys(mapping.target for each in databases for mapping in each.mappings)),
+            keys=part.keys,
+        )
+
+    def old(self, partition: str) -> OldEntries | None:
+        """The entries of the old store partition, whose records are in the same topic; None: that is another one."""
+        if self.topics.way != "append":
+            return None
+        plan, snapshots = self.stores.plan, self.context.snapshots_of(self.stores.plan, partition)
+        databases = [each for each in plan.databases if each.store_partition == partition]
+        inputs = ((inputs_of(each, snapshots), mapping) for each in databases for mapping in each.mappings)
+        return OldEntries(format=self.context.ref.source, inputs=tuple(inputs))
+
+    def folder(self, partition: str, name: str) -> str:
+        """A folder for a task's sorted runs, which does not exist between tasks."""
+        return str(self.context.home / CHANGELOG / partition / name)
 
 
-def old_entries(context: Context, plan: Plan, partition: str) -> OldEntries:
-    """What the old store has, all of it."""
-    snapshots = context.snapshots_of(plan, partition)
-    databases = [each for each in plan.databases if each.store_partition == partition]
-    inputs = ((inputs_of(each, snapshots), mapping) for each in databases for mapping in each.mappings)
-    return OldEntries(format=context.ref.source, inputs=tuple(inputs))
-
-
-def scratch(context: Context, partition: str, name: str) -> str:
-    """A folder for a task's sorted runs, which does not exist between tasks."""
-    return str(context.home / CHANGELOG / partition / name)
-
-
-def _opened(context: Context, ledger: Ledger, cluster: Cluster, stores: NewStores) -> Topics:
+def _opened(context: Context, ledger: Ledger, cluster: Cluster, stores: AssembledStores) -> Topics:
     is_history = context.conversion.target.changelog_form.is_in_order_of_time
     is_append = context.spec.changelog is not None and context.spec.changelog.way == "append"
     if is_append and is_history:
@@ -106,29 +129,6 @@ def _opened(context: Context, ledger: Ledger, cluster: Cluster, stores: NewStore
     if is_append:
         mark_in_progress(cluster, context.spec.name, stores.plan.migration_id, topics)
     return topics
-
-
-def _task(
-    context: Context, connection: Connection, topics: Topics, stores: NewStores, part: Part, content: str
-) -> ProduceTask:
-    is_of_tombstones = topics.way == "append" and not part.database
-    partition = part.store_partition
-    place = f"{partition}-{part.database}-{hashlib.sha256(part.keys.start or b'').hexdigest()[:16]}"
-    sizes = [
-        each.data_bytes for each in stores.databases(partition) if part.database in ("", each.database)
-    ]
-    count = sum((each.store_partition, each.database) == (partition, part.database) for each in topics.parts)
-    return ProduceTask(
-        connection=connection,
-        changelog=topics.of(partition),
-        part=part,
-        content=content,
-        transactional_id=f"stateferry-{stores.plan.migration_id}-{place}",
-        new=new_entries(context, stores, part),
-        old=old_entries(context, stores.plan, partition) if is_of_tombstones else None,
-        folder=scratch(context, partition, "sorted"),
-        size=sum(sizes) // count,
-    )
 
 
 class _Written:

@@ -33,7 +33,7 @@ class NewEntries:
     format: str
     directories: tuple[str, ...]
     families: tuple[str, ...]
-    keys: KeyRange = KeyRange()
+    keys: KeyRange
 
     @property
     def is_in_order_of_time(self) -> bool:

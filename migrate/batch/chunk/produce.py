@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from migrate.batch.chunk.changelog_entries import NewEntries, OldEntries, in_order_of_time
 from migrate.batch.stop import never_stop
@@ -39,37 +40,41 @@ class ProduceTask:
 
 def produce(task: ProduceTask, check: Callable[[], None] = never_stop) -> Produced:
     """Write the part; the receipt says that the broker has confirmed every record. Raises ChangelogFailedError."""
+    started = time.perf_counter()
     if task.old is not None:
         batches = task.old.tombstones(task.new, check)
     elif task.new.is_in_order_of_time:
         batches = in_order_of_time(task.new.records(check), Path(task.folder))
     else:
         batches = task.new.records(check)
-    empty = Produced(**task.part.model_dump(), content=task.content, **_NOTHING)
-    return write(task.connection, task.changelog, task.transactional_id, batches, empty)
+    records, tombstones, size, last_offset = write(task.connection, task.changelog, task.transactional_id, batches)
+    return Produced(
+        store_partition=task.part.store_partition,
+        database=task.part.database,
+        keys=task.part.keys,
+        content=task.content,
+        records=records,
+        tombstones=tombstones,
+        size=size,
+        last_offset=last_offset,
+        seconds=round(time.perf_counter() - started, 6),
+    )
 
 
-_NOTHING: dict[str, int | float | None] = {
-    "records": 0,
-    "tombstones": 0,
-    "size": 0,
-    "last_offset": None,
-    "seconds": 0.0,
-}
+class Confirmed(NamedTuple):
+    """What the broker has confirmed."""
+
+    records: int
+    tombstones: int
+    size: int
+    """Bytes of keys and values."""
+    last_offset: int | None
 
 
 def write(
-    connection: Connection,
-    changelog: Changelog,
-    transactional_id: str,
-    batches: Iterator[ChangelogBatch],
-    receipt: Produced,
-) -> Produced:
-    """Write records to the new topic's partition in their order, and count them in the receipt, once all are confirmed.
-
-    Raises ChangelogFailedError.
-    """
-    started = time.perf_counter()
+    connection: Connection, changelog: Changelog, transactional_id: str, batches: Iterator[ChangelogBatch]
+) -> Confirmed:
+    """Write records to the new topic's partition, in their order. Raises ChangelogFailedError."""
     records = tombstones = size = 0
     with Writer(connection, changelog.new_topic, changelog.number, transactional_id) as writer:
         for batch in batches:
@@ -78,12 +83,4 @@ def write(
             records, tombstones = records + len(batch) - gone, tombstones + gone
             size += sum(map(len, batch.keys)) + sum(map(len, filter(None, batch.values)))
         last_offset = writer.finish()
-    return receipt.model_copy(
-        update={
-            "records": records,
-            "tombstones": tombstones,
-            "size": size,
-            "last_offset": last_offset,
-            "seconds": round(time.perf_counter() - started, 6),
-        }
-    )
+    return Confirmed(records, tombstones, size, last_offset)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import compress
+from itertools import compress, repeat
 from pathlib import Path
 
 from migrate.batch.chunk.changelog_entries import NewEntries, OldEntries, by_time, paired
@@ -51,9 +51,7 @@ def reread(task: RereadTask, check: Callable[[], None] = never_stop) -> Reread:
     started = time.perf_counter()
     folder = Path(task.folder)
     remove_tree(folder)
-    there = read(
-        task.connection, task.changelog.new_topic, task.changelog.number, task.start, task.end, check=check
-    )
+    there = read(task.connection, task.changelog.new_topic, task.changelog.number, task.start, task.end, check=check)
     is_by_time = task.new.is_in_order_of_time
     comparison = _Comparison(task, is_by_time)
     with Latest.build(by_time(there) if is_by_time else there, folder / "read") as latest:
@@ -109,7 +107,7 @@ class _Comparison:
                 if key in there:
                     self._equal += 1
                 else:
-                    self._add("missing", key, None, "tombstone")
+                    self._add("missing", key, None, ("tombstone", "", ""))
 
     def _compare_each(self, wanted: ChangelogBatch, got: ChangelogBatch) -> None:
         there = dict(zip(got.keys, _records(got), strict=True))
@@ -120,23 +118,18 @@ class _Comparison:
             elif found[:3] == record[:3]:
                 self._equal += 1
             else:
-                name, one, other = next(
-                    each for each in zip(_FIELDS, record, found, strict=False) if each[1] != each[2]
-                )
-                self._add("differing", key, found[3], name, _shown(name, one), _shown(name, other))
+                self._add("differing", key, found[3], _difference(record, found))
         for key, found in there.items():
-            self._add("extra", key, found[3], "key")
+            self._add("extra", key, found[3])
 
     def _add_missing(self, key: bytes, timestamp: int) -> None:
         limit = self.task.expired_before
         if limit is not None and timestamp < limit:
             self._expired += 1
         else:
-            self._add("missing", key, None, "key")
+            self._add("missing", key, None)
 
-    def _add(
-        self, kind: Kind, key: bytes, offset: int | None, name: str, expected: str = "", actual: str = ""
-    ) -> None:
+    def _add(self, kind: Kind, key: bytes, offset: int | None, what: tuple[str, str, str] = ("key", "", "")) -> None:
         self._kinds[kind] += 1
         if kind not in self._first:
             changelog = self.task.changelog
@@ -146,14 +139,11 @@ class _Comparison:
                 number=changelog.number,
                 offset=offset,
                 key=key[_TIME_BYTES:] if self.is_by_time else key,
-                field=name,
-                expected=expected,
-                actual=actual,
+                **dict(zip(("field", "expected", "actual"), what, strict=True)),
             )
 
 
 _Record = tuple[bytes | None, int, RecordHeaders, int | None]
-_FIELDS = ("value", "timestamp", "headers")
 
 
 def _columns(batch: ChangelogBatch) -> tuple[list[bytes | None], list[int], list[RecordHeaders] | None]:
@@ -162,10 +152,9 @@ def _columns(batch: ChangelogBatch) -> tuple[list[bytes | None], list[int], list
 
 
 def _records(batch: ChangelogBatch) -> Iterator[_Record]:
-    count = len(batch)
-    return zip(
-        batch.values, _times(batch), batch.headers or [[]] * count, batch.offsets or [None] * count, strict=True
-    )
+    headers: Iterable[RecordHeaders] = batch.headers or repeat([])
+    offsets: Iterable[int | None] = batch.offsets or repeat(None)
+    return zip(batch.values, _times(batch), headers, offsets, strict=False)
 
 
 def _times(batch: ChangelogBatch) -> list[int]:
@@ -190,7 +179,13 @@ def _live(batches: Iterator[ChangelogBatch]) -> Iterator[ChangelogBatch]:
             )
 
 
-def _shown(name: str, content: bytes | int | RecordHeaders | None) -> str:
+def _difference(expected: _Record, actual: _Record) -> tuple[str, str, str]:
+    """(field, expected, actual) of the first field that differs."""
+    fields = zip(("value", "timestamp", "headers"), expected, actual, strict=False)
+    return next((name, _shown(one), _shown(other)) for name, one, other in fields if one != other)
+
+
+def _shown(content: bytes | int | RecordHeaders | None) -> str:
     if isinstance(content, bytes):
         return show_key(content)
     if isinstance(content, list):

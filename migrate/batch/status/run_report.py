@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from migrate.batch.changelog.standing import changelog_reports
 from migrate.batch.context import Context
 from migrate.batch.identity import check_spec
 from migrate.batch.ledger.dead_letters import dead_letter_columns
@@ -112,6 +113,7 @@ def run_report(
         dead_letter_columns=() if dead_letters is None else dead_letter_columns(),
         concerns=concerns,
         changelog=changelog_note(context.spec, context.conversion),
+        changelogs=changelog_reports(standing.rows),
         warnings=(*plan.warnings, *context.warnings),
         next_step=place + next_step(context.spec, standing, state, not_accepted(concerns)),
     )

@@ -11,7 +11,6 @@ from typing import Literal
 
 from formats import Format
 from migrate.batch.chunk.executor import Executor, run_all
-from migrate.batch.chunk.rewrite import RewriteTask
 from migrate.batch.chunk.side_by_side import batches_without
 from migrate.batch.chunk.verify import Verified, VerifyTask, as_verified
 from migrate.batch.context import Context
@@ -127,7 +126,7 @@ def _compare_records(
     for finished in run_all(executor, tasks, on_start=lambda _: None, name=context.spec.name, stop=context.stop):
         for task, result in finished:
             assert isinstance(result, Verified)
-            assert not isinstance(task, RewriteTask)
+            assert isinstance(task, VerifyTask)
             comparison.add(task, result)
             ranges.add(task, result)
             total = _add(total, result)
