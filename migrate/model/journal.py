@@ -63,7 +63,7 @@ class GroupOffset(Stored):
     """Whether the application itself wrote what is in the topic, and had read it all: it writes again what follows."""
 
 
-class AtBroker(Stored):
+class AtCutOver(Stored):
     """What a way back needs to know where changelogs were written for the new stores."""
 
     topics: Topics
@@ -82,7 +82,7 @@ class Journal(Stored):
     accepted: tuple[Concern, ...] = ()
     """The accepted concerns about the new stores, and who accepted them."""
     exchanges: tuple[Exchange, ...] = ()
-    broker: AtBroker | None = None
+    broker: AtCutOver | None = None
     """None: no changelog was written."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from migrate.errors import RefusedError
 from migrate.kafka.cluster import Cluster, Committed, Ends
@@ -49,27 +49,30 @@ def moved_since(cluster: Cluster, application: str, then: Sequence[GroupOffset])
     Records of a repartition topic are made again from the application's inputs: those that are there are passed over.
     What the group had not begun to read it reads from the start. Raises RefusedError where a topic no longer has them.
     """
-    now = cluster.committed(application)
     known = {(each.topic, each.number): each for each in then}
+    now = {(topic, number): each.offset for (topic, number), each in cluster.committed(application).items()}
     found = []
     for (topic, number), reached in now.items():
-        before = known.get((topic, number))
-        if before is None or before.is_made_again or before.offset != reached.offset:
-            found.append(_set_back(cluster, topic, number, before, reached.offset, _is_repartition(application, topic)))
-    gone = [each for place, each in known.items() if place not in now]
-    found += [SetBack(topic=each.topic, number=each.number, offset=each.offset, records=0) for each in gone]
-    return tuple(each for each in found if each is not None)
+        before, ends = known.get((topic, number)), _ends(cluster, topic, number)
+        is_made_again = _is_repartition(application, topic) if before is None else before.is_made_again
+        if is_made_again:
+            offset = reached if ends is None else max(reached, ends.stable)
+        else:
+            offset = before.offset if before is not None else 0 if ends is None else ends.start
+        if offset < reached and (ends is None or ends.start > offset):
+            raise _gone(topic, number, offset, ends)
+        if offset != reached:
+            found.append(SetBack(topic=topic, number=number, offset=offset, records=max(0, reached - offset)))
+    forgotten = [each for place, each in known.items() if place not in now]
+    found += [SetBack(topic=each.topic, number=each.number, offset=each.offset, records=0) for each in forgotten]
+    return tuple(found)
 
 
-def set_back(
-    cluster: Cluster, application: str, then: Sequence[GroupOffset], moved: Sequence[SetBack]
-) -> None:
+def set_back(cluster: Cluster, application: str, then: Sequence[GroupOffset], moved: Sequence[SetBack]) -> None:
     """Let the group read from there; with the metadata that it had committed."""
     metadata = {(each.topic, each.number, each.offset): each.metadata for each in then}
     offsets = {
-        (each.topic, each.number): Committed(
-            each.offset, metadata.get((each.topic, each.number, each.offset), "")
-        )
+        (each.topic, each.number): Committed(each.offset, metadata.get((each.topic, each.number, each.offset), ""))
         for each in moved
     }
     if offsets:
@@ -82,25 +85,14 @@ def merged(before: Sequence[SetBack], now: Sequence[SetBack]) -> tuple[SetBack, 
     return tuple({**found, **{(each.topic, each.number): each for each in now}}.values())
 
 
-def _set_back(
-    cluster: Cluster, topic: str, number: int, then: GroupOffset | None, reached: int, is_repartition: bool
-) -> SetBack | None:
-    ends = _ends(cluster, topic, number)
-    if is_repartition and (then is None or then.is_made_again):
-        is_past = ends is None or ends.stable <= reached
-        return None if is_past else SetBack(topic=topic, number=number, offset=ends.stable, records=0)
-    offset = then.offset if then is not None else 0 if ends is None else ends.start
-    if ends is None or ends.start > offset:
-        begins = "is gone" if ends is None else f"begins at offset {ends.start} now"
-        raise RefusedError(
-            f"the group cannot be set back to what it had read when the stores were cut over: partition {number} of "
-            f"{topic} {begins}, and offset {offset} is needed",
-            hint="stateferry rollback SPEC --discard-new-writes leaves the group's offsets as they are: the old stores "
-            "then lack what was read since",
-        )
-    if offset == reached:
-        return None
-    return SetBack(topic=topic, number=number, offset=offset, records=max(0, reached - offset))
+def _gone(topic: str, number: int, offset: int, ends: Ends | None) -> RefusedError:
+    begins = "is gone" if ends is None else f"begins at offset {ends.start} now"
+    return RefusedError(
+        f"the group cannot be set back to where it was when the stores were cut over: partition {number} of {topic} "
+        f"{begins}, and offset {offset} is needed",
+        hint="stateferry rollback SPEC --discard-new-writes leaves the group's offsets as they are: the old stores "
+        "then lack what was read since",
+    )
 
 
 def _ends(cluster: Cluster, topic: str, number: int) -> Ends | None:
@@ -120,13 +112,3 @@ def _is_read_to_its_end(cluster: Cluster, connection: Connection, topic: str, nu
 def has_records(connection: Connection, topic: str, number: int, start: int, end: int) -> bool:
     """Whether a consumer would find a record there; markers of transactions are none."""
     return any(len(batch) for batch in read(connection, topic, number, start, end))
-
-
-def in_words(moved: Sequence[SetBack]) -> Iterator[str]:
-    """What a rollback costs, a sentence for each topic partition that is read again."""
-    for each in moved:
-        if each.records:
-            yield (
-                f"{each.records:,} records of {each.topic}, partition {each.number}, are processed again from offset "
-                f"{each.offset} on, and what the application sends on for them is sent twice"
-            )

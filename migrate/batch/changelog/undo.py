@@ -7,28 +7,30 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-from migrate.batch.changelog.topics import marker_group
 from migrate.batch.changelog.verify import settled
 from migrate.batch.changelog.write import transactional_id
 from migrate.batch.chunk.changelog_entries import OldEntries
 from migrate.batch.chunk.reader import Inputs
 from migrate.batch.stop import never_stop
 from migrate.errors import RefusedError
-from migrate.kafka.cluster import Cluster, Committed
+from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
 from migrate.kafka.latest import Latest
 from migrate.kafka.reader import read
 from migrate.kafka.writer import Writer
 from migrate.model.changelog import Changelog, Part, Produced, Topics
-from migrate.model.plan import DatabasePlan
+from migrate.model.plan import Plan
+from migrate.model.store_partition import StorePartition
+from migrate.spec.spec import Spec
 from migrate.stores.changelog_batch import ChangelogBatch
 
 
-def old_store(form: str, databases: Sequence[DatabasePlan], directories: Mapping[str, Path]) -> OldEntries:
-    """The entries of an old store partition. `databases`: of its new one; `directories`: its own, wherever they are."""
-    mappings = list(dict.fromkeys((mapping.source, mapping) for each in databases for mapping in each.mappings))
-    inputs = ((Inputs((str(folder),)), mapping) for folder in directories.values() for _, mapping in mappings)
-    return OldEntries(format=form, inputs=tuple(inputs))
+def old_store(spec: Spec, plan: Plan, partition: StorePartition, directories: Mapping[str, Path]) -> OldEntries:
+    """The entries of an old store partition, whose `directories` may be anywhere."""
+    databases = [each for each in plan.databases if each.store_partition == partition.id]
+    mappings = list(dict.fromkeys(mapping for each in databases for mapping in each.mappings))
+    inputs = ((Inputs((str(folder),)), mapping) for folder in directories.values() for mapping in mappings)
+    return OldEntries(format=spec.source.format, inputs=tuple(inputs))
 
 
 def fence(cluster: Cluster, migration_id: str, topics: Topics, written: Sequence[Produced]) -> None:
@@ -40,8 +42,14 @@ def fence(cluster: Cluster, migration_id: str, topics: Topics, written: Sequence
 
 
 def undo(
-    cluster: Cluster, connection: Connection, migration_id: str, topics: Topics, changelog: Changelog,
-    old: OldEntries, folder: Path,
+    cluster: Cluster,
+    connection: Connection,
+    migration_id: str,
+    *,
+    topics: Topics,
+    changelog: Changelog,
+    old: OldEntries,
+    folder: Path,
 ) -> int | None:
     """Append the old store's records, and a tombstone of each other key that has got a record since the first of ours.
 
@@ -69,12 +77,6 @@ def check_is_ours(cluster: Cluster, topics: Topics, name: str) -> None:
             f"the changelog {name} {'is gone' if topic is None else 'was made again'} since this migration wrote to it",
             hint="check [changelog] bootstrap; if somebody deleted the topic, its content is in the stores alone",
         )
-
-
-def clear_marker(cluster: Cluster, name: str, topics: Topics, state: str) -> None:
-    """Say at the broker, for whoever asks, that nothing of the migration `name` is half written any more."""
-    marker = Committed(1, marked(state))
-    cluster.set_committed(marker_group(name), {(each.new_topic, each.number): marker for each in topics.changelogs})
 
 
 def _tombstones(batch: ChangelogBatch) -> ChangelogBatch:

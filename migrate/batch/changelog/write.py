@@ -70,7 +70,6 @@ class Work:
     def task(self, part: Part, content: str) -> ProduceTask:
         """The writing of one part."""
         partition = part.store_partition
-        place = f"{partition}-{part.database}-{hashlib.sha256(part.keys.start or b'').hexdigest()[:16]}"
         sizes = (each.data_bytes for each in self.stores.databases(partition) if part.database in ("", each.database))
         count = sum((each.store_partition, each.database) == (partition, part.database) for each in self.topics.parts)
         return ProduceTask(
@@ -78,7 +77,7 @@ class Work:
             changelog=self.topics.of(partition),
             part=part,
             content=content,
-            transactional_id=f"stateferry-{self.stores.plan.migration_id}-{place}",
+            transactional_id=transactional_id(self.stores.plan.migration_id, part),
             new=self.new(part),
             old=None if part.database else self.old(partition),
             folder=self.folder(partition, "sorted"),
@@ -129,6 +128,12 @@ def _opened(context: Context, ledger: Ledger, cluster: Cluster, stores: Assemble
     if is_append:
         mark_in_progress(cluster, context.spec.name, stores.plan.migration_id, topics)
     return topics
+
+
+def transactional_id(migration_id: str, part: Part) -> str:
+    """The id under which a part is written: a later attempt ends an earlier one that lives on."""
+    start = hashlib.sha256(part.keys.start or b"").hexdigest()[:16]
+    return f"stateferry-{migration_id}-{part.store_partition}-{part.database}-{start}"
 
 
 class _Written:

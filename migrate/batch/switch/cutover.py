@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from migrate.batch.ledger.gates import Acceptance
 from migrate.batch.switch.begin import start_journal, verified_stores
+from migrate.batch.switch.broker import check_nobody_is_at_work, mark_whole
 from migrate.batch.switch.migration import Migration, check_in_place, is_as_it_was, open_migration, switch_report
 from migrate.batch.switch.places import Places, sync_names
 from migrate.errors import RefusedError, system_errors_explained
@@ -56,6 +57,8 @@ def _start(migration: Migration, acceptance: Acceptance) -> Journal:
     with migration.locking(stores.plan.store_partitions, stores.staged.values()) as check_unopened:
         migration.notify("cutover.started")
         journal = start_journal(migration, stores)
+        if journal.broker is not None:
+            migration.notify("cutover.asked")
         migration.notify("cutover.checked")
         migration.record(Step.CUTTING_OVER, journal)
         migration.notify("cutover.intended")
@@ -73,6 +76,7 @@ def _resume(migration: Migration) -> Journal:
                     hint="go back to the old stores (stateferry rollback SPEC), then start over (stateferry abandon "
                     "SPEC, stateferry run SPEC)",
                 )
+        check_nobody_is_at_work(migration)
         _carry_out(migration, journal, check_unopened)
     return journal
 
@@ -96,6 +100,9 @@ def _carry_out(migration: Migration, journal: Journal, check_unopened: Callable[
     sync_names(every, migration.home, live=False)  # nothing moved there since
     notify("cutover.shelved")
     migration.write_positions((each.in_use, each.after) for each in entries)
+    if journal.broker is not None:
+        mark_whole(migration, journal.broker)
+        notify("cutover.marked")
     check_unopened()
     for places in every:
         _check_places(places, {("none", "new")})

@@ -221,5 +221,12 @@ def switch_report(migration: Migration, journal: Journal, step: Step) -> SwitchR
         concerns=journal.accepted if step is not Step.ROLLED_BACK else (),
         changelog=journal.changelog if step is not Step.ROLLED_BACK else "",
         warnings=(*migration.warnings, *journal.warnings),
+        topics=_topics(journal, is_new=step is not Step.ROLLED_BACK),
+        set_back=journal.broker.set_back if journal.broker is not None and step is Step.ROLLED_BACK else (),
         next_step=next_step(migration.spec, migration.standing, state),
     )
+
+
+def _topics(journal: Journal, *, is_new: bool) -> tuple[str, ...]:
+    changelogs = () if journal.broker is None else journal.broker.topics.changelogs
+    return tuple(dict.fromkeys(each.new_topic if is_new else each.topic for each in changelogs))
