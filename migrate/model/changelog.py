@@ -27,13 +27,33 @@ class Changelog(Stored):
     """The partition of both topics."""
 
 
+class Times(Stored):
+    """The time of each key's last record in a changelog, up to where the store has applied it, in a sorted run."""
+
+    store_partition: str
+    folder: str
+    """A RocksDB directory, relative to the migration's folder; a deleted key is not in it."""
+    start: int
+    """The first offset that there was; retention may have removed what was before."""
+    end: int
+    """The position of the store: the offset behind the last record read."""
+    records: int
+    """Changelog records read."""
+    keys: int
+    newest_ms: int | None
+    """The newest time of a record; None: there is none."""
+    digest: str
+    """Of the run's keys and times, as of records."""
+    seconds: float
+
+
 class Part(Stored):
     """What one task writes to a changelog."""
 
     store_partition: str
     database: str
-    """The RocksDB directory of the new store; empty: what is of all of them together, a versioned store's history in
-    the order of time, or the tombstones of keys that the old store alone has."""
+    """The RocksDB directory of the new store; empty: all of them together, if no other part is of that store partition;
+    and the tombstones of keys that the old store alone has, where both have one topic."""
     keys: KeyRange = KeyRange()
 
     def __str__(self) -> str:

@@ -14,6 +14,7 @@ from formats import get_format
 from migrate.batch.chunk.merged_scan import MergedScan
 from migrate.batch.chunk.reader import Inputs, open_inputs
 from migrate.batch.chunk.side_by_side import batches_without
+from migrate.batch.chunk.times import TimesColumn, numbers, open_times
 from migrate.engine.changelog import to_changelog
 from migrate.kafka.latest import Latest
 from migrate.model.key_range import KeyRange
@@ -34,6 +35,10 @@ class NewEntries:
     directories: tuple[str, ...]
     families: tuple[str, ...]
     keys: KeyRange
+    times: str | None = None
+    """The run that the records take their times from, where the entries do not tell them; None: they tell them."""
+    newest_ms: int = -1
+    """The time of keys that are not in that run."""
 
     @property
     def is_in_order_of_time(self) -> bool:
@@ -48,9 +53,11 @@ class NewEntries:
             opened = [stack.enter_context(open_pooled(Path(directory))) for directory in self.directories]
             places = [(each, family) for each in opened for family in self.families if family in each.families]
             scans = [batches_without(form.position_keys, *place, self.keys) for place in places]
+            run = stack.enter_context(open_times(self.times))
+            times = None if run is None else TimesColumn(run, self.newest_ms)
             for batch in chain.from_iterable(scans) if self.is_in_order_of_time else MergedScan(scans):
                 check()
-                if len(found := convert(batch)):
+                if len(found := convert(batch, None if times is None else numbers(times(batch.keys)))):
                     yield found
 
 

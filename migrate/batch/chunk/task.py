@@ -7,16 +7,17 @@ from collections.abc import Callable, Sequence
 from migrate.batch.chunk.produce import ProduceTask, produce
 from migrate.batch.chunk.reread import RereadTask, reread
 from migrate.batch.chunk.rewrite import RewriteTask, rewrite_chunk
+from migrate.batch.chunk.times import TimesTask, make_times
 from migrate.batch.chunk.verify import CountTask, Verified, VerifyTask, run_verify_task
 from migrate.batch.stop import never_stop
 from migrate.errors import MigrationError, explain_system_error
-from migrate.model.changelog import Produced, Reread
+from migrate.model.changelog import Produced, Reread, Times
 from migrate.model.receipt import Receipt
 from migrate.spec.function.fingerprint import tracking_imports
 
-ChangelogTask = ProduceTask | RereadTask
+ChangelogTask = ProduceTask | RereadTask | TimesTask
 Task = RewriteTask | VerifyTask | ChangelogTask
-TaskResult = Receipt | Verified | Produced | Reread | MigrationError
+TaskResult = Receipt | Verified | Produced | Reread | Times | MigrationError
 """A MigrationError is one that a further attempt would meet again."""
 
 
@@ -43,6 +44,8 @@ def run_task(task: Task, check: Callable[[], None] = never_stop) -> TaskResult:
             return produce(task, check)
         if isinstance(task, RereadTask):
             return reread(task, check)
+        if isinstance(task, TimesTask):
+            return make_times(task, check)
         if isinstance(task, CountTask):
             return run_verify_task(task, check)
         with tracking_imports(task.conversion):

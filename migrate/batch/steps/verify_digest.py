@@ -81,6 +81,7 @@ def _digest_tasks(subject: Subject, database: DatabasePlan, receipts: list[Recei
                 written=receipt.written[number],
                 target_keys=keys,
                 conversion=subject.context.ref,
+                times=subject.context.times_of(database.store_partition),
             )
 
 

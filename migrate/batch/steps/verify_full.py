@@ -130,5 +130,6 @@ def compare_tasks(
                 mapping=mapping,
                 keys=keys,
                 conversion=subject.context.ref,
+                times=subject.context.times_of(database.store_partition),
                 size=min(database.data_bytes, subject.range_bytes),
             )
