@@ -61,11 +61,15 @@ def _check_old_unwritten(every: list[Places], *, discard_new_writes: bool) -> No
     for places in every:
         store = places.old_store
         if places.entry.is_moved_in and (discard_new_writes or not store.exists()):
-            continue  # it is where its owner uses it, or restores it
+            continue  # its owner goes on with it, or restores it
         if store != places.live and not is_as_it_was(places, store, places.entry.old_state):
+            went_on = (
+                "; if the old version has gone on with it since, --discard-new-writes leaves it and its group alone"
+            )
             raise RefusedError(
                 f"the old store {store} is not as it was at the cut-over, or cannot be read",
-                hint="restore it there from a backup, then run the command again",
+                hint="restore it there from a backup, then run the command again"
+                + (went_on if places.entry.is_moved_in else ""),
             )
 
 

@@ -2,163 +2,281 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
-from migrate import RefusedError, Spec, abandon, cutover, finalize, rollback, run
+from migrate import RefusedError, abandon, cutover, finalize, rollback, run
+from migrate.batch.switch.removal import removed_by_abandon, removed_by_finalize
 from migrate.kafka.cluster import Cluster, Committed
-from migrate.kafka.connection import Connection, read_connection
-from migrate.kafka.reader import read
-from migrate.kafka.writer import Writer
-from migrate.model.events import BROKER_EVENTS, SWITCH_EVENTS
-from migrate.stores.changelog_batch import ChangelogBatch
-from migrate.systems.checkpoint_file import format_checkpoint, read_checkpoint
+from migrate.model.events import BROKER_EVENTS, SWITCH_EVENTS, Listener, ignore
+from migrate.systems.checkpoint_file import read_checkpoint
+from tests.batch.changelog.support import FAMILIES, NOW, TASKS, App
 from tests.batch.switch.support import StopAt, StoppedError, write_to
 from tests.broker.broker import Broker
-from tests.support import KEY_VALUE, make_spec, make_store, read_families
+from tests.support import TIMESTAMPED, read_families
 
-PARTITIONS = 2
-OLD = {number: {b"%d-%d" % (number, key): b"v%d" % key for key in range(40)} for number in range(PARTITIONS)}
-NEW = {number: {key: value + b"!" for key, value in records.items() if key[-1:] != b"7"} for number, records in OLD.items()}
 BEGUN, LATER = 10, 25
-"""What the group has read of each input's partition at the cut-over, and after it."""
+"""Up to which offset the group has read each partition of its input at the cut-over, and after it."""
 METADATA = "AgAAAYvKYxoA"
-_names = (f"switched-{number}" for number in count())
-
-
-def _changed(record):  # type: ignore[no-untyped-def]
-    raise NotImplementedError
+EVENTS_OF = {
+    "cutover": ["started", "asked", "checked", "intended", "positioned", "exchanged", "shelved", "marked", "done"],
+    "rollback": ["started", "intended", "positioned", "offsets-set-back", "undone", "exchanged", "done"],
+}
+"""In their order."""
+_numbers = count()
 
 
 @dataclass(frozen=True)
-class At:
-    """An application whose store `counts` is converted, and its topics."""
+class Switched(App):
+    """An application with an input that its group reads."""
 
-    name: str
-    base: Path
-    connection: Connection
-    spec: Spec
-
-    @property
-    def old_topic(self) -> str:
-        return f"{self.name}-counts-changelog"
-
-    @property
-    def new_topic(self) -> str:
-        return f"{self.name}-counts-v2-changelog" if self.spec.target.store else self.old_topic
+    count: int = 40
 
     @property
     def input(self) -> str:
         return f"{self.name}-input"
 
-    def store(self, number: int, name: str = "counts") -> Path:
-        return self.base / self.name / f"0_{number}" / "rocksdb" / name
+    @property
+    def repartition(self) -> str:
+        return f"{self.name}-by-key-repartition"
 
-    def lines(self, number: int) -> dict[str, int]:
-        checkpoint = self.base / self.name / f"0_{number}" / ".checkpoint"
-        return {topic: offset for topic, _, offset in read_checkpoint(checkpoint)}
-
+    @property
     def cluster(self) -> Cluster:
         return Cluster(self.connection)
 
-    def content(self, topic: str, number: int) -> dict[bytes, bytes]:
-        """What a restore of the topic's partition gives."""
-        found: dict[bytes, bytes | None] = {}
-        with self.cluster() as cluster:
-            end = cluster.ends(topic, [number])[number].stable
-        for batch in read(self.connection, topic, number, 0, end):
-            found.update(zip(batch.keys, batch.values, strict=True))
-        return {key: value for key, value in found.items() if value is not None}
-
-    def last_offset(self, topic: str, number: int) -> int:
-        with self.cluster() as cluster:
-            end = cluster.ends(topic, [number])[number].stable
-        return max(offset for batch in read(self.connection, topic, number, 0, end) for offset in batch.offsets or ())
-
-    def write(self, topic: str, number: int, records: dict[bytes, bytes | None]) -> int:
-        with Writer(self.connection, topic, number, f"{self.name}-{topic}-{number}") as writer:
-            writer.write(ChangelogBatch(list(records), list(records.values()), [1] * len(records)))
-            last = writer.finish()
-        assert last is not None
-        return last
+    def begin(self, on_event: Listener = ignore) -> Switched:
+        """The application as it was stopped, and the migration up to the cut-over."""
+        self.make()
+        with self.cluster as cluster:
+            cluster.create_topic(self.input, partitions=2, replication=1, settings={})
+            cluster.create_topic(self.repartition, partitions=1, replication=1, settings={})
+        for number in range(2):
+            self.write(self.input, number, {b"%d" % key: (b"", NOW) for key in range(30)})
+        reached = self.write(self.repartition, 0, {b"a": (b"", NOW)})
+        assert reached is not None
+        with self.cluster as cluster:
+            cluster.set_committed(self.name, {(self.repartition, 0): Committed(reached + 1)})
+        self.group_reaches(BEGUN)
+        run(self.spec, on_event=on_event)
+        return self
 
     def group_reaches(self, offset: int) -> None:
-        with self.cluster() as cluster:
-            cluster.set_committed(
-                self.name, {(self.input, number): Committed(offset, METADATA) for number in range(PARTITIONS)}
-            )
+        with self.cluster as cluster:
+            cluster.set_committed(self.name, {(self.input, number): Committed(offset, METADATA) for number in range(2)})
 
     def group(self) -> set[tuple[int, str]]:
-        with self.cluster() as cluster:
-            return {(each.offset, each.metadata) for each in cluster.committed(self.name).values()}
+        with self.cluster as cluster:
+            found = cluster.committed(self.name)
+        return {(each.offset, each.metadata) for (topic, _), each in found.items() if topic == self.input}
+
+    def passes_over_repartitioned(self) -> bool:
+        """Whether nothing of the repartition topic is left to be read."""
+        with self.cluster as cluster:
+            end = cluster.ends(self.repartition, [0])[0].end
+            return cluster.committed(self.name)[self.repartition, 0].offset == end
+
+    def store(self, number: int, name: str = "orders") -> dict[bytes, bytes]:
+        return read_families(self.place(number, name))[FAMILIES[self.kind]]
+
+    def place(self, number: int, name: str = "orders") -> Path:
+        return self.base / self.name / TASKS[number] / "rocksdb" / name
+
+    def new_store(self, number: int) -> dict[bytes, bytes]:
+        return self.store(number, "orders2" if self.way == "new-topic" else "orders")
+
+    def lines(self, number: int) -> dict[str, int]:
+        checkpoint = read_checkpoint(self.base / self.name / TASKS[number] / ".checkpoint")
+        return {topic: offset for topic, _, offset in checkpoint}
+
+    def check_lines(self) -> None:
+        """A new store's line is never there without the store."""
+        for number in range(2):
+            is_there = self.way == "append" or self.place(number, "orders2").exists()
+            assert is_there or self.new_topic not in self.lines(number)
+
+    def last_offset(self, number: int) -> int:
+        """Of the last record in the new store's changelog: a marker of its transaction follows."""
+        with self.cluster as cluster:
+            return cluster.ends(self.new_topic, [number])[number].end - 2
 
     def go_on(self) -> None:
-        """What the new version of the application does, until it is stopped again."""
-        store = "counts-v2" if self.spec.target.store else "counts"
-        for number in range(PARTITIONS):
-            write_to(self.store(number, store), key=b"later", value=b"new!")
-            self.write(self.new_topic, number, {b"later": b"new!"})
+        """What the new version does, until it is stopped: a new key, another value, a deletion."""
+        for number in range(2):
+            first = min(self.expected(number))
+            name = "orders2" if self.way == "new-topic" else "orders"
+            write_to(self.place(number, name), family=FAMILIES[self.kind], key=b"later", value=bytes(8) + b"new!")
+            self.write(
+                self.new_topic, number, {b"later": (b"new!", NOW), first: (b"other!", NOW), b"key-00001-0": (None, NOW)}
+            )
+        self.write(self.repartition, 0, {b"b": (b"", NOW)})
         self.group_reaches(LATER)
+
+    def has_topic(self, name: str) -> bool:
+        with self.cluster as cluster:
+            return cluster.topic(name) is not None
+
+    def is_old(self) -> bool:
+        """Whether the old code finds its stores, and what a restore of its changelog gives is the same."""
+        return all(
+            self.store(number) == {key: self._entry(*record) for key, record in self.old(number).items()}
+            for number in range(2)
+        ) and self.group() == {(BEGUN, METADATA)}
+
+
+Make = Callable[..., Switched]
 
 
 @pytest.fixture
-def make(broker: Broker, tmp_path: Path) -> Callable[..., At]:
-    return lambda **sections: _made(broker, tmp_path, **sections)
+def make(broker: Broker, tmp_path: Path) -> Make:
+    return lambda **more: Switched(f"switched-{next(_numbers)}", tmp_path, broker.bootstrap, **more)
 
 
-def _made(broker: Broker, base: Path, **sections: object) -> At:
-    """An application that was stopped, and a migration that is verified."""
-    from tests.batch.switch.functions import shout
-
-    name, connection = next(_names), read_connection(broker.bootstrap, None)
-    given = {"target": {"path": None, "store": "counts-v2"}, **sections}
-    changelog = {"bootstrap": broker.bootstrap, **dict(given.pop("changelog", {}))}  # type: ignore[call-overload]
-    spec = make_spec(
-        base,
-        base / name,
-        source_format=KEY_VALUE,
-        target_format=KEY_VALUE,
-        **{"source": {"store": "counts"}, "conversion": {"function": shout}, "changelog": changelog, **given},
+def _old_restored(app: Switched) -> bool:
+    """Whether the changelog that records were appended to gives the old values again."""
+    return all(
+        {key: value for key, (value, _) in app.restored(number).items()}
+        == {key: value for key, (value, _) in app.old(number).items()}
+        for number in range(2)
     )
-    at = At(name, base, connection, spec)
-    with at.cluster() as cluster:
-        for topic in (at.old_topic, at.input):
-            cluster.create_topic(topic, partitions=PARTITIONS, replication=1, settings={"cleanup.policy": "compact"})
-    for number, records in OLD.items():
-        make_store(at.store(number), records)
-        last = at.write(at.old_topic, number, dict(records))
-        at.write(at.input, number, {b"%d" % key: b"" for key in range(30)})
-        (at.base / name / f"0_{number}" / ".checkpoint").write_text(format_checkpoint([(at.old_topic, number, last)]))
-    at.group_reaches(BEGUN)
-    run(spec)
-    return at
 
 
-def test_there_and_back_with_a_topic_of_its_own(make: Callable[..., At]) -> None:
-    at = make()
-    before = {number: at.lines(number) for number in range(PARTITIONS)}
+def _killed_everywhere(verb: Callable[..., object], app: Switched) -> None:
+    """Each attempt gets one event further than the one before."""
+    for event in EVENTS_OF[verb.__name__]:
+        if (event, app.way) != ("undone", "new-topic"):
+            with pytest.raises(StoppedError):
+                verb(app.spec, on_event=StopAt(f"{verb.__name__}.{event}"))
+            app.check_lines()
+    verb(app.spec)
 
-    report = cutover(at.spec)
 
-    assert report.topics == (at.new_topic,)
-    for number in range(PARTITIONS):
-        assert read_families(at.store(number, "counts-v2"))["default"] == at.content(at.new_topic, number) == NEW[number]
-        assert at.lines(number) == {**before[number], at.new_topic: at.last_offset(at.new_topic, number)}
-    at.go_on()
+def test_every_event_is_one_to_be_killed_at() -> None:
+    known = {event for event in (*SWITCH_EVENTS, *BROKER_EVENTS) if not event.endswith(".committed")}
+    for verb, events in EVENTS_OF.items():
+        assert {f"{verb}.{event}" for event in events} == {each for each in known if each.startswith(f"{verb}.")}
 
-    report = rollback(at.spec)
 
-    assert {(each.offset, each.records) for each in report.set_back} == {(BEGUN, LATER - BEGUN)}
-    assert at.group() == {(BEGUN, METADATA)}
-    for number in range(PARTITIONS):
-        assert at.lines(number) == before[number]
-        assert read_families(at.store(number))["default"] == at.content(at.old_topic, number) == OLD[number]
-    assert abandon(at.spec).removed_topics == (at.new_topic,)
-    with at.cluster() as cluster:
-        assert cluster.topic(at.new_topic) is None
-        assert cluster.topic(at.old_topic) is not None
+@pytest.mark.parametrize("way", ["new-topic", "append"])
+def test_there_and_back_killed_at_every_event(way: str, make: Make) -> None:
+    app = make(way=way).begin()
+    before = [app.lines(number) for number in range(2)]
+
+    _killed_everywhere(cutover, app)
+
+    for number in range(2):
+        assert app.new_store(number) == {key: app._entry(*record) for key, record in app.expected(number).items()}
+        kept = before[number] if way == "new-topic" else {}
+        assert app.lines(number) == {**kept, app.new_topic: app.last_offset(number)}
+    app.go_on()
+
+    _killed_everywhere(rollback, app)
+    report = rollback(app.spec)
+
+    assert {(each.topic, each.offset, each.records) for each in report.set_back if each.records} == {
+        (app.input, BEGUN, LATER - BEGUN)
+    }
+    assert report.topics == (app.topic,)
+    assert app.is_old()
+    assert app.passes_over_repartitioned()
+    if way == "new-topic":
+        assert [app.lines(number) for number in range(2)] == before
+        assert app.new_topic in removed_by_abandon(app.spec)
+        assert abandon(app.spec).removed_topics == (app.new_topic,)
+        assert (app.has_topic(app.new_topic), app.has_topic(app.topic)) == (False, True)
+    else:
+        assert _old_restored(app)
+        assert [app.lines(number) for number in range(2)] == [{app.topic: app.last_offset(each)} for each in range(2)]
+        assert abandon(app.spec).undone_topics == ()
+
+
+def test_what_the_broker_says_keeps_a_cutover_from_beginning(make: Make) -> None:
+    app = make().begin()
+    before = [app.lines(number) for number in range(2)]
+    consumer = Consumer({"bootstrap.servers": app.bootstrap, "group.id": app.name, "enable.auto.commit": False})
+    consumer.subscribe([app.input])
+    consumer.poll(10)
+    with pytest.raises(RefusedError, match=f"group {app.name} is .*with 1 members"):
+        cutover(app.spec)
+    consumer.close()
+
+    producer = Producer({"bootstrap.servers": app.bootstrap, "transactional.id": f"{app.name}-dead"})
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    producer.produce(topic=app.topic, partition=1, key=b"k", value=b"v")
+    producer.flush()
+    with pytest.raises(RefusedError, match=f"a transaction is open in {app.topic}, partition 1"):
+        cutover(app.spec)
+    producer.abort_transaction()
+
+    app.write(app.new_topic, 0, {b"k": (b"v", NOW)})
+    with pytest.raises(RefusedError, match=f"{app.new_topic}, partition 0, has records after offset"):
+        cutover(app.spec)
+    app.write(app.topic, 0, {b"k": (b"v", NOW)})
+    with pytest.raises(RefusedError, match=f"{app.topic}, partition 0, has records from offset") as error:
+        cutover(app.spec)
+    assert "stateferry catch-up SPEC" in error.value.hint
+    assert [app.lines(number) for number in range(2)] == before
+    assert not app.place(0, "orders2").exists()
+
+
+def test_offsets_that_are_gone_stay_where_they_are_if_asked(make: Make) -> None:
+    app = make().begin()
+    cutover(app.spec)
+    app.go_on()
+    admin = AdminClient({"bootstrap.servers": app.bootstrap})
+    admin.delete_records([TopicPartition(app.input, 1, BEGUN + 1)])
+    with pytest.raises(RefusedError, match=rf"partition 1 of {app.input} begins at offset {BEGUN + 1} now") as error:
+        rollback(app.spec)
+    assert "--discard-new-writes" in error.value.hint
+    assert app.place(0, "orders2").exists()
+
+    assert rollback(app.spec, discard_new_writes=True).set_back == ()
+
+    assert app.group() == {(LATER, METADATA)}
+    assert not app.place(0, "orders2").exists()
+
+
+def test_a_published_store_has_its_topic_and_the_old_one_is_deleted_by_name_and_id(make: Make) -> None:
+    app = make(sections={"target": {"format": TIMESTAMPED, "store": "orders2", "path": "new"}}).begin()
+    for number, task in enumerate(TASKS):
+        lines = read_checkpoint(app.base / "new" / task / ".checkpoint")
+        assert lines == [(app.new_topic, number, app.last_offset(number))]
+        assert [folder.name for folder in (app.base / "new" / task / "rocksdb").iterdir()] == ["orders2"]
+    assert app.topic in removed_by_finalize(app.spec, delete_topic=True)
+    with app.cluster as cluster:
+        topic = cluster.topic(app.topic)
+        assert topic is not None
+        cluster.delete_topic(topic)
+        cluster.create_topic(app.topic, partitions=2, replication=1, settings={})
+    with pytest.raises(RefusedError, match="made again since"):
+        finalize(app.spec, delete_topic=True)
+    assert finalize(app.spec).removed_topics == ()
+    assert app.has_topic(app.topic)
+
+
+def test_the_old_topic_is_deleted_where_that_is_asked_for(make: Make) -> None:
+    app = make().begin()
+    cutover(app.spec)
+    assert finalize(app.spec, delete_topic=True).removed_topics == (app.topic,)
+    assert (app.has_topic(app.new_topic), app.has_topic(app.topic)) == (True, False)
+    assert finalize(app.spec, delete_topic=True).removed_topics == ()
+    assert app.place(0).is_dir()
+
+
+def test_a_half_written_changelog_is_given_up_with_its_old_values(make: Make) -> None:
+    app = make(way="append")
+    with pytest.raises(StoppedError):
+        app.begin(StopAt("changelog.committed"))
+    assert not _old_restored(app)
+    assert app.topic in removed_by_abandon(app.spec)
+
+    assert abandon(app.spec).undone_topics == (app.topic,)
+
+    assert _old_restored(app)
+    assert list(app.spec.home.parent.iterdir()) == []

@@ -13,6 +13,7 @@ from migrate.batch.ledger.table import Ledger
 from migrate.model.journal import Exchange
 from migrate.model.ledger_row import Step
 from migrate.model.store_partition import ChangelogOffsets
+from migrate.systems.checkpoint_file import format_checkpoint
 from tests.batch.switch.support import (
     DATA,
     PARTITIONS,
@@ -152,6 +153,18 @@ def test_an_old_store_that_its_owner_removed_is_restored_by_it(begun: Applicatio
     assert rollback(begun.spec).state == "rolled back"
     assert begun.offset(PARTITIONS[0]) is None
     assert begun.offset(PARTITIONS[1]) is not None
+
+
+def test_an_old_store_that_went_on_is_left_as_it_is_on_request(begun: Application) -> None:
+    cutover(begun.spec)
+    write_to(begun.live(PARTITIONS[0]))
+    begun.checkpoint("0_0").write_text(format_checkpoint([("orders-app-orders-changelog", 0, 5000)]))
+    with pytest.raises(RefusedError, match="is not as it was at the cut-over") as error:
+        rollback(begun.spec)
+    assert "--discard-new-writes leaves it" in error.value.hint
+    rollback(begun.spec, discard_new_writes=True)
+    assert begun.offset(PARTITIONS[0]) == 5000
+    assert read_families(begun.live(PARTITIONS[0]))["default"][b"late"] == b"x" * 20
 
 
 def test_what_the_new_stores_got_since_is_not_lost_unasked(begun: Application) -> None:
