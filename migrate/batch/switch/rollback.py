@@ -75,7 +75,8 @@ def _check_old_unwritten(every: list[Places], *, discard_new_writes: bool) -> No
 
 def _check_new_unwritten(migration: Migration, every: list[Places], *, is_read_again: bool) -> None:
     """`is_read_again`: what was written since comes into the old stores too, as its inputs are read again."""
-    gone = [places for places in every if places.is_lost]
+    has_begun = migration.standing.step is Step.ROLLING_BACK  # and may have removed a store that it moved out
+    gone = [places for places in every if places.is_lost and not (has_begun and places.entry.is_moved_in)]
     if gone:
         raise RefusedError(
             f"{len(gone)} of {len(every)} new stores are not where the cut-over put them: {gone[0].new_store}",
