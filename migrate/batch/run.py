@@ -61,6 +61,7 @@ def run(
     accept_rejects: int | None = None,
     on_event: Listener = ignore,
     changelog_ends: ChangelogEnds | None = None,
+    fence: bool = False,
 ) -> RunReport:
     """Migrate, resuming where an earlier run stopped. The application must be stopped, the source is not changed.
 
@@ -75,6 +76,7 @@ def run(
         on_event: called with each `Event`, before the work goes on.
         changelog_ends: by `<topic>-<partition>`, the offset after the last record that a consumer can read, where that
             has to be confirmed.
+        fence: end the transactions that dead instances of the application on this host left open.
 
     Raises:
         SpecError: the spec's function cannot be imported, or cannot be sent to Spark's executors.
@@ -88,7 +90,7 @@ def run(
     """
     acceptance = Acceptance(unverified, accept_rejects)
     opener = executor_opener(spec, master)
-    return run_with(opener, spec, on_event=on_event, acceptance=acceptance, changelog_ends=changelog_ends)
+    return run_with(opener, spec, on_event=on_event, acceptance=acceptance, changelog_ends=changelog_ends, fence=fence)
 
 
 @system_errors_explained()
@@ -100,6 +102,7 @@ def run_with(
     stop: Stop | None = None,
     acceptance: Acceptance = NOTHING_ACCEPTED,
     changelog_ends: ChangelogEnds | None = None,
+    fence: bool = False,
     is_cut_over_next: bool = False,
 ) -> RunReport:
     """`run` with the given executor. Workers start only once the plan is stored.
@@ -107,7 +110,9 @@ def run_with(
     `is_cut_over_next`: the caller cuts over next, so that the report asks nobody to do it.
     Raises InterruptedMigrationError once `stop` is requested.
     """
-    context = make_context(spec, logged(spec.name, on_event), stop, acceptance, changelog_ends=changelog_ends)
+    context = make_context(
+        spec, logged(spec.name, on_event), stop, acceptance, changelog_ends=changelog_ends, fence=fence
+    )
     Preflight(context, "run").check_before_lock()
     with one_run_at_a_time(context.home):
         finish_abandoned(context.home)

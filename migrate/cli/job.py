@@ -39,6 +39,9 @@ changelog_end_option = click.option(
 unverified_option = click.option(
     "--unverified", is_flag=True, help="Let new stores go live without a successful verification."
 )
+fence_option = click.option(
+    "--fence", is_flag=True, help="End the transactions that dead instances of this host left open in the changelogs."
+)
 accept_rejects_option = click.option(
     "--accept-rejects",
     type=click.IntRange(min=0),
@@ -56,7 +59,7 @@ def replay_options(command: F) -> F:
 
 def run_options(command: F) -> F:
     """Add the options of `run` and the Spark job, which are parameters of `run_and_show`."""
-    return unverified_option(replay_options(command))
+    return unverified_option(fence_option(replay_options(command)))
 
 
 def run_and_show(
@@ -66,6 +69,7 @@ def run_and_show(
     on_spark: bool,
     output: Output,
     unverified: bool = False,
+    fence: bool = False,
     accept_rejects: int | None,
     metrics_path: str | None,
     ends: Sequence[str],
@@ -98,7 +102,7 @@ def run_and_show(
         opener = spark(master) if on_spark else in_process
         listener = each_of(measured, shown)
         with user_output_to_stderr():
-            work = replay_with if replays else partial(run_with, is_cut_over_next=and_cutover)
+            work = replay_with if replays else partial(run_with, fence=fence, is_cut_over_next=and_cutover)
             report = work(
                 opener,
                 spec,

@@ -131,6 +131,14 @@ class Cluster:
         self._ask(f"create topic {name}", self._admin.create_topics, [new])
         return self._awaited(lambda: self._whole(name, partitions), f"the new topic {name} is not there")
 
+    def check_can_create(self, name: str, *, partitions: int, replication: int, settings: Mapping[str, str]) -> None:
+        """Let the broker try to make a topic, and make none."""
+        from confluent_kafka.admin import NewTopic
+
+        new = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(settings))
+        doing = f"create topic {name}"
+        self._ask(lambda **each: self._admin.create_topics([new], validate_only=True, **each)[name], doing)
+
     def delete_topic(self, topic: Topic) -> None:
         """Remove this topic, unless another one has its name by now; where it is gone, nothing happens."""
         now = self._describe(topic.name)

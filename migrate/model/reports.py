@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -45,6 +46,14 @@ class Column(Value):
 
     name: str
     type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """What a check could not find out, which does not keep a run from starting."""
+
+    detail: str
+    fix: str
 
 
 class Concern(Value):

@@ -124,6 +124,10 @@ class System(ABC):
         """The offset of the next record to apply, where the system states `offset`; 0 where it does not know one."""
         return max(offset + 1 - self.ahead, 0) if offset >= 0 else 0
 
+    def transactional_ids(self, path: Path, application: str, most: int) -> Iterator[str]:
+        """The ids of the transactions that this host's instance may have left open, for up to `most` threads."""
+        return iter(())
+
     def side_files(self, partition: StorePartition) -> tuple[Path, ...]:
         """The files beside the RocksDB directories that belong to a store partition, relative to `path`."""
         return ()

@@ -14,7 +14,9 @@ Source: org.apache.kafka.streams.processor.internals.StateDirectory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from formats import Format
@@ -27,7 +29,7 @@ from formats.kafka_streams.unsupported import (
     UnsupportedKind,
 )
 from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
-from migrate.stores.regular_files import Folder
+from migrate.stores.regular_files import Folder, read_regular
 from migrate.stores.rocksdb.database import open_read_only
 from migrate.stores.rocksdb.options_file import read_options, rocksdb_version
 from migrate.systems import offsets_family
@@ -90,6 +92,12 @@ class KafkaStreams(TaskTreeSystem):
         if all(any(OFFSETS_FAMILY in read_options(directory) for directory in each) for each in directories):
             return None
         return f"{Path(partitions[0].task).name} has no {CHECKPOINT}: its application did not stop cleanly"
+
+    def transactional_ids(self, path: Path, application: str, most: int) -> Iterator[str]:
+        """`<application.id>-<process id>-<thread>`: org.apache.kafka.streams.processor.internals.StreamsProducer."""
+        with suppress(FileNotFoundError, ValueError, LookupError, TypeError):
+            process = json.loads(read_regular(path / KAFKA_STREAMS.process_file))["processId"]
+            yield from (f"{application}-{process}-{thread}" for thread in range(1, most + 1))
 
     def side_files(self, partition: StorePartition) -> tuple[Path, ...]:
         """The task's `.checkpoint`, which its stores share, and the `.position` of this store."""

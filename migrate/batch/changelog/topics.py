@@ -165,6 +165,12 @@ def _ours(standing: ChangelogStanding, cluster: Cluster, wanted: Topics, old: Ma
             yield topic
 
 
+def check_not_foreign(standing: ChangelogStanding, cluster: Cluster, wanted: Topics, old: Mapping[str, Topic]) -> None:
+    """Raises RefusedError where a topic of a new name is there, and this migration did not make it."""
+    for _ in _ours(standing, cluster, wanted, old):
+        pass
+
+
 def _is_empty(cluster: Cluster, topic: Topic) -> bool:
     return all(ends.start == ends.end for ends in cluster.ends(topic.name, range(topic.partitions)).values())
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from migrate.errors import MigrationError, system_errors_explained
+from migrate.model.reports import Doubt
 from migrate.model.values import Value
 
 Outcome = Literal["ok", "warning", "waiting", "failed", "not run"]
@@ -37,8 +38,8 @@ class Check:
 
     name: str
     claim: str
-    run: Callable[[], str | None]
-    """Returns what was found, as text. Raises MigrationError where the check fails."""
+    run: Callable[[], str | Doubt | None]
+    """Returns what was found, as text, or what could not be. Raises MigrationError where the check fails."""
     needs: tuple[str, ...] = ()
     """The names of checks that must have passed."""
     on_failure: Outcome = "failed"
@@ -63,10 +64,12 @@ def observe(checks: Iterable[Check]) -> Iterator[CheckReport]:
 def _observe(check: Check) -> CheckReport:
     try:
         with system_errors_explained():
-            detail = check.run() or ""
+            found = check.run() or ""
     except MigrationError as error:
         return failed(check.name, check.claim, error, outcome=check.on_failure)
-    return CheckReport(name=check.name, claim=check.claim, outcome="ok", detail=detail)
+    if isinstance(found, Doubt):
+        return CheckReport(name=check.name, claim=check.claim, outcome="warning", detail=found.detail, fix=found.fix)
+    return CheckReport(name=check.name, claim=check.claim, outcome="ok", detail=found)
 
 
 def failed(name: str, claim: str, error: MigrationError, *, outcome: Outcome = "failed") -> CheckReport:

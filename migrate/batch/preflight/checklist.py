@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache, cached_property
 
+from migrate.batch.changelog.checks import AtBroker
+from migrate.batch.changelog.standing import ChangelogStanding
+from migrate.batch.changelog.ways import way_of
 from migrate.batch.context import Context
 from migrate.batch.identity import check_identity, migration_id, migration_identity
 from migrate.batch.ledger.marker import is_usable
 from migrate.batch.ledger.standing import Standing, StandingReader
 from migrate.batch.ledger.stored_plan import load_plan
 from migrate.batch.plan.make import plan_databases
+from migrate.batch.preflight.changelog import changelog_checks
 from migrate.batch.preflight.check import Check, CheckReport, Purpose, observe
 from migrate.batch.preflight.conversion import check_conversion
 from migrate.batch.preflight.places import (
     bytes_to_copy,
     check_clean,
+    check_clock,
     check_home,
     check_linkable,
+    check_owner,
     check_position,
     check_space,
     check_target_path,
@@ -35,10 +39,10 @@ from migrate.batch.source.snapshot import has_snapshot, is_snapshot_current, ope
 from migrate.batch.source.source import Source, find_source
 from migrate.errors import DamagedLedgerError, MigrationError, RefusedError, StoreLockedError
 from migrate.model.plan import DatabasePlan, Plan
+from migrate.model.reports import Doubt
 from migrate.model.units import plural
 from migrate.spec.allowed import UNVERIFIED, allowing
 from migrate.spec.function.names import name_warnings
-from migrate.stores.rocksdb.layout import database_files
 from migrate.stores.rocksdb.options_file import (
     NEWEST_FORMAT_VERSION,
     OptionsCheck,
@@ -48,7 +52,6 @@ from migrate.stores.rocksdb.options_file import (
 )
 from migrate.stores.rocksdb.writing import ROCKSDB_VERSION, TableOptions
 
-_CLOCK_SLACK_SECONDS = 60
 _WHILE_IN_USE = ("source.stopped", "source.clean", "source.position")
 """The checks that fail while the application runs."""
 _BEFORE_LOCK = (
@@ -77,8 +80,10 @@ class Preflight:
 
     def check(self) -> None:
         """Raises RefusedError for the first check that fails."""
-        for check in self.checks():
-            check.run()
+        with self._at_broker:
+            for check in self.checks():
+                if isinstance(found := check.run(), Doubt):
+                    self._context.warn(f"{found.detail}: {found.fix}")
         _ = self.identity  # read now, so that a later change of the source is noticed
 
     def check_before_lock(self) -> None:
@@ -89,17 +94,28 @@ class Preflight:
 
     def observe(self) -> Iterator[CheckReport]:
         """The outcome of every check; those that wait for the application to stop are reported as waiting."""
-        return observe(map(self._retried, self.checks()))
+        with self._at_broker:
+            yield from observe(map(self._retried, self.checks()))
 
     def checks(self) -> tuple[Check, ...]:
         """The checks for this purpose, in the order in which a run makes them."""
-        every = (*self._checks_of_the_source(), *self._checks_of_the_work_dir(), *self._checks_for_reports())
+        every = (
+            *self._checks_of_the_source(),
+            *self._checks_of_the_work_dir(),
+            *self._checks_of_changelogs(),
+            *self._checks_for_reports(),
+        )
         return tuple(check for check in every if self._purpose in check.purposes)
 
     @cached_property
     def source(self) -> Source:
         """The old stores; those of the application where the snapshot is not taken yet."""
         return find_source(self._spec) if self._takes_snapshot else open_source(self._spec)
+
+    @cached_property
+    def _at_broker(self) -> AtBroker:
+        way = way_of(self._spec, self._context.conversion)
+        return AtBroker(self._spec, way, lambda: self.source, lambda: ChangelogStanding(self.standing.rows))
 
     @cached_property
     def identity(self) -> dict[str, str]:
@@ -164,7 +180,7 @@ class Preflight:
 
     def _retried(self, check: Check) -> Check:
         """The check, retried while the owner runs, which creates and removes files."""
-        if not self.is_in_use:
+        if not self.is_in_use or check.name.startswith("changelog."):
             return check
         waits = check.name in _WHILE_IN_USE
         return replace(
@@ -213,6 +229,12 @@ class Preflight:
             ),
         )
 
+    def _checks_of_changelogs(self) -> Iterable[Check]:
+        if self._spec.changelog is None:
+            return ()
+        is_live = self._spec.run.source == "live"
+        return changelog_checks(self._at_broker, is_live=is_live, fence=self._context.fence)
+
     def _checks_for_reports(self) -> tuple[Check, ...]:
         """Checks that a run makes elsewhere, or that do not keep it from starting."""
         files = ("source.files",)
@@ -227,11 +249,17 @@ class Preflight:
             Check(
                 "user.owner",
                 "the new files will belong to the application's user",
-                self._same_owner,
+                lambda: check_owner(self.source),
                 files,
                 on_failure="warning",
             ),
-            Check("clock", "the clock is not behind the old store's files", self._clock, files, on_failure="warning"),
+            Check(
+                "clock",
+                "the clock is not behind the old store's files",
+                lambda: check_clock(self.source),
+                files,
+                on_failure="warning",
+            ),
         )
         return tuple(replace(check, purposes=_REPORTS) for check in checks)
 
@@ -316,24 +344,6 @@ class Preflight:
         if is_run_at_work(self._context.home):
             raise another_run(self._context.home)
 
-    def _same_owner(self) -> None:
-        owners = {(directory / "CURRENT").stat().st_uid for directory in self.source.every_directory()}
-        if os.geteuid() != 0 and owners - {os.geteuid()}:
-            raise RefusedError(
-                f"the old store belongs to user {min(owners)}, and this is user {os.geteuid()}: only root may give "
-                "files away",
-                hint="run as the application's user, or as root",
-            )
-
     def _names(self) -> None:
         if found := name_warnings(self._context.ref):
             raise RefusedError("; ".join(found), hint="rename these files, and the imports of them in the function")
-
-    def _clock(self) -> None:
-        files = (path for directory in self.source.every_directory() for path in database_files(directory).every)
-        newest = max((path.stat().st_mtime for path in files), default=0.0)
-        if newest > time.time() + _CLOCK_SLACK_SECONDS:
-            raise RefusedError(
-                f"a file of the old store was written {newest - time.time():,.0f} s from now: this clock is behind",
-                hint="set the clock: the ledger's times and the age of a snapshot depend on it",
-            )

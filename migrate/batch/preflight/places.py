@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from pathlib import Path
 
 from formats import Conversion
@@ -24,7 +25,7 @@ from migrate.stores.regular_files import walk
 from migrate.stores.rocksdb.layout import database_files, foreign_entries
 
 SPACE_MARGIN = 1.2
-_ACCEPT = f"; or, if nothing will be replayed, accept that: {allowing(UNCLEAN_SOURCE)}"
+_CLOCK_SLACK_SECONDS = 60
 
 
 def check_position(source: Source) -> None:
@@ -50,16 +51,16 @@ def check_clean(
         return "the changelog fits the new store, into which the application replays what its files lack"
     if spec.run.source == "snapshot":
         return "the snapshot was taken after a clean stop; stateferry catch-up SPEC brings what was written since"
-    if UNCLEAN_SOURCE in spec.conversion.allow and spec.changelog is None:
+    if spec.changelog is not None and not ends:
+        return "the broker is asked where the changelogs end"
+    if UNCLEAN_SOURCE in spec.conversion.allow:
         return "what the application wrote after its files' positions is replayed in the old form (allowed by name)"
     if warnings := source.warnings():
         raise RefusedError(
             f"the application did not stop cleanly, and would replay old records into the new store: {warnings[0]}",
-            hint="start and stop the old application once, cleanly"
-            + (f"; {_ACCEPT}" if spec.changelog is None else ""),
+            hint="start and stop the old application once, cleanly; or, if nothing will be replayed, accept that: "
+            f"{allowing(UNCLEAN_SOURCE)}",
         )
-    if spec.changelog is not None and not ends:
-        return "the application stopped cleanly; the broker is asked where the changelogs end"
     if has_begun and not ends:
         return "the old store was not opened since the run began"
     return check_ends(source, ends)
@@ -277,3 +278,25 @@ def check_version(spec: Spec) -> str | None:
             "format without headers",
         )
     return f"{known.name} {version}"
+
+
+def check_owner(source: Source) -> None:
+    """Raises RefusedError where the new files cannot be given to the old store's user."""
+    owners = {(directory / "CURRENT").stat().st_uid for directory in source.every_directory()}
+    if os.geteuid() != 0 and owners - {os.geteuid()}:
+        raise RefusedError(
+            f"the old store belongs to user {min(owners)}, and this is user {os.geteuid()}: only root may give files "
+            "away",
+            hint="run as the application's user, or as root",
+        )
+
+
+def check_clock(source: Source) -> None:
+    """Raises RefusedError where a file of the old store is of the future."""
+    files = (path for directory in source.every_directory() for path in database_files(directory).every)
+    newest = max((path.stat().st_mtime for path in files), default=0.0)
+    if newest > time.time() + _CLOCK_SLACK_SECONDS:
+        raise RefusedError(
+            f"a file of the old store was written {newest - time.time():,.0f} s from now: this clock is behind",
+            hint="set the clock: the ledger's times and the age of a snapshot depend on it",
+        )

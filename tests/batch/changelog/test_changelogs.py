@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import signal
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,13 +21,15 @@ from migrate.errors import ChangelogFailedError, ExitCode, RefusedError, Verific
 from migrate.kafka import cluster
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
+from migrate.kafka.reader import read
 from migrate.model.changelog import Changelog
 from migrate.model.events import RUN_EVENTS, Event
 from migrate.model.ledger_row import Step
 from migrate.stores.changelog_batch import ChangelogBatch
 from tests.batch.changelog.support import NOW, TASKS, WINDOW, App
 from tests.broker.broker import Broker
-from tests.support import KEY_VALUE
+from tests.shared.windowed import checkpoint
+from tests.support import KEY_VALUE, make_families
 
 EVENTS = [name for name in RUN_EVENTS if name.startswith("changelog.")]
 
@@ -148,3 +151,45 @@ def test_a_broker_that_is_lost_in_the_middle(app: App, broker: Broker, monkeypat
     monkeypatch.undo()
     assert run(app.spec).changelogs[0].verified
     assert app.all_restored()
+
+
+def test_spark_writes_the_same(broker: Broker, tmp_path: Path) -> None:
+    sections = {"conversion": {"function": "changed:convert"}}
+    app = App("on-spark", tmp_path, broker.bootstrap, kind=WINDOW, sections=sections).make()
+    code = (
+        "from dataclasses import replace\n"
+        "def convert(record):\n"
+        "    return None if record.key.startswith(b'drop-') else replace(record, value=record.value + b'!')\n"
+    )
+    (tmp_path / "changed.py").write_text(code, encoding="utf-8")
+    code = (
+        "from pathlib import Path, PosixPath; from migrate import run; from tests.batch.changelog.support import App\n"
+        f'assert run({app!r}.spec, master="local[2]").changelogs[0].verified'
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=100)
+    assert app.all_restored()
+
+
+def test_a_versioned_history_is_written_in_the_order_of_time(broker: Broker, tmp_path: Path) -> None:
+    app = App("versioned", tmp_path, broker.bootstrap, kind="kafka-streams.versioned")
+    keys = [b"key-%02d" % number for number in range(40)]
+    latest = {struct.pack(">q", -1) + key: struct.pack(">q", 90_000 - at) + b"now" for at, key in enumerate(keys)}
+    former = {
+        struct.pack(">q", 1) + key: struct.pack(">qqqi", 90_000 - at, 61_000 + at, 61_000 + at, 4) + b"then"
+        for at, key in enumerate(keys)
+    }
+    make_families(tmp_path / app.name / "0_0" / "rocksdb" / "orders", {"default": latest | former})
+    with Cluster(app.connection) as there:
+        there.create_topic(app.topic, partitions=1, replication=1, settings={"cleanup.policy": "compact"})
+    last = app.write(app.topic, 0, {b"key": (b"value", NOW)})
+    line = checkpoint(f"{app.topic} 0 {last}")
+    (tmp_path / app.name / "0_0" / ".checkpoint").write_text(line, encoding="ascii")
+
+    assert run(app.spec).changelogs[0].verified
+    (batch,) = read(app.connection, app.new_topic, 0, 0, 80)
+    wanted = [(61_000 + at, key, b"then!") for at, key in enumerate(keys)]
+    wanted += [(90_000 - at, key, b"now!") for at, key in reversed([*enumerate(keys)])]
+    assert [*zip(batch.timestamps, batch.keys, batch.values, strict=True)] == wanted
+    app.write(app.new_topic, 0, {keys[0]: (b"other!", 61_000)})
+    with pytest.raises(VerificationError, match="value should be"):
+        verify(app.spec)

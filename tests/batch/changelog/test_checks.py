@@ -1,0 +1,308 @@
+"""What is found out at a real broker before a run begins: each fault by its check, with what to do about it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from migrate import RefusedError, doctor, run
+from migrate.batch.changelog import stopped
+from migrate.batch.preflight.check import CheckReport
+from migrate.kafka import cluster as kafka_cluster
+from migrate.kafka.cluster import Cluster, Committed
+from migrate.kafka.connection import Connection
+from migrate.spec.spec import Spec
+from tests.broker.broker import USERS, Broker
+from tests.support import KEY_VALUE, TIMESTAMPED, make_store
+
+PROCESS = "1477ab13-d536-4f37-b598-08c4349be21c"
+
+
+@dataclass(frozen=True)
+class App:
+    """A stopped application with two tasks, whose changelog has ten records in each partition."""
+
+    name: str
+    folder: Path
+    broker: Broker
+
+    @property
+    def topic(self) -> str:
+        return f"{self.name}-orders-changelog"
+
+    @property
+    def cluster(self) -> Cluster:
+        return Cluster(Connection(self.broker.bootstrap))
+
+    def spec(self, **sections: Any) -> Spec:  # noqa: ANN401
+        content: dict[str, Any] = {
+            "name": "orders",
+            "work_dir": self.folder / "work",
+            "source": {"format": KEY_VALUE, "path": self.folder / self.name, "store": "orders"},
+            "target": {"format": TIMESTAMPED, "store": "orders-v2"},
+            "conversion": {"function": lambda record: record},
+            "changelog": {"bootstrap": self.broker.bootstrap},
+        }
+        for name, section in sections.items():
+            content[name] = {**content.get(name, {}), **section}
+        return Spec(**content)
+
+    def make(self, *, partitions: int = 2, settings: dict[str, str] | None = None) -> App:
+        with self.cluster as cluster:
+            cluster.create_topic(
+                self.topic,
+                partitions=partitions,
+                replication=1,
+                settings={"cleanup.policy": "compact", **(settings or {})},
+            )
+        for number in (0, 1):
+            self.at(number, 9)
+            make_store(self._task(number) / "rocksdb" / "orders", {b"%d" % each: b"v" for each in range(10)})
+            if number < partitions:
+                self.write(number, 10)
+        (self.folder / self.name / "kafka-streams-process-metadata").write_text(f'{{"processId":"{PROCESS}"}}')
+        return self
+
+    def _task(self, number: int) -> Path:
+        task = self.folder / self.name / f"0_{number}"
+        task.mkdir(parents=True, exist_ok=True)
+        return task
+
+    def at(self, number: int, offset: int) -> None:
+        """State the last offset that a store has applied."""
+        (self._task(number) / ".checkpoint").write_text(f"0\n1\n{self.topic} {number} {offset}\n")
+
+    def write(self, number: int, count: int, topic: str = "") -> None:
+        producer = Producer({"bootstrap.servers": self.broker.bootstrap})
+        for each in range(count):
+            producer.produce(topic=topic or self.topic, partition=number, key=b"%d" % each, value=b"v")
+        producer.flush()
+
+    def checks(self, **sections: Any) -> dict[str, CheckReport]:  # noqa: ANN401
+        """Those of changelogs, as `doctor` reports them."""
+        report = doctor(self.spec(**sections))
+        return {each.name: each for each in report.checks if each.name.startswith("changelog.")}
+
+    def refusal(self, said: str, *, fence: bool = False, **sections: Any) -> RefusedError:  # noqa: ANN401
+        """That of a run, which leaves nothing behind."""
+        with pytest.raises(RefusedError, match=said) as caught:
+            run(self.spec(**sections), fence=fence)
+        assert caught.value.exit_code == 6
+        assert caught.value.hint
+        assert not (self.folder / "work/orders/snapshot").exists()
+        return caught.value
+
+
+@pytest.fixture
+def app(request: pytest.FixtureRequest, tmp_path: Path, broker: Broker) -> App:
+    return App(request.node.name.removeprefix("test_").replace("[", "-").strip("]")[:60], tmp_path, broker)
+
+
+def test_a_stopped_application_passes_and_what_is_not_known_is_said(app: App) -> None:
+    found = app.make().checks()
+    outcomes = {name: each.outcome for name, each in found.items()}
+    assert outcomes.pop("changelog.group") == "warning"  # it never was there
+    assert set(outcomes.values()) == {"ok"}, found
+    assert found["changelog.group"].detail == f"the broker knows no group {app.name}"
+    assert "application_id" in found["changelog.group"].fix
+    assert found["changelog.position"].detail == "every store has all that its changelog has"
+    assert "changelog.writer" not in found
+
+
+def test_an_application_that_runs_is_waited_for(app: App) -> None:
+    app.make()
+    with _member(app):
+        check = app.checks()["changelog.group"]
+        assert (check.outcome, check.exit_code) == ("waiting", 6)
+        error = app.refusal("has 1 member, on ")
+    assert "45 s by default" in error.hint
+
+
+@contextmanager
+def _member(app: App) -> Iterator[None]:
+    """A consumer in the application's group."""
+    consumer = Consumer({"bootstrap.servers": app.broker.bootstrap, "group.id": app.name})
+    consumer.subscribe([app.topic])
+    while not consumer.assignment():
+        consumer.poll(0.1)
+    try:
+        yield
+    finally:
+        consumer.close()
+
+
+def test_an_open_transaction_is_refused_and_ended_where_it_is_of_a_dead_instance_here(app: App) -> None:
+    app.make()
+    left = _left_open(app, f"{app.name}-{PROCESS}-2")
+    error = app.refusal(f"a transaction is open in {app.topic}, partition 1, from offset 10 on")
+    assert "transaction.timeout.ms" in error.hint
+    assert "--fence" in error.hint
+    assert app.checks()["changelog.transactions"].outcome == "waiting"
+    with _member(app):
+        app.refusal("has 1 member", fence=True)
+
+    report = run(app.spec(), fence=True)
+
+    assert report.state == "verified"
+    with app.cluster as cluster:
+        ends = cluster.ends(app.topic, [1])[1]
+    assert ends.stable == ends.end
+    del left
+
+
+def test_a_transaction_of_another_host_is_not_ended(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stopped, "_MOST_THREADS", 2)  # each takes a quarter of a second
+    app.make()
+    left = _left_open(app, f"{app.name}-another-process-1")
+    error = app.refusal("a transaction is open", fence=True)
+    assert "of an instance on another host" in error.hint
+    left.abort_transaction()
+
+
+def _left_open(app: App, transactional_id: str) -> Producer:
+    """A producer that has written two records, and commits nothing."""
+    producer = Producer({"bootstrap.servers": app.broker.bootstrap, "transactional.id": transactional_id})
+    producer.init_transactions()
+    producer.begin_transaction()
+    for _ in range(2):
+        producer.produce(topic=app.topic, partition=1, key=b"k", value=b"v")
+    producer.flush()
+    return producer
+
+
+def test_a_missing_topic_is_refused(app: App) -> None:
+    app.make()
+    with app.cluster as cluster:
+        topic = cluster.topic(app.topic)
+        assert topic is not None
+        cluster.delete_topic(topic)
+    assert "application_id" in app.refusal(f"the changelog {app.topic} does not exist").hint
+
+
+def test_a_topic_with_too_few_partitions_is_refused(app: App) -> None:
+    app.make(partitions=1)
+    app.refusal(rf"0_1/orders has partition 1 of {app.topic}, which has only 1 partition")
+
+
+def test_a_foreign_topic_of_the_new_name_is_refused(app: App) -> None:
+    app.make()
+    name = f"{app.name}-orders-v2-changelog"
+    with app.cluster as cluster:
+        cluster.create_topic(name, partitions=2, replication=1, settings={})
+    app.write(0, 1, name)
+    app.refusal(f"the topic {name} exists already, and this migration did not make it")
+
+
+def test_a_store_behind_its_changelog_can_catch_up(app: App) -> None:
+    app.make().write(1, 3)
+    check = app.checks()["changelog.position"]
+    assert check.outcome == "ok"
+    assert check.detail == (
+        f"0_1/orders is 3 records behind {app.topic}: stateferry catch-up SPEC brings them before the cut-over"
+    )
+    plain = app.checks(target={"store": None}, conversion={"function": None})["changelog.position"]
+    assert plain.detail.endswith("the application replays them")
+
+
+@pytest.mark.parametrize(
+    "offset, said",
+    [
+        (20, "is at 21 of .*, partition 1, which ends at 10: the topic was made again, or is another one"),
+        (-4, "says that its position is unknown, so its files alone are not the state"),
+    ],
+    ids=["ahead", "unknown"],
+)
+def test_a_store_that_is_not_a_part_of_its_changelog_is_refused(app: App, offset: int, said: str) -> None:
+    app.make().at(1, offset)
+    app.refusal(said)
+
+
+def test_what_retention_removed_is_missed(app: App) -> None:
+    app.make(settings={"cleanup.policy": "compact,delete"}).at(1, 2)
+    admin = AdminClient({"bootstrap.servers": app.broker.bootstrap})
+    admin.delete_records([TopicPartition(app.topic, 1, 7)]).popitem()[1].result()
+    app.refusal("is at 3 of .*, partition 1, which begins at 7 by now: its retention has removed records")
+
+
+def test_settings_that_keep_nothing_are_named(app: App) -> None:
+    app.make(settings={"cleanup.policy": "delete", "min.insync.replicas": "2"})
+    app.refusal("has 1 replica and min.insync.replicas = 2: nothing can be written to it")
+    plain = app.checks(target={"store": None}, conversion={"function": None})["changelog.settings"]
+    assert (plain.outcome, "is not compacted" in plain.detail) == ("warning", True)
+
+
+def test_input_that_waits_under_the_old_name_is_refused(app: App) -> None:
+    app.make()
+    name = f"{app.name}-orders-repartition"
+    with app.cluster as cluster:
+        cluster.create_topic(name, partitions=1, replication=1, settings={})
+        app.write(0, 2, name)
+        cluster.set_committed(app.name, {(name, 0): Committed(1)})
+        assert "Grouped.as" in app.refusal(f"{name}, partition 0, has input that the application has not read").hint
+        cluster.set_committed(app.name, {(name, 0): Committed(2)})
+    assert app.checks()["changelog.repartition"].detail == f"{name} read to the end"
+
+
+def test_rights_that_are_missing_are_named_before_anything_is_written(app: App, tmp_path: Path) -> None:
+    config = tmp_path / "client.properties"
+    lines = app.broker.properties("worker")
+    config.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+    secure: dict[str, Any] = {"changelog": {"bootstrap": app.broker.secure_bootstrap, "config": config}}
+    app.make()
+    app.refusal("Group authorization failed", **secure)
+    _allow(app, ResourceType.GROUP, app.name, "READ")
+    _allow(app, ResourceType.TOPIC, app.topic, "READ", "DESCRIBE_CONFIGS")
+    _allow(app, ResourceType.TOPIC, app.name, "DESCRIBE")
+    error = app.refusal(f"cannot create topic {app.name}-orders-v2-changelog", **secure)
+    assert USERS["worker"] not in f"{error}"
+    error = app.refusal(
+        f"this user may not WRITE the topic {app.topic}",
+        target={"store": None},
+        changelog={**secure["changelog"], "way": "append"},
+    )
+    assert "docs/changelogs.md" in error.hint
+    _allow(app, ResourceType.TOPIC, app.name, "CREATE", "READ", "WRITE")
+    app.refusal("Transactional Id authorization failed", **secure)
+    assert app.checks(**secure)["changelog.authorised"].outcome == "ok"
+
+
+def _allow(app: App, kind: ResourceType, name: str, *operations: str) -> None:
+    admin = AdminClient({"bootstrap.servers": app.broker.bootstrap})
+    acls = [
+        AclBinding(
+            kind,
+            name,
+            ResourcePatternType.PREFIXED,
+            "User:worker",
+            "*",
+            AclOperation[operation],
+            AclPermissionType.ALLOW,
+        )
+        for operation in operations
+    ]
+    for future in admin.create_acls(acls).values():
+        future.result()
+    time.sleep(0.5)  # the authorizer hears of it from the log
+
+
+def test_a_broker_that_is_not_there_is_refused(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_cluster, "REQUEST_SECONDS", 1)
+    app.make()
+    check = app.checks(changelog={"bootstrap": "localhost:1"})
+    assert (check["changelog.broker"].outcome, check["changelog.broker"].exit_code) == ("failed", 6)
+    assert {each.outcome for name, each in check.items() if name != "changelog.broker"} == {"not run"}
