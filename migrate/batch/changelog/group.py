@@ -1,4 +1,4 @@
-"""The application's group: that nobody is in it, and the offsets that it has committed, before and after a switch."""
+"""The offsets that the application's group has committed: recorded by a cut-over, set back by a rollback."""
 
 from __future__ import annotations
 
@@ -11,21 +11,7 @@ from migrate.kafka.reader import read
 from migrate.model.journal import GroupOffset
 from migrate.model.reports import SetBack
 
-_EMPTY = ("EMPTY", "DEAD")
 _REPARTITION = "-repartition"
-
-
-def check_stopped(cluster: Cluster, application: str) -> None:
-    """Raises RefusedError while an instance of the application is in its group, or may be."""
-    group = cluster.group(application)
-    if group.members or group.state not in _EMPTY:
-        found = ", ".join(f"{each.client} on {each.host}" for each in group.members[:3]) or "members that it hides"
-        raise RefusedError(
-            f"the application's group {application} is {group.state}, with {len(group.members) or 'some'} members: "
-            f"{found}",
-            hint="stop every instance, on all hosts; one that was killed stays in the group until session.timeout.ms "
-            "is over, 45 seconds unless it is configured",
-        )
 
 
 def committed_offsets(cluster: Cluster, connection: Connection, application: str) -> tuple[GroupOffset, ...]:
