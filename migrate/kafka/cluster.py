@@ -136,8 +136,7 @@ class Cluster:
         from confluent_kafka.admin import NewTopic
 
         new = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(settings))
-        doing = f"create topic {name}"
-        self._ask(lambda **each: self._admin.create_topics([new], validate_only=True, **each)[name], doing)
+        self._ask(f"create topic {name}", self._admin.create_topics, [new], validate_only=True)
 
     def delete_topic(self, topic: Topic) -> None:
         """Remove this topic, unless another one has its name by now; where it is gone, nothing happens."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from migrate import RefusedError, abandon, cutover, finalize, rollback, run
+from migrate import BrokerError, RefusedError, abandon, cutover, finalize, rollback, run
 from migrate.batch.switch.removal import removed_by_abandon, removed_by_finalize
 from migrate.kafka.cluster import Cluster, Committed
 from migrate.model.events import BROKER_EVENTS, SWITCH_EVENTS, Listener, ignore
@@ -60,11 +61,16 @@ class Switched(App):
             self.write(self.input, number, {b"%d" % key: (b"", NOW) for key in range(30)})
         reached = self.write(self.repartition, 0, {b"a": (b"", NOW)})
         assert reached is not None
-        with self.cluster as cluster:
-            cluster.set_committed(self.name, {(self.repartition, 0): Committed(reached + 1)})
+        self._await_the_coordinator(reached + 1)
         self.group_reaches(BEGUN)
         run(self.spec, on_event=on_event)
         return self
+
+    def _await_the_coordinator(self, offset: int) -> None:
+        """A broker that has just started refuses the first offsets."""
+        while True:
+            with suppress(BrokerError), self.cluster as cluster:
+                return cluster.set_committed(self.name, {(self.repartition, 0): Committed(offset)})
 
     def group_reaches(self, offset: int) -> None:
         with self.cluster as cluster:
