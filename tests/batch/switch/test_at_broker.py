@@ -17,7 +17,7 @@ from migrate.batch.switch.removal import removed_by_abandon, removed_by_finalize
 from migrate.kafka.cluster import Cluster, Committed
 from migrate.model.events import BROKER_EVENTS, SWITCH_EVENTS, Listener, ignore
 from migrate.systems.checkpoint_file import read_checkpoint
-from tests.batch.changelog.support import FAMILIES, NOW, TASKS, App
+from tests.batch.changelog.support import FAMILIES, NOW, TASKS, WINDOW, App
 from tests.batch.switch.support import StopAt, StoppedError, write_to
 from tests.broker.broker import Broker
 from tests.support import TIMESTAMPED, read_families
@@ -211,7 +211,7 @@ def test_what_the_broker_says_keeps_a_cutover_from_beginning(make: Make) -> None
         cutover(app.spec)
     consumer.close()
 
-    producer = Producer({"bootstrap.servers": app.bootstrap, "transactional.id": f"{app.name}-dead"})
+    producer = Producer({"bootstrap.servers": app.bootstrap, "transactional.id": f"{app.name}-dead", "log_level": 0})
     producer.init_transactions(10)
     producer.begin_transaction()
     producer.produce(topic=app.topic, partition=1, key=b"k", value=b"v")
@@ -246,6 +246,9 @@ def test_offsets_that_are_gone_stay_where_they_are_if_asked(make: Make) -> None:
 
     assert app.group() == {(LATER, METADATA)}
     assert not app.place(0, "orders2").exists()
+    run(app.spec)
+    assert cutover(app.spec).state == "cut over"
+    assert app.all_restored()
 
 
 def test_a_published_store_has_its_topic_and_the_old_one_is_deleted_by_name_and_id(make: Make) -> None:
@@ -266,13 +269,23 @@ def test_a_published_store_has_its_topic_and_the_old_one_is_deleted_by_name_and_
     assert app.has_topic(app.topic)
 
 
-def test_the_old_topic_is_deleted_where_that_is_asked_for(make: Make) -> None:
-    app = make().begin()
+def test_the_old_topic_of_segments_is_deleted_where_that_is_asked_for(make: Make) -> None:
+    app = make(kind=WINDOW).begin()
     cutover(app.spec)
+    rollback(app.spec)
+    with pytest.raises(RefusedError, match="the changelogs of the new stores are not written"):
+        cutover(app.spec)
+    run(app.spec)
+    cutover(app.spec)
+    for number, task in enumerate(TASKS):
+        old, new = (app.base / app.name / task / name for name in ("orders", "orders2"))
+        assert {each.name.replace("orders", "orders2") for each in old.iterdir()} == {
+            each.name for each in new.iterdir()
+        }
+        assert app.lines(number)[app.new_topic] == app.last_offset(number)
     assert finalize(app.spec, delete_topic=True).removed_topics == (app.topic,)
     assert (app.has_topic(app.new_topic), app.has_topic(app.topic)) == (True, False)
     assert finalize(app.spec, delete_topic=True).removed_topics == ()
-    assert app.place(0).is_dir()
 
 
 def test_a_half_written_changelog_is_given_up_with_its_old_values(make: Make) -> None:
