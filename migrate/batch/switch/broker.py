@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,10 +33,12 @@ from migrate.model.changelog import Changelog, Tail, Topics
 from migrate.model.journal import AtCutOver, Journal
 from migrate.model.ledger_row import Step, read_detail
 from migrate.model.plan import Plan
-from migrate.model.reports import Concern, Doubt
+from migrate.model.reports import Concern, Doubt, SetBack
 from migrate.model.store_partition import Line
 from migrate.spec.allowed import UNVERIFIED, allowing
 
+_AT_ONCE = 8
+"""Changelogs that are looked at side by side."""
 _RUN = "stateferry run SPEC"
 _WAIT = (
     "wait until it ends (transaction.timeout.ms), then run the same command again; or end what dead instances of this "
@@ -102,12 +105,16 @@ def ask_broker(migration: Migration, source: Source, *, fence: bool) -> tuple[At
             return None, warnings
         if fence:
             end_transactions(cluster, migration.spec, source, standing.topics.changelogs)
-        reached = _reached(migration, source)
-        for each in standing.topics.changelogs:
-            _check_old(cluster, connection, standing.topics, each, reached[each.store_partition] or 0)
-            _check_new(cluster, connection, standing, standing.topics, each)
-        offsets = committed_offsets(cluster, connection, application)
-        return AtCutOver(topics=standing.topics, offsets=offsets), warnings
+        reached, topics = _reached(migration, source), standing.topics
+
+        def check(each: Changelog) -> None:
+            _check_old(cluster, connection, topics, each, reached[each.store_partition] or 0)
+            _check_new(cluster, connection, standing, topics, each)
+
+        with ThreadPoolExecutor(_AT_ONCE) as threads:  # the application waits for it
+            for _ in threads.map(check, topics.changelogs):
+                pass
+        return AtCutOver(topics=topics, offsets=committed_offsets(cluster, connection, application)), warnings
 
 
 def mark_whole(migration: Migration, at: AtCutOver) -> None:
@@ -185,8 +192,8 @@ class WayBack:
         at = self.at.model_copy(update={"set_back": merged(self.at.set_back, moved)})
         return journal.model_copy(update={"broker": at})
 
-    def carry_out(self) -> dict[str, Line]:
-        """Set the offsets back, and append the old values again; every attempt does all of it.
+    def carry_out(self, moved: Sequence[SetBack]) -> dict[str, Line]:
+        """Set these offsets back, and append the old values again; every attempt does all of it.
 
         Returns the lines of the old stores, by store partition, where their changelogs have got records.
         """
@@ -194,7 +201,6 @@ class WayBack:
         connection = connection_of(migration.spec)
         with Cluster(connection) as cluster:
             if not self.leaves_offsets:
-                moved = moved_since(cluster, self._application, self.at.offsets)
                 set_back(cluster, self._application, self.at.offsets, moved)
             notify("rollback.offsets-set-back")
             if not self._is_appended:

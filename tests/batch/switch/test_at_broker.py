@@ -13,9 +13,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from migrate import BrokerError, RefusedError, abandon, cutover, finalize, rollback, run
+from migrate.batch.changelog.standing import ChangelogStanding
+from migrate.batch.ledger.table import Ledger, read_ledger
 from migrate.batch.switch.removal import removed_by_abandon, removed_by_finalize
 from migrate.kafka.cluster import Cluster, Committed
 from migrate.model.events import BROKER_EVENTS, SWITCH_EVENTS, Listener, ignore
+from migrate.model.ledger_row import Step
 from migrate.systems.checkpoint_file import read_checkpoint
 from tests.batch.changelog.support import FAMILIES, NOW, TASKS, WINDOW, App
 from tests.batch.switch.support import StopAt, StoppedError, write_to
@@ -201,6 +204,15 @@ def test_there_and_back_killed_at_every_event(way: str, make: Make) -> None:
         assert abandon(app.spec).undone_topics == ()
 
 
+def _claim(app: Switched, last_offset: int) -> None:
+    """Let the ledger say that the broker has confirmed that offset in the second partition."""
+    rows = read_ledger(app.spec.home)
+    receipt = next(each for each in ChangelogStanding(rows).produced if each.store_partition == "0_1/orders")
+    ledger = Ledger(app.spec.home, rows[-1].migration_id, "0123456789ab", command="run")
+    detail = receipt.model_copy(update={"last_offset": last_offset}).model_dump(mode="json")
+    ledger.commit(ledger.row(Step.PRODUCED, store_partition=receipt.store_partition, detail=detail))
+
+
 def test_what_the_broker_says_keeps_a_cutover_from_beginning(make: Make) -> None:
     app = make().begin()
     before = [app.lines(number) for number in range(2)]
@@ -220,12 +232,17 @@ def test_what_the_broker_says_keeps_a_cutover_from_beginning(make: Make) -> None
         cutover(app.spec)
     producer.abort_transaction()
 
+    _claim(app, last_offset=10**6)
+    with pytest.raises(RefusedError, match="the changelogs of the new stores were not read back"):
+        cutover(app.spec)
+    with pytest.raises(RefusedError, match=f"{app.new_topic}, partition 1, ends at offset .*and 1000000 was confirmed"):
+        cutover(app.spec, unverified=True)
     app.write(app.new_topic, 0, {b"k": (b"v", NOW)})
     with pytest.raises(RefusedError, match=f"{app.new_topic}, partition 0, has records after offset"):
-        cutover(app.spec)
+        cutover(app.spec, unverified=True)
     app.write(app.topic, 0, {b"k": (b"v", NOW)})
     with pytest.raises(RefusedError, match=f"{app.topic}, partition 0, has records from offset") as error:
-        cutover(app.spec)
+        cutover(app.spec, unverified=True)
     assert "stateferry catch-up SPEC" in error.value.hint
     assert [app.lines(number) for number in range(2)] == before
     assert not app.place(0, "orders2").exists()
