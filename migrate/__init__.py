@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from migrate.model.reports import Concern as Concern
     from migrate.model.reports import RejectsReport as RejectsReport
     from migrate.model.reports import RunReport as RunReport
+    from migrate.model.reports import SetBack as SetBack
     from migrate.model.reports import SnapshotReport as SnapshotReport
     from migrate.model.reports import StatusReport as StatusReport
     from migrate.model.reports import SwitchReport as SwitchReport
@@ -163,7 +164,8 @@ _HOMES = {
     "migrate.model.events": "Event",
     "migrate.model.preview": "RejectReason",
     "migrate.model.reports": (
-        "AbandonReport ChangelogReport Column Concern RejectsReport RunReport SnapshotReport StatusReport SwitchReport "
+        "AbandonReport ChangelogReport Column Concern RejectsReport RunReport SetBack SnapshotReport StatusReport "
+        "SwitchReport "
         "Throughput Verifying VerifyReport"
     ),
     "migrate.spec.loading": "load_spec",

