@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from migrate.model.key_range import KeyRange
+from migrate.model.plan import Plan
 from migrate.model.values import Stored
 
 Way = Literal["none", "new-topic", "append"]
@@ -46,9 +48,9 @@ class TailFile(Stored):
     database: str
     family: str
     file: str
-    """An SST file, relative to the migration's folder."""
-    file_size: int
+    """An SST file of entries of `kafka.latest`, relative to the migration's folder: by new key, with the new value."""
     records: int
+    """Entries, deletions included."""
     deletes: int
     digest: str
 
@@ -69,7 +71,25 @@ class Tail(Stored):
     records: int
     """Changelog records read."""
     keys: int
-    dropped: int
-    """Records that the conversion dropped, or whose segment has expired."""
+    dropped: int = 0
+    """Keys without a new record, since the conversion drops it."""
+    rejected: int = 0
+    """Keys without a new record, since the last one cannot be converted."""
+    rejects_file: str | None = None
+    """Parquet, relative to the migration's folder: the rejected records, if they are written as dead letters."""
+    expired: int = 0
+    """Keys of segments that have expired."""
+    newest_ms: int | None = None
+    """The newest time of a key so far, by which segments expire; None: the store has no segments."""
+    databases: tuple[str, ...]
+    """The RocksDB directories of the new store partition, once the tail is laid over it."""
     files: tuple[TailFile, ...]
-    seconds: float
+    revision: str = ""
+    """The revision of the conversion that made it; empty: the first one."""
+    seconds: float = 0.0
+
+
+def with_tails(plan: Plan, tails: Mapping[str, Sequence[Tail]]) -> Plan:
+    """The plan with the RocksDB directories that the new store partitions have once all tails are laid over them."""
+    last = {partition: found[-1].databases for partition, found in tails.items() if found}
+    return plan.with_databases(last) if last else plan

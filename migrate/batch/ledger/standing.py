@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +15,7 @@ from migrate.batch.ledger.intervals import has_files, in_force, pending_chunks, 
 from migrate.batch.ledger.marker import check_ours, is_abandoned
 from migrate.batch.ledger.revisions import FIRST, Revision, recorded_revisions, revised
 from migrate.batch.ledger.stored_plan import load_plan
+from migrate.model.changelog import Tail, with_tails
 from migrate.model.comparison import Totals, Verification
 from migrate.model.journal import STATES, Journal
 from migrate.model.ledger_row import Row, Step, check_migration, read_detail
@@ -39,10 +41,21 @@ class Standing:
 
     @cached_property
     def plan(self) -> Plan | None:
-        """The newest plan revision; None: not started, or abandoned. Raises RefusedError if it cannot be read."""
-        if self.known_plan is not None or is_abandoned(self.home):
-            return self.known_plan
-        return load_plan(self.home)
+        """The newest plan revision, with the tails; None: not started, or abandoned. Raises RefusedError if it cannot be
+        read."""
+        is_known = self.known_plan is not None or is_abandoned(self.home)
+        plan = self.known_plan if is_known else load_plan(self.home)
+        return None if plan is None else with_tails(plan, self.tails)
+
+    @cached_property
+    def tails(self) -> dict[str, list[Tail]]:
+        """The tails of each store partition, in their order. Raises RefusedError for those of a newer release."""
+        found: defaultdict[str, list[Tail]] = defaultdict(list)
+        for row in self.rows:
+            if row.step is Step.TAIL:
+                tail = read_detail(row, Tail, "a tail")
+                found[tail.store_partition].append(tail)
+        return dict(found)
 
     @cached_property
     def recorded(self) -> list[Receipt]:
@@ -136,11 +149,21 @@ class Standing:
     def newest(self) -> dict[str, Path]:
         """The folder in which each new store partition was assembled last, by id, also if it is gone.
 
-        Only those made by the conversion that holds: a revision makes the others void.
+        Only those made by the conversion that holds, and of all tails: a revision, or a further tail, makes the others
+        void.
         """
-        facts = ((row, row.facts) for row in self.rows if row.step is Step.ASSEMBLED)
-        mine = ((row, each) for row, each in facts if each.get("revision", FIRST) == self.revision_id)
-        return {str(row.store_partition): self.home / each["folder"] for row, each in mine}
+        return {partition: self.home / facts["folder"] for partition, facts in self._newest.items()}
+
+    @cached_property
+    def overlays(self) -> dict[str, Path]:
+        """The folder with the union of the tails of each store partition that has any, as it was assembled last."""
+        return {each: self.home / facts["overlay"] for each, facts in self._newest.items() if facts.get("overlay")}
+
+    @cached_property
+    def _newest(self) -> dict[str, dict[str, Any]]:
+        facts = ((str(row.store_partition), row.facts) for row in self.rows if row.step is Step.ASSEMBLED)
+        mine = ((partition, each) for partition, each in facts if each.get("revision", FIRST) == self.revision_id)
+        return {each: found for each, found in mine if found.get("tails", 0) == len(self.tails.get(each, ()))}
 
     @cached_property
     def assembled(self) -> dict[str, Path]:
