@@ -21,6 +21,8 @@ LEDGER, LEDGER_DAMAGED = "ledger", "ledger-damaged"
 SNAPSHOT, CHUNKS, NEW, OLD = "snapshot", "chunks", "new", "old"
 DAMAGED_CHUNKS = "chunks-damaged"
 """Files of chunks that were damaged after their commit, with their receipts."""
+CHANGELOG = "changelog"
+"""The sorted runs made from changelogs: `changelog/<store partition>/...`, in files `*.sst`."""
 CHECKED_CHUNK = ".checked-chunk"
 """The folder of a chunk's file while it is checked."""
 DEAD_LETTERS, UNFINISHED_DEAD_LETTERS = "dead-letters", "dead-letters.tmp"
@@ -36,6 +38,7 @@ _UNFINISHED = re.compile(
 )
 _PROBE = re.compile(r"\.exchange-\w+")
 _ATTEMPT = re.compile(rf"\.?{_RUN}-.+\.(sst|receipt\.json|parquet|breadcrumb|tmp)")
+_SORTED_RUN = re.compile(r"\.?[\w.-]+\.sst(\.tmp)?|\.?(times|tail)[\w-]*\.(json|tmp)")
 _RECORD = re.compile(r"snapshot\.json|\.snapshot\.json\.\d+\.tmp")
 _TABLE_FILE = re.compile(r"part-.+\.parquet.*|\.?\d{20}\..+|_last_checkpoint.*|_commit_.+\.tmp.*|_digests\.json")
 _FILES = re.compile(f"{_PLAN}|{_ANSWERS}|{re.escape(LOCK)}|{_MARKERS}")
@@ -43,7 +46,7 @@ _RUN_FOLDER = re.compile(_RUN)
 _UNFINISHED_SNAPSHOT = re.compile(rf"{SNAPSHOT}-{_RUN}\.tmp")
 _TABLES = (LEDGER, LEDGER_DAMAGED, DEAD_LETTERS, UNFINISHED_DEAD_LETTERS)
 _LAST = (LOCK, MARKER, ABANDONED)
-_OF_STORES = (SNAPSHOT, CHUNKS, DAMAGED_CHUNKS, CHECKED_CHUNK, NEW, OLD)
+_OF_STORES = (SNAPSHOT, CHUNKS, DAMAGED_CHUNKS, CHECKED_CHUNK, CHANGELOG, NEW, OLD)
 
 
 def is_run_folder(name: str) -> bool:
@@ -100,7 +103,7 @@ def remove_folder(home: Path, name: str) -> None:
         for run in folder.iterdir():
             if is_run_folder(run.name) and not run.is_symlink():
                 _remove_made(run, _is_made)
-    _remove_made(folder, _never if name in (NEW, OLD) else _is_made)
+    _remove_made(folder, _IN_FOLDER.get(name, _is_made))
 
 
 def remove_store(folder: Path) -> None:
@@ -179,12 +182,20 @@ def _is_made(name: str) -> bool:
     return is_rocksdb_file(name) or (_ATTEMPT.fullmatch(name) or _RECORD.fullmatch(name)) is not None
 
 
+def _is_of_a_changelog(name: str) -> bool:
+    return is_rocksdb_file(name) or (_ATTEMPT.fullmatch(name) or _SORTED_RUN.fullmatch(name)) is not None
+
+
 def _is_of_a_table(name: str) -> bool:
     return _TABLE_FILE.fullmatch(name) is not None
 
 
 def _never(_: str) -> bool:
     return False
+
+
+_IN_FOLDER: dict[str, Callable[[str], bool]] = {NEW: _never, OLD: _never, CHANGELOG: _is_of_a_changelog}
+"""Which files are removed from a folder of ours; others: those of chunks and snapshots."""
 
 
 def temporary_directories(target: Path | None, runs: set[str] | None = None) -> list[Path]:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from migrate.model.key_range import KeyRange
+from pydantic import Field
+
+from migrate.model.comparison import Kind
+from migrate.model.key_range import KeyRange, show_key
 from migrate.model.plan import Plan
+from migrate.model.store_partition import place_name
 from migrate.model.values import Stored
 
 Way = Literal["none", "new-topic", "append"]
@@ -25,21 +29,111 @@ class Changelog(Stored):
     """The partition of both topics."""
 
 
-class Produced(Stored):
-    """Changelog records of one range of a new store partition, or of a tail, that the broker has confirmed."""
+class Part(Stored):
+    """What one task writes to a changelog."""
 
     store_partition: str
     database: str
-    keys: KeyRange
+    """The RocksDB directory of the new store; empty: what is of all of them together, a versioned store's history in
+    the order of time, or the tombstones of keys that the old store alone has."""
+    keys: KeyRange = KeyRange()
+
+    def __str__(self) -> str:
+        return f"changelog of {place_name(self.store_partition, self.database or 'all')} {self.keys}"
+
+
+class Topics(Stored):
+    """Where the records of a migration go: `detail` of a CHANGELOG row.
+
+    A row without `ids` is the intent, committed before a topic is made. What was written before the last row with `ids`
+    does not count: it went to a topic that is no more, or before `starts`.
+    """
+
+    way: Way
+    application: str
+    """The application's id."""
+    changelogs: tuple[Changelog, ...]
+    ids: dict[str, str] = Field(default_factory=dict)
+    """The ids of the old and the new topics, by name; empty: the new ones may not exist yet."""
+    starts: dict[str, int] = Field(default_factory=dict)
+    """By store partition, the offset from which on the records in the new topic are ours."""
+    parts: tuple[Part, ...] = ()
+    """What is to be written. They stay the same from run to run: so a later attempt at a part fences the one before."""
+
+    def of(self, store_partition: str) -> Changelog:
+        """The changelog of a store partition."""
+        return next(each for each in self.changelogs if each.store_partition == store_partition)
+
+
+class Produced(Stored):
+    """Changelog records of one part, or of a tail, that the broker has confirmed."""
+
+    store_partition: str
+    database: str
+    keys: KeyRange = KeyRange()
     tail: int = 0
     """The number of the tail; 0: the records are the store's."""
+    content: str = ""
+    """A digest of what was to be written: another one means that the new store has changed since."""
     records: int
     tombstones: int
     size: int
     """Bytes of keys and values."""
     last_offset: int | None
-    """The largest offset; None: the range has no record."""
+    """The largest offset; None: the part has no record."""
     seconds: float
+
+    @property
+    def part(self) -> Part:
+        """What was written."""
+        return Part(store_partition=self.store_partition, database=self.database, keys=self.keys)
+
+
+class RecordMismatch(Stored):
+    """A key of a changelog whose last record is not the one that the new store's entry stands for."""
+
+    kind: Kind
+    topic: str
+    number: int
+    offset: int | None
+    """That of the record; None: there is none."""
+    key: bytes
+    field: str
+    """What differs."""
+    expected: str
+    actual: str
+
+    def __str__(self) -> str:
+        where = f"{self.topic}, partition {self.number}, key {show_key(self.key)}"
+        where += "" if self.offset is None else f", offset {self.offset}"
+        if self.kind == "differing":
+            return f"differing: {where}: {self.field} should be {self.expected}, is {self.actual}"
+        if self.kind == "extra":
+            return f"extra in the changelog: {where}: the new store has no such entry"
+        return f"missing in the changelog: {where}" + (": a tombstone" if self.field == "tombstone" else "")
+
+
+class Reread(Stored):
+    """A changelog that was read to its end, and compared with the new store."""
+
+    store_partition: str
+    end: int
+    """The offset behind the last record that was read."""
+    records: int
+    """Keys whose last record is as it should be, those of tombstones included."""
+    expired: int = 0
+    """Records that the topic's retention has removed, and that the application's store has no use for any more."""
+    missing: int = 0
+    differing: int = 0
+    extra: int = 0
+    first: tuple[RecordMismatch, ...] = ()
+    """The first of each kind."""
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether a restore gives the new store."""
+        return self.missing + self.differing + self.extra == 0
 
 
 class TailFile(Stored):

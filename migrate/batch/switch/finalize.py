@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from migrate.batch.home import CHUNKS, DAMAGED_CHUNKS, NEW, OLD, SNAPSHOT, foreign_in, remove_folder, remove_store
+from migrate.batch.home import (
+    CHANGELOG,
+    CHUNKS,
+    DAMAGED_CHUNKS,
+    NEW,
+    OLD,
+    SNAPSHOT,
+    foreign_in,
+    remove_folder,
+    remove_store,
+)
 from migrate.batch.ledger.gates import signed_off
 from migrate.batch.preflight.places import check_home
 from migrate.batch.switch.migration import Migration, open_migration, switch_report
@@ -17,7 +27,7 @@ from migrate.spec.spec import Spec
 from migrate.stores.files import fsync_directory
 from migrate.stores.rocksdb.layout import rocksdb_identities
 
-FREED = (OLD, NEW, CHUNKS, DAMAGED_CHUNKS, SNAPSHOT)
+FREED = (OLD, NEW, CHUNKS, DAMAGED_CHUNKS, CHANGELOG, SNAPSHOT)
 """The folders in the migration's folder that are no longer needed."""
 
 

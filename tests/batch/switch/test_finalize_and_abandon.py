@@ -90,6 +90,18 @@ def test_a_published_migration_is_finalized_without_a_cutover(folder: Path) -> N
     assert run(spec).state == "finalized"
 
 
+def test_sorted_runs_of_changelogs_are_removed_and_nothing_beside_them(app: Application) -> None:
+    runs = app.spec.home / "changelog" / FIRST
+    for name in ("tail-0001/keyValueWithTimestamp.sst", "tail-0002/.default.sst.tmp", "times.sst", "times/CURRENT"):
+        (runs / name).parent.mkdir(parents=True, exist_ok=True)
+        (runs / name).touch()
+    (runs / "notes.txt").touch()
+    cutover(app.spec)
+
+    assert finalize(app.spec).left_over == (runs / "notes.txt",)
+    assert [file for file in runs.rglob("*") if file.is_file()] == [runs / "notes.txt"]
+
+
 def test_abandoning_removes_our_files_and_no_other(app: Application) -> None:
     before = tree_state(app.path)
 
