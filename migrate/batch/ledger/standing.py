@@ -41,8 +41,7 @@ class Standing:
 
     @cached_property
     def plan(self) -> Plan | None:
-        """The newest plan revision, with the tails; None: not started, or abandoned. Raises RefusedError if it cannot be
-        read."""
+        """The newest plan revision, with tails; None: not started, or abandoned. Raises RefusedError if unreadable."""
         is_known = self.known_plan is not None or is_abandoned(self.home)
         plan = self.known_plan if is_known else load_plan(self.home)
         return None if plan is None else with_tails(plan, self.tails)

@@ -164,7 +164,7 @@ def create_database(
     path.mkdir(parents=True, exist_ok=True)
     with temporary_folder() as name:
         folder = Path(name).absolute()
-        made = _create(folder, path, families, files, entries, changes or {})
+        made = _create(folder, path, families, files, entries, changes=changes or {})
         for file in database_files(folder).mutable:
             if file.name != "rocksdict-config.json":
                 content = file.read_bytes()
@@ -180,6 +180,7 @@ def _create(
     families: dict[str, TableOptions],
     files: dict[str, list[Path]],
     entries: dict[str, dict[bytes, bytes]],
+    *,
     changes: Mapping[str, Path],
 ) -> StoreContent:
     """Create the database in `folder`, and its SST files in the directory `tables`."""
