@@ -9,8 +9,9 @@ from formats.encoding.headers import Headers
 from formats.errors import EntryError, InvalidEntryError
 from formats.format import Format
 from formats.function import Function, apply_function
-from formats.layout import HEADERS, HISTORY, PAYLOAD, TIMESTAMP, Carried, Field, Framing, Layout
-from formats.program import IDENTITY, ByteProgram, Copy, Insert, InsertSize, Operation, Reverse, Skip, SkipSize, Span
+from formats.layout import HEADERS, HISTORY, TIMESTAMP, Carried, Layout
+from formats.layout_programs import compile_fields
+from formats.program import IDENTITY, ByteProgram, Copy, Insert, Operation
 from formats.record import StateRecord
 from formats.serde import HeaderSerde
 from formats.serdes.compiling import compile_serdes
@@ -59,8 +60,8 @@ class Conversion:
         """Whether a changelog written for the source would rebuild another store than the converted one."""
         if not self.target.has_changelog:
             return False
-        is_another_form = self.source.changelog_layout != self.target.changelog_layout
-        return self.function is not None or not self.source.has_changelog or self.changes_payloads or is_another_form
+        is_alike = self.source.changelog_form.reads_as(self.target.changelog_form)
+        return self.function is not None or not self.source.has_changelog or self.changes_payloads or not is_alike
 
     @property
     def changes_payloads(self) -> bool:
@@ -123,8 +124,8 @@ def compile_conversion(source: Format, target: Format, *, default_timestamp_ms: 
     if key_payload is None or value_payload is None:
         return None
     defaults: Carried = {TIMESTAMP: default_timestamp_ms, HEADERS: Headers()}
-    key = compile_layout(source.key_schema, target.key_schema, {}, key_payload)
-    value = compile_layout(source.value_layout, target.value_layout, defaults, value_payload)
+    key = compile_fields(source.key_schema.fields, target.key_schema.fields, {}, key_payload)
+    value = compile_fields(source.value_layout.fields, target.value_layout.fields, defaults, value_payload)
     return None if key is None or value is None else ByteProgram(key, value)
 
 
@@ -147,51 +148,8 @@ def upgrade_program(older: Layout, source: Format) -> tuple[Operation, ...]:
     They take any bytes: a malformed value stays malformed, and the conversion rejects it.
     """
     unknown: Carried = {TIMESTAMP: -1, HEADERS: Headers()}
-    program = compile_layout(older, source.value_layout, unknown)
+    program = compile_fields(older.fields, source.value_layout.fields, unknown)
     before = [] if program is None else [operation for operation in program if isinstance(operation, Insert)]
     is_prefix = program is not None and all(isinstance(operation, Copy) for operation in program[len(before) :])
     assert is_prefix, "an owner's own upgrade only puts something before a value"
     return (*before, *IDENTITY)
-
-
-def compile_layout(
-    source: Layout, target: Layout, defaults: Carried, payload: tuple[Operation, ...] = IDENTITY
-) -> tuple[Operation, ...] | None:
-    """The operations for one pass over the source's fields; None where the target orders its fields differently."""
-    program: list[Operation] = []
-    left = list(source.fields)
-    names = {field.name for field in source.fields}
-    for wanted in target.fields:
-        if wanted.framing is Framing.SIZE:
-            program.append(InsertSize())
-            continue
-        if wanted.name not in {field.name for field in left}:
-            if wanted.name in names or wanted.pack is None or wanted.name not in defaults:
-                return None  # already passed: another order; or without a default
-            program.append(Insert(wanted.pack(defaults[wanted.name])))
-            continue
-        while (field := left.pop(0)).name != wanted.name:
-            if field.name == PAYLOAD:
-                return None  # the target has the field behind the payload
-            program.append(_skip(field))
-        if (field.framing, field.size) != (wanted.framing, wanted.size):
-            return None
-        program.extend(payload if field.name == PAYLOAD else [_copy(field, wanted)])
-    program.extend(_skip(field) for field in left)
-    return tuple(program)
-
-
-def _copy(field: Field, wanted: Field) -> Operation:
-    if field.framing is Framing.SPAN:
-        return Span("copy")
-    assert field.size is not None
-    return Copy(field.size) if field.is_little_endian == wanted.is_little_endian else Reverse(field.size)
-
-
-def _skip(field: Field) -> Operation:
-    if field.framing is Framing.SPAN:
-        return Span("skip")
-    if field.framing is Framing.SIZE:
-        return SkipSize()
-    assert field.size is not None, "the payload is what every layout has in common"
-    return Skip(field.size)

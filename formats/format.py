@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from formats.changelog import ChangelogForm
 from formats.encoding.headers import Headers
 from formats.errors import InvalidEntryError
 from formats.layout import (
@@ -88,6 +89,12 @@ class Format:
         return self.id.partition(".")[0]
 
     @property
+    def changelog_form(self) -> ChangelogForm:
+        """How an entry appears in the changelog."""
+        own_keys = (*self.metadata_keys, *self.position_keys)
+        return ChangelogForm(self.key_schema, self.value_layout, self.changelog_layout, own_keys)
+
+    @property
     def is_segmented(self) -> bool:
         """Whether each store partition is a directory of RocksDB directories, by time."""
         return self.kind in ("window", "session")
@@ -146,11 +153,6 @@ class Format:
                 {name: value for name, value in carried.items() if value is not None},
             ),
         )
-
-    def changelog_record(self, key: bytes, value: bytes) -> tuple[bytes, bytes]:
-        """Key and value of the changelog record that stands for an entry of the store. Raises EntryError."""
-        payload, carried = self.value_layout.unpack(value)
-        return key, self.changelog_layout.pack(payload, carried)
 
     def _headers(self, headers: Headers | None) -> Headers | None:
         if HEADERS not in self.carries:

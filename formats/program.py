@@ -31,12 +31,12 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Leave out the next `size` bytes."""
+    """Leave out the next `size` bytes; None: the rest."""
 
-    size: int
+    size: int | None = None
 
     def __str__(self) -> str:
-        return f"skip {self.size}"
+        return "skip the rest" if self.size is None else f"skip {self.size}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def fixed_size(operations: tuple[Operation, ...]) -> int:
 
 def _least(operation: Operation) -> int:
     match operation:
-        case Copy(size=None) | Insert() | InsertSize() | Choose() | Avro():
+        case Copy(size=None) | Skip(size=None) | Insert() | InsertSize() | Choose() | Avro():
             return 0
         case Span():
             return 1

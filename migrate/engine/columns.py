@@ -113,7 +113,7 @@ def _growth(operations: tuple[Operation, ...]) -> int | None:
                 growth += len(data)
             case InsertSize():
                 growth += SIZE_BYTES
-            case Skip(size=size):
+            case Skip(size=int(size)):
                 growth -= size
             case SkipSize():
                 growth -= SIZE_BYTES

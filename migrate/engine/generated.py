@@ -175,7 +175,7 @@ class _Writer:
             case Copy(size=size):
                 self._copy(_Position(_END, -behind) if size is None else self._at.moved(size))
             case Skip(size=size):
-                self._skip(self._at.moved(size))
+                self._skip(_Position(_END, -behind) if size is None else self._at.moved(size))
             case Reverse(size=size):
                 end = self._at.moved(size)
                 self._put(f"{_slice(self._at, end)}[::-1]")

@@ -137,7 +137,7 @@ class _Walk:
         """Follow one operation; `limit`: where the bytes that the operations after it need begin."""
         match operation:
             case Skip(size=size):
-                self._take(size, limit)
+                self._take(limit - self.at if size is None else size, limit)
             case Copy(size=size):
                 self._move(limit - self.at if size is None else size, limit)
             case Reverse(size=size):

@@ -117,7 +117,7 @@ class System(ABC):
     # Changelog offsets and the files that hold them
 
     def changelog_topic(self, application: str, task: str, store: str) -> str:
-        """The topic of a store partition's changelog as the system names it; its records: `Format.changelog_record`."""
+        """The topic of a store partition's changelog as the system names it; its records: `Format.changelog_form`."""
         return f"{application}-{store}-changelog"
 
     def side_files(self, partition: StorePartition) -> tuple[Path, ...]:

@@ -8,6 +8,7 @@ from typing import Literal
 import pytest
 
 from formats import StateRecord
+from formats.changelog import ChangelogRecord
 from migrate import (
     DualReadStore,
     RefusedError,
@@ -176,8 +177,8 @@ def test_a_large_family_beside_the_records_is_carried_in_batches(application: Pa
 
 def test_a_changelog_of_another_form_must_be_allowed(tmp_path: Path, application: Path) -> None:
     value = STAMPED.encode(StateRecord(b"k", b"v", 5))[1]
-    assert STAMPED.changelog_record(b"k", value) == (b"k", b"v")
-    assert LOGGED.changelog_record(b"k", value) == (b"k", value)
+    assert STAMPED.changelog_form.records(b"k", value) == (ChangelogRecord(b"k", b"v", 5),)
+    assert LOGGED.changelog_form.records(b"k", value) == (ChangelogRecord(b"k", value, 5),)
     with pytest.raises(RefusedError, match="the changelog topic would still hold records of the old form"):
         run(spec_of(tmp_path, application, target={"format": LOGGED.id}))
 
