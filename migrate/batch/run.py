@@ -167,7 +167,8 @@ def _make(
             with clock.phase("assemble"):
                 folders = assemble(context, plan, ledger, receipts)
             with clock.phase("verify"):
-                verification = verify(context, executor, ledger, plan, NewStores(folders, receipts))
+                overlays = Standing(context.home, ledger.rows, plan).overlays
+                verification = verify(context, executor, ledger, plan, NewStores(folders, receipts, overlays))
         except MigrationError as error:
             receipts = repairs.discard_damaged(error, ledger.rows, receipts)
         else:

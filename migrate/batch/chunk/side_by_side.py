@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import compress
 
 from migrate.model.comparison import Mismatch, differing
 from migrate.model.key_range import KeyRange, show_key, subtract
@@ -64,19 +66,54 @@ def _each(batches: Iterator[Batch]) -> Iterator[tuple[bytes, bytes]]:
 
 
 def batches_without(
-    left_out: Sequence[bytes], database: Database, family: str, keys: KeyRange | None = None
+    left_out: Sequence[bytes],
+    database: Database,
+    family: str,
+    keys: KeyRange | None = None,
+    touched: Database | None = None,
 ) -> Iterator[Batch]:
-    """The records of a column family in the range, without these keys."""
+    """The records of a column family in the range, without these keys and those that an overlay has `touched`."""
     for part in subtract(keys or KeyRange(), [KeyRange(start=key, end=key + b"\0") for key in left_out]):
-        yield from database.batches(family, part)
+        yield from untouched(database.batches(family, part), touched, family)
+
+
+def untouched(batches: Iterator[Batch], overlay: Database | None, family: str) -> Iterator[Batch]:
+    """The records, which are in key order, whose keys the overlay does not have."""
+    if overlay is None or family not in overlay.families:
+        yield from batches
+        return
+    found: Iterator[Batch] | None = None
+    read: deque[list[bytes]] = deque()
+    is_ended = False
+    for batch in batches:
+        found = found or overlay.batches(family, KeyRange(start=batch.keys[0]))
+        while read and read[0][-1] < batch.keys[0]:
+            read.popleft()
+        while not is_ended and (not read or read[-1][-1] < batch.keys[-1]):
+            more = next(found, None)
+            is_ended = more is None
+            read += [more.keys] if more is not None else []
+        touched = {key for keys in read for key in keys}
+        mask = [key not in touched for key in batch.keys]
+        if all(mask):
+            yield batch
+        elif any(mask):
+            yield Batch(list(compress(batch.keys, mask)), list(compress(batch.values, mask)))
+        del batch  # or a large value would live on while the next one is read
 
 
 def compare_gaps(
-    target: Database, partition: str, family: str, ends: Sequence[tuple[bytes, bytes]], left_out: Sequence[bytes] = ()
+    target: Database,
+    partition: str,
+    family: str,
+    ends: Sequence[tuple[bytes, bytes]],
+    left_out: Sequence[bytes] = (),
+    touched: Database | None = None,
 ) -> Iterator[tuple[int, Mismatch]]:
     """(number of keys, the first one) of each gap that has extra keys.
 
-    `ends`: each range's first and last new key; `left_out`: keys that are not compared.
+    `ends`: each range's first and last new key; `left_out`: keys that are not compared; `touched`: the overlay, whose
+    keys are not, either.
     """
     begin = [None, *(last + b"\0" for _, last in ends)]
     found = differing(partition, "key", "", "", family=family)
@@ -84,14 +121,16 @@ def compare_gaps(
         if start is not None and end is not None and end < start:
             order = {"key": end, "field": "order of keys", "expected": f"after {show_key(start[:-1])}"}
             yield 1, found.model_copy(update={**order, "actual": "not"})
-        elif extra := _extra_keys(target, family, KeyRange(start=start, end=end), left_out):
+        elif extra := _extra_keys(target, family, KeyRange(start=start, end=end), left_out, touched):
             count, first = extra
             yield count, found.model_copy(update={"kind": "extra", "key": first})
 
 
-def _extra_keys(target: Database, family: str, keys: KeyRange, left_out: Sequence[bytes]) -> tuple[int, bytes] | None:
+def _extra_keys(
+    target: Database, family: str, keys: KeyRange, left_out: Sequence[bytes], touched: Database | None
+) -> tuple[int, bytes] | None:
     next_one = target.sample(family, keys.start, 1).keys  # mostly the next range's first
     if not next_one or next_one[0] not in keys:
         return None
-    counts = [(len(batch), batch.keys[0]) for batch in batches_without(left_out, target, family, keys)]
+    counts = [(len(batch), batch.keys[0]) for batch in batches_without(left_out, target, family, keys, touched)]
     return (sum(count for count, _ in counts), counts[0][1]) if counts else None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from migrate.batch.chunk.rewrite import RewriteTask, rewrite_chunk
-from migrate.batch.chunk.verify import CountTask, Verified, VerifyTask, run_verify_task
+from migrate.batch.chunk.verify import CountTask, VerifyTask, run_verify_task
+from migrate.model.comparison import Verified
 from migrate.batch.stop import never_stop
 from migrate.errors import MigrationError, explain_system_error
 from migrate.model.receipt import Receipt

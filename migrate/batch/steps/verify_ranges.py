@@ -16,7 +16,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from migrate.batch.chunk.verify import CompareTask, Verified, VerifyTask
+from migrate.batch.chunk.verify import CompareTask, VerifyTask
+from migrate.model.comparison import Verified
 from migrate.batch.identity import spec_identity
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.steps.verify_subject import Subject

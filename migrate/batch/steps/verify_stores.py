@@ -72,7 +72,7 @@ def verify(
 def _compare(
     context: Context, plan: Plan, standing: Standing, mode: Mode, open_executor: ExecutorOpener
 ) -> VerifyReport:
-    name, stores = context.spec.name, NewStores(standing.new_stores(context.spec.source_path), standing.receipts)
+    name, stores = context.spec.name, _stores(context, standing)
     open_ledger = cache(lambda: _open_ledger(context, plan, standing))
     with open_executor(context.spec) as executor, hinting_at_repair(context.home):
         so_far = standing.compared_so_far
@@ -91,6 +91,11 @@ def _compare(
         concerns=concerns,
         next_step=next_step(context.spec, standing, standing.state, not_accepted(concerns)),
     )
+
+
+def _stores(context: Context, standing: Standing) -> NewStores:
+    folders = standing.new_stores(context.spec.source_path)
+    return NewStores(folders, standing.receipts, standing.overlays)
 
 
 def _open_ledger(context: Context, plan: Plan, standing: Standing) -> Ledger:
