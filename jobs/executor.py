@@ -12,11 +12,15 @@ from pyspark import SparkContext
 from jobs.probe import ProbeRequest
 from jobs.probe_executors import check_directory, check_packages, run_probes
 from jobs.session import is_local, spark_context
+from migrate.batch.chunk.produce import ProduceTask
+from migrate.batch.chunk.reread import RereadTask
 from migrate.batch.chunk.rewrite import RewriteTask
 from migrate.batch.chunk.task import Task, TaskResult, run_tasks
 from migrate.spec.conversion import conversion_ref
 from migrate.spec.function.fingerprint import files_for_executors
 from migrate.spec.spec import Spec
+
+_DOING: dict[type, str] = {RewriteTask: "rewrite", ProduceTask: "write", RereadTask: "read"}
 
 
 class SparkExecutor:
@@ -37,7 +41,7 @@ class SparkExecutor:
     def run(self, tasks: Sequence[Task]) -> Sequence[TaskResult]:
         """Run the tasks as a Spark job of one task. Raises Py4JJavaError if the worker dies."""
         first, others = tasks[0], len(tasks) - 1
-        what = f"{'rewrite' if isinstance(first, RewriteTask) else 'verify'} {first}"
+        what = f"{_DOING.get(type(first), 'verify')} {first}"
         self._context.setJobGroup(self._group, f"{what} and {others} more" if others else what)
         return self._context.parallelize([tasks], 1).map(run_tasks).collect()[0]
 

@@ -20,6 +20,7 @@ from migrate.model.plan import Plan
 from migrate.model.store_partition import StorePartition, StoreState
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.spec import Spec, TargetSection
+from migrate.spec.ways import changelog_identity
 from migrate.stores.rocksdb.database import StoreContent
 from migrate.stores.rocksdb.layout import database_files, file_states, metadata_digest
 
@@ -92,6 +93,7 @@ def spec_identity(spec: Spec, ref: ConversionRef, known: Mapping[str, str] | Non
     for name, serdes in (("key", ref.key), ("value", ref.value)):
         if serdes is not None:
             sections[f"[conversion.{name}] schemas"] = serdes.identity
+    sections |= changelog_identity(spec)
     return {name: _digest(text) for name, text in sections.items()} | _function_identity(ref, known or {})
 
 

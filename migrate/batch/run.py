@@ -8,6 +8,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from formats import Function
+from migrate.batch.changelog.topics import AssembledStores
+from migrate.batch.changelog.verify import verify_changelogs
+from migrate.batch.changelog.ways import way_of
+from migrate.batch.changelog.write import write_changelogs
 from migrate.batch.chunk.executor import Executor, ExecutorOpener, executor_opener, in_process
 from migrate.batch.context import Context, make_context
 from migrate.batch.home import remove_all, remove_if_empty
@@ -168,11 +172,26 @@ def _make(
                 folders = assemble(context, plan, ledger, receipts)
             with clock.phase("verify"):
                 overlays = Standing(context.home, ledger.rows, plan).overlays
-                verification = verify(context, executor, ledger, plan, NewStores(folders, receipts, overlays))
+                made = NewStores(folders, receipts, overlays)
+                verification = verify(context, executor, ledger, plan, made)
+            with clock.phase("changelog"):
+                _migrate_changelogs(context, executor, plan, ledger, made)
         except MigrationError as error:
             receipts = repairs.discard_damaged(error, ledger.rows, receipts)
         else:
             return Outcome(receipts, folders, verification, dead_letters)
+
+
+def _migrate_changelogs(context: Context, executor: Executor, plan: Plan, ledger: Ledger, made: NewStores) -> None:
+    """Write the changelogs that the conversion changes, and read them back, unless nothing is verified."""
+    if way_of(context.spec, context.conversion) == "none":
+        return
+    standing = Standing(context.home, ledger.rows, plan)
+    assert standing.plan is not None
+    stores = AssembledStores(standing.plan, made.folders, made.receipts)
+    topics = write_changelogs(context, executor, ledger, stores)
+    if context.spec.run.verify != "off":
+        verify_changelogs(context, executor, ledger, stores, topics)
 
 
 def migrate_store(

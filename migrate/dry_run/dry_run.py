@@ -32,9 +32,10 @@ from migrate.errors import MigrationError, SpecError, system_errors_explained
 from migrate.model.events import Listener, ignore
 from migrate.model.plan import DatabasePlan
 from migrate.packages import VERSION
-from migrate.spec.allowed import changelog_note
+from migrate.spec.allowed import CHANGELOG
 from migrate.spec.function.fingerprint import checked_code, tracking_imports
 from migrate.spec.spec import Spec
+from migrate.spec.ways import changelog_note, way_of
 from migrate.stores.files import existing_parent
 
 SAMPLE = 10_000
@@ -169,10 +170,11 @@ class _DryRun:
         return with_retries(read, is_in_use=self._preflight.is_in_use)
 
     def _changelog(self) -> str:
-        conversion = self._context.conversion
-        if conversion.changes_changelog and "changelog" not in self._spec.conversion.allow:
+        spec, conversion = self._spec, self._context.conversion
+        is_left = conversion.changes_changelog and way_of(spec, conversion) == "none"
+        if is_left and CHANGELOG not in spec.conversion.allow:
             return "the changelog would no longer match the store: a restore would bring the old records back"
-        return changelog_note(conversion)
+        return changelog_note(spec, conversion)
 
     def _already_migrated(self) -> str | None:
         """The result of an earlier run that leaves nothing to do; None: there is something to do."""

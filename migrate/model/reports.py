@@ -58,6 +58,23 @@ class Concern(Value):
     """The option or setting that accepts it; empty: it is not accepted."""
 
 
+class ChangelogReport(Value):
+    """The changelog of one store, in all its partitions."""
+
+    topic: str
+    """The old store's."""
+    new_topic: str
+    """The new store's; the same one where records were appended."""
+    records: int
+    """Records that the broker has confirmed."""
+    tombstones: int
+    """Those for keys that the new store does not have."""
+    verified: bool
+    """Whether it was read back, and holds the new store."""
+    note: str = ""
+    """Why `verify` did not compare it."""
+
+
 class RunReport(Report):
     """The result of one `run`."""
 
@@ -89,6 +106,8 @@ class RunReport(Report):
     warnings: tuple[str, ...]
     next_step: str
     throughput: tuple[Throughput, ...] = ()
+    changelogs: tuple[ChangelogReport, ...] = ()
+    """Those that were written; none where the changelog stays as it is."""
 
 
 class Verifying(Value):
@@ -161,6 +180,7 @@ class VerifyReport(Report):
     stores: tuple[Path, ...]
     concerns: tuple[Concern, ...] = ()
     """Reasons not to put the new stores into use that this comparison leaves, or those that were accepted."""
+    changelogs: tuple[ChangelogReport, ...] = ()
     next_step: str = ""
 
 

@@ -27,12 +27,15 @@ MEANINGS: dict[str, str] = {
     "loss:timestamp": "the old store's timestamps have no place in the new one",
     "loss:headers": "the old store's headers have no place in the new one",
     "loss:history": "the latest value of each key stays, former ones have no place in the new store",
-    CHANGELOG: "the changelog topic would still hold records of the old form: rewrite it, or rename the store",
+    CHANGELOG: "the changelog topic would still hold records of the old form, which a section [changelog] migrates",
     KEY_CHANGE: "keys change, and every new key belongs to the same task as the old one",
     LOOKS_CONVERTED: "sampled records decode as the new format too, and are of the old one",
     UNCLEAN_SOURCE: "the application may replay records of the old form into the new store",
     UNVERIFIED: "new stores go live without a verification",
 }
+
+
+_MIGRATE_IT = "migrate the changelog with the store: a section [changelog] with `bootstrap`, the broker; or "
 
 
 def allowing(name: str) -> str:
@@ -61,28 +64,10 @@ def check_allowed(conversion: Conversion, allow: Collection[str]) -> None:
             raise RefusedError(
                 "the changelog topic would still hold records of the old form: the next rebalance or restore would put "
                 "them back into the new store, and the application would misread them",
-                hint=f"rewrite the changelog too, or rename the store; then set {allowing(name)}",
+                hint=f"{_MIGRATE_IT if conversion.source.has_changelog else ''}{allowing(name)}, if the changelog is "
+                "rewritten in another way",
             )
         raise RefusedError(
             f"{conversion.target.id} cannot hold the {name.removeprefix('loss:')} that {conversion.source.id} holds",
             hint=f"if the loss is acceptable, set {allowing(name)}",
         )
-
-
-def changelog_note(conversion: Conversion) -> str:
-    """What the operator must know about the changelog, in one sentence; every step reports it."""
-    if not conversion.source.has_changelog and not conversion.target.has_changelog:
-        return "no changelog is involved"
-    if conversion.changes_changelog:
-        return "the changelog no longer matches the store (allowed by name): a restore brings the old records back"
-    if conversion.source.kind == "versioned" and conversion.target.kind == "key-value":
-        return (
-            "the changelog holds a record for each version and stays right; a restore takes the last one that was "
-            "written, which is an older value where records came late"
-        )
-    if "timestamp" in conversion.target.carries - conversion.source.carries:
-        return (
-            "the changelog holds the bare values and stays right; a store that is restored from it has the changelog's "
-            f"timestamps, where this one has {conversion.default_timestamp_ms}"
-        )
-    return "the changelog holds the bare values and stays right: a restore gives the same records"

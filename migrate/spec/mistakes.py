@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import get_args
 
@@ -11,9 +13,13 @@ from pydantic_core import ErrorDetails
 from migrate.errors import SpecError
 
 NAME = r"^[a-z0-9-]+$"
+TOPIC = r"^[a-zA-Z0-9._-]+$"
+"""What a topic's name can be: org.apache.kafka.common.internals.Topic."""
+_TOPIC_NAMES = "letters, digits, '.', '_' and '-'"
 VERSION = r"^\d+\.\d+(\.\d+)*$"
 _EXPECTATIONS = {
     NAME: "should be lower-case letters, digits and hyphens",
+    TOPIC: f"should be part of a topic's name: {_TOPIC_NAMES}",
     VERSION: 'should be a version, like "4.3"',
     "function": 'should be "module:function"',
     "byte_size": 'should be a size, like "512 MiB"',
@@ -30,6 +36,40 @@ def spec_error(error: ValidationError, model: type[BaseModel], *, where: str, hi
     """The error that names every mistake in a spec, or in a section of it; `where` it was read."""
     mistakes = "\n".join(f"  - {_message(mistake, model)}" for mistake in error.errors())
     return SpecError(f"{where} has mistakes:\n{mistakes}", hint=hint)
+
+
+def check_names(store: str | None, stores: Sequence[str]) -> None:
+    """Raises ValueError where a section names its stores in two ways, or one of them twice."""
+    if store is not None and stores:
+        raise ValueError("give `store` or `stores`, not both")
+    if len(set(stores)) != len(stores):
+        raise ValueError("`stores` names a store twice")
+
+
+def check_new_names(old: Sequence[str], new: Sequence[str], way: str | None) -> None:
+    """Raises ValueError for new names of stores that cannot be. `way`: of their changelogs; "none": no section."""
+    if not new:
+        return
+    if way == "none":
+        raise ValueError(
+            "[target] names a new store, which has a changelog of its own: that needs a section [changelog] with "
+            "`bootstrap`, the broker"
+        )
+    if way == "append":
+        raise ValueError(
+            '[target] names a new store, whose changelog is a new topic, and [changelog] way = "append" keeps the old '
+            "topic: leave one of them out"
+        )
+    if len(new) != len(old):
+        raise ValueError(f"[target] names {len(new)} and [source] {len(old)} stores: give each its new name, in order")
+    for name in new:
+        if re.fullmatch(TOPIC, name) is None or name in (".", ".."):
+            raise ValueError(f"[target] names {name!r}, which cannot be part of a topic's name: {_TOPIC_NAMES}")
+        if name in old:
+            raise ValueError(
+                f"[target] names {name!r}, as [source] does: the old store stays, so the new one needs another name; "
+                'to keep the name: [changelog] way = "append"'
+            )
 
 
 def _message(mistake: ErrorDetails, model: type[BaseModel]) -> str:

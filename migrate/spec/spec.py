@@ -24,7 +24,7 @@ from pydantic_core import PydanticCustomError
 from formats import Format, Function, UnknownFormatError, get_format
 from migrate.errors import SpecError
 from migrate.spec.allowed import Allowance
-from migrate.spec.mistakes import NAME, VERSION, spec_error
+from migrate.spec.mistakes import NAME, TOPIC, VERSION, check_names, check_new_names, spec_error
 from migrate.spec.serde_section import SerdeChangeSection
 
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|m|h|d)\s*")
@@ -101,10 +101,7 @@ class SourceSection(_Section):
 
     @model_validator(mode="after")
     def _one_way_to_name_stores(self) -> SourceSection:
-        if self.store is not None and self.stores:
-            raise ValueError("give `store` or `stores`, not both")
-        if len(set(self.stores)) != len(self.stores):
-            raise ValueError("`stores` names a store twice")
+        check_names(self.store, self.stores)
         return self
 
     @property
@@ -128,6 +125,11 @@ class TargetSection(_Section):
     segment_ms: Milliseconds | None = None
     version: Annotated[str, Field(pattern=VERSION)] | None = None
     """The version of the owning system that will open the new store, if known."""
+
+    @model_validator(mode="after")
+    def _one_way_to_name_stores(self) -> TargetSection:
+        check_names(self.store, self.stores)
+        return self
 
     @property
     def store_names(self) -> tuple[str, ...]:
@@ -164,7 +166,7 @@ class ChangelogSection(_Section):
 
     bootstrap: str
     """`host:port` of one broker or several, with commas between."""
-    application_id: str | None = None
+    application_id: Annotated[str, Field(pattern=TOPIC)] | None = None
     """The application's id, which its group and topics are named by; None: the name of the state directory."""
     way: Literal["new-topic", "append"] | None = None
     """Where the new changelog records go if the conversion changes them; None: to a new topic."""
@@ -303,6 +305,12 @@ class Spec(_Section):
         self._check_retentions()
         if self.target.version is not None:
             self.target_format.checked_version(self.target.version)
+        return self
+
+    @model_validator(mode="after")
+    def _new_stores_have_changelogs(self) -> Spec:
+        way = "none" if self.changelog is None else self.changelog.way
+        check_new_names(self.source.store_names, self.target.store_names, way)
         return self
 
     @model_validator(mode="after")

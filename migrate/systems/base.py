@@ -120,6 +120,10 @@ class System(ABC):
         """The topic of a store partition's changelog as the system names it; its records: `Format.changelog_form`."""
         return f"{application}-{store}-changelog"
 
+    def next_record(self, offset: int) -> int:
+        """The offset of the next record to apply, where the system states `offset`; 0 where it does not know one."""
+        return max(offset + 1 - self.ahead, 0) if offset >= 0 else 0
+
     def side_files(self, partition: StorePartition) -> tuple[Path, ...]:
         """The files beside the RocksDB directories that belong to a store partition, relative to `path`."""
         return ()

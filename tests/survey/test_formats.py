@@ -106,7 +106,7 @@ def test_text_and_json_agree(commands: CommandServer) -> None:
     for fact in (
         f"{KEY_VALUE} Kafka Streams key-value store: key -> value column family default; metadata column family",
         'the old store\'s timestamps have no place in the new one: [conversion] allow must have "loss:timestamp"',
-        'rewrite it, or rename the store: [conversion] allow must have "changelog"',
+        'which a section [changelog] migrates: [conversion] allow must have "changelog"',
         "Kafka Streams window store with headers: key, window -> headers, timestamp, value; since 4.3",
         f"{TIMESTAMPED} Kafka Streams timestamped key-value store: key -> timestamp, value column family",
         "keyValueWithTimestamp (pre-upgrade: default)",

@@ -11,37 +11,31 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from formats import Conversion
 from migrate.errors import CorruptionError
 from migrate.kafka.latest import unpacked
 from migrate.model.changelog import Tail, TailFile
-from migrate.model.plan import DatabasePlan, FamilyMapping, Plan
+from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.store_partition import StorePartition
 from migrate.stores.files import remove_tree
 from migrate.stores.rocksdb.openings import open_pooled
 from migrate.stores.rocksdb.writing import SstWriter, TableOptions, create_database
-from migrate.systems.families import families_to_carry
 
 
-def plan_of(plan: Plan, conversion: Conversion, partition: StorePartition, database: str) -> DatabasePlan:
-    """The plan of a RocksDB directory of the new store partition, also of one that only tails have records for."""
-    mine = [each for each in plan.databases if each.store_partition == partition.id]
-    known = next((each for each in mine if each.database == database), None)
-    if known is not None:
-        return known
-    if alike := [each for each in mine if each.is_kept]:  # segments of one store differ in their times alone
-        like = alike[-1]
-        changes = {"database": database, "inputs": (), "times": None, "data_bytes": 0, "is_of_tails": True}
-        return like.model_copy(update={**changes, "carried_from": like.carriers})
-    families = zip(conversion.source.column_families or (), conversion.target.column_families or (), strict=True)
-    return DatabasePlan(
-        store_partition=partition.id,
-        database=database,
-        mappings=tuple(FamilyMapping(source=old, target=new) for old, new in families),
-        carried_families=families_to_carry(conversion.target, None, ()),
-        data_bytes=0,
-        is_of_tails=True,
-    )
+def plan_of(plan: Plan, partition: str, database: str) -> DatabasePlan:
+    """The plan of a RocksDB directory of a new store partition, also of one that only tails have records for."""
+    kept = [each for each in plan.databases if each.is_kept]
+    mine = [each for each in kept if each.store_partition == partition]
+    if known := [each for each in mine if each.database == database]:
+        return known[0]
+    like = (mine or kept)[-1]  # segments of one store differ in their times alone
+    changes = {"store_partition": partition, "database": database, "inputs": (), "times": None, "data_bytes": 0}
+    carried_from = like.carriers if mine else ()
+    return like.model_copy(update={**changes, "carried_from": carried_from, "is_of_tails": True})
+
+
+def kept_databases(plan: Plan, partition: StorePartition) -> list[DatabasePlan]:
+    """The RocksDB directories of a new store partition, with its tails laid over it."""
+    return [plan_of(plan, partition.id, name) for name in plan.new_partition(partition).databases]
 
 
 def make_overlay(home: Path, tails: Sequence[Tail], databases: Sequence[str], folder: Path, links: Path) -> Path:

@@ -10,6 +10,7 @@ from functools import cached_property
 from migrate.model.changelog import Part, Produced, Reread, Topics
 from migrate.model.ledger_row import Row, Step, read_detail
 from migrate.model.receipt import Receipt
+from migrate.model.reports import ChangelogReport
 
 
 @dataclass(frozen=True)
@@ -26,24 +27,20 @@ class ChangelogStanding:
     @cached_property
     def topics(self) -> Topics | None:
         """The topics that are written to; None: they are not made yet."""
-        row = self._newest
-        return None if row is None else _topics(row)
+        return _topics(self._written[0]) if self._written else None
 
     @cached_property
-    def _newest(self) -> Row | None:
-        """The last row about topics, if they exist and no rollback followed."""
-        last = next((row for row in reversed(self.rows) if row.step in (Step.CHANGELOG, Step.ROLLED_BACK)), None)
-        return last if last is not None and last.step is Step.CHANGELOG and _topics(last).ids else None
-
-    @cached_property
-    def _since(self) -> Sequence[Row]:
-        """The rows since the topics were made."""
-        return () if self._newest is None else self.rows[self.rows.index(self._newest) + 1 :]
+    def _written(self) -> Sequence[Row]:
+        """The last row about topics, if they exist and no rollback followed, and all later rows."""
+        at = max((n for n, row in enumerate(self.rows) if row.step in (Step.CHANGELOG, Step.ROLLED_BACK)), default=None)
+        if at is None or self.rows[at].step is Step.ROLLED_BACK or not _topics(self.rows[at]).ids:
+            return ()
+        return self.rows[at:]
 
     @cached_property
     def produced(self) -> list[Produced]:
         """What was written to these topics, the newest receipt of each part and of each tail."""
-        found = (read_detail(row, Produced, "a receipt of a changelog") for row in self._since if _is_receipt(row))
+        found = (read_detail(row, Produced, "a receipt of a changelog") for row in self._written if _is_receipt(row))
         return list({(each.part, each.tail): each for each in found}.values())
 
     def pending(self, contents: dict[Part, str]) -> list[Part]:
@@ -64,7 +61,7 @@ class ChangelogStanding:
     def reread(self) -> dict[str, Reread]:
         """By store partition, the last comparison, if nothing was written to a changelog since."""
         found: dict[str, Reread] = {}
-        for row in self._since:
+        for row in self._written:
             if row.step is Step.REREAD:
                 found[str(row.store_partition)] = read_detail(row, Reread, "a comparison of a changelog")
             elif _is_receipt(row):
@@ -80,6 +77,29 @@ class ChangelogStanding:
     @property
     def _partitions(self) -> list[str]:
         return [] if self.topics is None else [each.store_partition for each in self.topics.changelogs]
+
+
+def changelog_reports(rows: Sequence[Row], note: str = "") -> tuple[ChangelogReport, ...]:
+    """What the ledger says of each changelog that was written; `note`: why it was not compared now."""
+    standing = ChangelogStanding(rows)
+    if standing.topics is None:
+        return ()
+    found = []
+    for topic, new_topic in dict.fromkeys((each.topic, each.new_topic) for each in standing.topics.changelogs):
+        mine = {each.store_partition for each in standing.topics.changelogs if each.new_topic == new_topic}
+        written = [each for each in standing.produced if each.store_partition in mine]
+        reread = [standing.reread.get(partition) for partition in mine]
+        found.append(
+            ChangelogReport(
+                topic=topic,
+                new_topic=new_topic,
+                records=sum(each.records for each in written),
+                tombstones=sum(each.tombstones for each in written),
+                verified=not note and all(each is not None and each.ok for each in reread),
+                note=note,
+            )
+        )
+    return tuple(found)
 
 
 def content_of(receipts: Sequence[Receipt], part: Part) -> str:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from migrate.batch.chunk.produce import ProduceTask, produce
+from migrate.batch.chunk.reread import RereadTask, reread
 from migrate.batch.chunk.rewrite import RewriteTask, rewrite_chunk
 from migrate.batch.chunk.verify import CountTask, VerifyTask, run_verify_task
 from migrate.model.comparison import Verified
 from migrate.batch.stop import never_stop
 from migrate.errors import MigrationError, explain_system_error
+from migrate.model.changelog import Produced, Reread
 from migrate.model.receipt import Receipt
 from migrate.spec.function.fingerprint import tracking_imports
 
-Task = RewriteTask | VerifyTask
-TaskResult = Receipt | Verified | MigrationError
+ChangelogTask = ProduceTask | RereadTask
+Task = RewriteTask | VerifyTask | ChangelogTask
+TaskResult = Receipt | Verified | Produced | Reread | MigrationError
 """A MigrationError is one that a further attempt would meet again."""
 
 
@@ -36,6 +40,10 @@ def run_task(task: Task, check: Callable[[], None] = never_stop) -> TaskResult:
     `check` is called with each batch, and may raise to abandon the task.
     """
     try:
+        if isinstance(task, ProduceTask):
+            return produce(task, check)
+        if isinstance(task, RereadTask):
+            return reread(task, check)
         if isinstance(task, CountTask):
             return run_verify_task(task, check)
         with tracking_imports(task.conversion):

@@ -6,9 +6,14 @@ from formats import Conversion, conversion_problem
 from formats.layout import TIMESTAMP
 from migrate.batch.source.source import is_another_system, source_system
 from migrate.errors import RefusedError
-from migrate.spec.allowed import check_allowed, possible_targets
+from migrate.spec.allowed import CHANGELOG, check_allowed, possible_targets
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.spec import Spec
+from migrate.spec.ways import check_way
+
+_CATCH_UP = (
+    "add a section [changelog] with `bootstrap`: stateferry catch-up SPEC then converts what it writes meanwhile; or "
+)
 
 
 def check_conversion(spec: Spec, conversion: Conversion, ref: ConversionRef) -> None:
@@ -26,13 +31,16 @@ def check_conversion(spec: Spec, conversion: Conversion, ref: ConversionRef) -> 
             hint="name a path that does not exist yet in [target] path: a complete new state directory is made there",
         )
     share_a_changelog = conversion.source.has_changelog and conversion.target.has_changelog
-    if spec.run.source == "snapshot" and (conversion.changes_changelog or not share_a_changelog):
+    is_replayed = share_a_changelog and (spec.changelog is not None or not conversion.changes_changelog)
+    if spec.run.source == "snapshot" and not is_replayed:
         raise RefusedError(
             f"a snapshot cannot be migrated from {spec.source.format} to {spec.target.format} while the application "
             "goes on: what it writes meanwhile would have to come from a changelog that fits the new store as it is",
-            hint='set [run] source = "live", and stop the application for the whole run',
+            hint=f'{_CATCH_UP if share_a_changelog else ""}set [run] source = "live", and stop the application for the '
+            "whole run",
         )
-    check_allowed(conversion, spec.conversion.allow)
+    check_way(spec, conversion)
+    check_allowed(conversion, spec.conversion.allow if spec.changelog is None else {*spec.conversion.allow, CHANGELOG})
 
 
 def check_possible(spec: Spec, conversion: Conversion) -> None:

@@ -24,6 +24,7 @@ from migrate.stores.regular_files import walk
 from migrate.stores.rocksdb.layout import database_files, foreign_entries
 
 SPACE_MARGIN = 1.2
+_ACCEPT = f"; or, if nothing will be replayed, accept that: {allowing(UNCLEAN_SOURCE)}"
 
 
 def check_position(source: Source) -> None:
@@ -45,30 +46,35 @@ def check_clean(
     Raises RefusedError where the owner may replay its changelog into a store that the changelog no longer fits.
     `has_begun`: the source is unchanged since an earlier run passed this check.
     """
-    if not _may_replay_old_records(conversion):
+    if not (conversion.source.has_changelog and conversion.changes_changelog):
         return "the changelog fits the new store, into which the application replays what its files lack"
-    if UNCLEAN_SOURCE in spec.conversion.allow:
+    if spec.run.source == "snapshot":
+        return "the snapshot was taken after a clean stop; stateferry catch-up SPEC brings what was written since"
+    if UNCLEAN_SOURCE in spec.conversion.allow and spec.changelog is None:
         return "what the application wrote after its files' positions is replayed in the old form (allowed by name)"
     if warnings := source.warnings():
         raise RefusedError(
             f"the application did not stop cleanly, and would replay old records into the new store: {warnings[0]}",
-            hint="start and stop the old application once, cleanly; or, if nothing will be replayed, accept that: "
-            f"{allowing(UNCLEAN_SOURCE)}",
+            hint="start and stop the old application once, cleanly"
+            + (f"; {_ACCEPT}" if spec.changelog is None else ""),
         )
+    if spec.changelog is not None and not ends:
+        return "the application stopped cleanly; the broker is asked where the changelogs end"
     if has_begun and not ends:
         return "the old store was not opened since the run began"
     return check_ends(source, ends)
 
 
-def _may_replay_old_records(conversion: Conversion) -> bool:
-    return conversion.source.has_changelog and conversion.changes_changelog
+def _may_replay_old_records(spec: Spec, conversion: Conversion) -> bool:
+    """Whether what the owner wrote after the store's position would be replayed, and nobody asks a broker for it."""
+    return spec.changelog is None and conversion.source.has_changelog and conversion.changes_changelog
 
 
 def check_asked(spec: Spec, conversion: Conversion, plan: Plan) -> None:
     """Raises RefusedError where an earlier release planned the migration without confirmed ends of changelogs."""
     if (
         plan.asked_for_changelog_ends
-        or not _may_replay_old_records(conversion)
+        or not _may_replay_old_records(spec, conversion)
         or UNCLEAN_SOURCE in spec.conversion.allow
     ):
         return
@@ -85,7 +91,7 @@ def check_not_opened_since(spec: Spec, conversion: Conversion, source: Source) -
 
     Even with unchanged files it may have written more to the changelog: a kill loses what was not flushed.
     """
-    if not _may_replay_old_records(conversion) or UNCLEAN_SOURCE in spec.conversion.allow:
+    if not _may_replay_old_records(spec, conversion) or UNCLEAN_SOURCE in spec.conversion.allow:
         return
     if not is_snapshot_current(source, spec.home, mode=spec.run.snapshot):
         raise SourceChangedError(

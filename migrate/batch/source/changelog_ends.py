@@ -91,15 +91,11 @@ def _check_end(each: _Position, position: int, end: int) -> None:
 
 
 def _positions(source: Source, partition: StorePartition) -> list[_Position]:
-    system = source.system
-    lines = system.positions(source.path, partition).lines
-    if not lines:
-        directories = reversed(source.directories(partition).values())  # the newest segment first
-        lines = system.positions_within(directories).lines
+    lines = source.changelog_lines(partition)
     if not lines:
         return [_Position(partition.id, "", None)]
     return [
-        _Position(partition.id, f"{topic}-{number}", 0 if offset < 0 else offset + 1 - system.ahead)
+        _Position(partition.id, f"{topic}-{number}", source.system.next_record(offset))
         for topic, number, offset in lines
     ]
 

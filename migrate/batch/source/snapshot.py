@@ -71,6 +71,10 @@ class SnapshotSource(Source):
         """The RocksDB directories in the snapshot, by database."""
         return snapshot_directories(self.home, partition)
 
+    def stated_positions(self, partition: StorePartition) -> ChangelogOffsets:
+        """The changelog offsets from when it was taken."""
+        return self.record.positions[partition.id]
+
     def check_stopped(self) -> None:
         """Does nothing: no application opens a snapshot."""
 
@@ -91,10 +95,16 @@ def has_snapshot(spec: Spec) -> bool:
 
 def find_snapshot(spec: Spec) -> SnapshotSource:
     """The snapshot that `stateferry snapshot` took. Raises RefusedError where there is none."""
-    record = snapshot_record(spec.home)
+    taken = recorded_snapshot(spec)
     check_copies(spec.home)
-    if not record.is_for_later:
+    if not taken.record.is_for_later:
         raise RefusedError(f"the snapshot in {spec.home} was taken by a run, only for itself", hint=_TAKE_ONE)
+    return taken
+
+
+def recorded_snapshot(spec: Spec) -> SnapshotSource:
+    """The snapshot of this migration, whoever took it. Raises RefusedError where there is none."""
+    record = snapshot_record(spec.home)
     return SnapshotSource(
         spec.source_path, spec.source_format, source_system(spec), record.store_partitions, spec.home, record
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from formats import Format
-from migrate.model.store_partition import StorePartition
+from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
 from migrate.spec.spec import Spec
 from migrate.stores.cursor_file import check_not_half_converged
 from migrate.stores.lock import check_unlocked
@@ -50,6 +50,15 @@ class Source:
         if self.unpacked is None or self.archive(partition) is None:
             return partition.directories(self.path)
         return partition.below(self.unpacked.folder / partition.id)
+
+    def stated_positions(self, partition: StorePartition) -> ChangelogOffsets:
+        """The changelog offsets of a store partition in files beside its RocksDB directories, or under keys in them."""
+        return self.system.positions(self.path, partition)
+
+    def changelog_lines(self, partition: StorePartition) -> tuple[Line, ...]:
+        """The changelog offsets of a store partition, wherever its owner keeps them."""
+        newest_first = reversed(self.directories(partition).values())
+        return self.stated_positions(partition).lines or self.system.positions_within(newest_first).lines
 
     def snapshot_mode(self, partition: StorePartition, mode: str) -> str:
         """How a snapshot takes its files: as [run] snapshot says, unless they were unpacked."""

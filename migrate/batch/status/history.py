@@ -20,8 +20,8 @@ from migrate.model.ledger_row import Row, Step
 from migrate.model.preview import RejectReason
 from migrate.model.reports import Column, Concern, State, StatusReport, Throughput, Verifying
 from migrate.model.values import Report, Value, of_valid
-from migrate.spec.allowed import changelog_note
 from migrate.spec.spec import Spec
+from migrate.spec.ways import changelog_note
 
 
 @system_errors_explained()
@@ -108,13 +108,14 @@ def _chunks(standing: Standing) -> tuple[ChunkDone, ...]:
 
 
 def _changelog(spec: Spec, standing: Standing) -> str:
-    """The note in the journal of the switch, else one by the formats and by whether there is a function."""
+    """The note in the journal of the switch, else one by the formats and by whether payloads change."""
     if standing.journal.changelog:
         return standing.journal.changelog
-    function = _unchanged if spec.conversion.function is not None else None  # the spec's own may be gone by now
     section = spec.conversion
+    is_plain = section.function is None and section.key is None and section.value is None
+    function = None if is_plain else _unchanged  # the spec's own may be gone by now
     return changelog_note(
-        Conversion(spec.source_format, spec.target_format, section.default_timestamp_ms, function=function)
+        spec, Conversion(spec.source_format, spec.target_format, section.default_timestamp_ms, function=function)
     )
 
 

@@ -154,7 +154,7 @@ class Assembly:
         return folder, created_state(directories, contents)
 
     def _make_database(self, partition: StorePartition, database: str, directory: Path) -> StoreContent:
-        home, mapped = self.context.home, plan_of(self.plan, self.context.conversion, partition, database)
+        home, mapped = self.context.home, plan_of(self.plan, partition.id, database)
         snapshots = snapshot_directories(home, partition)
         files = _link_chunks(home, self.chunks[partition.id, database], self.links)
         with keeping_open():

@@ -11,7 +11,6 @@ from typing import Literal
 
 from formats import Format
 from migrate.batch.chunk.executor import Executor, run_all
-from migrate.batch.chunk.rewrite import RewriteTask
 from migrate.batch.chunk.side_by_side import batches_without
 from migrate.batch.chunk.verify import VerifyTask
 from migrate.batch.context import Context
@@ -109,7 +108,7 @@ def compare(
         total = _add(total, as_verified(mismatch))
     if total.ok:  # else the directories that the records belong to may not be there
         size = range_bytes(databases, executor.slots, context.spec.run.chunk_size)
-        laid_over = with_tails(context, plan, databases, stores.overlays)
+        laid_over = with_tails(plan, databases, stores.overlays)
         subject = Subject(context, plan, laid_over, stores.folders, stores.receipts, size, stores.overlays)
         total = _compare_records(subject, executor, total, EqualRanges(subject, open_ledger), so_far)
     return total.model_copy(update={"seconds": round(time.monotonic() - started, 3)})
@@ -130,7 +129,7 @@ def _compare_records(
     for finished in run_all(executor, tasks, on_start=lambda _: None, name=context.spec.name, stop=context.stop):
         for task, result in finished:
             assert isinstance(result, Verified)
-            assert not isinstance(task, RewriteTask)
+            assert isinstance(task, VerifyTask)
             comparison.add(task, result)
             ranges.add(task, result)
             total = _add(total, result)
@@ -181,7 +180,7 @@ def _outer_mismatches(
     yield from unread_records(plan, databases, context.home / "snapshot", context.conversion.source)
     if mode == "digest":
         yield from receipt_mismatches(databases, stores.receipts)
-    yield from compare_directories(with_tails(context, plan, databases, stores.overlays), stores.folders)
+    yield from compare_directories(with_tails(plan, databases, stores.overlays), stores.folders)
 
 
 def mismatch_error(found: Verification, *, hint: str) -> VerificationError:

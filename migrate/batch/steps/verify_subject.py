@@ -81,7 +81,7 @@ def as_text(path: Path | None) -> str | None:
 
 
 def with_tails(
-    context: Context, plan: Plan, databases: Sequence[DatabasePlan], overlays: Mapping[str, Path]
+    plan: Plan, databases: Sequence[DatabasePlan], overlays: Mapping[str, Path]
 ) -> tuple[DatabasePlan, ...]:
     """These, which are made of the snapshot, and what tails make of them: segments that expire, and further ones."""
     found = []
@@ -91,7 +91,7 @@ def with_tails(
         if partition.id in overlays:
             mine = [each.model_copy(update={"is_kept": each.is_kept and each.database in names}) for each in mine]
             known = {each.database for each in mine}
-            mine += [plan_of(plan, context.conversion, partition, name) for name in names if name not in known]
+            mine += [plan_of(plan, partition.id, name) for name in names if name not in known]
         found += mine
     return tuple(found)
 

@@ -25,8 +25,8 @@ from migrate.model.journal import Exchange, Journal
 from migrate.model.plan import Plan
 from migrate.model.reports import Concern
 from migrate.model.store_partition import ChangelogOffsets, StorePartition, StoreState
-from migrate.spec.allowed import changelog_note
 from migrate.spec.spec import Spec
+from migrate.spec.ways import changelog_note
 from migrate.stores.files import fsync_tree, own_like
 from migrate.stores.rocksdb.layout import rocksdb_identities
 
@@ -76,7 +76,7 @@ def start_journal(migration: Migration, stores: VerifiedStores) -> Journal:
         check_asked(migration.spec, stores.context.conversion, stores.plan)
     return Journal(
         source=stable_json(migration.spec.source),
-        changelog=changelog_note(stores.context.conversion),
+        changelog=changelog_note(migration.spec, stores.context.conversion),
         warnings=stores.plan.warnings,
         accepted=stores.accepted,
         exchanges=exchanges,

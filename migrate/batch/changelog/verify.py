@@ -1,0 +1,140 @@
+"""Read the changelogs back, and compare what a restore would give with the new stores."""
+
+from __future__ import annotations
+
+import time
+
+from migrate.batch.changelog.standing import ChangelogStanding
+from migrate.batch.changelog.topics import AssembledStores
+from migrate.batch.changelog.write import Work, connection_of
+from migrate.batch.chunk.executor import Executor, run_all
+from migrate.batch.chunk.reread import RereadTask
+from migrate.batch.context import Context
+from migrate.batch.ledger.standing import Standing
+from migrate.batch.ledger.table import Ledger
+from migrate.errors import ChangelogFailedError, VerificationError
+from migrate.kafka.cluster import Cluster, Ends
+from migrate.kafka.reader import read
+from migrate.model.changelog import Changelog, Part, Reread, Topics
+from migrate.model.ledger_row import Step
+
+_PATIENCE_SECONDS = 60.0
+"""The end of a transaction shows a moment after its commit."""
+_AS_IT_WAS = "nothing reads the new changelog yet, and the old store is as it was"
+_WRITE_AGAIN = {
+    "new-topic": f"{_AS_IT_WAS}; delete the topic, and stateferry run SPEC makes and fills it again; if it ends here "
+    "once more: does another process write to the topic? else keep the work_dir and report this",
+    "append": "the changelog is not whole: start no application; does another process write to the topic? stateferry "
+    "rollback SPEC appends the old values again",
+}
+
+
+def verify_changelogs(
+    context: Context,
+    executor: Executor,
+    ledger: Ledger,
+    stores: AssembledStores,
+    topics: Topics,
+    *,
+    again: bool = False,
+) -> None:
+    """Read every changelog back, but those that an earlier run found right and that end where they did then.
+
+    `again`: those, too. Raises VerificationError, ChangelogFailedError where a topic cannot be read to its end.
+    """
+    connection = connection_of(context.spec)
+    before = {} if again else ChangelogStanding(ledger.rows).reread
+    with Cluster(connection) as cluster:
+        places = [(each, settled(cluster, each)) for each in topics.changelogs]
+        limits = {name: _expired_before(cluster, name) for name in {each.new_topic for each, _ in places}}
+    work = Work(context, connection, topics, stores)
+    tasks = [
+        _task(work, each, ends, limits[each.new_topic])
+        for each, ends in places
+        if not _is_known(before.get(each.store_partition), ends)
+    ]
+    found: list[Reread] = []
+    for finished in run_all(executor, tasks, on_start=lambda _: None, name=context.spec.name, stop=context.stop):
+        found += (result for _, result in finished if isinstance(result, Reread))
+    context.stop.check()
+    if found:
+        rows = (
+            ledger.row(Step.REREAD, store_partition=each.store_partition, detail=each.model_dump(mode="json"))
+            for each in found
+        )
+        ledger.commit(*rows)
+        context.notify("changelog.verified", found=found)
+    _check_equal(found, topics)
+
+
+def has_new_records(context: Context, topics: Topics, standing: Standing) -> bool:
+    """Whether somebody has written to a new changelog since it was filled."""
+    connection, written = connection_of(context.spec), ChangelogStanding(standing.rows)
+    with Cluster(connection) as cluster:
+        for each in topics.changelogs:
+            known, last = written.reread.get(each.store_partition), written.last_offsets[each.store_partition]
+            start = (
+                known.end if known is not None else topics.starts[each.store_partition] if last is None else last + 1
+            )
+            ends = cluster.ends(each.new_topic, [each.number])[each.number]
+            if ends.end > ends.stable or any(read(connection, each.new_topic, each.number, start, ends.stable)):
+                return True
+    return False
+
+
+def settled(cluster: Cluster, changelog: Changelog) -> Ends:
+    """Where the new topic's partition ends, once no transaction is open there. Raises ChangelogFailedError."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        ends = cluster.ends(changelog.new_topic, [changelog.number])[changelog.number]
+        if ends.stable >= ends.end:
+            return ends
+        if time.monotonic() > deadline:
+            raise ChangelogFailedError(
+                f"a transaction is open in {changelog.new_topic}, partition {changelog.number}, from offset "
+                f"{ends.stable} on",
+                hint="whose is it? once it has ended (transaction.timeout.ms), run the same command again",
+            )
+        time.sleep(0.1)
+
+
+def _is_known(before: Reread | None, ends: Ends) -> bool:
+    return before is not None and before.ok and before.end == ends.end
+
+
+def _expired_before(cluster: Cluster, name: str) -> int | None:
+    """The time before which the topic's retention may have removed records; None: it removes none."""
+    topic = cluster.topic(name)
+    settings = {} if topic is None else topic.settings
+    retention = int(settings.get("retention.ms", -1))
+    if "delete" not in settings.get("cleanup.policy", "") or retention < 0:
+        return None
+    return int(time.time() * 1000) - retention
+
+
+def _task(work: Work, changelog: Changelog, ends: Ends, expired_before: int | None) -> RereadTask:
+    partition = changelog.store_partition
+    return RereadTask(
+        connection=work.connection,
+        changelog=changelog,
+        start=max(work.topics.starts[partition], ends.start),
+        end=ends.end,
+        new=work.new(Part(store_partition=partition, database="")),
+        old=work.old(partition),
+        folder=work.folder(partition, "reread"),
+        expired_before=expired_before,
+        size=sum(each.data_bytes for each in work.stores.databases(partition)),
+    )
+
+
+def _check_equal(found: list[Reread], topics: Topics) -> None:
+    wrong = [each for each in found if not each.ok]
+    if not wrong:
+        return
+    kinds = {each.kind: each for reread in reversed(wrong) for each in reread.first}
+    first = "\n".join(f"  - {each}" for each in kinds.values())
+    raise VerificationError(
+        f"the changelog does not hold the new store: {sum(each.missing for each in wrong)} keys missing, "
+        f"{sum(each.differing for each in wrong)} differing, {sum(each.extra for each in wrong)} extra\n{first}",
+        hint=_WRITE_AGAIN["append" if topics.way == "append" else "new-topic"],
+    )

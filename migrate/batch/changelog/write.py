@@ -1,0 +1,167 @@
+"""Write the changelogs of the new stores: every part without a receipt, each confirmed by the broker, then recorded."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from migrate.batch.changelog.standing import ChangelogStanding
+from migrate.batch.changelog.topics import AssembledStores, mark_in_progress, open_topics
+from migrate.batch.chunk.changelog_entries import NewEntries, OldEntries
+from migrate.batch.chunk.executor import Executor, run_all
+from migrate.batch.chunk.produce import ProduceTask
+from migrate.batch.chunk.reader import inputs_of
+from migrate.batch.context import Context
+from migrate.batch.home import CHANGELOG
+from migrate.batch.ledger.gates import concerns_of, require_acceptance
+from migrate.batch.ledger.intervals import totals_of
+from migrate.batch.ledger.shared_commits import SharedCommits
+from migrate.batch.ledger.standing import Standing
+from migrate.batch.ledger.table import Ledger
+from migrate.errors import BrokerError, ChangelogFailedError, RefusedError
+from migrate.kafka.cluster import Cluster
+from migrate.kafka.connection import Connection, read_connection
+from migrate.model.changelog import Part, Produced, Topics
+from migrate.model.ledger_row import Row, Step
+from migrate.spec.spec import Spec
+
+
+def write_changelogs(context: Context, executor: Executor, ledger: Ledger, stores: AssembledStores) -> Topics:
+    """Write what is not written yet, and return the topics.
+
+    Raises RefusedError for a topic that is not ours, ChangelogFailedError where the broker does not confirm a record.
+    """
+    connection = connection_of(context.spec)
+    try:
+        with Cluster(connection) as cluster:
+            topics = _opened(context, ledger, cluster, stores)
+    except BrokerError as error:
+        raise ChangelogFailedError(error.message, hint=error.hint) from error
+    work = Work(context, connection, topics, stores)
+    contents = stores.contents(topics.parts)
+    tasks = (work.task(part, contents[part]) for part in ChangelogStanding(ledger.rows).pending(contents))
+    written = _Written(context, ledger)
+    try:
+        for finished in run_all(executor, tasks, on_start=lambda _: None, name=context.spec.name, stop=context.stop):
+            written.add([result for _, result in finished if isinstance(result, Produced)])
+    finally:
+        written.commit()
+    context.stop.check()
+    return topics
+
+
+def connection_of(spec: Spec) -> Connection:
+    """How to reach the broker that the spec names. Raises SpecError."""
+    assert spec.changelog is not None
+    config = spec.changelog.config
+    return read_connection(spec.changelog.bootstrap, None if config is None else spec.resolve(config))
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What tasks on changelogs are made of."""
+
+    context: Context
+    connection: Connection
+    topics: Topics
+    stores: AssembledStores
+
+    def task(self, part: Part, content: str) -> ProduceTask:
+        """The writing of one part."""
+        partition = part.store_partition
+        place = f"{partition}-{part.database}-{hashlib.sha256(part.keys.start or b'').hexdigest()[:16]}"
+        sizes = (each.data_bytes for each in self.stores.databases(partition) if part.database in ("", each.database))
+        count = sum((each.store_partition, each.database) == (partition, part.database) for each in self.topics.parts)
+        return ProduceTask(
+            connection=self.connection,
+            changelog=self.topics.of(partition),
+            part=part,
+            content=content,
+            transactional_id=f"stateferry-{self.stores.plan.migration_id}-{place}",
+            new=self.new(part),
+            old=None if part.database else self.old(partition),
+            folder=self.folder(partition, "sorted"),
+            size=sum(sizes) // count,
+        )
+
+    def new(self, part: Part) -> NewEntries:
+        """The entries that a part is made of; of a part without a database, all of its store partition."""
+        databases = [
+            each for each in self.stores.databases(part.store_partition) if part.database in ("", each.database)
+        ]
+        folder = self.stores.folders[part.store_partition]
+        return NewEntries(
+            format=self.context.ref.target,
+            directories=tuple(str(folder / each.database) for each in databases),
+            families=tuple(dict.fromkeys(mapping.target for each in databases for mapping in each.mappings)),
+            keys=part.keys,
+        )
+
+    def old(self, partition: str) -> OldEntries | None:
+        """The entries of the old store partition, whose records are in the same topic; None: that is another one."""
+        if self.topics.way != "append":
+            return None
+        plan, snapshots = self.stores.plan, self.context.snapshots_of(self.stores.plan, partition)
+        databases = [each for each in plan.databases if each.store_partition == partition]
+        inputs = ((inputs_of(each, snapshots), mapping) for each in databases for mapping in each.mappings)
+        return OldEntries(format=self.context.ref.source, inputs=tuple(inputs))
+
+    def folder(self, partition: str, name: str) -> str:
+        """A folder for a task's sorted runs, which does not exist between tasks."""
+        return str(self.context.home / CHANGELOG / partition / name)
+
+
+def _opened(context: Context, ledger: Ledger, cluster: Cluster, stores: AssembledStores) -> Topics:
+    is_history = context.conversion.target.changelog_form.is_in_order_of_time
+    is_append = context.spec.changelog is not None and context.spec.changelog.way == "append"
+    if is_append and is_history:
+        raise RefusedError(
+            '[changelog] way = "append" does not go with a versioned store: a restore passes over versions that are '
+            "older than what lies before them in the topic",
+            hint="name a new store in [target] store: its changelog is a new topic",
+        )
+    if is_append:
+        standing = Standing(context.home, ledger.rows)
+        concerns = concerns_of(context.spec, standing, totals_of(list(stores.receipts)), context.acceptance)
+        require_acceptance(concerns, "nothing is appended to the changelog")
+    topics = open_topics(context, ledger, cluster, stores)
+    if is_append:
+        mark_in_progress(cluster, context.spec.name, stores.plan.migration_id, topics)
+    return topics
+
+
+class _Written:
+    """Commits of the receipts that came since the last one."""
+
+    def __init__(self, context: Context, ledger: Ledger) -> None:
+        self._context = context
+        self._ledger = ledger
+        self._commits = SharedCommits(ledger)
+
+    def add(self, fresh: Sequence[Produced]) -> None:
+        """Commit these with the next ones; at once on a stop."""
+        if fresh:
+            self._context.notify("changelog.written", receipts=fresh)
+        self._commits.add(*map(self._row, fresh))
+        if self._context.stop.is_requested:
+            self.commit()
+        elif self._commits.commit_due():
+            self._context.notify("changelog.committed")
+
+    def commit(self) -> None:
+        """Commit what waits, now."""
+        if self._commits.commit():
+            self._context.notify("changelog.committed")
+
+    def _row(self, receipt: Produced) -> Row:
+        return self._ledger.row(Step.PRODUCED, store_partition=receipt.store_partition).model_copy(
+            update={
+                "database": receipt.database,
+                "start_key": receipt.keys.start,
+                "end_key": receipt.keys.end,
+                "records_out": receipt.records,
+                "seconds": receipt.seconds,
+                "detail": receipt.model_dump_json(),
+            }
+        )

@@ -1,0 +1,136 @@
+"""The changelog records that a new store stands for, and the tombstones of the keys that the old one alone has."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import TypeVar
+
+from formats import get_format
+from migrate.batch.chunk.merged_scan import MergedScan
+from migrate.batch.chunk.reader import Inputs, open_inputs
+from migrate.batch.chunk.side_by_side import batches_without
+from migrate.engine.changelog import to_changelog
+from migrate.kafka.latest import Latest
+from migrate.model.key_range import KeyRange
+from migrate.model.plan import FamilyMapping
+from migrate.stores.changelog_batch import ChangelogBatch
+from migrate.stores.rocksdb.openings import open_pooled
+
+_EPOCH = 1 << 63
+"""Added to a time, so that times before 1970 come first in byte order."""
+_Column = TypeVar("_Column")
+
+
+@dataclass(frozen=True, slots=True)
+class NewEntries:
+    """Entries of a new store partition, in a form that a task can carry."""
+
+    format: str
+    directories: tuple[str, ...]
+    families: tuple[str, ...]
+    keys: KeyRange
+
+    @property
+    def is_in_order_of_time(self) -> bool:
+        """Whether their records have to be written in the order of time, and one key may have several."""
+        return get_format(self.format).changelog_form.is_in_order_of_time
+
+    def records(self, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
+        """Their changelog records, in key order; of several directories in any order where a key has several."""
+        form = get_format(self.format)
+        convert = to_changelog(form)
+        with ExitStack() as stack:
+            opened = [stack.enter_context(open_pooled(Path(directory))) for directory in self.directories]
+            places = [(each, family) for each in opened for family in self.families if family in each.families]
+            scans = [batches_without(form.position_keys, *place, self.keys) for place in places]
+            for batch in chain.from_iterable(scans) if self.is_in_order_of_time else MergedScan(scans):
+                check()
+                if len(found := convert(batch)):
+                    yield found
+
+
+@dataclass(frozen=True, slots=True)
+class OldEntries:
+    """The entries of an old store partition, in a form that a task can carry."""
+
+    format: str
+    inputs: tuple[tuple[Inputs, FamilyMapping], ...]
+    """What each RocksDB directory of the new store is made from."""
+
+    def tombstones(self, new: NewEntries, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
+        """A tombstone for each key in the old changelog that the new store does not have, in key order."""
+        for old, kept in paired(self._records(check), new.records(check)):
+            there = {*kept.keys}
+            if keys := [key for key in dict.fromkeys(old.keys) if key not in there]:
+                yield ChangelogBatch(keys, [None] * len(keys), [-1] * len(keys))
+
+    def _records(self, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
+        form = get_format(self.format)
+        convert = to_changelog(form)
+        with ExitStack() as stack:
+            opened = [(stack.enter_context(open_inputs(inputs, form)), mapping) for inputs, mapping in self.inputs]
+            for batch in MergedScan([records.batches(mapping) for records, mapping in opened]):
+                check()
+                if len(found := convert(batch)):
+                    yield found
+
+
+def by_time(batches: Iterator[ChangelogBatch]) -> Iterator[ChangelogBatch]:
+    """The batches with the time before each key, so that the order of keys is that of time."""
+    for batch in batches:
+        pairs = zip(batch.keys, batch.timestamps, strict=True)
+        keys = [(int(time) + _EPOCH).to_bytes(8, "big") + key for key, time in pairs]
+        yield replace(batch, keys=keys, offsets=batch.offsets or [0] * len(keys))
+
+
+def without_time(batches: Iterator[ChangelogBatch]) -> Iterator[ChangelogBatch]:
+    """The batches as they were before `by_time`."""
+    for batch in batches:
+        yield replace(batch, keys=[key[8:] for key in batch.keys])
+
+
+def in_order_of_time(batches: Iterator[ChangelogBatch], folder: Path) -> Iterator[ChangelogBatch]:
+    """The records sorted by time, in bounded memory; `folder`: for what does not fit there."""
+    with Latest.build(by_time(batches), folder) as latest:
+        yield from without_time(latest.scan())
+
+
+def paired(
+    left: Iterator[ChangelogBatch], right: Iterator[ChangelogBatch]
+) -> Iterator[tuple[ChangelogBatch, ChangelogBatch]]:
+    """The records of two sides in key order, side by side: both of a pair are of the same span of keys."""
+    one, other = next(left, None), next(right, None)
+    while one is not None and other is not None:
+        border = min(one.keys[-1], other.keys[-1])
+        here, there = bisect_right(one.keys, border), bisect_right(other.keys, border)
+        yield _part(one, 0, here), _part(other, 0, there)
+        one = _part(one, here, len(one)) if here < len(one) else next(left, None)
+        other = _part(other, there, len(other)) if there < len(other) else next(right, None)
+    nothing = ChangelogBatch([], [], [])
+    while one is not None:
+        yield one, nothing
+        one = next(left, None)
+    while other is not None:
+        yield nothing, other
+        other = next(right, None)
+
+
+def _part(batch: ChangelogBatch, start: int, end: int) -> ChangelogBatch:
+    if (start, end) == (0, len(batch)):
+        return batch
+    return ChangelogBatch(
+        batch.keys[start:end],
+        batch.values[start:end],
+        batch.timestamps[start:end],
+        _cut(batch.headers, start, end),
+        _cut(batch.offsets, start, end),
+    )
+
+
+def _cut(column: Sequence[_Column] | None, start: int, end: int) -> Sequence[_Column] | None:
+    return None if column is None else column[start:end]

@@ -1,0 +1,86 @@
+"""Writing a part of a new store to its changelog."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from migrate.batch.chunk.changelog_entries import NewEntries, OldEntries, in_order_of_time
+from migrate.batch.stop import never_stop
+from migrate.kafka.connection import Connection
+from migrate.kafka.writer import Writer
+from migrate.model.changelog import Changelog, Part, Produced
+from migrate.stores.changelog_batch import ChangelogBatch
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceTask:
+    """A part of a new store partition, to be written to its changelog."""
+
+    connection: Connection
+    changelog: Changelog
+    part: Part
+    content: str
+    transactional_id: str
+    """One for each part, whoever writes it: so a later attempt ends an earlier one that lives on."""
+    new: NewEntries
+    old: OldEntries | None
+    """Given: the tombstones of the keys that it alone has are written, instead of the new store's records."""
+    folder: str
+    """For what a sort does not keep in memory."""
+    size: int = 0
+    """About how many bytes the task reads."""
+
+    def __str__(self) -> str:
+        return str(self.part)
+
+
+def produce(task: ProduceTask, check: Callable[[], None] = never_stop) -> Produced:
+    """Write the part; the receipt says that the broker has confirmed every record. Raises ChangelogFailedError."""
+    started = time.perf_counter()
+    if task.old is not None:
+        batches = task.old.tombstones(task.new, check)
+    elif task.new.is_in_order_of_time:
+        batches = in_order_of_time(task.new.records(check), Path(task.folder))
+    else:
+        batches = task.new.records(check)
+    records, tombstones, size, last_offset = write(task.connection, task.changelog, task.transactional_id, batches)
+    return Produced(
+        store_partition=task.part.store_partition,
+        database=task.part.database,
+        keys=task.part.keys,
+        content=task.content,
+        records=records,
+        tombstones=tombstones,
+        size=size,
+        last_offset=last_offset,
+        seconds=round(time.perf_counter() - started, 6),
+    )
+
+
+class Confirmed(NamedTuple):
+    """What the broker has confirmed."""
+
+    records: int
+    tombstones: int
+    size: int
+    """Bytes of keys and values."""
+    last_offset: int | None
+
+
+def write(
+    connection: Connection, changelog: Changelog, transactional_id: str, batches: Iterator[ChangelogBatch]
+) -> Confirmed:
+    """Write records to the new topic's partition, in their order. Raises ChangelogFailedError."""
+    records = tombstones = size = 0
+    with Writer(connection, changelog.new_topic, changelog.number, transactional_id) as writer:
+        for batch in batches:
+            writer.write(batch)
+            gone = batch.values.count(None)
+            records, tombstones = records + len(batch) - gone, tombstones + gone
+            size += sum(map(len, batch.keys)) + sum(map(len, filter(None, batch.values)))
+        last_offset = writer.finish()
+    return Confirmed(records, tombstones, size, last_offset)

@@ -1,0 +1,193 @@
+"""Reading a changelog to its end, and comparing what a restore would give with the new store."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import compress, repeat
+from pathlib import Path
+
+from migrate.batch.chunk.changelog_entries import NewEntries, OldEntries, by_time, paired
+from migrate.batch.stop import never_stop
+from migrate.kafka.connection import Connection
+from migrate.kafka.latest import Latest
+from migrate.kafka.reader import read
+from migrate.model.changelog import Changelog, RecordMismatch, Reread
+from migrate.model.comparison import Kind
+from migrate.model.key_range import show_key
+from migrate.model.units import plural
+from migrate.stores.changelog_batch import ChangelogBatch, RecordHeaders
+from migrate.stores.files import remove_tree
+
+_TIME_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class RereadTask:
+    """The offsets [start, end) of the new topic's partition, and the new store partition that they must hold."""
+
+    connection: Connection
+    changelog: Changelog
+    start: int
+    end: int
+    new: NewEntries
+    old: OldEntries | None
+    """Given: there must be a tombstone of each key that it alone has."""
+    folder: str
+    """For what does not fit in memory; it is removed."""
+    expired_before: int | None = None
+    """Records of earlier times may have been removed by the topic's retention; None: none may."""
+    size: int = 0
+    """About how many bytes the task reads."""
+
+    def __str__(self) -> str:
+        return f"changelog of {self.changelog.store_partition}, read back"
+
+
+def reread(task: RereadTask, check: Callable[[], None] = never_stop) -> Reread:
+    """Compare the last record of each key. Raises ChangelogFailedError where the topic cannot be read to the end."""
+    started = time.perf_counter()
+    folder = Path(task.folder)
+    remove_tree(folder)
+    there = read(task.connection, task.changelog.new_topic, task.changelog.number, task.start, task.end, check=check)
+    is_by_time = task.new.is_in_order_of_time
+    comparison = _Comparison(task, is_by_time)
+    with Latest.build(by_time(there) if is_by_time else there, folder / "read") as latest:
+        if is_by_time:
+            with Latest.build(by_time(task.new.records(check)), folder / "expected") as expected:
+                comparison.compare(expected.scan(), latest.scan())
+        else:
+            comparison.compare(task.new.records(check), latest.scan())
+        if task.old is not None:
+            comparison.compare_tombstones(task.old.tombstones(task.new, check), latest.scan())
+    found = comparison.found()
+    return found.model_copy(update={"seconds": round(time.perf_counter() - started, 6)})
+
+
+@dataclass(slots=True)
+class _Comparison:
+    task: RereadTask
+    is_by_time: bool
+    """Whether keys begin with the record's time, and each record is part of a history."""
+    _kinds: Counter[Kind] = field(default_factory=Counter)
+    _first: dict[Kind, RecordMismatch] = field(default_factory=dict)
+    _equal: int = 0
+    _expired: int = 0
+
+    def found(self) -> Reread:
+        """What the comparisons came to."""
+        return Reread(
+            store_partition=self.task.changelog.store_partition,
+            end=self.task.end,
+            records=self._equal,
+            expired=self._expired,
+            missing=self._kinds["missing"],
+            differing=self._kinds["differing"],
+            extra=self._kinds["extra"],
+            first=tuple(self._first.values()),
+        )
+
+    def compare(self, expected: Iterator[ChangelogBatch], actual: Iterator[ChangelogBatch]) -> None:
+        """Compare column by column; record by record where a column differs."""
+        if not self.is_by_time:
+            actual = _live(actual)
+        for wanted, got in paired(expected, actual):
+            if wanted.keys == got.keys and _columns(wanted) == _columns(got):
+                self._equal += len(wanted)
+            else:
+                self._compare_each(wanted, got)
+
+    def compare_tombstones(self, expected: Iterator[ChangelogBatch], actual: Iterator[ChangelogBatch]) -> None:
+        """Look for tombstones; a record in place of one is extra, and found by `compare`."""
+        for wanted, got in paired(expected, actual):
+            there = {*got.keys}
+            for key in wanted.keys:
+                if key in there:
+                    self._equal += 1
+                else:
+                    self._add("missing", key, None, ("tombstone", "", ""))
+
+    def _compare_each(self, wanted: ChangelogBatch, got: ChangelogBatch) -> None:
+        there = dict(zip(got.keys, _records(got), strict=True))
+        for key, record in zip(wanted.keys, _records(wanted), strict=True):
+            found = there.pop(key, None)
+            if found is None:
+                self._add_missing(key, record[1])
+            elif found[:3] == record[:3]:
+                self._equal += 1
+            else:
+                self._add("differing", key, found[3], _difference(record, found))
+        for key, found in there.items():
+            self._add("extra", key, found[3])
+
+    def _add_missing(self, key: bytes, timestamp: int) -> None:
+        limit = self.task.expired_before
+        if limit is not None and timestamp < limit:
+            self._expired += 1
+        else:
+            self._add("missing", key, None)
+
+    def _add(self, kind: Kind, key: bytes, offset: int | None, what: tuple[str, str, str] = ("key", "", "")) -> None:
+        self._kinds[kind] += 1
+        if kind not in self._first:
+            changelog = self.task.changelog
+            self._first[kind] = RecordMismatch(
+                kind=kind,
+                topic=changelog.new_topic,
+                number=changelog.number,
+                offset=offset,
+                key=key[_TIME_BYTES:] if self.is_by_time else key,
+                **dict(zip(("field", "expected", "actual"), what, strict=True)),
+            )
+
+
+_Record = tuple[bytes | None, int, RecordHeaders, int | None]
+
+
+def _columns(batch: ChangelogBatch) -> tuple[list[bytes | None], list[int], list[RecordHeaders] | None]:
+    headers = None if batch.headers is None or not any(batch.headers) else list(batch.headers)
+    return list(batch.values), _times(batch), headers
+
+
+def _records(batch: ChangelogBatch) -> Iterator[_Record]:
+    headers: Iterable[RecordHeaders] = batch.headers or repeat([])
+    offsets: Iterable[int | None] = batch.offsets or repeat(None)
+    return zip(batch.values, _times(batch), headers, offsets, strict=False)
+
+
+def _times(batch: ChangelogBatch) -> list[int]:
+    """A broker would take the time 0 for none: 1 is written in its place."""
+    return [timestamp or 1 for timestamp in batch.timestamps]
+
+
+def _live(batches: Iterator[ChangelogBatch]) -> Iterator[ChangelogBatch]:
+    """Without tombstones: a key that is gone in both is not compared."""
+    for batch in batches:
+        if None not in batch.values:
+            yield batch
+            continue
+        is_put = [value is not None for value in batch.values]
+        if any(is_put):
+            yield ChangelogBatch(
+                list(compress(batch.keys, is_put)),
+                list(compress(batch.values, is_put)),
+                list(compress(batch.timestamps, is_put)),
+                None if batch.headers is None else list(compress(batch.headers, is_put)),
+                None if batch.offsets is None else list(compress(batch.offsets, is_put)),
+            )
+
+
+def _difference(expected: _Record, actual: _Record) -> tuple[str, str, str]:
+    """(field, expected, actual) of the first field that differs."""
+    fields = zip(("value", "timestamp", "headers"), expected, actual, strict=False)
+    return next((name, _shown(one), _shown(other)) for name, one, other in fields if one != other)
+
+
+def _shown(content: bytes | int | RecordHeaders | None) -> str:
+    if isinstance(content, bytes):
+        return show_key(content)
+    if isinstance(content, list):
+        return plural(len(content), "header") if len(content) > 3 else str(content)
+    return "a tombstone" if content is None else str(content)

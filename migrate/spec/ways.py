@@ -1,0 +1,131 @@
+"""Which way a changelog goes, by the spec alone, and what a spec cannot ask of it."""
+
+from __future__ import annotations
+
+import json
+
+from formats import Conversion, Format
+from formats.layout import TIMESTAMP
+from migrate.errors import RefusedError
+from migrate.model.changelog import Way
+from migrate.spec.spec import ChangelogSection, Spec
+
+_TWO_WAYS = (
+    "name the store that the new code declares in [target] store: its changelog is a new topic, and the old one stays; "
+    'or set [changelog] way = "append": the store keeps its name, and the converted records are appended to its topic'
+)
+_NOTES = {
+    "new-topic": "the new store has a changelog of its own, with the same records: a restore gives them; the old store "
+    "keeps the old one",
+    "append": "the converted records are appended to the changelog: a restore gives the new store's records",
+}
+
+
+def way_of(spec: Spec, conversion: Conversion) -> Way:
+    """How the changelog comes to fit the new store; without `[changelog]`, we do nothing to it."""
+    if spec.changelog is None or not conversion.changes_changelog:
+        return "none"
+    return spec.changelog.way or "new-topic"
+
+
+def application_of(spec: Spec) -> str:
+    """The application's id, which its group and its topics are named by."""
+    given = None if spec.changelog is None else spec.changelog.application_id
+    return given or spec.source_path.name
+
+
+def new_names(spec: Spec) -> dict[str, str]:
+    """The names of the new stores by those of the old ones, which they keep unless `[target]` names others."""
+    old = spec.source.store_names
+    return dict(zip(old, spec.target.store_names or old, strict=True))
+
+
+def check_way(spec: Spec, conversion: Conversion) -> None:
+    """Raises RefusedError for a `[changelog]` that asks for what this conversion does not do, or cannot."""
+    section = spec.changelog
+    if section is None:
+        return
+    for format in (conversion.source, conversion.target):
+        _check_has_changelog(spec, format)
+    if conversion.changes_changelog:
+        _check_topics(spec, section)
+    else:
+        _check_nothing_asked(spec, section)
+    if section.timestamps == "changelog" and not (
+        TIMESTAMP in conversion.target.carries and TIMESTAMP not in conversion.source.carries
+    ):
+        why = "has timestamps already" if TIMESTAMP in conversion.source.carries else "is converted to one without any"
+        raise RefusedError(
+            f'[changelog] timestamps = "changelog" has no effect: the old store {why}',
+            hint="leave it out, or name a target format with timestamps in [target] format",
+        )
+
+
+def _check_has_changelog(spec: Spec, format: Format) -> None:
+    if not format.has_changelog:
+        raise RefusedError(
+            f"[changelog]: a store of {format.id} has no changelog that this version knows",
+            hint="leave the section [changelog] out",
+        )
+    if not spec.source.store_names:
+        raise RefusedError(
+            "[changelog] needs the store's name: a RocksDB directory alone does not say which topic is its changelog",
+            hint="let [source] path name the application's directory, and [source] store the store in it",
+        )
+
+
+def _check_topics(spec: Spec, section: ChangelogSection) -> None:
+    if section.way != "append" and not spec.target.store_names:
+        raise RefusedError(
+            "this conversion changes what the changelog must hold, and nothing says where the new records go",
+            hint=_TWO_WAYS,
+        )
+    if section.way == "append" and spec.target_path is not None:
+        raise RefusedError(
+            '[changelog] way = "append" changes the topic that the old application reads too, so its way back is '
+            "`rollback`, which a store in [target] path does not have",
+            hint="leave [target] path out and use `cutover`; or name a new store in [target] store",
+        )
+
+
+def _check_nothing_asked(spec: Spec, section: ChangelogSection) -> None:
+    asked = f'[changelog] way = "{section.way}"' if section.way is not None else ""
+    if spec.target.store_names:
+        asked = "[target] stores" if spec.target.stores else "[target] store"
+    if asked:
+        raise RefusedError(
+            f"{asked}: this conversion leaves the changelog as it is, and nothing is written to it",
+            hint=f"leave {asked.split(' =')[0]} out: the store keeps its name and its topic",
+        )
+
+
+def changelog_note(spec: Spec, conversion: Conversion) -> str:
+    """What the operator must know about the changelog, in one sentence; every step reports it."""
+    if (way := way_of(spec, conversion)) != "none":
+        return _NOTES[way]
+    if not conversion.source.has_changelog and not conversion.target.has_changelog:
+        return "no changelog is involved"
+    if conversion.changes_changelog:
+        return "the changelog no longer matches the store (allowed by name): a restore brings the old records back"
+    if conversion.source.kind == "versioned" and conversion.target.kind == "key-value":
+        return (
+            "the changelog holds a record for each version and stays right; a restore takes the last one that was "
+            "written, which is an older value where records came late"
+        )
+    if TIMESTAMP in conversion.target.carries - conversion.source.carries:
+        is_taken = spec.changelog is not None and spec.changelog.timestamps == "changelog"
+        times = "as this one has" if is_taken else f"where this one has {conversion.default_timestamp_ms}"
+        return (
+            "the changelog holds the bare values and stays right; a store that is restored from it has the changelog's "
+            f"timestamps, {times}"
+        )
+    return "the changelog holds the bare values and stays right: a restore gives the same records"
+
+
+def changelog_identity(spec: Spec) -> dict[str, str]:
+    """What belongs to the migration's identity: neither the broker's address nor how it is reached."""
+    section = spec.changelog
+    if section is None:
+        return {}
+    asked = {"application_id": application_of(spec), "timestamps": section.timestamps}
+    return {"[changelog]": json.dumps({**asked, "way": section.way or "new-topic"})}
