@@ -10,6 +10,7 @@ from pydantic import Field
 from migrate.model.comparison import Kind
 from migrate.model.key_range import KeyRange, show_key
 from migrate.model.plan import Plan
+from migrate.model.preview import RejectReason
 from migrate.model.store_partition import place_name
 from migrate.model.values import Stored
 
@@ -171,6 +172,10 @@ class Tail(Stored):
     """Keys without a new record, since the last one cannot be converted."""
     rejects_file: str | None = None
     """Parquet, relative to the migration's folder: the rejected records, if they are written as dead letters."""
+    rejects_digest: str | None = None
+    """SHA-256 of that file."""
+    reasons: tuple[RejectReason, ...] = ()
+    """The most frequent reasons of the rejected records."""
     expired: int = 0
     """Keys of segments that have expired."""
     newest_ms: int | None = None
