@@ -9,7 +9,7 @@ from formats.encoding.headers import Headers
 from formats.errors import EntryError, InvalidEntryError
 from formats.format import Format
 from formats.function import Function, apply_function
-from formats.layout import HEADERS, HISTORY, TIMESTAMP, Carried, Layout
+from formats.layout import HEADERS, HISTORY, TIMESTAMP, Carried, Field, Layout
 from formats.layout_programs import compile_fields
 from formats.program import IDENTITY, ByteProgram, Copy, Insert, Operation
 from formats.record import StateRecord
@@ -18,6 +18,9 @@ from formats.serdes.compiling import compile_serdes
 
 CONVERSION_REVISION = 1
 """Increased when the same two formats would convert to other bytes than before; part of a migration's identity."""
+
+TIME_BEFORE = Field(TIMESTAMP, 8)
+"""A record's time as a timed program takes it: before the value, signed 64-bit big-endian milliseconds."""
 
 _HOLDS = {
     "key-value": "one value for each key",
@@ -46,6 +49,18 @@ class Conversion:
         return _compiled(self.source, self.target, self.default_timestamp_ms)
 
     @property
+    def takes_times(self) -> bool:
+        """Whether the target carries a timestamp and the source has none."""
+        return TIMESTAMP in self.target.carries and TIMESTAMP not in self.source.carries
+
+    @property
+    def timed_program(self) -> ByteProgram | None:
+        """As `program`, for values with their record's time before them (TIME_BEFORE); only if it `takes_times`."""
+        if self.function is not None:
+            return None
+        return _compiled(self.source, self.target, is_timed=True)
+
+    @property
     def position_keys(self) -> tuple[bytes, ...]:
         """Keys that hold changelog offsets in the old store or in the new one: no conversion carries them over."""
         return tuple(sorted({*self.source.position_keys, *self.target.position_keys}))
@@ -70,8 +85,11 @@ class Conversion:
         is_rewritten = any(serde.name == "json" for serde in old)  # in its shortest form
         return is_rewritten or old != (self.target.key_serde, self.target.value_serde)
 
-    def convert(self, key: bytes, value: bytes) -> tuple[bytes, bytes] | None:
-        """The target's (key, value), or None where the function drops the record. Raises EntryError: a reject."""
+    def convert(self, key: bytes, value: bytes, time_ms: int | None = None) -> tuple[bytes, bytes] | None:
+        """The target's (key, value), or None where the function drops the record. Raises EntryError: a reject.
+
+        `time_ms`: the record's time, which is written instead of the default.
+        """
         if key.startswith(self.source.metadata_keys):
             is_carried = key.startswith(self.target.metadata_keys) and key not in self.position_keys
             return (key, value) if is_carried else None
@@ -82,7 +100,7 @@ class Conversion:
         if record is None:
             return None
         if record.timestamp_ms is None:
-            record = replace(record, timestamp_ms=self.default_timestamp_ms)
+            record = replace(record, timestamp_ms=self.default_timestamp_ms if time_ms is None else time_ms)
         if self.target.is_segmented and record.window != found.window:
             raise InvalidEntryError("the function changed the window, which tells the segment that the record lies in")
         converted = self.target.encode(record)
@@ -126,8 +144,13 @@ def conversion_problem(source: Format, target: Format) -> str | None:
     )
 
 
-def compile_conversion(source: Format, target: Format, *, default_timestamp_ms: int = -1) -> ByteProgram | None:
-    """The byte program that does what the reference path does, or None where there is none."""
+def compile_conversion(
+    source: Format, target: Format, *, default_timestamp_ms: int = -1, is_timed: bool = False
+) -> ByteProgram | None:
+    """The byte program that does what the reference path does, or None where there is none.
+
+    `is_timed`: it takes values with TIME_BEFORE.
+    """
     if source.kind != target.kind or source.kind == "versioned" or _changes_headers(source, target):
         return None
     key_payload = compile_serdes(source.key_serde, target.key_serde)
@@ -136,14 +159,17 @@ def compile_conversion(source: Format, target: Format, *, default_timestamp_ms: 
         return None
     defaults: Carried = {TIMESTAMP: default_timestamp_ms, HEADERS: Headers()}
     key = compile_fields(source.key_schema.fields, target.key_schema.fields, {}, key_payload)
-    value = compile_fields(source.value_layout.fields, target.value_layout.fields, defaults, value_payload)
+    before = (TIME_BEFORE,) if is_timed else ()
+    value = compile_fields((*before, *source.value_layout.fields), target.value_layout.fields, defaults, value_payload)
     return None if key is None or value is None else ByteProgram(key, value)
 
 
 @lru_cache(maxsize=16)
-def _compiled(source: Format, target: Format, default_timestamp_ms: int) -> ByteProgram | None:
+def _compiled(
+    source: Format, target: Format, default_timestamp_ms: int = -1, *, is_timed: bool = False
+) -> ByteProgram | None:
     """The program, cached: every chunk needs it, and schemas of hundreds of fields take seconds to compile."""
-    return compile_conversion(source, target, default_timestamp_ms=default_timestamp_ms)
+    return compile_conversion(source, target, default_timestamp_ms=default_timestamp_ms, is_timed=is_timed)
 
 
 def _changes_headers(source: Format, target: Format) -> bool:

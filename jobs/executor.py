@@ -16,11 +16,12 @@ from migrate.batch.chunk.produce import ProduceTask
 from migrate.batch.chunk.reread import RereadTask
 from migrate.batch.chunk.rewrite import RewriteTask
 from migrate.batch.chunk.task import Task, TaskResult, run_tasks
+from migrate.batch.chunk.times import TimesTask
 from migrate.spec.conversion import conversion_ref
 from migrate.spec.function.fingerprint import files_for_executors
 from migrate.spec.spec import Spec
 
-_DOING: dict[type, str] = {RewriteTask: "rewrite", ProduceTask: "write", RereadTask: "read"}
+_DOING: dict[type, str] = {RewriteTask: "rewrite", ProduceTask: "write", RereadTask: "read", TimesTask: "read"}
 
 
 class SparkExecutor:

@@ -34,6 +34,8 @@ class Context:
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     warnings: list[str] = field(default_factory=list)
     """Warnings of this run, such as repairs, for its report."""
+    times: dict[str, str] = field(default_factory=dict)
+    """By store partition, the run of times that its new records take theirs from; empty: they take the default."""
     home: Path = field(init=False)
     """The migration's own folder."""
 

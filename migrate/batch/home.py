@@ -114,6 +114,12 @@ def remove_store(folder: Path) -> None:
         _remove_made(folder, is_rocksdb_file)
 
 
+def remove_sorted_runs(folder: Path) -> None:
+    """Remove what has names of sorted runs from a directory in CHANGELOG, and the directory once it is empty."""
+    if folder.is_dir() and not folder.is_symlink():
+        _remove_made(folder, _is_of_a_changelog)
+
+
 def remove_table(folder: Path) -> None:
     """Remove a Delta table's files from a directory of that name, and the directory once it is empty."""
     if folder.is_dir() and not folder.is_symlink():

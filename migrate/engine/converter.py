@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
+from operator import add
 
 from formats import Conversion, EntryError
 from formats.program import ByteProgram
@@ -14,6 +17,9 @@ from migrate.engine.rejects import RejectsByReason
 from migrate.stores.batch import Batch
 
 NAME = "portable"
+_TIME_BYTES = 8
+OnRecord = Callable[[bytes], None] | None
+"""Called with each key before its record is converted, where a conversion may take the whole process down."""
 
 
 @dataclass(slots=True)
@@ -24,8 +30,10 @@ class Converter:
     program: ByteProgram | None
     rejects: RejectsByReason
     family: str
-    on_record: Callable[[bytes], None] | None = None
-    """Called with each key before its record is converted, where a conversion may take the whole process down."""
+    on_record: OnRecord = None
+    times: Callable[[Sequence[bytes]], Sequence[bytes]] | None = None
+    """The time of each key, as eight bytes big-endian, where the conversion takes it; then `program` is a timed one.
+    It is called once with the keys of each batch."""
     dropped: int = 0
     _compiled: CompiledProgram | None = field(init=False, repr=False)
 
@@ -34,27 +42,29 @@ class Converter:
 
     def __call__(self, batch: Batch) -> Batch:
         """The converted records. Raises RejectedError where the policy allows no more rejects."""
+        times = None if self.times is None else self.times(batch.keys)
         if self._compiled is not None and not self._holds_metadata(batch):
             try:
-                return self._compiled(batch)
+                return self._compiled(batch if times is None else _timed(batch, times))
             except BailOutError:
                 pass  # the reference path finds the record and its reason
-        return self._convert_each(batch)
+        return self._convert_each(batch, times)
 
     def _holds_metadata(self, batch: Batch) -> bool:
         """Whether the batch, which is in key order, has keys of the owning system's own, which no program converts."""
         places = ((prefix, bisect_left(batch.keys, prefix)) for prefix in self.conversion.source.metadata_keys)
         return any(at < len(batch) and batch.keys[at].startswith(prefix) for prefix, at in places)
 
-    def _convert_each(self, batch: Batch) -> Batch:
+    def _convert_each(self, batch: Batch, times: Sequence[bytes] | None) -> Batch:
         keys: list[bytes] = []
         values: list[bytes] = []
         convert, on_record = self.conversion.convert, self.on_record
-        for key, value in zip(batch.keys, batch.values, strict=True):
+        numbers = repeat(None, len(batch)) if times is None else struct.unpack(f">{len(batch)}q", b"".join(times))
+        for key, value, time_ms in zip(batch.keys, batch.values, numbers, strict=True):
             if on_record is not None:
                 on_record(key)
             try:
-                converted = convert(key, value)
+                converted = convert(key, value, time_ms)
             except EntryError as error:
                 self.rejects.add(self.family, key, value, str(error), error.place)
                 continue
@@ -64,6 +74,12 @@ class Converter:
             keys.append(converted[0])
             values.append(converted[1])
         return Batch(keys, values)
+
+
+def _timed(batch: Batch, times: Sequence[bytes]) -> Batch:
+    """The batch with its records' times before the values."""
+    sizes = None if batch.sizes is None else (batch.sizes[0], batch.sizes[1] + _TIME_BYTES)
+    return Batch(batch.keys, list(map(add, times, batch.values)), sizes)
 
 
 def convert_all(batches: Iterator[Batch], convert: Converter, on_batch: Callable[[Batch], None]) -> Iterator[Batch]:

@@ -30,6 +30,26 @@ class Changelog(Stored):
     """The partition of both topics."""
 
 
+class Times(Stored):
+    """The time of each key's last record in a changelog, up to where the store has applied it, in a sorted run."""
+
+    store_partition: str
+    folder: str
+    """A RocksDB directory, relative to the migration's folder; a deleted key is not in it."""
+    start: int
+    """The first offset that there was; retention may have removed what was before."""
+    end: int
+    """The position of the store: the offset behind the last record read."""
+    records: int
+    """Changelog records read."""
+    keys: int
+    newest_ms: int | None
+    """The newest time of a record; None: there is none."""
+    digest: str
+    """Of the run's keys and times, as of records."""
+    seconds: float
+
+
 class Part(Stored):
     """What one task writes to a changelog."""
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from formats import get_format
 from migrate.batch.chunk.merged_scan import MergedScan
@@ -24,6 +24,27 @@ from migrate.stores.rocksdb.openings import open_pooled
 _EPOCH = 1 << 63
 """Added to a time, so that times before 1970 come first in byte order."""
 _Column = TypeVar("_Column")
+
+
+class ToWrite(Protocol):
+    """What a changelog must hold."""
+
+    @property
+    def is_in_order_of_time(self) -> bool:
+        """Whether records have to be written in the order of time, and one key may have several."""
+        ...
+
+    def records(self, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
+        """The records."""
+        ...
+
+
+class ToDelete(Protocol):
+    """The keys of which a changelog must hold a tombstone."""
+
+    def tombstones(self, new: ToWrite, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
+        """The tombstones, where `new` are the records."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +83,7 @@ class OldEntries:
     inputs: tuple[tuple[Inputs, FamilyMapping], ...]
     """What each RocksDB directory of the new store is made from."""
 
-    def tombstones(self, new: NewEntries, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
+    def tombstones(self, new: ToWrite, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
         """A tombstone for each key in the old changelog that the new store does not have, in key order."""
         for old, kept in paired(self._records(check), new.records(check)):
             there = {*kept.keys}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import compress, repeat
 from pathlib import Path
 
-from migrate.batch.chunk.changelog_entries import NewEntries, OldEntries, by_time, paired
+from migrate.batch.chunk.changelog_entries import ToDelete, ToWrite, by_time, paired
 from migrate.batch.stop import never_stop
 from migrate.kafka.connection import Connection
 from migrate.kafka.latest import Latest
@@ -32,8 +32,8 @@ class RereadTask:
     changelog: Changelog
     start: int
     end: int
-    new: NewEntries
-    old: OldEntries | None
+    new: ToWrite
+    old: ToDelete | None
     """Given: there must be a tombstone of each key that it alone has."""
     folder: str
     """For what does not fit in memory; it is removed."""

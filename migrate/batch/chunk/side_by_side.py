@@ -107,6 +107,7 @@ def compare_gaps(
     partition: str,
     family: str,
     ends: Sequence[tuple[bytes, bytes]],
+    *,
     left_out: Sequence[bytes] = (),
     touched: Database | None = None,
 ) -> Iterator[tuple[int, Mismatch]]:

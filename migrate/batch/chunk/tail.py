@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Literal, TypeVar, cast
 
 from formats import Conversion, EntryError, get_format
+from migrate.batch.chunk.changelog_entries import ToWrite
 from migrate.batch.chunk.merged_scan import MergedScan
+from migrate.batch.chunk.times import packed as packed_times
 from migrate.batch.stop import never_stop
 from migrate.engine.changelog import Entries, from_changelog, to_changelog
 from migrate.engine.converter import Converter
@@ -31,7 +33,7 @@ from migrate.model.comparison import Verified, difference
 from migrate.model.key_range import show_key
 from migrate.model.plan import FamilyMapping
 from migrate.model.receipt import attempt_name
-from migrate.model.store_partition import WHOLE, segment_name
+from migrate.model.store_partition import WHOLE, place_name, segment_name
 from migrate.spec.conversion import load_conversion
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.function.fingerprint import checked_code
@@ -115,9 +117,7 @@ def read_tail(task: TailTask, check: Callable[[], None] = never_stop) -> Tail:
     folder = Path(task.home, task.folder)
     make_directories(folder)
     making = _Making(task, load_conversion(task.conversion), attempt_name(task.run_id, task.number), folder)
-    there = read(
-        task.connection, task.changelog.topic, task.changelog.number, task.start, task.end, check=check
-    )
+    there = read(task.connection, task.changelog.topic, task.changelog.number, task.start, task.end, check=check)
     try:
         with Latest.build(there, folder / f"{making.attempt}.latest") as latest:
             tail = making.tail(latest, check)
@@ -148,7 +148,7 @@ class _Making:
             task.max_rejects,
             has_function=task.conversion.function is not None,
         )
-        self._times: Sequence[bytes] = ()
+        self._times: list[bytes] = []
         is_timed = task.takes_times and conversion.takes_times
         program = conversion.timed_program if is_timed else conversion.program
         times = (lambda _: self._times) if is_timed else None
@@ -211,7 +211,7 @@ class _Making:
         the record before cannot be found then.
         """
         old = self._restored(batch)
-        self._times = times_packed(old.times)
+        self._times = [*packed_times(old.times)]
         dropped, rejected = len(old.puts), self._rejects.count
         converted = self._convert(old.puts) if len(old.puts) else old.puts
         self._dropped += dropped - len(converted) - (self._rejects.count - rejected)
@@ -220,7 +220,7 @@ class _Making:
         if strays := found.keys() - {*keys}:
             raise ChunkFailedError(
                 f"{self._task}: the function makes the key {show_key(min(strays))} of a record of another key",
-                hint="a catch-up needs a function that keeps keys: set [run] source to \"live\", and migrate once the "
+                hint='a catch-up needs a function that keeps keys: set [run] source to "live", and migrate once the '
                 "application has stopped for good",
             )
         return ChangelogBatch(keys, [found.get(key) for key in keys], batch.timestamps, None, batch.offsets)
@@ -234,7 +234,10 @@ class _Making:
         puts, times = Batch([], []), []
         for at, key in enumerate(batch.keys):
             one = ChangelogBatch(
-                [key], [batch.values[at]], [batch.timestamps[at]], None if batch.headers is None else [batch.headers[at]]
+                [key],
+                [batch.values[at]],
+                [batch.timestamps[at]],
+                None if batch.headers is None else [batch.headers[at]],
             )
             try:
                 found = self._restore(one)
@@ -355,7 +358,10 @@ class TailEntries:
     format: str
     with_tombstones: bool
 
-    is_in_order_of_time = False
+    @property
+    def is_in_order_of_time(self) -> bool:
+        """No: of each key there is one record."""
+        return False
 
     def records(self, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
         """The changelog records, in key order."""
@@ -373,7 +379,7 @@ class TailEntries:
             )
             yield _chosen(both, sorted(range(len(both)), key=both.keys.__getitem__))
 
-    def tombstones(self, _: object, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
+    def tombstones(self, new: ToWrite, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
         """The tombstones among them."""
         for entries in self._entries(check):
             if len(gone := _where(entries, [value is None for value in entries.values])):
@@ -418,5 +424,3 @@ def compare_overlay(task: OverlayTask, check: Callable[[], None]) -> Verified:
                     where = (task.store_partition, task.family)
                     found = found.with_mismatch(difference(conversion.target, where, key, expected, actual), 1)
     return found
-
-

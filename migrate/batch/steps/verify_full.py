@@ -100,7 +100,7 @@ class FullVerification:
                 for place in places:
                     ends = [each.ends for each in self._compared[place] if each.ends is not None]
                     left_out = self.subject.context.conversion.position_keys
-                    for count, found in compare_gaps(target, plan.store_partition, place[2], ends, left_out, touched):
+                    for count, found in compare_gaps(target, *place[::2], ends, left_out=left_out, touched=touched):
                         yield as_verified(found, count)
 
     def _unused(self) -> Iterator[Mismatch]:
@@ -135,5 +135,6 @@ def compare_tasks(
                 keys=keys,
                 conversion=subject.context.ref,
                 overlay=as_text(subject.overlay_of(database)),
+                times=subject.context.times.get(database.store_partition),
                 size=min(database.data_bytes, subject.range_bytes),
             )

@@ -80,9 +80,7 @@ def as_text(path: Path | None) -> str | None:
     return None if path is None else str(path)
 
 
-def with_tails(
-    plan: Plan, databases: Sequence[DatabasePlan], overlays: Mapping[str, Path]
-) -> tuple[DatabasePlan, ...]:
+def with_tails(plan: Plan, databases: Sequence[DatabasePlan], overlays: Mapping[str, Path]) -> tuple[DatabasePlan, ...]:
     """These, which are made of the snapshot, and what tails make of them: segments that expire, and further ones."""
     found = []
     for partition in plan.store_partitions:

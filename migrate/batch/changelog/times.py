@@ -1,0 +1,148 @@
+"""The times of keys that old changelogs have: each store partition gets a sorted run of them before it is rewritten.
+
+A run is durable before its row names it. Chunks take their times from it, and so does the verification; a rerun keeps
+it as long as it is intact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from formats import Conversion
+from migrate.batch.chunk.executor import Executor, run_all
+from migrate.batch.chunk.times import TimesTask
+from migrate.batch.context import Context
+from migrate.batch.home import CHANGELOG, remove_sorted_runs
+from migrate.batch.ledger.standing import Standing
+from migrate.batch.ledger.table import Ledger
+from migrate.errors import ChangelogFailedError, RefusedError
+from migrate.kafka.cluster import Cluster, Ends
+from migrate.kafka.connection import Connection
+from migrate.model.changelog import Changelog, Times, Way
+from migrate.model.ledger_row import Row, Step, read_detail
+from migrate.spec.spec import Spec
+
+
+def go_into_store(spec: Spec, conversion: Conversion) -> bool:
+    """Whether the new store gets the times of the old changelog."""
+    return spec.changelog is not None and spec.changelog.timestamps == "changelog" and conversion.takes_times
+
+
+def are_needed(spec: Spec, conversion: Conversion, way: Way) -> bool:
+    """Whether the times are needed: for the new store, or for records of which the new store does not tell the time."""
+    is_untold = way != "none" and not conversion.target.changelog_form.has_timestamp
+    return go_into_store(spec, conversion) or is_untold
+
+
+def recorded_times(rows: Iterable[Row]) -> dict[str, Times]:
+    """The run that counts, by store partition."""
+    found = (read_detail(row, Times, "the times of a changelog") for row in rows if row.step is Step.TIMES)
+    return {each.store_partition: each for each in found}
+
+
+def use_times(context: Context, rows: Iterable[Row]) -> None:
+    """Let the tasks of this command take times from the recorded runs, if the new store gets them."""
+    if go_into_store(context.spec, context.conversion):
+        found = recorded_times(rows)
+        context.times.update({partition: str(context.home / each.folder) for partition, each in found.items()})
+
+
+def lost_beginning(changelog: Changelog, ends: Ends, conversion: Conversion) -> str | None:
+    """A sentence on keys whose times are lost, where retention has removed the beginning of a changelog.
+
+    A segmented store loses records of that age itself.
+    """
+    if not ends.start or conversion.source.is_segmented:
+        return None
+    instead = f"{conversion.default_timestamp_ms}" if conversion.takes_times else "the newest time that is left"
+    return (
+        f"{changelog.topic}-{changelog.number} begins at offset {ends.start}, as the broker has removed what was "
+        f"before: keys that were written then and not since get {instead} as their time"
+    )
+
+
+def make_times(
+    context: Context,
+    executor: Executor,
+    ledger: Ledger,
+    connection: Connection,
+    positions: Mapping[Changelog, int | None],
+) -> None:
+    """Make the run of each store partition that has no intact one, and let the tasks of this command use the runs.
+
+    `positions`: the offset of the next record that the store would apply; None: nothing states it.
+
+    Raises ChangelogFailedError where a changelog cannot be read to the store's position, or a damaged run cannot be
+    made again as it was; RefusedError where the position is not in the changelog.
+    """
+    standing = Standing(context.home, ledger.rows)
+    known = recorded_times(ledger.rows)
+    in_use = {receipt.store_partition for receipt in standing.receipts}
+    tasks = list(_tasks(context, connection, positions, known))
+    started = lambda task: context.notify("times.started", task=task)  # noqa: E731 - one line, used once
+    for finished in run_all(executor, tasks, on_start=started, name=context.spec.name, stop=context.stop):
+        for _, made in finished:
+            assert isinstance(made, Times)
+            before = known.get(made.store_partition)
+            if made == before:
+                continue
+            if before is not None and made.digest != before.digest and made.store_partition in in_use:
+                raise _other_times(made.store_partition)
+            context.notify("times.made", times=made)
+            ledger.commit(
+                ledger.row(Step.TIMES, store_partition=made.store_partition, detail=made.model_dump(mode="json"))
+            )
+            context.notify("times.committed", times=made)
+    context.stop.check()
+    use_times(context, ledger.rows)
+
+
+def _tasks(
+    context: Context,
+    connection: Connection,
+    positions: Mapping[Changelog, int | None],
+    known: Mapping[str, Times],
+) -> Iterator[TimesTask]:
+    with Cluster(connection) as cluster:
+        for changelog, position in positions.items():
+            partition = changelog.store_partition
+            ends = cluster.ends(changelog.topic, [changelog.number])[changelog.number]
+            end = _checked(changelog, position, ends)
+            if (lost := lost_beginning(changelog, ends, context.conversion)) is not None:
+                context.warn(lost)
+            before = known.get(partition)
+            _remove_others(context.home, f"{CHANGELOG}/{partition}", before)
+            yield TimesTask(
+                home=str(context.home),
+                folder=f"{CHANGELOG}/{partition}",
+                changelog=changelog,
+                connection=connection,
+                start=ends.start,
+                end=end,
+                known=before if before is not None and before.end == end else None,
+            )
+
+
+def _checked(changelog: Changelog, position: int | None, ends: Ends) -> int:
+    if position is not None and position <= ends.end:
+        return position
+    stated = "states no position" if position is None else f"is at {position}, behind the end at {ends.end}"
+    raise RefusedError(
+        f"{changelog.store_partition} {stated} in {changelog.topic}-{changelog.number}: its times cannot be read there",
+        hint="start and stop the old application once, cleanly; is [changelog] bootstrap its cluster?",
+    )
+
+
+def _remove_others(home: Path, folder: str, kept: Times | None) -> None:
+    """Remove what attempts left behind that were killed, or lost."""
+    for run in (home / folder).glob("times-*"):
+        if kept is None or home / kept.folder != run:
+            remove_sorted_runs(run)
+
+
+def _other_times(partition: str) -> ChangelogFailedError:
+    return ChangelogFailedError(
+        f"the times of {partition} are damaged, and its changelog has other ones by now: some chunks have the old ones",
+        hint="start over: stateferry abandon SPEC, then stateferry run SPEC",
+    )

@@ -1,0 +1,228 @@
+"""The times of keys: a sorted run made from a changelog, and the look-up of a batch's keys in it.
+
+A run is a RocksDB directory of its own. Its values are the times: signed 64-bit big-endian milliseconds.
+"""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import time
+import uuid
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from formats import Conversion
+from migrate.batch.stop import never_stop
+from migrate.engine.converter import Converter, OnRecord
+from migrate.engine.digest import RecordDigest
+from migrate.engine.rejects import RejectsByReason
+from migrate.errors import ChunkFailedError, CorruptionError, RefusedError
+from migrate.kafka.connection import Connection
+from migrate.kafka.latest import MEMORY, Latest
+from migrate.kafka.reader import read
+from migrate.model.changelog import Changelog, Times
+from migrate.model.key_range import KeyRange
+from migrate.stores.batch import Batch
+from migrate.stores.changelog_batch import ChangelogBatch
+from migrate.stores.files import fsync_tree, make_directories
+from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database, open_read_only
+from migrate.stores.rocksdb.openings import open_pooled
+from migrate.stores.rocksdb.writing import SstWriter, TableOptions, create_database
+
+_RERUN = "run the command again: stateferry run SPEC makes it again from the changelog"
+_RECORD_BYTES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class TimesTask:
+    """Everything that a worker needs to make the run of one store partition."""
+
+    home: str
+    folder: str
+    """Where runs of this store partition are made, relative to `home`."""
+    changelog: Changelog
+    connection: Connection
+    start: int
+    end: int
+    known: Times | None = None
+    """The run that the ledger names: it is made again only if it is damaged."""
+    memory: int = MEMORY
+
+    def __str__(self) -> str:
+        return f"{self.changelog.store_partition} times of {self.changelog.topic}-{self.changelog.number}"
+
+    @property
+    def size(self) -> int:
+        """About how many bytes the task reads."""
+        return (self.end - self.start) * _RECORD_BYTES
+
+
+def make_times(task: TimesTask, check: Callable[[], None] = never_stop) -> Times:
+    """The run that is known, if it is as it was written; else a new one, which is durable then.
+
+    Attempts write to folders of their own, so that concurrent ones do not disturb each other. Raises
+    ChangelogFailedError where the changelog cannot be read to its end.
+    """
+    if task.known is not None and _is_intact(Path(task.home), task.known, check):
+        return task.known
+    started = time.perf_counter()
+    name = f"{task.folder}/times-{uuid.uuid4().hex[:12]}"
+    folder = Path(task.home, name)
+    make_directories(folder)
+    changelog, newest = task.changelog, -1
+
+    def seen() -> Iterator[ChangelogBatch]:
+        nonlocal newest
+        for batch in read(task.connection, changelog.topic, changelog.number, task.start, task.end, check=check):
+            newest = max(newest, *batch.timestamps)
+            yield batch
+
+    try:
+        with Latest.build(seen(), folder / "latest", memory=task.memory, values_too=False) as latest:
+            digest = _write_run(folder, latest, check)
+        fsync_tree(folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return Times(
+        store_partition=changelog.store_partition,
+        folder=name,
+        start=task.start,
+        end=task.end,
+        records=latest.records,
+        keys=digest.records,
+        newest_ms=newest if latest.records else None,
+        digest=str(digest),
+        seconds=round(time.perf_counter() - started, 6),
+    )
+
+
+def _write_run(folder: Path, latest: Latest, check: Callable[[], None]) -> RecordDigest:
+    digest = RecordDigest()
+    file = folder / "times.sst"
+    writer: SstWriter | None = None
+    for records in latest.scan():
+        check()
+        batch = _alive(records)
+        if batch.keys:
+            writer = writer or SstWriter(file, TableOptions())
+            writer.write(batch)
+            digest.update(batch)
+    if writer is not None:
+        writer.finish()
+    create_database(folder, {}, {DEFAULT_FAMILY: [file] if writer is not None else []}, {})
+    return digest
+
+
+def _alive(records: ChangelogBatch) -> Batch:
+    """The keys that are not deleted, and their times."""
+    times = packed(records.timestamps)
+    if None not in records.values:
+        return Batch(records.keys, [*times])
+    found = [(key, ms) for key, value, ms in zip(records.keys, records.values, times, strict=True) if value is not None]
+    return Batch([key for key, _ in found], [ms for _, ms in found])
+
+
+def _is_intact(home: Path, known: Times, check: Callable[[], None]) -> bool:
+    digest = RecordDigest()
+    try:
+        with open_read_only(home / known.folder) as run:
+            for batch in run.batches(DEFAULT_FAMILY):
+                check()
+                digest.update(batch)
+    except (CorruptionError, RefusedError):
+        return False
+    return str(digest) == known.digest
+
+
+def packed(times: Sequence[int]) -> tuple[bytes, ...]:
+    """Times as eight bytes each."""
+    return struct.unpack("8s" * len(times), struct.pack(f">{len(times)}q", *times))
+
+
+def numbers(times: Sequence[bytes]) -> tuple[int, ...]:
+    """The times that are packed as eight bytes each."""
+    return struct.unpack(f">{len(times)}q", b"".join(times))
+
+
+@contextmanager
+def open_times(folder: str | None) -> Iterator[Database | None]:
+    """Open a run, if there is one. Raises ChunkFailedError where it is damaged."""
+    if folder is None:
+        yield None
+        return
+    with ExitStack() as opened:
+        with _damage_explained(Path(folder)):
+            run = opened.enter_context(open_pooled(Path(folder)))
+        yield run
+
+
+def make_converter(
+    conversion: Conversion,
+    times: Database | None,
+    rejects: RejectsByReason,
+    family: str,
+    on_record: OnRecord = None,
+) -> Converter:
+    """The converter for one pass over the records of a family, which take their times from a run if there is one."""
+    if times is None:
+        return Converter(conversion, conversion.program, rejects, family, on_record)
+    column = TimesColumn(times, conversion.default_timestamp_ms)
+    return Converter(conversion, conversion.timed_program, rejects, family, on_record, column)
+
+
+@contextmanager
+def _damage_explained(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except (CorruptionError, RefusedError) as error:
+        raise ChunkFailedError(f"the times of keys in {folder} are damaged: {error.message}", hint=_RERUN) from error
+
+
+def _scan(run: Database, start: bytes) -> Iterator[Batch]:
+    with _damage_explained(run.directory):
+        yield from run.batches(DEFAULT_FAMILY, KeyRange(start=start))
+
+
+class TimesColumn:
+    """Looks up the keys of batches, which come in key order."""
+
+    def __init__(self, run: Database, unknown_ms: int) -> None:
+        """`unknown_ms`: the time of keys that are not in the run."""
+        self._run = run
+        self._unknown = packed([unknown_ms])[0]
+        self._batches: Iterator[Batch] | None = None
+        self._keys: list[bytes] = []
+        self._times: list[bytes] = []
+
+    def __call__(self, keys: Sequence[bytes]) -> Sequence[bytes]:
+        """The time of each key, packed. The keys ascend strictly, also from call to call."""
+        found: dict[bytes, bytes] = {}
+        is_whole = False
+        while not is_whole:
+            is_whole = self._read(keys)
+            end = bisect_right(self._keys, keys[-1])
+            known, times = self._keys[:end], self._times[:end]
+            self._keys, self._times = self._keys[end:], self._times[end:]
+            if known == keys:
+                return times
+            found = found or dict.fromkeys(keys, self._unknown)
+            found.update([pair for pair in zip(known, times, strict=True) if pair[0] in found])
+        return [*found.values()]
+
+    def _read(self, keys: Sequence[bytes]) -> bool:
+        """Read on until there are as many entries as keys; whether there are none further up to the last key."""
+        if self._batches is None:
+            self._batches = _scan(self._run, keys[0])
+        while not self._keys or self._keys[-1] < keys[-1]:
+            if len(self._keys) >= len(keys):
+                return False
+            batch = next(self._batches, None)
+            if batch is None:
+                return True
+            self._keys, self._times = self._keys + batch.keys, self._times + batch.values
+        return True
