@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import compress
+from pathlib import Path
 
-from migrate.model.comparison import Mismatch, differing
+from migrate.kafka.latest import unpacked
+from migrate.model.comparison import Mismatch, Verified, difference, differing
 from migrate.model.key_range import KeyRange, show_key, subtract
+from migrate.model.store_partition import place_name
+from migrate.spec.conversion import load_conversion
+from migrate.spec.conversion_ref import ConversionRef
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.database import Database
+from migrate.stores.rocksdb.openings import open_pooled
 
 
 class RecordReader:
@@ -135,3 +142,36 @@ def _extra_keys(
         return None
     counts = [(len(batch), batch.keys[0]) for batch in batches_without(left_out, target, family, keys, touched)]
     return (sum(count for count, _ in counts), counts[0][1]) if counts else None
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayTask:
+    """One column family of an overlay, to be compared with what the new store has for its keys."""
+
+    store_partition: str
+    database: str
+    family: str
+    target: str
+    overlay: str
+    conversion: ConversionRef
+    size: int = 0
+    """About how many bytes the task reads."""
+
+    def __str__(self) -> str:
+        return f"{place_name(self.store_partition, self.database)} {self.family}, what tails have changed"
+
+
+def compare_overlay(task: OverlayTask, check: Callable[[], None]) -> Verified:
+    """Compare each key of an overlay with what the new store has for it."""
+    conversion = load_conversion(task.conversion)
+    found = Verified(records=0)
+    with open_pooled(Path(task.overlay)) as overlay, open_pooled(Path(task.target)) as target:
+        for batch in overlay.batches(task.family):
+            check()
+            entries = unpacked(batch)
+            found = found.model_copy(update={"records": found.records + len(entries)})
+            for key, expected in zip(entries.keys, entries.values, strict=True):
+                if (actual := target.get(task.family, key)) != expected:
+                    where = (task.store_partition, task.family)
+                    found = found.with_mismatch(difference(conversion.target, where, key, expected, actual), 1)
+    return found

@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar, cast
 
@@ -28,12 +28,11 @@ from migrate.errors import ChunkFailedError, CorruptionError, RejectedError
 from migrate.kafka.connection import Connection
 from migrate.kafka.latest import Latest, packed, unpacked
 from migrate.kafka.reader import read
-from migrate.model.changelog import Changelog, Tail, TailFile
-from migrate.model.comparison import Verified, difference
+from migrate.model.changelog import Changelog, Segments, Tail, TailFile
 from migrate.model.key_range import show_key
 from migrate.model.plan import FamilyMapping
 from migrate.model.receipt import attempt_name
-from migrate.model.store_partition import WHOLE, place_name, segment_name
+from migrate.model.store_partition import WHOLE, segment_name
 from migrate.spec.conversion import load_conversion
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.function.fingerprint import checked_code
@@ -41,42 +40,9 @@ from migrate.stores.batch import Batch
 from migrate.stores.changelog_batch import ChangelogBatch
 from migrate.stores.files import content_digest, fsync_tree, make_directories, remove_tree
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database, open_read_only
-from migrate.stores.rocksdb.openings import open_pooled
 from migrate.stores.rocksdb.writing import SstWriter, TableOptions, create_database
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Segments:
-    """The segments of a new store partition before a tail, and the rules by which its owner makes and drops them."""
-
-    store: str
-    size_ms: int
-    retention_ms: int
-    newest_ms: int | None
-    """The newest time of a key so far; None: there is no key."""
-    starts: dict[str, int]
-    """By the RocksDB directory's name."""
-
-    def reaching(self, newest_ms: int | None) -> Segments:
-        """The segments that are left once the newest time of a key is this one."""
-        newest = max((each for each in (self.newest_ms, newest_ms) if each is not None), default=None)
-        oldest = _oldest(newest, self.retention_ms, self.size_ms)
-        left = {name: start for name, start in self.starts.items() if start >= oldest}
-        return replace(self, newest_ms=newest, starts=left)
-
-    def of(self, time_ms: int) -> str | None:
-        """The segment of a key; None: it has expired."""
-        start = time_ms // self.size_ms * self.size_ms
-        if start < _oldest(self.newest_ms, self.retention_ms, self.size_ms):
-            return None
-        return segment_name(self.store, start)
-
-
-def _oldest(newest_ms: int | None, retention_ms: int, size_ms: int) -> int:
-    """The start of the oldest segment that its owner keeps."""
-    return 0 if newest_ms is None else max(newest_ms - retention_ms, 0) // size_ms * size_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,26 +271,7 @@ class _Run:
 
 def _by_segment(entries: ChangelogBatch, names: Sequence[str | None]) -> Iterator[tuple[str | None, ChangelogBatch]]:
     for name in dict.fromkeys(names):
-        yield name, _where(entries, [each == name for each in names])
-
-
-def _where(batch: ChangelogBatch, mask: Sequence[bool]) -> ChangelogBatch:
-    return _chosen(batch, [at for at, is_wanted in enumerate(mask) if is_wanted])
-
-
-def _chosen(batch: ChangelogBatch, places: Sequence[int]) -> ChangelogBatch:
-    """The records at these places, in their order."""
-
-    def chosen(column: Sequence[T]) -> list[T]:
-        return [column[at] for at in places]
-
-    return ChangelogBatch(
-        chosen(batch.keys),
-        chosen(batch.values),
-        chosen(batch.timestamps),
-        None if batch.headers is None else chosen(batch.headers),
-        None if batch.offsets is None else chosen(batch.offsets),
-    )
+        yield name, entries.where([each == name for each in names])
 
 
 @contextmanager
@@ -367,22 +314,22 @@ class TailEntries:
         """The changelog records, in key order."""
         convert = to_changelog(get_format(self.format))
         for entries in self._entries(check):
-            puts = _where(entries, [value is not None for value in entries.values])
+            puts = entries.where([value is not None for value in entries.values])
             found = convert(Batch(puts.keys, cast("list[bytes]", puts.values)), puts.timestamps) if len(puts) else puts
             if not self.with_tombstones or len(puts) == len(entries):
                 yield from [found] if len(found) else []
                 continue
-            gone = _where(entries, [value is None for value in entries.values])
+            gone = entries.where([value is None for value in entries.values])
             headers = None if found.headers is None else [*found.headers, *([] for _ in gone.keys)]
             both = ChangelogBatch(
                 [*found.keys, *gone.keys], [*found.values, *gone.values], [*found.timestamps, *gone.timestamps], headers
             )
-            yield _chosen(both, sorted(range(len(both)), key=both.keys.__getitem__))
+            yield both.chosen(sorted(range(len(both)), key=both.keys.__getitem__))
 
     def tombstones(self, new: ToWrite, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
         """The tombstones among them."""
         for entries in self._entries(check):
-            if len(gone := _where(entries, [value is None for value in entries.values])):
+            if len(gone := entries.where([value is None for value in entries.values])):
                 yield gone
 
     def _entries(self, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
@@ -391,36 +338,3 @@ class TailEntries:
             for batch in MergedScan([run.batches(DEFAULT_FAMILY) for run in runs]):
                 check()
                 yield unpacked(batch)
-
-
-@dataclass(frozen=True, slots=True)
-class OverlayTask:
-    """One column family of an overlay, to be compared with what the new store has for its keys."""
-
-    store_partition: str
-    database: str
-    family: str
-    target: str
-    overlay: str
-    conversion: ConversionRef
-    size: int = 0
-    """About how many bytes the task reads."""
-
-    def __str__(self) -> str:
-        return f"{place_name(self.store_partition, self.database)} {self.family}, what tails have changed"
-
-
-def compare_overlay(task: OverlayTask, check: Callable[[], None]) -> Verified:
-    """Compare each key of an overlay with what the new store has for it."""
-    conversion = load_conversion(task.conversion)
-    found = Verified(records=0)
-    with open_pooled(Path(task.overlay)) as overlay, open_pooled(Path(task.target)) as target:
-        for batch in overlay.batches(task.family):
-            check()
-            entries = unpacked(batch)
-            found = found.model_copy(update={"records": found.records + len(entries)})
-            for key, expected in zip(entries.keys, entries.values, strict=True):
-                if (actual := target.get(task.family, key)) != expected:
-                    where = (task.store_partition, task.family)
-                    found = found.with_mismatch(difference(conversion.target, where, key, expected, actual), 1)
-    return found

@@ -11,8 +11,15 @@ from itertools import pairwise
 from pathlib import Path
 
 from migrate.batch.chunk.reader import Inputs, Records, open_inputs
-from migrate.batch.chunk.side_by_side import RecordReader, batches_without, compare_gaps, side_by_side, untouched
-from migrate.batch.chunk.tail import OverlayTask, compare_overlay
+from migrate.batch.chunk.side_by_side import (
+    OverlayTask,
+    RecordReader,
+    batches_without,
+    compare_gaps,
+    compare_overlay,
+    side_by_side,
+    untouched,
+)
 from migrate.batch.chunk.times import make_converter, open_times
 from migrate.batch.stop import never_stop
 from migrate.engine.converter import convert_all

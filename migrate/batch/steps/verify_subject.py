@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from migrate.batch.changelog.overlay import overlay_of, plan_of
-from migrate.batch.chunk.tail import OverlayTask
+from migrate.batch.chunk.side_by_side import OverlayTask
 from migrate.batch.context import Context
 from migrate.batch.plan.cut import cut
 from migrate.batch.plan.make import plan_partition
