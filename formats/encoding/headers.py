@@ -67,6 +67,21 @@ class Headers:
         return Headers.of([*(header for header in self if header[0] != name), (name, value)])
 
 
+def pack_sized(headers: Headers) -> bytes:
+    """The encoded headers, preceded by their size."""
+    return pack_varint(len(headers.encoded)) + headers.encoded
+
+
+def unpack_sized(data: bytes) -> tuple[Headers, bytes]:
+    """(headers, what follows them). Raises EntryError."""
+    size, at = read_varint(data, 0)
+    if size < 0:
+        raise InvalidEntryError(f"the headers have a size of {size}")
+    if at + size > len(data):
+        raise TruncatedEntryError("value with headers", len(data), at + size)
+    return Headers(data[at : at + size]), data[at + size :]
+
+
 def _pack(name: str, value: bytes | None) -> bytes:
     encoded = name.encode()
     head = pack_varint(len(encoded)) + encoded

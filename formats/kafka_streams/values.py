@@ -26,8 +26,7 @@ from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError
 
-from formats.encoding.headers import Headers
-from formats.encoding.varint import pack_varint, read_varint
+from formats.encoding.headers import Headers, pack_sized, unpack_sized
 from formats.errors import InvalidEntryError, TruncatedEntryError
 from formats.layout import HEADERS, PAYLOAD_FIELD, TIMESTAMP, Carried, Field, Framing
 
@@ -43,11 +42,6 @@ def pack_timestamp(timestamp_ms: int) -> bytes:
         raise InvalidEntryError(f"timestamp {timestamp_ms!r} is not a signed 64-bit number") from error
 
 
-def pack_headers(headers: Headers) -> bytes:
-    """The encoded headers, preceded by their size."""
-    return pack_varint(len(headers.encoded)) + headers.encoded
-
-
 def _unpack_timestamp(data: bytes, what: str) -> tuple[int, bytes]:
     if len(data) < _INT64.size:
         raise TruncatedEntryError(what, len(data), _INT64.size)
@@ -55,17 +49,8 @@ def _unpack_timestamp(data: bytes, what: str) -> tuple[int, bytes]:
     return timestamp_ms, data[_INT64.size :]
 
 
-def _unpack_headers(data: bytes) -> tuple[Headers, bytes]:
-    size, at = read_varint(data, 0)
-    if size < 0:
-        raise InvalidEntryError(f"the headers have a size of {size}")
-    if at + size > len(data):
-        raise TruncatedEntryError("value with headers", len(data), at + size)
-    return Headers(data[at : at + size]), data[at + size :]
-
-
 _TIMESTAMP_FIELD = Field(TIMESTAMP, _INT64.size, pack_timestamp)
-_HEADERS_FIELD = Field(HEADERS, None, pack_headers, Framing.SPAN)
+_HEADERS_FIELD = Field(HEADERS, None, pack_sized, Framing.SPAN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +77,13 @@ class HeadersValue:
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:
         """(payload, carried fields). Raises EntryError."""
-        headers, rest = _unpack_headers(data)
+        headers, rest = unpack_sized(data)
         timestamp_ms, payload = _unpack_timestamp(rest, "value behind its headers")
         return payload, {HEADERS: headers, TIMESTAMP: timestamp_ms}
 
     def pack(self, payload: bytes, carried: Carried) -> bytes:
         """The bytes of a value. Raises InvalidEntryError for a timestamp of more than 64 bits."""
-        headers = pack_headers(carried.get(HEADERS, Headers()))
+        headers = pack_sized(carried.get(HEADERS, Headers()))
         return headers + pack_timestamp(carried.get(TIMESTAMP, NO_TIMESTAMP)) + payload
 
 
@@ -110,12 +95,12 @@ class SessionHeadersValue:
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:
         """(payload, carried fields). Raises EntryError."""
-        headers, payload = _unpack_headers(data)
+        headers, payload = unpack_sized(data)
         return payload, {HEADERS: headers}
 
     def pack(self, payload: bytes, carried: Carried) -> bytes:
         """The payload, preceded by its headers."""
-        return pack_headers(carried.get(HEADERS, Headers())) + payload
+        return pack_sized(carried.get(HEADERS, Headers())) + payload
 
 
 TIMESTAMPED = TimestampedValue()

@@ -23,8 +23,12 @@ of each segment of time together:
 
 The list ends with the one that began when the oldest did. A key that was deleted before it was ever written has one
 version, which is deleted and ends when it begins. The segment is the end of a value's time, divided by the
-segment interval. The changelog holds one plain record for each version. Source:
-org.apache.kafka.streams.state.internals.RocksDBVersionedStore, RocksDBVersionedStoreSegmentValueFormatter.
+segment interval.
+
+The changelog holds a record for each version: the bare key and value, and as the record's timestamp since when it
+holds; a deletion is a tombstone. The order matters: a restored store drops a record that is older than the newest one
+before it by more than the retention. Source: org.apache.kafka.streams.state.internals.RocksDBVersionedStore
+(restoreBatch, doPut), RocksDBVersionedStoreSegmentValueFormatter, ChangeLoggingVersionedKeyValueBytesStore.
 """
 
 from __future__ import annotations
@@ -32,12 +36,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError
+from typing import NoReturn
 
+from formats.changelog import ChangelogForm, ChangelogRecord
 from formats.errors import InvalidEntryError, TruncatedEntryError
 from formats.format import Format
 from formats.kafka_streams.families import OFFSETS, PLAIN_FAMILY, VERSIONS
 from formats.kafka_streams.values import TIMESTAMPED, pack_timestamp
-from formats.layout import HISTORY, TIMESTAMP
+from formats.layout import HISTORY, PLAIN, TIMESTAMP
 from formats.record import History, StateRecord, Version
 
 _INT64 = Struct(">q")
@@ -45,6 +51,38 @@ _TIMES = Struct(">qq")
 _VERSION = Struct(">qi")
 _LATEST = -1
 _DELETED = -1
+
+
+@dataclass(frozen=True)
+class VersionedForm(ChangelogForm):
+    """A record for each version of a key, in the order of time."""
+
+    @property
+    def is_in_order_of_time(self) -> bool:
+        """Whatever the order of the keys."""
+        return True
+
+    @property
+    def programs(self) -> None:
+        """An entry may hold several versions."""
+        return None
+
+    def records(self, key: bytes, value: bytes) -> tuple[ChangelogRecord, ...]:
+        """The versions of an entry, the oldest first, and the end of the last one as a deletion. Raises EntryError.
+
+        That time may be the beginning of a version in another entry: one behind it, in the order of the store's keys.
+        """
+        segment, user_key = _cut_key(key)
+        if segment == _LATEST:
+            payload, carried = self.value_layout.unpack(value)
+            return (ChangelogRecord(user_key, payload, carried[TIMESTAMP]),)
+        valid_to_ms, versions = _read_versions(value)
+        found = tuple(ChangelogRecord(user_key, payload, begin) for begin, payload in reversed(versions))
+        return found if versions[0][0] == valid_to_ms else (*found, ChangelogRecord(user_key, None, valid_to_ms))
+
+    def entry(self, record: ChangelogRecord) -> NoReturn:
+        """Raises InvalidEntryError."""
+        raise InvalidEntryError("a record of a versioned store is part of the history of its key, not an entry")
 
 
 @dataclass(frozen=True)
@@ -56,17 +94,18 @@ class VersionedFormat(Format):
         """What the latest value carries, and the history."""
         return super().carries | {HISTORY}
 
+    @property
+    def changelog_form(self) -> ChangelogForm:
+        """Keys without their segments."""
+        return VersionedForm(PLAIN, self.value_layout)
+
     def decode(self, key: bytes, value: bytes) -> StateRecord:
         """The latest value, or a key's former ones in `history`. Raises EntryError."""
-        if len(key) < _INT64.size:
-            raise TruncatedEntryError("key of a versioned store", len(key), _INT64.size)
-        (segment,) = _INT64.unpack_from(key)
-        user_key = self.key_serde.decode(key[_INT64.size :])
+        segment, stored_key = _cut_key(key)
+        user_key = self.key_serde.decode(stored_key)
         if segment == _LATEST:
             payload, carried = self.value_layout.unpack(value)
             return StateRecord(user_key, self.value_serde.decode(payload), timestamp_ms=carried[TIMESTAMP])
-        if segment < 0:
-            raise InvalidEntryError(f"a versioned store has no segment {segment}")
         valid_to_ms, versions = _read_versions(value)
         decoded = tuple(
             Version(begin, None if payload is None else self.value_serde.decode(payload)) for begin, payload in versions
@@ -90,6 +129,15 @@ class VersionedFormat(Format):
             )
         value = pack_timestamp(record.timestamp_ms) + self.value_serde.encode(record.value)
         return _INT64.pack(_LATEST) + user_key, value
+
+
+def _cut_key(key: bytes) -> tuple[int, bytes]:
+    if len(key) < _INT64.size:
+        raise TruncatedEntryError("key of a versioned store", len(key), _INT64.size)
+    (segment,) = _INT64.unpack_from(key)
+    if segment < _LATEST:
+        raise InvalidEntryError(f"a versioned store has no segment {segment}")
+    return segment, key[_INT64.size :]
 
 
 def _read_versions(data: bytes) -> tuple[int, list[tuple[int, bytes | None]]]:

@@ -12,6 +12,7 @@ from migrate.batch.ledger.gates import NOTHING_ACCEPTED, Acceptance
 from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.source.snapshot import present_snapshot
 from migrate.batch.stop import Stop
+from migrate.model.changelog import Times
 from migrate.model.events import Event, Listener, ignore
 from migrate.model.plan import Plan
 from migrate.spec.conversion import conversion_ref, load_conversion
@@ -34,8 +35,8 @@ class Context:
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     warnings: list[str] = field(default_factory=list)
     """Warnings of this run, such as repairs, for its report."""
-    times: dict[str, str] = field(default_factory=dict)
-    """By store partition, the run of times that its new records take theirs from; empty: they take the default."""
+    times: dict[str, Times] = field(default_factory=dict)
+    """By store partition, the times that the old changelog has; empty: they are not needed."""
     home: Path = field(init=False)
     """The migration's own folder."""
 
@@ -55,6 +56,11 @@ class Context:
     def snapshots_of(self, plan: Plan, partition_id: str) -> dict[str, Path]:
         """The snapshots of a store partition's RocksDB directories, by database."""
         return present_snapshot(self.home, plan.partition(partition_id))
+
+    def times_of(self, partition_id: str) -> str | None:
+        """The run that a store partition's new records take their times from; None: they have some, or the default."""
+        found = self.times.get(partition_id) if self.conversion.takes_times else None
+        return None if found is None else str(self.home / found.folder)
 
 
 def make_context(

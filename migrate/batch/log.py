@@ -36,6 +36,12 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "verify.started": lambda facts: f"verifying ({facts['mode']}): {plural(facts['records'], 'record')}",
     "verify.resumed": lambda facts: f"{plural(facts['records'], 'record')} already compared before the interruption",
     "verify.committed": lambda facts: f"verified: {_outcome(facts['verification'])}",
+    "changelog.opened": lambda facts: (
+        f"writing {', '.join(sorted({each.new_topic for each in facts['topics'].changelogs}))}"
+    ),
+    "changelog.verified": lambda facts: (
+        f"read back: {plural(sum(each.records for each in facts['found']), 'key')} as they should be"
+    ),
     "publish.started": lambda facts: f"publishing {facts['target']}",
     "publish.committed": lambda facts: f"published {facts['target']}",
     "cutover.committed": lambda _: "cut over",

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from formats import Function
+from migrate.batch.changelog.times import take_times
 from migrate.batch.changelog.topics import AssembledStores
 from migrate.batch.changelog.verify import verify_changelogs
 from migrate.batch.changelog.ways import way_of
@@ -35,7 +36,14 @@ from migrate.batch.steps.reconcile import reconcile, revise
 from migrate.batch.steps.rewrite import rewrite
 from migrate.batch.steps.verify import NewStores, verify
 from migrate.batch.stop import Stop
-from migrate.errors import InterruptedMigrationError, MigrationError, RefusedError, system_errors_explained
+from migrate.errors import (
+    BrokerError,
+    ChangelogFailedError,
+    InterruptedMigrationError,
+    MigrationError,
+    RefusedError,
+    system_errors_explained,
+)
 from migrate.model.events import Listener, ignore
 from migrate.model.plan import Plan
 from migrate.model.receipt import Receipt
@@ -73,7 +81,9 @@ def run(
         RefusedError: a check found that the run must not start; the stores were not touched.
         ChunkFailedError: a chunk cannot be rewritten.
         RejectedError: more records than allowed cannot be converted.
-        VerificationError: a new store differs from the converted old one; nothing was published.
+        VerificationError: a new store differs from the converted old one, or its changelog from it; nothing was
+            published.
+        ChangelogFailedError: a changelog cannot be written, or read back.
         InterruptedMigrationError: the time budget is used up.
     """
     acceptance = Acceptance(unverified, accept_rejects)
@@ -161,6 +171,8 @@ def _make(
     context: Context, executor: Executor, plan: Plan, ledger: Ledger, receipts: list[Receipt], *, clock: _Clock
 ) -> Outcome:
     """The verified new stores. Files that the disk has damaged, before or during this run, are made again."""
+    with clock.phase("times"):
+        take_times(context, executor, ledger)
     repairs = Repairs(context, plan)
     while True:
         try:
@@ -171,27 +183,28 @@ def _make(
             with clock.phase("assemble"):
                 folders = assemble(context, plan, ledger, receipts)
             with clock.phase("verify"):
-                overlays = Standing(context.home, ledger.rows, plan).overlays
-                made = NewStores(folders, receipts, overlays)
-                verification = verify(context, executor, ledger, plan, made)
-            with clock.phase("changelog"):
-                _migrate_changelogs(context, executor, plan, ledger, made)
+                standing = Standing(context.home, ledger.rows, plan)
+                assert standing.plan is not None
+                made = NewStores(folders, receipts, standing.overlays)
+                verification = verify(context, executor, ledger, standing.plan, made)
+            if way_of(context.spec, context.conversion) != "none":
+                with clock.phase("changelog"):
+                    stores = AssembledStores(standing.plan, folders, receipts, standing.overlays)
+                    _migrate_changelogs(context, executor, ledger, stores)
         except MigrationError as error:
             receipts = repairs.discard_damaged(error, ledger.rows, receipts)
         else:
             return Outcome(receipts, folders, verification, dead_letters)
 
 
-def _migrate_changelogs(context: Context, executor: Executor, plan: Plan, ledger: Ledger, made: NewStores) -> None:
-    """Write the changelogs that the conversion changes, and read them back, unless nothing is verified."""
-    if way_of(context.spec, context.conversion) == "none":
-        return
-    standing = Standing(context.home, ledger.rows, plan)
-    assert standing.plan is not None
-    stores = AssembledStores(standing.plan, made.folders, made.receipts)
-    topics = write_changelogs(context, executor, ledger, stores)
-    if context.spec.run.verify != "off":
-        verify_changelogs(context, executor, ledger, stores, topics)
+def _migrate_changelogs(context: Context, executor: Executor, ledger: Ledger, stores: AssembledStores) -> None:
+    """Write the changelogs, and read them back, unless nothing is verified."""
+    try:
+        topics = write_changelogs(context, executor, ledger, stores)
+        if context.spec.run.verify != "off":
+            verify_changelogs(context, executor, ledger, stores, topics)
+    except BrokerError as error:  # what is done by now is kept
+        raise ChangelogFailedError(error.message, hint=error.hint) from error
 
 
 def migrate_store(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import compress
 from typing import TypeVar, cast
 
@@ -12,17 +11,17 @@ import numpy as np
 
 from formats import Format, Headers
 from formats.changelog import UNKNOWN_TIME, ChangelogForm, ChangelogRecord
-from formats.encoding.varint import read_varint
-from formats.kafka_streams.values import pack_headers
-from formats.layout import HEADERS, TIMESTAMP
-from formats.program import IDENTITY, ByteProgram, Operation
+from formats.encoding.headers import pack_sized, unpack_sized
+from formats.layout import TIMESTAMP
+from formats.program import Operation
 from migrate.engine.bail_out import BailOutError
-from migrate.engine.columns import CompiledProgram
-from migrate.stores.batch import Batch
+from migrate.engine.columns import CompiledColumn
+from migrate.stores.batch import Batch, Buffer
 from migrate.stores.changelog_batch import ChangelogBatch, RecordHeaders
 
-Times = Sequence[int] | None
 T = TypeVar("T")
+_SIGN = -(1 << 63)
+"""The sign bit: with it flipped, negative numbers sort before the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,49 +35,51 @@ class Entries:
     """Keys of the store."""
 
 
-def to_changelog(known: Format) -> Callable[..., ChangelogBatch]:
-    """A function of a batch of entries, and of the records' timestamps where the entries tell none.
-
-    Raises EntryError for an entry that is not of this format. The columns of its result may be those of the batch.
-    """
-    return _ToChangelog(known.changelog_form)
+def to_changelog(known: Format) -> ToChangelog:
+    """What turns entries of this format into records."""
+    return ToChangelog(known.changelog_form)
 
 
-def from_changelog(known: Format) -> Callable[[ChangelogBatch], Entries]:
-    """A function of records, which restores them as the owner does. Raises EntryError for records of another form."""
-    return _FromChangelog(known.changelog_form)
+def from_changelog(known: Format) -> FromChangelog:
+    """What restores records of a store of this format."""
+    return FromChangelog(known.changelog_form)
 
 
-class _ToChangelog:
+class ToChangelog:
+    """Turns batches of entries into the records that stand for them."""
+
     def __init__(self, form: ChangelogForm) -> None:
         self._form = form
         programs = form.programs
-        self._programs = programs
-        if programs is not None:
-            self._value = _on_values(programs.value)
-            self._timestamp = None if programs.timestamp is None else _on_values(programs.timestamp)
-            self._headers = None if programs.headers is None else _on_values(programs.headers)
+        self._value = None if programs is None else CompiledColumn(programs.value)
+        self._timestamp = _column(None if programs is None else programs.timestamp)
+        self._headers = _column(None if programs is None else programs.headers)
 
-    def __call__(self, batch: Batch, times: Times = None) -> ChangelogBatch:
-        if self._programs is None or any(map(self._is_own, batch.keys) if self._form.own_keys else ()):
+    def __call__(self, batch: Batch, times: Sequence[int] | None = None) -> ChangelogBatch:
+        """The records, in the order of the entries; columns may be those of the batch.
+
+        `times` are the records' timestamps where the entries tell none; None: unknown. Raises EntryError for an entry
+        that is not of this format.
+        """
+        times = [UNKNOWN_TIME] * len(batch) if times is None else times
+        if self._value is None or (self._form.own_keys and any(map(self._is_own, batch.keys))):
             return self._each(batch, times)
         try:
-            values = self._value(batch).values
-            stored = None if self._timestamp is None else _numbers(self._timestamp(batch))
-            headers = None if self._headers is None else _read_headers(self._headers(batch).values)
+            values = self._value.of_values(batch)[0]
+            stored = times if self._timestamp is None else _numbers(*self._timestamp.of_values(batch))
+            headers = None if self._headers is None else _read_headers(self._headers.of_values(batch)[0])
         except BailOutError:
             return self._each(batch, times)
-        return ChangelogBatch(batch.keys, values, stored if stored is not None else _known(times, len(batch)), headers)
+        return ChangelogBatch(batch.keys, values, stored, headers)
 
     def _is_own(self, key: bytes) -> bool:
         return key.startswith(self._form.own_keys)
 
-    def _each(self, batch: Batch, times: Times) -> ChangelogBatch:
+    def _each(self, batch: Batch, times: Sequence[int]) -> ChangelogBatch:
         """The reference path, which gives the reason where an entry has no record."""
-        known = _known(times, len(batch))
         found = [
             (record, time)
-            for key, value, time in zip(batch.keys, batch.values, known, strict=True)
+            for key, value, time in zip(batch.keys, batch.values, times, strict=True)
             for record in self._form.records(key, value)
         ]
         headers = [list(record.headers) for record, _ in found]
@@ -90,14 +91,17 @@ class _ToChangelog:
         )
 
 
-class _FromChangelog:
+class FromChangelog:
+    """Restores batches of records, each the last one of its key, as the owner does."""
+
     def __init__(self, form: ChangelogForm) -> None:
         self._form = form
         programs = form.programs
-        self._columns = None if programs is None else [_COLUMNS[name] for name in programs.beside]
-        self._entry = None if programs is None else _on_values(programs.entry)
+        self._beside = () if programs is None else programs.beside
+        self._entry = None if programs is None else CompiledColumn(programs.entry)
 
     def __call__(self, batch: ChangelogBatch) -> Entries:
+        """The entries. Raises EntryError for a record that has none."""
         deleted: list[bytes] = []
         if None in batch.values:
             deleted = [key for key, value in zip(batch.keys, batch.values, strict=True) if value is None]
@@ -105,13 +109,14 @@ class _FromChangelog:
         return Entries(self._puts(batch), list(batch.timestamps), deleted)
 
     def _puts(self, batch: ChangelogBatch) -> Batch:
-        values = cast("list[bytes]", batch.values)
-        if self._columns is None or self._entry is None:
+        if self._entry is None:
             return self._each(batch)
-        for column in self._columns:
-            values = [beside + value for beside, value in zip(column(batch), values, strict=True)]
+        values = cast("list[bytes]", batch.values)
+        for name in self._beside:
+            column = _timestamps_column(batch) if name == TIMESTAMP else _headers_column(batch)
+            values = [beside + value for beside, value in zip(column, values, strict=True)]
         try:
-            return self._entry(Batch(batch.keys, values))
+            return Batch(batch.keys, self._entry.convert(values))
         except BailOutError:
             return self._each(batch)
 
@@ -123,47 +128,50 @@ class _FromChangelog:
         return Batch([key for key, _ in entries], [value for _, value in entries if value is not None])
 
 
-def _on_values(operations: tuple[Operation, ...]) -> CompiledProgram:
-    return CompiledProgram(ByteProgram(IDENTITY, operations))
+def keyed_by_time(batch: ChangelogBatch) -> ChangelogBatch:
+    """The records under keys that sort by their timestamps: what is sorted by key then is in the order of time.
+
+    Where an entry of a versioned store ends when another one begins, the last of the records with one key counts.
+    """
+    keys = [time + key for time, key in zip(_timestamps_column(batch, _SIGN), batch.keys, strict=True)]
+    return replace(batch, keys=keys)
 
 
-def _known(times: Times, count: int) -> Sequence[int]:
-    return [UNKNOWN_TIME] * count if times is None else times
+def keyed_plainly(batch: ChangelogBatch) -> ChangelogBatch:
+    """The records of `keyed_by_time` under their own keys."""
+    return replace(batch, keys=[key[8:] for key in batch.keys])
 
 
-def _numbers(batch: Batch) -> list[int]:
+def _column(operations: tuple[Operation, ...] | None) -> CompiledColumn | None:
+    return None if operations is None else CompiledColumn(operations)
+
+
+def _numbers(values: list[bytes], joined: Buffer | None) -> list[int]:
     """The numbers that the values are."""
-    numbers: list[int] = np.frombuffer(batch.joined_values, dtype=">i8").tolist()
+    found = np.frombuffer(b"".join(values) if joined is None else joined, dtype=">i8")
+    numbers: list[int] = found.tolist()
     return numbers
 
 
 def _read_headers(spans: list[bytes]) -> Sequence[RecordHeaders] | None:
     """The headers of each record; equal ones are one object. None: no record has any."""
-    found = {span: _headers_of(span) for span in set(spans)}
+    found = {span: list(unpack_sized(span)[0]) for span in set(spans)}
     return [found[span] for span in spans] if any(found.values()) else None
-
-
-def _headers_of(span: bytes) -> RecordHeaders:
-    _, at = read_varint(span, 0)
-    return list(Headers(span[at:]))
 
 
 def _headers_column(batch: ChangelogBatch) -> list[bytes]:
     if batch.headers is None:
-        return [pack_headers(Headers())] * len(batch)
+        return [pack_sized(Headers())] * len(batch)
     keys = [tuple(headers) for headers in batch.headers]
-    found = {headers: pack_headers(Headers.of(headers)) for headers in set(keys)}
+    found = {headers: pack_sized(Headers.of(headers)) for headers in set(keys)}
     return [found[headers] for headers in keys]
 
 
-def _timestamps_column(batch: ChangelogBatch) -> Sequence[bytes]:
-    return struct.unpack("8s" * len(batch), np.array(batch.timestamps, dtype=">i8").tobytes())
-
-
-_COLUMNS: dict[str, Callable[[ChangelogBatch], Sequence[bytes]]] = {
-    HEADERS: _headers_column,
-    TIMESTAMP: _timestamps_column,
-}
+def _timestamps_column(batch: ChangelogBatch, flipped: int = 0) -> list[bytes]:
+    """The timestamps as eight bytes big-endian; `flipped`: bits to flip."""
+    numbers = np.array(batch.timestamps, dtype=np.int64) ^ np.int64(flipped)
+    column: list[bytes] = numbers.astype(">i8").view("V8").tolist()
+    return column
 
 
 def _without_tombstones(batch: ChangelogBatch) -> ChangelogBatch:

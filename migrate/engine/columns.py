@@ -37,8 +37,8 @@ class CompiledProgram:
     """Converts batches. Raises BailOutError, and has converted nothing then."""
 
     def __init__(self, program: ByteProgram) -> None:
-        self._key = None if program.key == IDENTITY else _CompiledColumn(program.key)
-        self._value = None if program.value == IDENTITY else _CompiledColumn(program.value)
+        self._key = None if program.key == IDENTITY else CompiledColumn(program.key)
+        self._value = None if program.value == IDENTITY else CompiledColumn(program.value)
         self._growth = _growth(program.key), _growth(program.value)
 
     def __call__(self, batch: Batch) -> Batch:
@@ -80,13 +80,23 @@ def _convert_rows(batch: Batch, key: RowPlan | None, value: RowPlan | None) -> B
     return Batch(keys, values, (key_size, value_size), joined_keys=joined_keys, joined_values=joined_values)
 
 
-class _CompiledColumn:
+class CompiledColumn:
     """The operations on one column, compiled for rows and for single records."""
 
     def __init__(self, operations: tuple[Operation, ...]) -> None:
         self._operations = operations
         self._plan: RowPlan | None = None
         self.convert = compile_column(operations)
+
+    def of_values(self, batch: Batch) -> tuple[list[bytes], Buffer | None]:
+        """The converted values of a batch, and the same joined where they are. Raises BailOutError."""
+        if self._operations == IDENTITY:
+            return batch.values, None
+        if batch.sizes is not None and len(batch) >= MIN_ROWS:
+            plan = self.plan(batch.joined_values, len(batch), batch.sizes[1])
+            if plan is not None:
+                return plan.run(batch.joined_values, len(batch))
+        return self.convert(batch.values), None
 
     def plan(self, joined: Buffer, count: int, size: int) -> RowPlan | None:
         """The plan for `count` records of this size; None: they are not alike enough. Raises BailOutError.

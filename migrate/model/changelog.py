@@ -56,8 +56,8 @@ class Part(Stored):
 
     store_partition: str
     database: str
-    """The RocksDB directory of the new store; empty: what is of all of them together, a versioned store's history in
-    the order of time, or the tombstones of keys that the old store alone has."""
+    """The RocksDB directory of the new store; empty: all of them together, if no other part is of that store partition;
+    and the tombstones of keys that the old store alone has, where both have one topic."""
     keys: KeyRange = KeyRange()
 
     def __str__(self) -> str:

@@ -72,7 +72,7 @@ def _is_fixed(operation: Operation) -> bool:
     return not isinstance(operation, Span)
 
 
-RESTS: st.SearchStrategy[Operation] = st.just(Copy())
+RESTS: st.SearchStrategy[Operation] = st.sampled_from([Copy(), Skip()])
 PROGRAMS = _programs(RESTS | _choices(_programs(RESTS | _choices(_programs(RESTS)))))
 
 
@@ -102,9 +102,9 @@ class Writer:
 
     def _before(self, operation: Operation, behind: bytes) -> Iterator[bytes]:
         match operation:
-            case Copy(size=None):
+            case Copy(size=None) | Skip(size=None):
                 yield self._bytes(self._size(self._rest))
-            case Copy(size=int(size)) | Skip(size=size) | Reverse(size=size):
+            case Copy(size=int(size)) | Skip(size=int(size)) | Reverse(size=size):
                 yield self._bytes(size)
             case Span():
                 size = self._size(self._span)

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.live.kafka_streams.kinds import VERSIONS
+from tests.live.kafka_streams.make_changelogs import CHANGELOGS
+from tests.live.kafka_streams.make_changelogs import captured as captured_changelogs
 from tests.live.kafka_streams.make_vectors import VECTORS, captured
 from tests.live.kafka_streams.program import require_live
 
@@ -27,3 +29,14 @@ def test_every_release_writes_the_golden_bytes(version: str, tmp_path: Path) -> 
         assert [each["stored"] for each in vectors] == [each["stored"] for each in golden], format_id
         assert [each["record"] for each in vectors] == [each["record"] for each in golden], format_id
         assert all(version in each["provenance"] for each in golden)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_release_logs_the_golden_records(version: str, tmp_path: Path) -> None:
+    made = captured_changelogs(version, tmp_path)
+
+    assert len(made) == (11 if version == "4.3.1" else 7)
+    for kind, content in made.items():
+        golden = json.loads((CHANGELOGS / f"{kind}.json").read_text(encoding="utf-8"))
+        assert version in golden.pop("provenance")
+        assert content == golden, kind

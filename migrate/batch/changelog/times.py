@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from formats import Conversion
+from migrate.batch.changelog.ways import changelogs, positions, way_of
+from migrate.batch.changelog.write import connection_of
 from migrate.batch.chunk.executor import Executor, run_all
 from migrate.batch.chunk.times import TimesTask
 from migrate.batch.context import Context
@@ -18,21 +20,18 @@ from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
 from migrate.errors import ChangelogFailedError, RefusedError
 from migrate.kafka.cluster import Cluster, Ends
-from migrate.kafka.connection import Connection
-from migrate.model.changelog import Changelog, Times, Way
+from migrate.model.changelog import Changelog, Times
 from migrate.model.ledger_row import Row, Step, read_detail
 from migrate.spec.spec import Spec
 
 
-def go_into_store(spec: Spec, conversion: Conversion) -> bool:
-    """Whether the new store gets the times of the old changelog."""
-    return spec.changelog is not None and spec.changelog.timestamps == "changelog" and conversion.takes_times
-
-
-def are_needed(spec: Spec, conversion: Conversion, way: Way) -> bool:
+def are_needed(spec: Spec, conversion: Conversion) -> bool:
     """Whether the times are needed: for the new store, or for records of which the new store does not tell the time."""
-    is_untold = way != "none" and not conversion.target.changelog_form.has_timestamp
-    return go_into_store(spec, conversion) or is_untold
+    if spec.changelog is None:
+        return False
+    if conversion.takes_times:
+        return spec.changelog.timestamps == "changelog"
+    return way_of(spec, conversion) != "none" and not conversion.target.changelog_form.has_timestamp
 
 
 def recorded_times(rows: Iterable[Row]) -> dict[str, Times]:
@@ -42,10 +41,9 @@ def recorded_times(rows: Iterable[Row]) -> dict[str, Times]:
 
 
 def use_times(context: Context, rows: Iterable[Row]) -> None:
-    """Let the tasks of this command take times from the recorded runs, if the new store gets them."""
-    if go_into_store(context.spec, context.conversion):
-        found = recorded_times(rows)
-        context.times.update({partition: str(context.home / each.folder) for partition, each in found.items()})
+    """Let the tasks of this command take times from the recorded runs, if they are needed."""
+    if are_needed(context.spec, context.conversion):
+        context.times.update(recorded_times(rows))
 
 
 def lost_beginning(changelog: Changelog, ends: Ends, conversion: Conversion) -> str | None:
@@ -62,24 +60,17 @@ def lost_beginning(changelog: Changelog, ends: Ends, conversion: Conversion) -> 
     )
 
 
-def make_times(
-    context: Context,
-    executor: Executor,
-    ledger: Ledger,
-    connection: Connection,
-    positions: Mapping[Changelog, int | None],
-) -> None:
-    """Make the run of each store partition that has no intact one, and let the tasks of this command use the runs.
-
-    `positions`: the offset of the next record that the store would apply; None: nothing states it.
+def take_times(context: Context, executor: Executor, ledger: Ledger) -> None:
+    """Make the run of each store partition that has no intact one, if times are needed, and let later tasks use it.
 
     Raises ChangelogFailedError where a changelog cannot be read to the store's position, or a damaged run cannot be
     made again as it was; RefusedError where the position is not in the changelog.
     """
-    standing = Standing(context.home, ledger.rows)
+    if not are_needed(context.spec, context.conversion):
+        return
     known = recorded_times(ledger.rows)
-    in_use = {receipt.store_partition for receipt in standing.receipts}
-    tasks = list(_tasks(context, connection, positions, known))
+    in_use = {receipt.store_partition for receipt in Standing(context.home, ledger.rows).receipts}
+    tasks = list(_tasks(context, known))
     started = lambda task: context.notify("times.started", task=task)  # noqa: E731 - one line, used once
     for finished in run_all(executor, tasks, on_start=started, name=context.spec.name, stop=context.stop):
         for _, made in finished:
@@ -98,17 +89,13 @@ def make_times(
     use_times(context, ledger.rows)
 
 
-def _tasks(
-    context: Context,
-    connection: Connection,
-    positions: Mapping[Changelog, int | None],
-    known: Mapping[str, Times],
-) -> Iterator[TimesTask]:
+def _tasks(context: Context, known: Mapping[str, Times]) -> Iterator[TimesTask]:
+    connection, at = connection_of(context.spec), positions(context.spec)
     with Cluster(connection) as cluster:
-        for changelog, position in positions.items():
+        for changelog in changelogs(context.spec):
             partition = changelog.store_partition
             ends = cluster.ends(changelog.topic, [changelog.number])[changelog.number]
-            end = _checked(changelog, position, ends)
+            end = _checked(changelog, at[partition], ends)
             if (lost := lost_beginning(changelog, ends, context.conversion)) is not None:
                 context.warn(lost)
             before = known.get(partition)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from formats import Format
@@ -39,6 +39,8 @@ class AssembledStores:
     folders: Mapping[str, Path]
     """By store partition."""
     receipts: Sequence[Receipt]
+    overlays: Mapping[str, Path] = field(default_factory=dict)
+    """What tails have changed, by store partition that has any."""
 
     def databases(self, store_partition: str) -> list[DatabasePlan]:
         """The RocksDB directories of a new store partition."""
@@ -191,14 +193,12 @@ def _ends(cluster: Cluster, topics: Topics) -> dict[str, int]:
 def _parts(topics: Topics, stores: AssembledStores, target: Format) -> Iterator[Part]:
     """What is to be written, in tasks: by ranges of keys, but a history as a whole, in the order of time."""
     size = max(_PART_BYTES, sum(each.data_bytes for each in stores.plan.databases) // _MOST_PARTS)
-    for changelog in topics.changelogs:
-        partition = changelog.store_partition
-        if target.changelog_form.is_in_order_of_time or topics.way == "append":
+    for partition in (each.store_partition for each in topics.changelogs):
+        databases = stores.databases(partition)
+        is_one = target.changelog_form.is_in_order_of_time or sum(each.data_bytes for each in databases) <= size
+        if is_one or topics.way == "append":
             yield Part(store_partition=partition, database="")
-        if target.changelog_form.is_in_order_of_time:
-            continue
-        for database in stores.databases(partition):
-            directory = stores.folders[partition] / database.database
-            files = [file for file in database_files(directory).immutable if file.suffix == ".sst"]
-            for keys in cut([(file, b"") for file in files], size).ranges:
+        for database in () if is_one else databases:
+            files = database_files(stores.folders[partition] / database.database).immutable
+            for keys in cut([(file, b"") for file in files if file.suffix == ".sst"], size).ranges:
                 yield Part(store_partition=partition, database=database.database, keys=keys)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.topics import AssembledStores
@@ -67,19 +68,34 @@ def verify_changelogs(
     _check_equal(found, topics)
 
 
-def has_new_records(context: Context, topics: Topics, standing: Standing) -> bool:
-    """Whether somebody has written to a new changelog since it was filled."""
-    connection, written = connection_of(context.spec), ChangelogStanding(standing.rows)
+def verify_again(
+    context: Context, executor: Executor, open_ledger: Callable[[], Ledger], stores: AssembledStores, standing: Standing
+) -> str:
+    """Compare every changelog once more; returns why not, where that says nothing. Raises as `verify_changelogs`."""
+    written = ChangelogStanding(standing.rows)
+    if written.topics is None:
+        return ""
+    if written.pending(stores.contents(written.topics.parts)):
+        return "not all of it is written: stateferry run SPEC goes on"
+    if standing.is_in_use and (topic := _written_to(context, written)) is not None:
+        return f"an application has written to {topic} since it was filled, so it no longer holds the store as it was"
+    verify_changelogs(context, executor, open_ledger(), stores, written.topics, again=True)
+    return ""
+
+
+def _written_to(context: Context, written: ChangelogStanding) -> str | None:
+    """The topic, and partition, that somebody has written to since it was filled; None: no record is new."""
+    connection = connection_of(context.spec)
+    assert written.topics is not None
     with Cluster(connection) as cluster:
-        for each in topics.changelogs:
-            known, last = written.reread.get(each.store_partition), written.last_offsets[each.store_partition]
-            start = (
-                known.end if known is not None else topics.starts[each.store_partition] if last is None else last + 1
-            )
+        for each in written.topics.changelogs:
+            last = written.last_offsets[each.store_partition]
+            start = written.topics.starts[each.store_partition] if last is None else last + 1
             ends = cluster.ends(each.new_topic, [each.number])[each.number]
-            if ends.end > ends.stable or any(read(connection, each.new_topic, each.number, start, ends.stable)):
-                return True
-    return False
+            new = read(connection, each.new_topic, each.number, start, ends.stable)
+            if ends.stable < ends.end or next(new, None) is not None:
+                return f"{each.new_topic}, partition {each.number},"
+    return None
 
 
 def settled(cluster: Cluster, changelog: Changelog) -> Ends:

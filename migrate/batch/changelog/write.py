@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from migrate.batch.changelog.overlay import overlay_of
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.topics import AssembledStores, mark_in_progress, open_topics
 from migrate.batch.chunk.changelog_entries import NewEntries, OldEntries
@@ -19,7 +20,7 @@ from migrate.batch.ledger.intervals import totals_of
 from migrate.batch.ledger.shared_commits import SharedCommits
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
-from migrate.errors import BrokerError, ChangelogFailedError, RefusedError
+from migrate.errors import RefusedError
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection, read_connection
 from migrate.model.changelog import Part, Produced, Topics
@@ -30,14 +31,11 @@ from migrate.spec.spec import Spec
 def write_changelogs(context: Context, executor: Executor, ledger: Ledger, stores: AssembledStores) -> Topics:
     """Write what is not written yet, and return the topics.
 
-    Raises RefusedError for a topic that is not ours, ChangelogFailedError where the broker does not confirm a record.
+    Raises RefusedError for a topic that is not ours, and BrokerError or ChangelogFailedError where the broker fails.
     """
     connection = connection_of(context.spec)
-    try:
-        with Cluster(connection) as cluster:
-            topics = _opened(context, ledger, cluster, stores)
-    except BrokerError as error:
-        raise ChangelogFailedError(error.message, hint=error.hint) from error
+    with Cluster(connection) as cluster:
+        topics = _opened(context, ledger, cluster, stores)
     work = Work(context, connection, topics, stores)
     contents = stores.contents(topics.parts)
     tasks = (work.task(part, contents[part]) for part in ChangelogStanding(ledger.rows).pending(contents))
@@ -72,7 +70,7 @@ class Work:
         partition = part.store_partition
         place = f"{partition}-{part.database}-{hashlib.sha256(part.keys.start or b'').hexdigest()[:16]}"
         sizes = (each.data_bytes for each in self.stores.databases(partition) if part.database in ("", each.database))
-        count = sum((each.store_partition, each.database) == (partition, part.database) for each in self.topics.parts)
+        parts = [each.database for each in self.topics.parts if each.store_partition == partition]
         return ProduceTask(
             connection=self.connection,
             changelog=self.topics.of(partition),
@@ -80,9 +78,10 @@ class Work:
             content=content,
             transactional_id=f"stateferry-{self.stores.plan.migration_id}-{place}",
             new=self.new(part),
+            has_records=bool(part.database) or len(parts) == 1,
             old=None if part.database else self.old(partition),
             folder=self.folder(partition, "sorted"),
-            size=sum(sizes) // count,
+            size=sum(sizes) // parts.count(part.database),
         )
 
     def new(self, part: Part) -> NewEntries:
@@ -91,11 +90,17 @@ class Work:
             each for each in self.stores.databases(part.store_partition) if part.database in ("", each.database)
         ]
         folder = self.stores.folders[part.store_partition]
+        times = None if self.context.conversion.takes_times else self.context.times.get(part.store_partition)
+        laid_over = self.stores.overlays.get(part.store_partition)
+        overlays = [overlay_of(laid_over, each.database) for each in databases]
         return NewEntries(
             format=self.context.ref.target,
             directories=tuple(str(folder / each.database) for each in databases),
             families=tuple(dict.fromkeys(mapping.target for each in databases for mapping in each.mappings)),
             keys=part.keys,
+            times=None if times is None else str(self.context.home / times.folder),
+            newest_ms=-1 if times is None or times.newest_ms is None else times.newest_ms,
+            overlays=tuple(str(each) for each in overlays if each is not None),
         )
 
     def old(self, partition: str) -> OldEntries | None:

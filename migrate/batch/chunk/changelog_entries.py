@@ -13,11 +13,13 @@ from typing import Protocol, TypeVar
 from formats import get_format
 from migrate.batch.chunk.merged_scan import MergedScan
 from migrate.batch.chunk.reader import Inputs, open_inputs
-from migrate.batch.chunk.side_by_side import batches_without
+from migrate.batch.chunk.side_by_side import Changes, batches_without
+from migrate.batch.chunk.times import TimesColumn, numbers, open_times
 from migrate.engine.changelog import to_changelog
-from migrate.kafka.latest import Latest
+from migrate.kafka.latest import Latest, unpacked
 from migrate.model.key_range import KeyRange
 from migrate.model.plan import FamilyMapping
+from migrate.stores.batch import Batch
 from migrate.stores.changelog_batch import ChangelogBatch
 from migrate.stores.rocksdb.openings import open_pooled
 
@@ -55,6 +57,12 @@ class NewEntries:
     directories: tuple[str, ...]
     families: tuple[str, ...]
     keys: KeyRange
+    times: str | None = None
+    """The run that the records take their times from, where the entries do not tell them; None: they tell them."""
+    newest_ms: int = -1
+    """The time of keys that are not in that run."""
+    overlays: tuple[str, ...] = ()
+    """What tails have changed: their keys have the times of their records in it."""
 
     @property
     def is_in_order_of_time(self) -> bool:
@@ -69,10 +77,25 @@ class NewEntries:
             opened = [stack.enter_context(open_pooled(Path(directory))) for directory in self.directories]
             places = [(each, family) for each in opened for family in self.families if family in each.families]
             scans = [batches_without(form.position_keys, *place, self.keys) for place in places]
+            run = stack.enter_context(open_times(self.times))
+            times = None if run is None else TimesColumn(run, self.newest_ms)
+            overlays = [stack.enter_context(open_pooled(Path(each))) for each in self.overlays]
+            changes = [Changes(each, family) for each in overlays for family in self.families]
             for batch in chain.from_iterable(scans) if self.is_in_order_of_time else MergedScan(scans):
                 check()
-                if len(found := convert(batch)):
+                known = None if times is None else _with_changes(batch.keys, numbers(times(batch.keys)), changes)
+                if len(found := convert(batch, known)):
                     yield found
+
+
+def _with_changes(keys: list[bytes], times: Sequence[int], changes: Sequence[Changes]) -> Sequence[int]:
+    """The times, with those of the records that tails have changed."""
+    later: dict[bytes, int] = {}
+    for each in changes:
+        found = each.among(keys)
+        records = unpacked(Batch([*found], [*found.values()])) if found else ChangelogBatch([], [], [])
+        later.update(zip(records.keys, records.timestamps, strict=True))
+    return [later.get(key, known) for key, known in zip(keys, times, strict=True)] if later else times
 
 
 @dataclass(frozen=True, slots=True)

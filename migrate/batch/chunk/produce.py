@@ -27,8 +27,10 @@ class ProduceTask:
     transactional_id: str
     """One for each part, whoever writes it: so a later attempt ends an earlier one that lives on."""
     new: ToWrite
+    has_records: bool
+    """Whether the new store's records are written; otherwise only tombstones."""
     old: ToDelete | None
-    """Given: the tombstones of the keys that it alone has are written, instead of the new store's records."""
+    """Given: the tombstones of the keys that it alone has are written, too."""
     folder: str
     """For what a sort does not keep in memory."""
     size: int = 0
@@ -41,13 +43,9 @@ class ProduceTask:
 def produce(task: ProduceTask, check: Callable[[], None] = never_stop) -> Produced:
     """Write the part; the receipt says that the broker has confirmed every record. Raises ChangelogFailedError."""
     started = time.perf_counter()
-    if task.old is not None:
-        batches = task.old.tombstones(task.new, check)
-    elif task.new.is_in_order_of_time:
-        batches = in_order_of_time(task.new.records(check), Path(task.folder))
-    else:
-        batches = task.new.records(check)
-    records, tombstones, size, last_offset = write(task.connection, task.changelog, task.transactional_id, batches)
+    records, tombstones, size, last_offset = write(
+        task.connection, task.changelog, task.transactional_id, _batches(task, check)
+    )
     return Produced(
         store_partition=task.part.store_partition,
         database=task.part.database,
@@ -59,6 +57,15 @@ def produce(task: ProduceTask, check: Callable[[], None] = never_stop) -> Produc
         last_offset=last_offset,
         seconds=round(time.perf_counter() - started, 6),
     )
+
+
+def _batches(task: ProduceTask, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
+    if task.has_records and task.new.is_in_order_of_time:
+        yield from in_order_of_time(task.new.records(check), Path(task.folder))
+    elif task.has_records:
+        yield from task.new.records(check)
+    if task.old is not None:
+        yield from task.old.tombstones(task.new, check)
 
 
 class Confirmed(NamedTuple):

@@ -89,24 +89,36 @@ def untouched(batches: Iterator[Batch], overlay: Database | None, family: str) -
     if overlay is None or family not in overlay.families:
         yield from batches
         return
-    found: Iterator[Batch] | None = None
-    read: deque[list[bytes]] = deque()
-    is_ended = False
+    changes = Changes(overlay, family)
     for batch in batches:
-        found = found or overlay.batches(family, KeyRange(start=batch.keys[0]))
-        while read and read[0][-1] < batch.keys[0]:
-            read.popleft()
-        while not is_ended and (not read or read[-1][-1] < batch.keys[-1]):
-            more = next(found, None)
-            is_ended = more is None
-            read += [more.keys] if more is not None else []
-        touched = {key for keys in read for key in keys}
+        touched = changes.among(batch.keys)
         mask = [key not in touched for key in batch.keys]
         if all(mask):
             yield batch
         elif any(mask):
             yield Batch(list(compress(batch.keys, mask)), list(compress(batch.values, mask)))
         del batch  # or a large value would live on while the next one is read
+
+
+class Changes:
+    """Reads a family of an overlay side by side with batches of keys, which ascend also from batch to batch."""
+
+    def __init__(self, overlay: Database, family: str) -> None:
+        self._overlay, self._family = overlay, family
+        self._scan: Iterator[Batch] | None = None
+        self._read: deque[Batch] = deque()
+
+    def among(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Entries of the overlay by key: all from the first to the last of these keys, and some beside them."""
+        if self._scan is None:
+            self._scan = self._overlay.batches(self._family, KeyRange(start=keys[0]))
+        while self._read and self._read[0].keys[-1] < keys[0]:
+            self._read.popleft()
+        while not self._read or self._read[-1].keys[-1] < keys[-1]:
+            if (more := next(self._scan, None)) is None:
+                break
+            self._read.append(more)
+        return {key: value for each in self._read for key, value in zip(each.keys, each.values, strict=True)}
 
 
 def compare_gaps(

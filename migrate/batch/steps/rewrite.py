@@ -128,7 +128,7 @@ def _tasks(context: Context, plan: Plan, pending: Iterable[Chunk], revision: str
             mappings=database.mappings,
             conversion=context.ref,
             revision=revision,
-            times=context.times.get(chunk.store_partition),
+            times=context.times_of(chunk.store_partition),
             is_kept=database.is_kept,
             on_reject=context.spec.run.on_reject,
             max_rejects=context.spec.run.max_rejects,

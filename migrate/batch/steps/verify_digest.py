@@ -85,7 +85,7 @@ def _digest_tasks(subject: Subject, database: DatabasePlan, receipts: list[Recei
                 target_keys=keys,
                 conversion=subject.context.ref,
                 overlay=as_text(subject.overlay_of(database)),
-                times=subject.context.times.get(database.store_partition),
+                times=subject.context.times_of(database.store_partition),
             )
 
 

@@ -135,6 +135,6 @@ def compare_tasks(
                 keys=keys,
                 conversion=subject.context.ref,
                 overlay=as_text(subject.overlay_of(database)),
-                times=subject.context.times.get(database.store_partition),
+                times=subject.context.times_of(database.store_partition),
                 size=min(database.data_bytes, subject.range_bytes),
             )

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
+from migrate.batch.changelog.standing import changelog_reports
+from migrate.batch.changelog.times import use_times
+from migrate.batch.changelog.topics import AssembledStores
+from migrate.batch.changelog.verify import verify_again
 from migrate.batch.chunk.executor import ExecutorOpener, executor_opener
 from migrate.batch.context import Context, make_context
 from migrate.batch.identity import check_spec
@@ -42,9 +46,10 @@ def verify(
     on_event: Listener = ignore,
     stop: Stop | None = None,
 ) -> VerifyReport:
-    """Compare the new stores, read from disk, and write the result to the ledger.
+    """Compare the new stores, read from disk, and write the result to the ledger; then their changelogs, if a run has
+    written them.
 
-    Stores that are in use are read where they are.
+    Stores that are in use are read where they are. A changelog in use is compared if nothing was written to it since.
 
     Args:
         spec: the migration, from `load_spec` or built in code.
@@ -57,6 +62,8 @@ def verify(
     Raises:
         RefusedError: the stores are not assembled yet, or a run is at work.
         VerificationError: there is a difference; the message has the first key of each kind.
+        BrokerError: the broker of the changelogs cannot be reached.
+        ChangelogFailedError: a changelog cannot be read to its end.
         InterruptedMigrationError: `stop` was requested.
     """
     open_executor = executor_opener(spec, master)
@@ -73,14 +80,17 @@ def _compare(
     context: Context, plan: Plan, standing: Standing, mode: Mode, open_executor: ExecutorOpener
 ) -> VerifyReport:
     name, stores = context.spec.name, _stores(context, standing)
+    use_times(context, standing.rows)
     open_ledger = cache(lambda: _open_ledger(context, plan, standing))
     with open_executor(context.spec) as executor, hinting_at_repair(context.home):
         so_far = standing.compared_so_far
         found = compare(context, executor, plan, stores, mode, so_far=so_far, open_ledger=open_ledger)
-    record(context, open_ledger(), found)
-    if not found.ok:
-        way_out = _RERUN if standing.revision is None else after_replay(standing)
-        raise mismatch_error(found, hint=_IN_USE if standing.is_in_use else way_out)
+        record(context, open_ledger(), found)
+        if not found.ok:
+            way_out = _RERUN if standing.revision is None else after_replay(standing)
+            raise mismatch_error(found, hint=_IN_USE if standing.is_in_use else way_out)
+        assembled = AssembledStores(plan, stores.folders, stores.receipts, stores.overlays)
+        note = verify_again(context, executor, open_ledger, assembled, standing)
     standing = read_standing(context.home)
     concerns = concerns_of(context.spec, standing, standing.totals)
     return VerifyReport(
@@ -89,6 +99,7 @@ def _compare(
         verification=found,
         stores=tuple(stores.folders.values()),
         concerns=concerns,
+        changelogs=changelog_reports(standing.rows, note),
         next_step=next_step(context.spec, standing, standing.state, not_accepted(concerns)),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from migrate.model.comparison import Totals, Verification
 from migrate.model.preview import RejectReason, shown_key
 from migrate.model.reports import (
     AbandonReport,
+    ChangelogReport,
     Column,
     Concern,
     RejectsReport,
@@ -62,7 +63,7 @@ def show_run(report: RunReport, output: Output) -> list[str]:
         ATTENTION: concerns_in_words(report.concerns),
         "dead letters": dead_letters_in_words(report.dead_letters, report.dead_letter_columns),
         "result": str(report.published or "\n".join(map(str, report.new_stores))),
-        "changelog": report.changelog,
+        "changelog": changelogs_in_words(report.changelogs) or report.changelog,
         "warnings": "\n".join(report.warnings),
         "next": report.next_step,
     }
@@ -184,8 +185,22 @@ def show_verify(report: VerifyReport, output: Output) -> list[str]:
     """The result of a verification."""
     stores = "\n".join(map(str, report.stores))
     rows = {"migration": report.name, "verification": verification_in_words(report.verification), "stores": stores}
+    rows["changelog"] = changelogs_in_words(report.changelogs)
     rows |= {ATTENTION: concerns_in_words(report.concerns), "next": report.next_step}
     return output.layout.facts(rows | _ids(report.migration_id, "", output))
+
+
+def changelogs_in_words(changelogs: Sequence[ChangelogReport]) -> str:
+    """What was written to each changelog, and whether it was read back."""
+    return "\n".join(map(_changelog_in_words, changelogs))
+
+
+def _changelog_in_words(changelog: ChangelogReport) -> str:
+    written = f"{changelog.new_topic}: {plural(changelog.records, 'record')}"
+    written += f" and {plural(changelog.tombstones, 'tombstone')}" if changelog.tombstones else ""
+    if changelog.note:
+        return f"{written}, not compared: {changelog.note}"
+    return f"{written}, {'read back and equal to the new store' if changelog.verified else 'not read back'}"
 
 
 def _ids(migration_id: str | None, more: str, output: Output) -> dict[str, str]:

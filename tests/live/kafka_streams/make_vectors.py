@@ -63,8 +63,13 @@ class Case:
 
     @property
     def format_id(self) -> str:
-        """The format of this kind of store; join windows are windows."""
-        return f"kafka-streams.{self.kind.replace('join-', '')}"
+        """The format of this kind of store."""
+        return format_of(self.kind)
+
+
+def format_of(kind: str) -> str:
+    """The format of a kind of store; join windows are windows."""
+    return f"kafka-streams.{kind.replace('join-', '')}"
 
 
 def put(what: str, kind: str, *events: Event, old_kind: str | None = None) -> Case:
@@ -173,7 +178,7 @@ def captured(version: str, app_dir: Path) -> dict[str, list[dict[str, Any]]]:
         write_more(version, app_dir, kinds=later, events={"0_0": reads}, retention_ms=RETENTION_MS)
     vectors: dict[str, list[dict[str, Any]]] = {}
     for store, case in cases.items():
-        stored, records = _stored(app_dir / "0_0", store, case), _records(case)
+        stored, records = stored_by(app_dir / "0_0", store, case.kind), _records(case)
         assert len(stored) == len(records), (case, stored)
         for (key, value), record in zip(stored, records, strict=True):
             vector = {"what": case.provenance, "stored": {"key": key.hex(), "value": value.hex()}, "record": record}
@@ -181,10 +186,11 @@ def captured(version: str, app_dir: Path) -> dict[str, list[dict[str, Any]]]:
     return vectors
 
 
-def _stored(task: Path, store: str, case: Case) -> list[tuple[bytes, bytes]]:
+def stored_by(task: Path, store: str, kind: str) -> list[tuple[bytes, bytes]]:
+    """The entries of a store of this kind in the order of their keys."""
     segments = task / store
     databases = list(segments.iterdir()) if segments.is_dir() else [task / "rocksdb" / store]
-    families = get_format(case.format_id).column_families
+    families = get_format(format_of(kind)).column_families
     assert families is not None
     return sorted(entry for database in databases for entry in read_families(database)[families[0]].items())
 

@@ -259,13 +259,18 @@ def write_more(
     kinds: Mapping[str, str],
     events: Mapping[str, Mapping[str, list[Event]]],
     retention_ms: int = RETENTION_MS,
+    logged: Path | None = None,
 ) -> None:
-    """Open a state directory, or make one, and apply events by task and store."""
+    """Open a state directory, or make one, and apply events by task and store.
+
+    A folder `logged` gets the records that one task wrote to the changelogs, `<store>.jsonl`.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         for task, stores in events.items():
             for store, store_events in stores.items():
                 write_events(Path(scratch) / _file(task, store), store_events)
-        run_program(version, "make", _options(app_dir, kinds, list(events), retention_ms) | {"--events": scratch})
+        options = _options(app_dir, kinds, list(events), retention_ms) | {"--events": scratch}
+        run_program(version, "make", options | ({} if logged is None else {"--logged": str(logged)}))
 
 
 def _file(task: str, store: str) -> Path:

@@ -1,9 +1,11 @@
 package stateferry.live;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.List;
 import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.utils.Bytes;
 
@@ -26,6 +28,14 @@ record Event(
     static Event write(final Bytes key, final byte[] value, final long timestamp, final List<List<String>> headers) {
         final String hex = value == null ? null : hex(value);
         return new Event(hex(key.get()), hex, timestamp, headers, null, null, null, false);
+    }
+
+    static Event of(final byte[] key, final byte[] value, final long timestamp, final Headers headers) {
+        final List<List<String>> listed = new ArrayList<>();
+        for (final Header header : headers) {
+            listed.add(Arrays.asList(header.key(), header.value() == null ? null : hex(header.value())));
+        }
+        return write(Bytes.wrap(key), value, timestamp, listed);
     }
 
     Event in(final long windowStart, final Long sessionEnd) {

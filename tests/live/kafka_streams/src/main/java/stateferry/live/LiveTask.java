@@ -96,6 +96,18 @@ final class LiveTask implements AutoCloseable {
         driver.advanceWallClockTime(Duration.ofMillis(1));
     }
 
+    /** The records that the store has written to its changelog since the task was started. */
+    List<Event> logged(final String store) {
+        final String topic = changelog(appDirectory, store, partition).topic();
+        if (!driver.producedTopicNames().contains(topic)) {
+            return List.of();
+        }
+        return driver.createOutputTopic(topic, new ByteArrayDeserializer(), new ByteArrayDeserializer())
+            .readRecordsToList().stream()
+            .map(record -> Event.of(record.key(), record.value(), record.timestamp(), record.headers()))
+            .toList();
+    }
+
     StateStore store(final String store) {
         return driver.getAllStateStores().get(store);
     }

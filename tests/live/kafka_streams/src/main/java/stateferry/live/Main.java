@@ -20,14 +20,15 @@ import org.apache.kafka.common.utils.AppInfoParser;
  * Makes and opens real state directories of Kafka Streams.
  *
  * <pre>
- * make --app-dir DIR --stores NAME=KIND:RETENTION,... --tasks 0_0,... --events DIR
+ * make --app-dir DIR --stores NAME=KIND:RETENTION,... --tasks 0_0,... --events DIR [--logged DIR]
  * make-dsl --app-dir DIR --topology NAME --store NAME [--format HEADERS]
  * open --app-dir DIR --stores NAME=KIND:RETENTION,... --tasks 0_0,... --expected DIR [--exactly-once yes]
  * </pre>
  *
  * RETENTION, in milliseconds, is that of windowed, session and versioned stores. {@code make} goes on in a directory
- * that is there; {@code make-dsl} makes stores that only the DSL makes (see {@link DslState}). DIR of {@code --events} and {@code --expected} holds {@code TASK/STORE.jsonl.gz}: one {@link Event}
- * a line. {@code open} prints one JSON object; exit status 0 if all is as expected, 1 if not, 2 if the program failed.
+ * that is there; {@code make-dsl} makes stores that only the DSL makes (see {@link DslState}). DIR of {@code --events}
+ * and {@code --expected} holds {@code TASK/STORE.jsonl.gz}: one {@link Event} a line. {@code make} leaves the records
+ * of the changelog in {@code --logged} as {@code STORE.jsonl}, likewise. {@code open} prints one JSON object; exit status 0 if all is as expected, 1 if not, 2 if the program failed.
  */
 public final class Main {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -55,7 +56,7 @@ public final class Main {
         final SortedMap<String, NamedStore> stores = NamedStore.of(options.get("--stores"));
         final List<String> tasks = List.of(options.get("--tasks").split(","));
         return switch (command) {
-            case "make" -> make(appDirectory, stores, tasks, Path.of(options.get("--events")));
+            case "make" -> make(appDirectory, stores, tasks, options);
             case "open" -> open(appDirectory, stores, tasks, options);
             default -> throw new IllegalArgumentException("unknown command: " + command);
         };
@@ -65,8 +66,9 @@ public final class Main {
         final Path appDirectory,
         final SortedMap<String, NamedStore> stores,
         final List<String> tasks,
-        final Path events
+        final Map<String, String> options
     ) throws Exception {
+        final Path events = Path.of(options.get("--events"));
         for (final String name : tasks) {
             try (LiveTask task = new LiveTask(appDirectory, partition(name), stores, false)) {
                 long sent = 0;
@@ -79,6 +81,11 @@ public final class Main {
                     }
                 }
                 task.commit();
+                if (options.containsKey("--logged")) {
+                    for (final String store : stores.keySet()) {
+                        write(Path.of(options.get("--logged")).resolve(store + ".jsonl"), task.logged(store));
+                    }
+                }
             }
         }
         return 0;
@@ -118,6 +125,14 @@ public final class Main {
                 new InputStreamReader(new GZIPInputStream(Files.newInputStream(file)), StandardCharsets.UTF_8))) {
             return JSON.readerFor(Event.class).<Event>readValues(lines).readAll();
         }
+    }
+
+    private static void write(final Path file, final List<Event> rows) throws IOException {
+        final StringBuilder lines = new StringBuilder();
+        for (final Event row : rows) {
+            lines.append(JSON.writeValueAsString(row)).append('\n');
+        }
+        Files.writeString(file, lines);
     }
 
     private static Map<String, String> options(final String[] args) {

@@ -1,0 +1,139 @@
+"""An application with a changelogged store at a real broker, and what its changelogs hold."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from formats import StateRecord
+from migrate.kafka.cluster import Cluster
+from migrate.kafka.connection import Connection
+from migrate.kafka.reader import read
+from migrate.kafka.writer import Writer
+from migrate.spec.loading import parse_spec
+from migrate.spec.spec import Spec
+from migrate.stores.changelog_batch import ChangelogBatch
+from tests.shared.windowed import checkpoint, make_segments, window_key
+from tests.support import KEY_VALUE, TIMESTAMPED, make_families
+
+NOW = int(time.time()) // 3600 * 3_600_000
+"""The same in every process of a test, within retention times."""
+TASKS = ("0_0", "0_1")
+WINDOW = "kafka-streams.timestamped-window"
+FAMILIES = {KEY_VALUE: "default", TIMESTAMPED: "keyValueWithTimestamp", WINDOW: "keyValueWithTimestamp"}
+DROPPED = b"drop-"
+"""Begins keys that the conversion drops."""
+
+Record = tuple[bytes | None, int]
+"""Value and timestamp."""
+
+
+def convert(record: StateRecord) -> StateRecord | None:
+    """Changes every value, and drops some keys."""
+    return None if record.key.startswith(DROPPED) else replace(record, value=record.value + b"!")
+
+
+@dataclass(frozen=True)
+class App:
+    """Two tasks of an application, stopped, with their changelog."""
+
+    name: str
+    base: Path
+    bootstrap: str
+    kind: str = TIMESTAMPED
+    way: str = "new-topic"
+    count: int = 400
+    sections: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def connection(self) -> Connection:
+        return Connection(self.bootstrap)
+
+    @property
+    def topic(self) -> str:
+        return f"{self.name}-orders-changelog"
+
+    @property
+    def new_topic(self) -> str:
+        return f"{self.name}-orders2-changelog" if self.way == "new-topic" else self.topic
+
+    @property
+    def spec(self) -> Spec:
+        target = {"store": "orders2"} if self.way == "new-topic" else {}
+        content: dict[str, Any] = {
+            "name": self.name,
+            "work_dir": "work",
+            "source": {"format": self.kind, "path": self.name, "store": "orders"},
+            "target": {"format": self.kind, **target},
+            "conversion": {"function": "tests.batch.changelog.support:convert"},
+            "changelog": {"bootstrap": self.bootstrap, "way": self.way},
+            "run": {"chunk_size": "8 KiB"},
+            **self.sections,
+        }
+        return parse_spec(content, base_dir=self.base)
+
+    def old(self, number: int) -> dict[bytes, Record]:
+        """What the old store has, and its changelog: by the changelog's key."""
+        keys = (b"key-%05d-%d" % (each, number) for each in range(self.count))
+        records = {key: (b"value of %s" % key, NOW - 60_000 + at) for at, key in enumerate(keys)}
+        records |= {DROPPED + b"%d" % each: (b"gone", NOW - 5) for each in range(3)}
+        if self.kind == WINDOW:
+            starts = range(NOW, 0, -60_000)
+            records = {
+                window_key(key, start): record for (key, record), start in zip(records.items(), starts, strict=False)
+            }
+        return dict(sorted(records.items()))
+
+    def expected(self, number: int) -> dict[bytes, Record]:
+        """What a restore of the new store must give."""
+        old = self.old(number).items()
+        return {key: (value + b"!", at) for key, (value, at) in old if value and not key.startswith(DROPPED)}
+
+    def make(self) -> App:
+        """Write the stores, and their changelog."""
+        with Cluster(self.connection) as cluster:
+            policy = "compact,delete" if self.kind == WINDOW else "compact"
+            settings = {"cleanup.policy": policy, "retention.ms": str(7 * 86_400_000), "segment.ms": "123456789"}
+            cluster.create_topic(self.topic, partitions=2, replication=1, settings=settings)
+        for number, task in enumerate(TASKS):
+            records = self.old(number)
+            last = self.write(self.topic, number, records)
+            self._make_store(self.base / self.name / task, records)
+            line = checkpoint(f"{self.topic} {number} {last}")
+            (self.base / self.name / task / ".checkpoint").write_text(line, encoding="ascii")
+        return self
+
+    def _make_store(self, folder: Path, records: Mapping[bytes, Record]) -> None:
+        entries = {key: self._entry(*record) for key, record in records.items()}
+        if self.kind == WINDOW:
+            make_segments(folder / "orders", entries, 3_600_000, family=FAMILIES[self.kind])
+        else:
+            make_families(folder / "rocksdb" / "orders", {FAMILIES[self.kind]: entries})
+
+    def _entry(self, value: bytes | None, at: int) -> bytes:
+        assert value is not None
+        return value if self.kind == KEY_VALUE else at.to_bytes(8, "big", signed=True) + value
+
+    def write(self, topic: str, number: int, records: Mapping[bytes, Record]) -> int | None:
+        """Write records to a partition, as another process."""
+        values, times = zip(*records.values(), strict=True)
+        with Writer(self.connection, topic, number, f"{self.name}-{number}") as writer:
+            writer.write(ChangelogBatch(list(records), values, times))
+            return writer.finish()
+
+    def restored(self, number: int) -> dict[bytes, Record]:
+        """What the new topic's partition holds, once it is compacted."""
+        found: dict[bytes, Record] = {}
+        with Cluster(self.connection) as cluster:
+            ends = cluster.ends(self.new_topic, [number])[number]
+        for batch in read(self.connection, self.new_topic, number, ends.start, ends.stable):
+            for key, record in zip(batch.keys, zip(batch.values, batch.timestamps, strict=True), strict=True):
+                found[key] = record
+        return {key: found[key] for key in sorted(found) if found[key][0] is not None}
+
+    def all_restored(self) -> bool:
+        """Whether every partition holds what it should."""
+        return all(self.restored(number) == self.expected(number) for number in range(len(TASKS)))

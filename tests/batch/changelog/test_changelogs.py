@@ -1,0 +1,150 @@
+"""Changelogs that a run writes at a real broker: whole, also after a kill at any point, and compared for real."""
+
+from __future__ import annotations
+
+import base64
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from migrate import run, verify
+from migrate.batch.changelog.standing import ChangelogStanding
+from migrate.batch.chunk import produce
+from migrate.batch.chunk.produce import Confirmed, write
+from migrate.batch.ledger.table import read_ledger
+from migrate.errors import ChangelogFailedError, ExitCode, RefusedError, VerificationError
+from migrate.kafka import cluster
+from migrate.kafka.cluster import Cluster
+from migrate.kafka.connection import Connection
+from migrate.model.changelog import Changelog
+from migrate.model.events import RUN_EVENTS, Event
+from migrate.model.ledger_row import Step
+from migrate.stores.changelog_batch import ChangelogBatch
+from tests.batch.changelog.support import NOW, TASKS, WINDOW, App
+from tests.broker.broker import Broker
+from tests.support import KEY_VALUE
+
+EVENTS = [name for name in RUN_EVENTS if name.startswith("changelog.")]
+
+
+@pytest.fixture
+def app(request: pytest.FixtureRequest, broker: Broker, tmp_path: Path) -> App:
+    """An application named after its test."""
+    name = request.node.name.replace("[", "-").replace("]", "").replace("_", "-")
+    return App(name[-40:].strip("-"), tmp_path, broker.bootstrap).make()
+
+
+@pytest.mark.parametrize(("kind", "way"), [(KEY_VALUE, "append"), (WINDOW, "new-topic"), (WINDOW, "append")])
+def test_a_restore_gives_the_new_store(kind: str, way: str, broker: Broker, tmp_path: Path) -> None:
+    app = App(f"{kind.rpartition('-')[2]}-{way}", tmp_path, broker.bootstrap, kind, way).make()
+    report = run(app.spec)
+    assert app.all_restored()
+    (changelog,) = report.changelogs
+    dropped = 6 if way == "append" else 0
+    assert (changelog.records, changelog.tombstones, changelog.verified) == (2 * app.count, dropped, True)
+    assert (changelog.topic, changelog.new_topic) == (app.topic, app.new_topic)
+    with Cluster(app.connection) as there:
+        old, new = there.topic(app.topic), there.topic(app.new_topic)
+        committed = there.committed(f"stateferry-{app.name}")
+    assert old is not None
+    assert new is not None
+    assert (new.partitions, new.replication, new.settings) == (old.partitions, old.replication, old.settings)
+    marks = {key: base64.b64decode(each.metadata).decode() for key, each in committed.items()}
+    marked = {(app.topic, number): f"{report.migration_id} in progress" for number in range(len(TASKS))}
+    assert marks == (marked if way == "append" else {})
+
+
+@pytest.mark.parametrize("way", ["new-topic", "append"])
+def test_a_run_killed_anywhere_is_finished_by_the_next_one(way: str, broker: Broker, tmp_path: Path) -> None:
+    app = App(f"killed-{way}", tmp_path, broker.bootstrap, way=way).make()
+    for event in EVENTS:
+        command = [sys.executable, "-m", "tests.batch.changelog.victim", str(tmp_path), broker.bootstrap, way, event]
+        victim = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+        assert victim.returncode == -signal.SIGKILL, (event, victim.stderr)
+    seen: list[str] = []
+    report = run(app.spec, on_event=lambda event: seen.append(event.name))
+    assert not [name for name in seen if name.startswith("changelog.")]
+    assert report.changelogs[0].verified
+    assert report.changelogs[0].records == 2 * app.count
+    assert app.all_restored()
+    rows = read_ledger(app.spec.home)
+    parts = [(row.store_partition, row.database, row.start_key) for row in rows if row.step is Step.PRODUCED]
+    assert len(parts) == len({*parts}) > 4, "each part once, and several of each partition"
+
+
+def test_what_another_writer_did_is_found(app: App) -> None:
+    run(app.spec)
+    (gone, _), (other, (value, at)) = list(app.expected(1).items())[:2]
+    offset = app.write(app.new_topic, 1, {gone: (None, NOW), other: (value, at + 1), b"new": (b"value", NOW)})
+    assert offset is not None
+    with pytest.raises(VerificationError) as raised:
+        verify(app.spec)
+    where = f"{app.new_topic}, partition 1, key"
+    assert raised.value.message.splitlines() == [
+        "the changelog does not hold the new store: 1 keys missing, 1 differing, 1 extra",
+        f'  - missing in the changelog: {where} "{gone.decode()}"',
+        f'  - differing: {where} "{other.decode()}", offset {offset - 1}: timestamp should be {at}, is {at + 1}',
+        f'  - extra in the changelog: {where} "new", offset {offset}: the new store has no such entry',
+    ]
+    assert raised.value.exit_code == ExitCode.MISMATCH
+    assert not ChangelogStanding(read_ledger(app.spec.home)).is_verified
+    with pytest.raises(VerificationError):
+        run(app.spec)
+
+    with Cluster(app.connection) as there:
+        topic = there.topic(app.new_topic)
+        assert topic is not None
+        there.delete_topic(topic)
+    assert run(app.spec).changelogs[0].verified
+    assert verify(app.spec).changelogs[0].verified
+    assert app.all_restored()
+
+
+def test_a_tombstone_that_is_not_written_is_missed(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = App("revived", tmp_path, broker.bootstrap, way="append").make()
+
+    def without_tombstones(
+        there: Connection, changelog: Changelog, name: str, batches: Iterator[ChangelogBatch]
+    ) -> Confirmed:
+        return write(there, changelog, name, (batch for batch in batches if None not in batch.values))
+
+    monkeypatch.setattr(produce, "write", without_tombstones)
+    with pytest.raises(VerificationError) as raised:
+        run(app.spec)
+    assert f'missing in the changelog: {app.topic}, partition 0, key "drop-0": a tombstone' in raised.value.message
+
+
+def test_a_foreign_topic_is_refused_and_left(app: App) -> None:
+    with Cluster(app.connection) as there:
+        there.create_topic(app.new_topic, partitions=2, replication=1, settings={})
+        for _ in range(2):
+            with pytest.raises(RefusedError, match="exists already, and this migration did not make it"):
+                run(app.spec)
+        topic = there.topic(app.new_topic)
+        assert topic is not None
+        there.delete_topic(topic)
+    assert run(app.spec).changelogs[0].verified
+
+
+def test_a_broker_that_is_lost_in_the_middle(app: App, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "REQUEST_SECONDS", 2.0)
+
+    def lose(event: Event) -> None:
+        if event.name == "changelog.opened":
+            broker.pause()
+
+    try:
+        with pytest.raises(ChangelogFailedError) as raised:
+            run(app.spec, on_event=lose)
+    finally:
+        broker.resume()
+    assert raised.value.exit_code == ExitCode.FAILED
+    monkeypatch.undo()
+    assert run(app.spec).changelogs[0].verified
+    assert app.all_restored()

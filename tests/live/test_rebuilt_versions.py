@@ -1,0 +1,45 @@
+"""What stands for a versioned store in its changelog rebuilds it in the real Kafka Streams."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from formats import get_format
+from migrate.engine.changelog import keyed_by_time, keyed_plainly, to_changelog
+from migrate.stores.batch import Batch
+from migrate.stores.changelog_batch import ChangelogBatch
+from tests.live.kafka_streams.events import Event, random_events
+from tests.live.kafka_streams.kinds import RETENTION_MS, VERSIONED
+from tests.live.kafka_streams.make_vectors import stored_by
+from tests.live.kafka_streams.program import require_live, write_more
+
+FORM = get_format("kafka-streams.versioned")
+
+
+@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
+def test_versions_in_the_order_of_time_rebuild_every_entry(version: str, tmp_path: Path) -> None:
+    require_live()
+    events = random_events(VERSIONED, 400, seed=version)
+    old = _written(version, tmp_path / "old", store=events)["store"]
+    records = to_changelog(FORM)(Batch([key for key, _ in old], [value for _, value in old]))
+    by_time = _in_order(keyed_by_time(records))
+    rebuilt = _written(version, tmp_path / "new", by_time=by_time, by_key=sorted(by_time, key=lambda each: each.key))
+
+    assert rebuilt["by_time"] == old
+    assert rebuilt["by_key"] != old
+
+
+def _in_order(records: ChangelogBatch) -> list[Event]:
+    """The last record of each key, in the order of the keys."""
+    last = {key: at for at, key in enumerate(records.keys)}
+    plain = keyed_plainly(records)
+    return [Event(plain.keys[at], records.values[at], records.timestamps[at]) for _, at in sorted(last.items())]
+
+
+def _written(version: str, folder: Path, **stores: list[Event]) -> dict[str, list[tuple[bytes, bytes]]]:
+    """What is stored after these events."""
+    kinds = dict.fromkeys(stores, VERSIONED)
+    write_more(version, folder / "app", kinds=kinds, events={"0_0": stores}, retention_ms=RETENTION_MS)
+    return {store: stored_by(folder / "app/0_0", store, VERSIONED) for store in stores}
