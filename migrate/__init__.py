@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from migrate.batch.status.history import StepDone as StepDone
     from migrate.batch.status.history import report as report
     from migrate.batch.status.reject_reasons import rejects as rejects
+    from migrate.batch.steps.catch_up import catch_up as catch_up
     from migrate.batch.steps.snapshot import snapshot as snapshot
     from migrate.batch.steps.verify_stores import verify as verify
     from migrate.batch.stop import Stop as Stop
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
     from migrate.model.events import Event as Event
     from migrate.model.preview import RejectReason as RejectReason
     from migrate.model.reports import AbandonReport as AbandonReport
+    from migrate.model.reports import CatchUpReport as CatchUpReport
     from migrate.model.reports import Column as Column
     from migrate.model.reports import Concern as Concern
     from migrate.model.reports import RejectsReport as RejectsReport
@@ -95,6 +97,7 @@ if TYPE_CHECKING:
     from migrate.model.reports import SnapshotReport as SnapshotReport
     from migrate.model.reports import StatusReport as StatusReport
     from migrate.model.reports import SwitchReport as SwitchReport
+    from migrate.model.reports import TailReport as TailReport
     from migrate.model.reports import Throughput as Throughput
     from migrate.model.reports import Verifying as Verifying
     from migrate.model.reports import VerifyReport as VerifyReport
@@ -136,6 +139,7 @@ _HOMES = {
     "migrate.batch.status.history": "ChunkDone RunHistory RunSummary StepDone report",
     "migrate.batch.status.reject_reasons": "rejects",
     "migrate.batch.steps.snapshot": "snapshot",
+    "migrate.batch.steps.catch_up": "catch_up",
     "migrate.batch.steps.verify_stores": "verify",
     "migrate.batch.stop": "Stop",
     "migrate.batch.switch.abandon": "abandon",
@@ -161,8 +165,8 @@ _HOMES = {
     "migrate.model.events": "Event",
     "migrate.model.preview": "RejectReason",
     "migrate.model.reports": (
-        "AbandonReport Column Concern RejectsReport RunReport SnapshotReport StatusReport SwitchReport Throughput "
-        "Verifying VerifyReport"
+        "AbandonReport CatchUpReport Column Concern RejectsReport RunReport SnapshotReport StatusReport SwitchReport "
+        "TailReport Throughput Verifying VerifyReport"
     ),
     "migrate.spec.loading": "load_spec",
     "migrate.spec.spec": "ChangelogSection ConversionSection RunSection SourceSection Spec TargetSection",

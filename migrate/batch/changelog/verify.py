@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.topics import AssembledStores
@@ -65,7 +65,7 @@ def verify_changelogs(
         )
         ledger.commit(*rows)
         context.notify("changelog.verified", found=found)
-    _check_equal(found, topics)
+    check_equal(found, topics)
 
 
 def verify_again(
@@ -143,7 +143,8 @@ def _task(work: Work, changelog: Changelog, ends: Ends, expired_before: int | No
     )
 
 
-def _check_equal(found: list[Reread], topics: Topics) -> None:
+def check_equal(found: Sequence[Reread], topics: Topics) -> None:
+    """Raises VerificationError for a comparison that found a difference."""
     wrong = [each for each in found if not each.ok]
     if not wrong:
         return

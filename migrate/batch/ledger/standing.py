@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -49,12 +48,10 @@ class Standing:
     @cached_property
     def tails(self) -> dict[str, list[Tail]]:
         """The tails of each store partition, in their order. Raises RefusedError for those of a newer release."""
-        found: defaultdict[str, list[Tail]] = defaultdict(list)
-        for row in self.rows:
-            if row.step is Step.TAIL:
-                tail = read_detail(row, Tail, "a tail")
-                found[tail.store_partition].append(tail)
-        return dict(found)
+        found: dict[str, list[Tail]] = {}
+        for tail in (read_detail(row, Tail, "a tail") for row in self.rows if row.step is Step.TAIL):
+            found.setdefault(tail.store_partition, []).append(tail)
+        return found
 
     @cached_property
     def recorded(self) -> list[Receipt]:
@@ -204,6 +201,8 @@ class Standing:
         are as its function would make them.
         """
         last, newest = self._last(*_COMPARED), {*self.newest.values()}
+        if not self.tails.keys() <= self.newest.keys():  # they are not assembled with their last tail
+            return False
         if last is None or last.step is not Step.VERIFIED or not newest <= self._compared(last):
             return False
         found = (row for row in self.rows if row.step is Step.VERIFIED and newest <= self._compared(row))

@@ -105,7 +105,7 @@ def compare(
     databases = expected_databases(context, plan)
     total = Verification(mode=mode)
     for mismatch in _outer_mismatches(context, plan, stores, databases, mode):
-        total = _add(total, as_verified(mismatch))
+        total = with_result(total, as_verified(mismatch))
     if total.ok:  # else the directories that the records belong to may not be there
         size = range_bytes(databases, executor.slots, context.spec.run.chunk_size)
         laid_over = with_tails(plan, databases, stores.overlays)
@@ -132,7 +132,7 @@ def _compare_records(
             assert isinstance(task, VerifyTask)
             comparison.add(task, result)
             ranges.add(task, result)
-            total = _add(total, result)
+            total = with_result(total, result)
         if finished:
             context.notify("verify.progressed", records=total.records)
         ranges.commit_some()
@@ -140,9 +140,9 @@ def _compare_records(
     for each in ended_by:
         if isinstance(each, MigrationError):
             raise each
-        total = _add(total, as_verified(each))
+        total = with_result(total, as_verified(each))
     for result in () if ended_by else comparison.end():
-        total = _add(total, result)
+        total = with_result(total, result)
     return total
 
 
@@ -193,7 +193,8 @@ def mismatch_error(found: Verification, *, hint: str) -> VerificationError:
     )
 
 
-def _add(total: Verification, result: Verified) -> Verification:
+def with_result(total: Verification, result: Verified) -> Verification:
+    """The sums with those of a further task."""
     known = {mismatch.kind for mismatch in total.first}
     return total.model_copy(
         update={
