@@ -139,8 +139,18 @@ def _task(work: Work, changelog: Changelog, ends: Ends, expired_before: int | No
         old=work.old(partition),
         folder=work.folder(partition, "reread"),
         expired_before=expired_before,
+        dropped_before=_dropped_before(work, partition),
         size=sum(each.data_bytes for each in work.stores.databases(partition)),
     )
+
+
+def _dropped_before(work: Work, partition: str) -> int | None:
+    """The start of the oldest segment that tails have left of those that were written; None: they have dropped none."""
+    planned = {each.database for each in work.stores.plan.databases if each.store_partition == partition}
+    left = {each.database for each in work.stores.databases(partition)}
+    if not work.context.conversion.target.is_segmented or planned <= left:
+        return None
+    return min((int(name.rpartition(".")[2]) for name in left), default=None)
 
 
 def check_equal(found: Sequence[Reread], topics: Topics) -> None:

@@ -32,6 +32,11 @@ class ToWrite(Protocol):
     """What a changelog must hold."""
 
     @property
+    def format(self) -> str:
+        """The new store's."""
+        ...
+
+    @property
     def is_in_order_of_time(self) -> bool:
         """Whether records have to be written in the order of time, and one key may have several."""
         ...

@@ -173,7 +173,7 @@ def _take_tails(context: Context, executor: Executor, ledger: Ledger, tasks: Seq
     found: list[Tail] = []
     started = lambda task: context.notify("tail.started", task=task)  # noqa: E731 - one line, used once
     for finished in run_all(executor, tasks, on_start=started, name=context.spec.name, stop=context.stop):
-        made = [result for _, result in finished if isinstance(result, Tail)]
+        made = [result for _, result in finished if isinstance(result, Tail) and result.records]  # else markers only
         found += made
         if made:
             context.notify("tail.made", tails=made)

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from migrate import RefusedError, VerificationError, catch_up, replay, run, verify
+from migrate.batch.changelog import tails
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import read_ledger
-from migrate.kafka.cluster import Cluster
-from migrate.model.events import TAIL_EVENTS, Event
-from migrate.spec.spec import Spec
+from migrate.batch.steps import assemble
+from migrate.model.events import TAIL_EVENTS
 from tests.batch.changelog.support import DROPPED, FAMILIES, NOW, TASKS, WINDOW, App, Record
 from tests.broker.broker import Broker
 from tests.shared.windowed import window_key
@@ -24,7 +24,8 @@ from tests.support import KEY_VALUE, TIMESTAMPED, read_family
 
 HOUR = 3_600_000
 RETENTION = {"retention_ms": 12 * HOUR, "segment_ms": HOUR}
-KILLS = [*TAIL_EVENTS, "assemble.started", "assemble.ingested", "assemble.committed", "verify.committed"]
+BEGINNING, END = TAIL_EVENTS[:3], TAIL_EVENTS[3:]
+KILLS = (*BEGINNING, "assemble.started", "assemble.ingested", "assemble.committed", "verify.committed", *END)
 
 
 def _windowed(app: App) -> App:
@@ -84,9 +85,84 @@ def test_tails_are_laid_over_the_stores_and_their_changelogs(kind: str, broker: 
             assert _stored(app, number) == _entries(app, expected[number])
             assert app.restored(number) == expected[number]
     assert catch_up(app.spec).tails == ()
-    for mode in ("full", "digest"):
-        assert verify(app.spec, mode=mode, master=None).verification.ok
+    assert verify(app.spec, mode="full").verification.ok
+    assert verify(app.spec, mode="digest").verification.ok
     assert run(app.spec).state == "verified"
     assert len(list((app.spec.home / "new").glob("*/*/orders"))) == len(TASKS)
     with pytest.raises(RefusedError, match="catch-up"):
         replay(app.spec)
+
+
+def test_a_catch_up_killed_anywhere_is_finished_by_the_next_one(broker: Broker, tmp_path: Path) -> None:
+    app = App("tail-killed", tmp_path, broker.bootstrap, count=60).make()
+    run(app.spec)
+    expected = []
+    for number in range(len(TASKS)):
+        tail = _tail(app, number)
+        app.write(app.topic, number, tail)
+        expected.append(_apply(app.expected(number), tail))
+    for event in KILLS:
+        command = [sys.executable, "-m", "tests.batch.changelog.catch_up_victim"]
+        arguments = [str(tmp_path), broker.bootstrap, app.name, event]
+        victim = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=100, check=False)
+        assert victim.returncode == -signal.SIGKILL, (event, victim.stderr)
+    seen: list[str] = []
+    catch_up(app.spec, on_event=lambda event: seen.append(event.name))
+    assert "tail.committed" not in seen, "what was recorded is not read again"
+    for number in range(len(TASKS)):
+        assert _stored(app, number) == _entries(app, expected[number])
+        assert app.restored(number) == expected[number]
+    home = app.spec.home
+    assert len(list((home / "new").glob("*/*/orders"))) == len(TASKS)
+    assert len(list((home / "changelog").glob("overlays-*/*/orders"))) == len(TASKS)
+    assert len(list((home / "changelog").glob("*/orders/tail-*/*"))) == len(TASKS)
+
+
+def test_a_windowed_store_gets_new_segments_and_loses_expired_ones(broker: Broker, tmp_path: Path) -> None:
+    app = _windowed(App("tail-window", tmp_path, broker.bootstrap, WINDOW, count=200)).make()
+    run(app.spec)
+    for number in range(len(TASKS)):
+        late = {window_key(b"late", NOW - 40 * HOUR): (b"expired", NOW), **_tail(app, number)}
+        far = {window_key(b"far", NOW + 10 * HOUR): (b"new", NOW + 1)}
+        app.write(app.topic, number, late | far)
+    report = catch_up(app.spec)
+    assert all(each.expired for each in report.tails)
+    oldest = (NOW + 10 * HOUR - RETENTION["retention_ms"]) // HOUR * HOUR
+    for number in range(len(TASKS)):
+        tail = _tail(app, number) | {window_key(b"far", NOW + 10 * HOUR): (b"new", NOW + 1)}
+        live = _apply(app.expected(number), tail)
+        live = {key: each for key, each in live.items() if int.from_bytes(key[-12:-4], "big") >= oldest}
+        assert _stored(app, number) == _entries(app, live)
+        assert {key: each for key, each in app.restored(number).items() if key in live} == live
+    assert verify(app.spec, mode="full").verification.ok
+    assert verify(app.spec, mode="digest").verification.ok
+
+
+def test_a_tail_that_may_lack_tombstones_is_laid_over_only_by_name(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = App("tail-old", tmp_path, broker.bootstrap, count=20).make()
+    run(app.spec)
+    app.write(app.topic, 0, {b"key-00001-0": (b"x", NOW)})
+    monkeypatch.setattr(tails, "_DELETE_RETENTION_MS", 0)
+    with pytest.raises(RefusedError, match="tombstones"):
+        catch_up(app.spec)
+    function = app.spec.conversion.function
+    allowed = replace(app, sections={"conversion": {"function": function, "allow": ["lost-tombstones"]}})
+    assert len(catch_up(allowed.spec).tails) == 1
+
+
+def test_changes_that_did_not_arrive_are_found(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = App("tail-lost", tmp_path, broker.bootstrap, count=20).make()
+    run(app.spec)
+    app.write(app.topic, 0, {b"key-00001-0": (None, NOW)})
+    with monkeypatch.context() as broken:
+        broken.setattr(assemble, "write_changes", lambda *_: {})
+        with pytest.raises(VerificationError, match="extra"):
+            catch_up(app.spec)
+    with pytest.raises(RefusedError):
+        catch_up(app.spec)
+    assert run(app.spec).state == "verified"
+    assert b"key-00001-0" not in _stored(app, 0)
+    catch_up(app.spec)
+    assert b"key-00001-0" not in app.restored(0)
