@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from formats import StateRecord as StateRecord
     from formats import Version as Version
     from formats import Window as Window
+    from migrate.batch.catch_up import catch_up as catch_up
     from migrate.batch.preflight.check import CheckReport as CheckReport
     from migrate.batch.preflight.doctor import DoctorReport as DoctorReport
     from migrate.batch.preflight.doctor import doctor as doctor
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from migrate.batch.status.history import StepDone as StepDone
     from migrate.batch.status.history import report as report
     from migrate.batch.status.reject_reasons import rejects as rejects
-    from migrate.batch.steps.catch_up import catch_up as catch_up
     from migrate.batch.steps.snapshot import snapshot as snapshot
     from migrate.batch.steps.verify_stores import verify as verify
     from migrate.batch.stop import Stop as Stop
@@ -139,7 +139,7 @@ _HOMES = {
     "migrate.batch.status.history": "ChunkDone RunHistory RunSummary StepDone report",
     "migrate.batch.status.reject_reasons": "rejects",
     "migrate.batch.steps.snapshot": "snapshot",
-    "migrate.batch.steps.catch_up": "catch_up",
+    "migrate.batch.catch_up": "catch_up",
     "migrate.batch.steps.verify_stores": "verify",
     "migrate.batch.stop": "Stop",
     "migrate.batch.switch.abandon": "abandon",

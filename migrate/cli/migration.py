@@ -220,7 +220,7 @@ def catch_up(spec: str, *, master: str | None) -> None:
     stateferry catch-up migration.toml --json
     """
     check_spark(on_spark=master is not None)
-    from migrate.batch.steps.catch_up import catch_up as work
+    from migrate.batch.catch_up import catch_up as work
     from migrate.batch.stop import Stop
     from migrate.cli.signals import stopping_on_signals
     from migrate.show.text.progress import progress

@@ -174,10 +174,8 @@ def _overlay_of(task: CompareTask | DigestTask) -> Iterator[Database | None]:
 
 
 def _by_digest(task: DigestTask, check: Callable[[], None]) -> Verified:
-    """Compare digests; the source is opened only to name what differs.
-
-    Where a tail has touched the range, the chunk's digest cannot be found in the new store: its old records are
-    converted again for it, and compared.
+    """Compare digests; the source is opened only to name what differs, and where a tail has touched the range: the
+    new store does not have all that the chunk's digest is of.
     """
     with open_pooled(Path(task.target)) as target, _overlay_of(task) as overlay:
         touched = overlay if _has_keys(overlay, task) else None
@@ -190,9 +188,8 @@ def _by_digest(task: DigestTask, check: Callable[[], None]) -> Verified:
         with opened as source, open_times(task.times) as times:
             comparison = _Comparison(task, source, target, check, times=times, touched=touched)
             found = comparison.differences(_actual(task, target, check, touched), to_end=True)
-            if touched is not None:
-                for batch in comparison.of_chunk():
-                    digest.update(batch)
+            for batch in comparison.of_chunk() if touched is not None else ():
+                digest.update(batch)
     is_as_written = (digest.records, str(digest)) == (task.written.records, task.written.digest)
     if found.mismatches or (touched is not None and is_as_written):
         return found

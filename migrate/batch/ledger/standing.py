@@ -145,8 +145,7 @@ class Standing:
     def newest(self) -> dict[str, Path]:
         """The folder in which each new store partition was assembled last, by id, also if it is gone.
 
-        Only those made by the conversion that holds, and of all tails: a revision, or a further tail, makes the others
-        void.
+        Only those of the conversion that holds and of all tails: a revision, or a further tail, makes others void.
         """
         return {partition: self.home / facts["folder"] for partition, facts in self._newest.items()}
 
@@ -157,8 +156,8 @@ class Standing:
 
     @cached_property
     def _newest(self) -> dict[str, dict[str, Any]]:
-        facts = ((str(row.store_partition), row.facts) for row in self.rows if row.step is Step.ASSEMBLED)
-        mine = ((partition, each) for partition, each in facts if each.get("revision", FIRST) == self.revision_id)
+        made = ((str(row.store_partition), row.facts) for row in self.rows if row.step is Step.ASSEMBLED)
+        mine = ((partition, each) for partition, each in made if each.get("revision", FIRST) == self.revision_id)
         return {each: found for each, found in mine if found.get("tails", 0) == len(self.tails.get(each, ()))}
 
     @cached_property
@@ -201,9 +200,8 @@ class Standing:
         are as its function would make them.
         """
         last, newest = self._last(*_COMPARED), {*self.newest.values()}
-        if not self.tails.keys() <= self.newest.keys():  # they are not assembled with their last tail
-            return False
-        if last is None or last.step is not Step.VERIFIED or not newest <= self._compared(last):
+        is_laid_over = self.tails.keys() <= self.newest.keys()
+        if not is_laid_over or last is None or last.step is not Step.VERIFIED or not newest <= self._compared(last):
             return False
         found = (row for row in self.rows if row.step is Step.VERIFIED and newest <= self._compared(row))
         return self.revision is None or (bool(newest) and any(row.verification.mode == "full" for row in found))
