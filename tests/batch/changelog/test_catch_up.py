@@ -69,7 +69,7 @@ def _entries(app: App, state: Mapping[bytes, Record]) -> dict[bytes, bytes]:
 
 @pytest.mark.parametrize("kind", [TIMESTAMPED, KEY_VALUE])
 def test_tails_are_laid_over_the_stores_and_their_changelogs(kind: str, broker: Broker, tmp_path: Path) -> None:
-    app = App(f"tails-{kind.rpartition('.')[2]}", tmp_path, broker.bootstrap, kind).make()
+    app = App(f"tails-{kind.rpartition('.')[2]}", tmp_path, broker, kind).make()
     run(app.spec)
     expected = [app.expected(number) for number in range(len(TASKS))]
     for salt in (b"", b"-again"):
@@ -94,7 +94,7 @@ def test_tails_are_laid_over_the_stores_and_their_changelogs(kind: str, broker: 
 
 
 def test_a_catch_up_killed_anywhere_is_finished_by_the_next_one(broker: Broker, tmp_path: Path) -> None:
-    app = App("tail-killed", tmp_path, broker.bootstrap, count=60).make()
+    app = App("tail-killed", tmp_path, broker, count=60).make()
     run(app.spec)
     expected = []
     for number in range(len(TASKS)):
@@ -119,7 +119,7 @@ def test_a_catch_up_killed_anywhere_is_finished_by_the_next_one(broker: Broker, 
 
 
 def test_a_windowed_store_gets_new_segments_and_loses_expired_ones(broker: Broker, tmp_path: Path) -> None:
-    app = _windowed(App("tail-window", tmp_path, broker.bootstrap, WINDOW, count=200)).make()
+    app = _windowed(App("tail-window", tmp_path, broker, WINDOW, count=200)).make()
     run(app.spec)
     for number in range(len(TASKS)):
         late = {window_key(b"late", NOW - 40 * HOUR): (b"expired", NOW), **_tail(app, number)}
@@ -141,7 +141,7 @@ def test_a_windowed_store_gets_new_segments_and_loses_expired_ones(broker: Broke
 def test_a_tail_that_may_lack_tombstones_is_laid_over_only_by_name(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = App("tail-old", tmp_path, broker.bootstrap, count=20).make()
+    app = App("tail-old", tmp_path, broker, count=20).make()
     run(app.spec)
     app.write(app.topic, 0, {b"key-00001-0": (b"x", NOW)})
     monkeypatch.setattr(tails, "_DELETE_RETENTION_MS", 0)
@@ -153,7 +153,7 @@ def test_a_tail_that_may_lack_tombstones_is_laid_over_only_by_name(
 
 
 def test_changes_that_did_not_arrive_are_found(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = App("tail-lost", tmp_path, broker.bootstrap, count=20).make()
+    app = App("tail-lost", tmp_path, broker, count=20).make()
     run(app.spec)
     app.write(app.topic, 0, {b"key-00001-0": (None, NOW)})
     with monkeypatch.context() as broken:

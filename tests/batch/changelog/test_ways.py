@@ -112,6 +112,8 @@ def test_what_has_no_changelog_or_no_way_back_is_refused(tmp_path: Path) -> None
     assert f"a store of {RAW} has no changelog" in _refusal(_spec(tmp_path, BROKER, format=RAW)).message
     published = _spec(tmp_path, {**BROKER, "way": "append"}, path=tmp_path / "new")
     assert "`rollback`, which a store in [target] path does not have" in _refusal(published).message
+    versioned = _spec(tmp_path, {**BROKER, "way": "append"}, format="kafka-streams.versioned")
+    assert "does not go with a versioned store" in _refusal(versioned).message
     same = _spec(tmp_path, {**BROKER, "timestamps": "changelog"}, changes=False, format=KEY_VALUE)
     assert 'timestamps = "changelog" has no effect' in _refusal(same).message
 
