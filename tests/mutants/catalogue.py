@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tests.mutants.avro import AVRO
-from tests.mutants.catching_up import CATCHING_UP
 from tests.mutants.damage import DAMAGE
 from tests.mutants.dry_run import DRY_RUN
 from tests.mutants.functions import FUNCTIONS
@@ -348,5 +347,4 @@ MUTANTS = (
     *AVRO,
     *FUNCTIONS,
     *DAMAGE,
-    *CATCHING_UP,
 )

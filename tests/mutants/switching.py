@@ -153,8 +153,8 @@ SWITCHING: tuple[Mutant, ...] = (
         name="ledger-finalized-away",
         claim="I10",
         definition="remove_folder",
-        old="    _remove_made(folder, _never if name in (NEW, OLD) else _is_made)\n",
-        new="    _remove_made(folder, _never if name in (NEW, OLD) else _is_made)\n"
+        old="    _remove_made(folder, _IN_FOLDER.get(name, _is_made))\n",
+        new="    _remove_made(folder, _IN_FOLDER.get(name, _is_made))\n"
         "    _remove_made(home / LEDGER, _is_of_a_table)\n",
         tests=("test_a_finalized_migration_stays_finalized",),
     ),
