@@ -8,6 +8,7 @@ from tests.live.kafka_streams.kinds import VERSIONS
 
 REAL = (
     "bad_input",
+    "batch/changelog/test_catch_up.py",
     "batch/changelog/test_changelogs.py",
     "batch/changelog/test_checks.py",
     "batch/changelog/test_secrets.py",
@@ -77,6 +78,7 @@ LONG = (
 
 GROUPS = {
     "broker": (
+        "batch/changelog/test_catch_up.py",
         "batch/changelog/test_changelogs.py",
         "batch/changelog/test_checks.py",
         "batch/changelog/test_secrets.py",

@@ -37,6 +37,16 @@ def new_segments(spec: Spec, partition: StorePartition, directories: dict[str, P
     return re_segmented(store, segments, old, new, reached_ms=reached_ms)
 
 
+def retention_and_reach(
+    spec: Spec, partition: StorePartition, directories: dict[str, Path]
+) -> tuple[Retention, int | None]:
+    """The new store's retention, and the time of the old one's newest record; None: it has none."""
+    old, new = _retentions(spec)
+    assert old is not None
+    assert new is not None
+    return new, _reached(spec, segments_of(spec, partition), directories, old)
+
+
 def segments_of(spec: Spec, partition: StorePartition) -> list[Segment]:
     """The segments of a store partition of the source, the oldest first; none where it is one RocksDB directory."""
     return source_system(spec).segments(spec.source_path, partition)

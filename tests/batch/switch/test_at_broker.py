@@ -223,7 +223,9 @@ def test_what_the_broker_says_keeps_a_cutover_from_beginning(make: Make) -> None
         cutover(app.spec)
     consumer.close()
 
-    producer = Producer({"bootstrap.servers": app.broker.bootstrap, "transactional.id": f"{app.name}-dead", "log_level": 0})
+    producer = Producer(
+        {"bootstrap.servers": app.broker.bootstrap, "transactional.id": f"{app.name}-dead", "log_level": 0}
+    )
     producer.init_transactions(10)
     producer.begin_transaction()
     producer.produce(topic=app.topic, partition=1, key=b"k", value=b"v")
