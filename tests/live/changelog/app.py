@@ -6,8 +6,9 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from secrets import token_hex
 from threading import Condition, Thread
 from time import monotonic, sleep
 from types import TracebackType
@@ -43,7 +44,7 @@ class Program:
     schema_id: int = 1
     registry: Mapping[int, object] = field(default_factory=lambda: {1: SCHEMAS[1]})
     """The schemas that it can read, by id."""
-    version: str = "4.0.1"
+    version: str = "4.3.1"
     """Of Kafka Streams."""
     exactly_once: bool = False
     standbys: int = 0
@@ -65,6 +66,15 @@ class Program:
     def folder(self) -> Path:
         """Its state directory."""
         return self.state_dir / self.application_id
+
+    def next_version(self, *, kind: str | None = None, store: str | None = None) -> Program:
+        """The version that knows the new schema alone; its store has another name unless one is given."""
+        store = store or f"{self.store}-v2"
+        return replace(self, kind=kind or self.kind, store=store, schema_id=2, registry={2: SCHEMAS[2]})
+
+    def elsewhere(self) -> Program:
+        """The same on another host, where it finds no state."""
+        return replace(self, state_dir=self.state_dir.with_name(f"{self.state_dir.name}-elsewhere-{token_hex(4)}"))
 
     def arguments(self) -> str:
         """As the Java program reads them."""
@@ -134,11 +144,6 @@ class App:
         return self._sum("loaded")
 
     @property
-    def standbys(self) -> int:
-        """Standby tasks that have begun."""
-        return len({event["changelog"] for event in self._seen("standby")})
-
-    @property
     def processed(self) -> int:
         """Inputs processed since the start."""
         return int(self._ask("counts", "counts")["processed"])
@@ -148,9 +153,18 @@ class App:
         self._wait(lambda: any(event["state"] == "RUNNING" for event in self._seen("state")), "is not running")
         return self
 
-    def wait_standbys(self, count: int) -> Self:
-        """Until so many standby tasks follow their changelogs."""
-        self._wait(lambda: self.standbys >= count, f"has not {count} standby tasks")
+    def wait_active(self, count: int) -> Self:
+        """Until it has so many active tasks, all of which process."""
+        deadline = monotonic() + _PATIENCE_SECONDS
+        while self._ask("counts", "counts")["active"] != count or self._seen("state")[-1]["state"] != "RUNNING":
+            if monotonic() > deadline:
+                raise ProgramError(self._described(f"has not {count} active tasks"))
+            sleep(0.1)
+        return self
+
+    def wait_loaded(self) -> Self:
+        """Until its standby tasks are at the end of their changelogs."""
+        self._wait(lambda: any(event["is_end"] for event in self._seen("loaded")), "has not loaded a standby task")
         return self
 
     def wait_caught_up(self) -> Self:

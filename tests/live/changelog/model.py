@@ -11,11 +11,11 @@ from random import Random
 from typing import Any
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewTopic
 
 PARTITIONS = 2
 WINDOW_MS = 60_000
-RETENTION_MS = 6 * 3_600_000
+RETENTION_MS = 1_800_000
 SCHEMAS: Mapping[int, Any] = {
     1: {
         "type": "array",

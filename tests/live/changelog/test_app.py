@@ -44,7 +44,7 @@ def test_values_of_a_schema_that_it_does_not_know_end_it(broker: Broker, tmp_pat
     _run(program)
     send(broker.bootstrap, program.input, inputs)
 
-    with App(program.changed()) as app:
+    with App(program.next_version(store=program.store)) as app:
         assert "a value of the unknown schema 1" in app.wait_failed()
 
 

@@ -67,7 +67,8 @@ public final class Main {
         for (String line = commands.readLine(); line != null; line = commands.readLine()) {
             String[] words = line.split(" ", 2);
             switch (words[0]) {
-                case "counts" -> tell(event("counts").put("processed", Collector.PROCESSED.get()));
+                case "counts" -> tell(event("counts")
+                    .put("processed", Collector.PROCESSED.get()).put("active", Collector.ACTIVE.size()));
                 case "dump" -> {
                     Path folder = Path.of(words[1]);
                     Collector.ACTIVE.forEach(each -> each.dumpInto(folder));
@@ -111,7 +112,7 @@ public final class Main {
 
         @Override
         public void onRestoreEnd(final TopicPartition changelog, final String store, final long count) {
-            tell(event("restored").put("changelog", changelog.toString()).put("store", store).put("records", count));
+            tell(event("restored").put("store", store).put("records", count));
         }
     }
 
@@ -119,13 +120,12 @@ public final class Main {
     private static final class Followed implements StandbyUpdateListener {
         @Override
         public void onUpdateStart(final TopicPartition changelog, final String store, final long start) {
-            tell(event("standby").put("changelog", changelog.toString()).put("store", store).put("start", start));
         }
 
         @Override
         public void onBatchLoaded(final TopicPartition changelog, final String store, final TaskId task,
                 final long lastOffset, final long count, final long end) {
-            tell(event("loaded").put("changelog", changelog.toString()).put("store", store).put("records", count));
+            tell(event("loaded").put("store", store).put("records", count).put("is_end", lastOffset + 1 >= end));
         }
 
         @Override
