@@ -1,4 +1,4 @@
-"""Migrations of a store and its changelog that are killed again and again, and what the broker and the disk hold then."""
+"""Migrations of a store and its changelog that are killed again and again, and what is left then."""
 
 from __future__ import annotations
 

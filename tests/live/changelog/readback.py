@@ -7,15 +7,17 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
 
 from tests.live.changelog.app import Program
 from tests.live.changelog.model import PARTITIONS, SCHEMAS, Row, Rows
 from tests.support import read_families
 
+_PATIENCE_SECONDS = 60.0
 _FRAME = struct.Struct(">bI")
 _TIMESTAMP = struct.Struct(">q")
 _PARSED = {number: parse_schema(schema) for number, schema in SCHEMAS.items()}
@@ -53,19 +55,26 @@ def ends_of(bootstrap: str, topic: str) -> list[tuple[int, int]]:
 
 def messages_of(bootstrap: str, topic: str) -> Iterator[Read]:
     """Those that are there now and committed, of one partition after the other."""
-    for number, (start, end) in enumerate(ends_of(bootstrap, topic)):
+    for number in range(PARTITIONS):
         consumer = _consumer(bootstrap)
-        consumer.assign([TopicPartition(topic, number, start)])
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING)])
         try:
-            while start < end:
-                for each in consumer.consume(1000, 0.2):
-                    error, key, offset = each.error(), each.key(), each.offset()
-                    assert error is None, error
-                    assert key is not None and offset is not None
-                    yield Read(number, offset, key, each.value(), each.timestamp()[1])
-                start = max(start, consumer.position([TopicPartition(topic, number)])[0].offset)
+            yield from _until_end(consumer)
         finally:
             consumer.close()
+
+
+def _until_end(consumer: Consumer) -> Iterator[Read]:
+    deadline = monotonic() + _PATIENCE_SECONDS
+    while monotonic() < deadline:
+        for each in consumer.consume(1000, 0.2):
+            if (error := each.error()) is not None:
+                assert error.name() == "_PARTITION_EOF", error
+                return
+            number, key, offset = each.partition(), each.key(), each.offset()
+            assert number is not None and key is not None and offset is not None
+            yield Read(number, offset, key, each.value(), each.timestamp()[1])
+    raise AssertionError("the end of the topic does not come")
 
 
 def rows_of_topic(program: Program) -> tuple[Rows, dict[int, int]]:
@@ -101,7 +110,7 @@ def checkpoints(folder: Path) -> dict[tuple[str, int], int]:
 
 def _consumer(bootstrap: str) -> Consumer:
     settings = {"bootstrap.servers": bootstrap, "group.id": "readback", "enable.auto.commit": False}
-    return Consumer(settings | {"isolation.level": "read_committed"})
+    return Consumer(settings | {"isolation.level": "read_committed", "enable.partition.eof": True})
 
 
 def _decoded(value: bytes, schema_id: int) -> tuple[dict[str, Any], ...]:
