@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.live.changelog.app import App, Program
 from tests.live.changelog.model import (
+    EXAMPLE,
     RETENTION_MS,
-    SCHEMAS,
     Input,
     Rows,
     first_difference,
@@ -53,8 +53,8 @@ class Migration:
 
     def write(self) -> Migration:
         """The spec, and the schemas beside it."""
-        for number, schema in SCHEMAS.items():
-            (self.folder / f"orders-v{number}.avsc").write_text(json.dumps(schema), encoding="utf-8")
+        for schema in EXAMPLE.glob("*.avsc"):
+            shutil.copy(schema, self.folder)
         self.spec.write_text(self._text(), encoding="utf-8")
         return self
 

@@ -16,27 +16,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 PARTITIONS = 2
 WINDOW_MS = 60_000
 RETENTION_MS = 1_800_000
+EXAMPLE = Path(__file__).parents[3] / "examples/changelog"
 SCHEMAS: Mapping[int, Any] = {
-    1: {
-        "type": "array",
-        "items": {
-            "type": "record",
-            "name": "Order",
-            "fields": [{"name": "item", "type": "string"}, {"name": "quantity", "type": "int"}],
-        },
-    },
-    2: {
-        "type": "array",
-        "items": {
-            "type": "record",
-            "name": "Order",
-            "fields": [
-                {"name": "item", "type": "string"},
-                {"name": "pieces", "type": "long", "aliases": ["quantity"]},
-                {"name": "gift", "type": "boolean", "default": False},
-            ],
-        },
-    },
+    number: json.loads((EXAMPLE / f"orders-v{number}.avsc").read_text(encoding="utf-8")) for number in (1, 2)
 }
 """Of the values, by id: the new one renames a field, makes it a long, and adds another one with a default."""
 

@@ -54,27 +54,24 @@ def ends_of(bootstrap: str, topic: str) -> list[tuple[int, int]]:
 
 
 def messages_of(bootstrap: str, topic: str) -> Iterator[Read]:
-    """Those that are there now and committed, of one partition after the other."""
-    for number in range(PARTITIONS):
-        consumer = _consumer(bootstrap)
-        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING)])
-        try:
-            yield from _until_end(consumer)
-        finally:
-            consumer.close()
-
-
-def _until_end(consumer: Consumer) -> Iterator[Read]:
+    """Those that are there now and committed."""
+    consumer = _consumer(bootstrap)
+    consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(PARTITIONS)])
     deadline = monotonic() + _PATIENCE_SECONDS
-    while monotonic() < deadline:
-        for each in consumer.consume(1000, 0.2):
-            if (error := each.error()) is not None:
-                assert error.name() == "_PARTITION_EOF", error
-                return
-            number, key, offset = each.partition(), each.key(), each.offset()
-            assert number is not None and key is not None and offset is not None
-            yield Read(number, offset, key, each.value(), each.timestamp()[1])
-    raise AssertionError("the end of the topic does not come")
+    at_end: set[int | None] = set()
+    try:
+        while len(at_end) < PARTITIONS:
+            assert monotonic() < deadline, f"the end of {topic} does not come"
+            for each in consumer.consume(1000, 0.05):
+                if (error := each.error()) is not None:
+                    assert error.name() == "_PARTITION_EOF", error
+                    at_end.add(each.partition())
+                    continue
+                number, key, offset = each.partition(), each.key(), each.offset()
+                assert number is not None and key is not None and offset is not None
+                yield Read(number, offset, key, each.value(), each.timestamp()[1])
+    finally:
+        consumer.close()
 
 
 def rows_of_topic(program: Program) -> tuple[Rows, dict[int, int]]:
