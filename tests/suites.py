@@ -41,6 +41,7 @@ LONG = (
     "durability/test_order_of_syncs.py::test_a_sync_that_a_switch_leaves_out_is_missed",
     "durability/test_order_of_syncs.py::test_a_sync_that_is_left_out_is_missed",
     "durability/test_truncated_ledger.py::test_a_ledger_that_lost_a_file_in_any_way_loses_no_work",
+    "examples/test_changelog_example.py",
     "formats/avro/test_agreement.py::test_three_paths_agree_on_twenty_thousand_pairs",
     "install/test_fresh_environments.py",
     "kill/test_checks.py",

@@ -32,6 +32,8 @@ from tests.live.changelog.model import (
 HERE = Path(__file__).parent
 FOLDER = HERE.parents[1] / "build/changelog"
 CUSTOMERS = 20_000
+SHOWN = 2
+"""Orders of a customer."""
 VERSION = "4.3.1"
 
 
@@ -118,11 +120,11 @@ class _Demo:
             raise DemoError(f"{program.store} is not what it must be: {difference}")
         if restored is not None and app.restored != restored:
             raise DemoError(f"{program.store}: {app.restored} records were restored, not {restored}")
-        self._tell(
-            f"the store {program.store} has {len(found):,} customers, each with the orders and time that it must"
-        )
-        (key, _), row = max(found.items(), key=lambda item: len(item[1].orders))
-        self._tell(f"{key} at {row.timestamp_ms}: {json.dumps(row.orders[:2])} ... {len(row.orders)} orders")
+        self._tell(f"{program.store} holds {len(found):,} customers, each with the orders and the time that it must")
+        customer, row = next((key, row) for (key, _), row in found.items() if len(row.orders) == SHOWN)
+        self._tell(f"such as {customer} at {row.timestamp_ms}:")
+        for order in row.orders:
+            self._tell(f"  {json.dumps(order, ensure_ascii=False)}")
 
     def _tell(self, text: str) -> None:
         self._console.print(f"  {text}", markup=False)

@@ -130,7 +130,7 @@ def make_input_topic(bootstrap: str, topic: str) -> None:
 
 def send(bootstrap: str, topic: str, inputs: Iterable[Input]) -> None:
     """Produce them in order, and wait until the broker has them."""
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20})
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20, "log_level": 3})
     for number, given in enumerate(inputs):
         producer.produce(
             topic=topic,
