@@ -9,17 +9,20 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
+from warnings import catch_warnings, simplefilter
 
-from migrate.errors import BrokerError
+from migrate.errors import BrokerError, MigrationError
 from migrate.kafka.connection import Connection
-from migrate.kafka.failures import Failures
+from migrate.kafka.failures import AGAIN, Failures
 
 if TYPE_CHECKING:
     from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import OffsetSpec, TopicDescription
 
 REQUEST_SECONDS = 30.0
 """The broker has so long to answer a request."""
-_Found = TypeVar("_Found")
+_Answer = TypeVar("_Answer")
+_POLL_SECONDS = 0.2
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 
 
@@ -65,9 +68,9 @@ class Group:
 
     name: str
     state: str
-    """As Kafka names it, such as "EMPTY" and "STABLE"; "DEAD": there is no such group."""
+    """As Kafka names it, such as "EMPTY" and "STABLE"; "DEAD": there is no such group; "UNKNOWN": see the protocol."""
     protocol: str
-    """"classic", "consumer" or "unknown"; the members of an unknown one cannot be asked for."""
+    """"classic", "consumer", or "unknown" ("streams", for one): whether that has members cannot be asked."""
     members: tuple[Member, ...]
 
 
@@ -80,18 +83,19 @@ class Committed:
 
 
 class Cluster:
-    """A connection for questions and changes; a context manager. Every method raises BrokerError."""
+    """A connection for questions and changes; a context manager. Every method raises an error of the kind."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, kind: type[MigrationError] = BrokerError) -> None:
         from confluent_kafka.admin import AdminClient
 
         self._connection = connection
-        self._failures = Failures(connection, BrokerError)
+        self._failures = Failures(connection, kind)
         with self._failures.explained("connect"):
-            self._admin = AdminClient(connection.settings({"error_cb": self._failures.seen}))
+            # By a name of its own: the requests of one that is dropped hang, or fail.
+            self._admin = AdminClient(connection.settings({"error_cb": self._failures.heed}))
 
     def __enter__(self) -> Self:
-        self._ask(self._admin.describe_cluster, "reach the broker")
+        self._ask("reach the broker", self._admin.describe_cluster)
         return self
 
     def __exit__(
@@ -106,22 +110,17 @@ class Cluster:
         described = self._describe(name)
         if described is None:
             return None
-        resource = ConfigResource(ResourceType.TOPIC, name)
-        asked = self._ask(
-            lambda **each: self._admin.describe_configs([resource], **each)[resource],
-            f"ask for the settings of topic {name}",
-        )
-        own = {
-            each.name: each.value for each in asked.values() if each.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-        }
+        topic = ConfigResource(ResourceType.TOPIC, name)
+        settings = self._ask(f"ask for the settings of topic {name}", self._admin.describe_configs, [topic])
+        made_for_it = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         return Topic(
             name=name,
             id=str(described.topic_id),
             partitions=len(described.partitions),
             replication=min(len(each.replicas) for each in described.partitions),
-            settings=own,
-            min_insync_replicas=int(asked["min.insync.replicas"].value),
-            max_message_bytes=int(asked["max.message.bytes"].value),
+            settings={each.name: each.value for each in settings.values() if each.source == made_for_it},
+            min_insync_replicas=int(settings["min.insync.replicas"].value),
+            max_message_bytes=int(settings["max.message.bytes"].value),
         )
 
     def create_topic(self, name: str, *, partitions: int, replication: int, settings: Mapping[str, str]) -> Topic:
@@ -129,8 +128,8 @@ class Cluster:
         from confluent_kafka.admin import NewTopic
 
         new = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(settings))
-        self._ask(lambda **each: self._admin.create_topics([new], **each)[name], f"create topic {name}")
-        return self._awaited(lambda: self._led(name, partitions), f"topic {name} has no leaders yet")
+        self._ask(f"create topic {name}", self._admin.create_topics, [new])
+        return self._awaited(lambda: self._whole(name, partitions), f"the new topic {name} is not there")
 
     def delete_topic(self, topic: Topic) -> None:
         """Remove this topic, unless another one has its name by now; where it is gone, nothing happens."""
@@ -138,44 +137,44 @@ class Cluster:
         if now is None:
             return
         if str(now.topic_id) != topic.id:
-            raise BrokerError(
-                f"topic {topic.name} is not the one it was: its id is {now.topic_id}, not {topic.id}",
-                hint="someone made it anew: remove it yourself if nobody needs it",
-            )
-        self._ask(
-            lambda **each: self._admin.delete_topics([topic.name], **each)[topic.name], f"delete topic {topic.name}"
+            text = f"topic {topic.name} is another one than it was: its id is {now.topic_id}, not {topic.id}"
+            raise self._failures.kind(text, hint="remove it yourself if nobody needs it")
+        self._ask(f"delete topic {topic.name}", self._admin.delete_topics, [topic.name])
+        self._awaited(
+            lambda: self._describe(topic.name) is None or None, f"the deleted topic {topic.name} is still there"
         )
-        self._awaited(lambda: self._describe(topic.name) is None or None, f"topic {topic.name} is still there")
 
     def ends(self, topic: str, numbers: Iterable[int]) -> dict[int, Ends]:
         """Where these partitions of a topic begin and end."""
         from confluent_kafka import IsolationLevel
         from confluent_kafka.admin import OffsetSpec
 
+        if self._describe(topic) is None:
+            raise self._failures.kind(
+                f"there is no topic {topic}", hint="check [changelog] application_id, and the topic's name"
+            )
         numbers = list(numbers)
         start = self._offsets(topic, numbers, OffsetSpec.earliest())
-        # In this order: a transaction that ends between the two requests makes no open one.
+        # In this order: what is written between these two requests makes no open transaction.
         end = self._offsets(topic, numbers, OffsetSpec.latest())
         stable = self._offsets(topic, numbers, OffsetSpec.latest(), isolation_level=IsolationLevel.READ_COMMITTED)
         return {each: Ends(start[each], min(stable[each], end[each]), end[each]) for each in numbers}
 
     def group(self, name: str) -> Group:
         """The group of this name, with its members."""
-        found = self._ask(
-            lambda **each: self._admin.describe_consumer_groups([name], **each)[name], f"ask for group {name}"
-        )
+        found = self._ask(f"ask for group {name}", self._admin.describe_consumer_groups, [name])
+        if found.state.name == "DEAD" and self._is_listed(name):
+            return Group(name, "UNKNOWN", "unknown", ())
         members = tuple(Member(each.member_id, each.client_id, each.host) for each in found.members)
         return Group(name, found.state.name, found.type.name.lower(), members)
 
     def committed(self, group: str) -> dict[tuple[str, int], Committed]:
-        """What a group has committed, by topic and partition. Metadata ends where its base64 does."""
+        """What a group has committed, by topic and partition. Metadata is base64, and ends where that does."""
         from confluent_kafka import ConsumerGroupTopicPartitions
 
-        request = ConsumerGroupTopicPartitions(group)
         doing = f"ask for the offsets of group {group}"
-        found = self._ask(
-            lambda **each: self._admin.list_consumer_group_offsets([request], require_stable=True, **each)[group], doing
-        )
+        asked = [ConsumerGroupTopicPartitions(group)]
+        found = self._ask(doing, self._admin.list_consumer_group_offsets, asked, require_stable=True)
         return {
             (each.topic, each.partition): Committed(each.offset, _cut(each.metadata or ""))
             for each in self._checked(found.topic_partitions, doing)
@@ -183,17 +182,13 @@ class Cluster:
         }
 
     def set_committed(self, group: str, offsets: Mapping[tuple[str, int], Committed]) -> None:
-        """Let a group without members have committed this."""
+        """Commit this for a group without members."""
         from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
-        partitions = [
-            TopicPartition(topic, number, each.offset, metadata=each.metadata)
-            for (topic, number), each in offsets.items()
-        ]
-        request = ConsumerGroupTopicPartitions(group, partitions)
         doing = f"set the offsets of group {group}"
-        done = self._ask(lambda **each: self._admin.alter_consumer_group_offsets([request], **each)[group], doing)
-        self._checked(done.topic_partitions, doing)
+        partitions = [TopicPartition(*place, each.offset, each.metadata) for place, each in offsets.items()]
+        asked = [ConsumerGroupTopicPartitions(group, partitions)]
+        self._checked(self._ask(doing, self._admin.alter_consumer_group_offsets, asked).topic_partitions, doing)
 
     def authorised(self, topic: str) -> set[str] | None:
         """What this user may do with a topic, such as "READ", "WRITE" and "DELETE"; None: the broker does not say."""
@@ -202,48 +197,70 @@ class Cluster:
         return None if operations is None else {each.name for each in operations}
 
     def abort_transactions(self, transactional_id: str) -> None:
-        """End the open transaction of this id, if there is one; whoever has it can write no more."""
+        """End the open transaction of this id, if there is one; whoever had it can write no more."""
         from confluent_kafka import Producer
 
         with self._failures.explained(f"end the transactions of {transactional_id}"):
-            producer = Producer(
-                self._connection.settings({"transactional.id": transactional_id, "error_cb": self._failures.seen})
-            )
+            ours = {"transactional.id": transactional_id, "error_cb": self._failures.heed}
+            producer = Producer(self._connection.settings(ours))
             producer.init_transactions(REQUEST_SECONDS)
 
-    def _describe(self, name: str, **more: Any) -> Any:
+    def _describe(self, name: str, **more: bool) -> TopicDescription | None:
         from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
-        try:
-            return self._admin.describe_topics(TopicCollection([name]), request_timeout=REQUEST_SECONDS, **more)[
-                name
-            ].result()
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        with self._failures.explained(f"ask for topic {name}"):
+            asked = self._admin.describe_topics(TopicCollection([name]), request_timeout=REQUEST_SECONDS, **more)
+            try:
+                found: TopicDescription = self._answer(asked[name])
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise
                 return None
-            raise self._failures.error(error.args[0], f"ask for topic {name}") from None
+        return found
 
-    def _led(self, name: str, partitions: int) -> Topic | None:
-        described = self._describe(name)
-        if (
-            described is None
-            or len(described.partitions) < partitions
-            or any(each.leader is None for each in described.partitions)
-        ):
-            return None
-        return self.topic(name)
+    def _whole(self, name: str, partitions: int) -> Topic | None:
+        topic = self.topic(name)
+        return topic if topic is not None and topic.partitions == partitions else None
 
-    def _offsets(self, topic: str, numbers: list[int], spec: Any, **more: Any) -> dict[int, int]:
+    def _offsets(self, topic: str, numbers: list[int], spec: OffsetSpec, **more: object) -> dict[int, int]:
         from confluent_kafka import TopicPartition
 
         asked = {TopicPartition(topic, number): spec for number in numbers}
         with self._failures.explained(f"ask for the ends of topic {topic}"):
             futures = self._admin.list_offsets(asked, request_timeout=REQUEST_SECONDS, **more)
-            return {each.partition: future.result().offset for each, future in futures.items()}
+            return {each.partition: self._answer(future).offset for each, future in futures.items()}
 
-    def _ask(self, request: Callable[..., Future[Any]], doing: str) -> Any:
+    def _is_listed(self, group: str) -> bool:
+        """Whether there is such a group, of whatever protocol; the newer requests know those of consumers only."""
+        with self._failures.explained("list the groups"), catch_warnings():
+            simplefilter("ignore", DeprecationWarning)
+            return any(each.id == group for each in self._admin.list_groups(timeout=REQUEST_SECONDS))
+
+    def _ask(
+        self,
+        doing: str,
+        request: Callable[..., Future[_Answer] | Mapping[Any, Future[_Answer]]],
+        *arguments: object,
+        **more: object,
+    ) -> _Answer:
+        """The answer to a request about one thing."""
         with self._failures.explained(doing):
-            return request(request_timeout=REQUEST_SECONDS).result()
+            asked = request(*arguments, request_timeout=REQUEST_SECONDS, **more)
+            return self._answer(next(iter(asked.values())) if isinstance(asked, Mapping) else asked)
+
+    def _answer(self, asked: Future[_Answer]) -> _Answer:
+        from confluent_kafka import KafkaException
+
+        while True:
+            try:
+                answer = asked.result(_POLL_SECONDS)
+            except TimeoutError:
+                self._admin.poll(0)
+                if refused := self._failures.refused():
+                    raise KafkaException(refused) from None
+            else:
+                self._failures.forget()
+                return answer
 
     def _checked(self, partitions: list[TopicPartition], doing: str) -> list[TopicPartition]:
         for each in partitions:
@@ -251,16 +268,16 @@ class Cluster:
                 raise self._failures.error(each.error, f"{doing} (topic {each.topic}, partition {each.partition})")
         return partitions
 
-    def _awaited(self, look: Callable[[], _Found | None], otherwise: str) -> _Found:
+    def _awaited(self, look: Callable[[], _Answer | None], otherwise: str) -> _Answer:
         deadline = time.monotonic() + REQUEST_SECONDS
         while (found := look()) is None:
             if time.monotonic() > deadline:
-                raise BrokerError(otherwise, hint="see the broker's log; then run the same command again")
+                raise self._failures.kind(f"{otherwise} after {REQUEST_SECONDS:.0f} s", hint=AGAIN)
             time.sleep(0.05)
         return found
 
 
 def _cut(metadata: str) -> str:
-    """Without the garbage that librdkafka sometimes appends."""
+    """Without the bytes that some releases of librdkafka append."""
     found = _BASE64.match(metadata)
     return found.group() if found else ""

@@ -6,6 +6,7 @@ variable of the environment. Values are never shown.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -29,12 +30,16 @@ _OURS = frozenset(
         "group.id",
         "isolation.level",
         "log_level",
+        "logger",
         "request.required.acks",
         "transaction.timeout.ms",
         "transactional.id",
     )
 )
 """Properties on which it depends that what is written and read is right."""
+_SILENT = logging.Logger("stateferry.kafka")
+_SILENT.disabled = True
+"""Else clients write to standard error; what goes wrong is raised."""
 _NAMES = "the names are librdkafka's, not those of Java's clients: see its CONFIGURATION.md"
 
 
@@ -53,7 +58,8 @@ class Connection:
             "client.id": "stateferry",
             **self.properties,
             "bootstrap.servers": self.bootstrap,
-            "log_level": 0,  # what goes wrong is raised
+            "logger": _SILENT,
+            "log_level": 0,
             **more,
         }
 
@@ -127,7 +133,7 @@ def _try(connection: Connection, places: Mapping[str, str]) -> None:
         return
     for name, place in places.items():
         try:
-            AdminClient({name: connection.properties[name]})
+            AdminClient(Connection(connection.bootstrap, {name: connection.properties[name]}).settings({}))
         except KafkaException as error:
             if "such configuration property" in (text := error.args[0].str()):
                 raise SpecError(f"{place}: librdkafka has no property {name}", hint=_NAMES) from None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 from migrate.errors import MigrationError
@@ -13,65 +13,103 @@ from migrate.kafka.connection import Connection
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
-_REACH = "check [changelog] bootstrap, that the broker runs, and the security properties in [changelog] config"
-_LOGIN = "check the user, the password and the certificates in [changelog] config"
-_TOPIC = "check the topic and the application's id in [changelog]; `stateferry plan` names the topics it looks for"
-_RIGHTS = "let the user of [changelog] config do this; docs/changelogs.md lists the rights that each way needs"
-_FENCED = "another attempt took over, or a new one of the application did: let it end, then run the same command again"
-_SIZE = "raise the topic's max.message.bytes (and the broker's message.max.bytes), then run the same command again"
-_GROUP = "stop every instance of the application; one that was killed stays a member until its session.timeout.ms ends"
-_REPLICAS = "bring back the brokers that the topic's min.insync.replicas needs, then run the same command again"
-_WAIT = "an application's transaction is still open: wait until its transaction.timeout.ms ends, or use --fence"
-_GONE = "the broker removed these records (retention.ms, retention.bytes): take a new snapshot of the store"
+REACH = "check [changelog] bootstrap, that the broker runs, and the security properties in [changelog] config"
+LOGIN = "check the security.protocol, the user, the password and the certificates in [changelog] config"
+RIGHTS = "grant it to the user of [changelog] config; docs/changelogs.md lists the rights that each way needs"
+NAME = "check the name of the topic, and [changelog] application_id"
+TAKEN = "see whose it is; remove it if nobody needs it, or choose another [target] store"
+FENCED = "another attempt took over: let it end, then run the same command again, which writes what is missing"
+SIZE = "raise max.message.bytes of the topic (kafka-configs.sh --alter), then run the same command again"
+MEMBERS = "stop every instance of the application; a killed one stays a member until its session.timeout.ms ends"
+REPLICAS = "bring back the brokers that hold the topic's replicas, then run the same command again"
+OPEN = "wait until the application's open transaction ends, or end it with --fence"
+GONE = "the broker removed them (retention.ms, retention.bytes), or the topic was made anew"
+AGAIN = "see the broker's log; then run the same command again"
 
 _HINTS = {
-    _REACH: "_TRANSPORT _ALL_BROKERS_DOWN _RESOLVE _TIMED_OUT _TIMED_OUT_QUEUE _MSG_TIMED_OUT REQUEST_TIMED_OUT _STATE",
-    _LOGIN: "_AUTHENTICATION _SSL SASL_AUTHENTICATION_FAILED UNSUPPORTED_SASL_MECHANISM",
-    _TOPIC: "UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION UNKNOWN_TOPIC_ID",
-    _RIGHTS: "TOPIC_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED CLUSTER_AUTHORIZATION_FAILED "
+    REACH: "_TRANSPORT _ALL_BROKERS_DOWN _RESOLVE _TIMED_OUT _TIMED_OUT_QUEUE _MSG_TIMED_OUT REQUEST_TIMED_OUT",
+    LOGIN: "_AUTHENTICATION _SSL SASL_AUTHENTICATION_FAILED UNSUPPORTED_SASL_MECHANISM",
+    RIGHTS: "TOPIC_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED CLUSTER_AUTHORIZATION_FAILED "
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
-    _FENCED: "_FENCED PRODUCER_FENCED INVALID_PRODUCER_EPOCH",
-    _SIZE: "MSG_SIZE_TOO_LARGE INVALID_MSG_SIZE",
-    _GROUP: "NON_EMPTY_GROUP UNKNOWN_MEMBER_ID",
-    _REPLICAS: "NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND",
-    _WAIT: "UNSTABLE_OFFSET_COMMIT CONCURRENT_TRANSACTIONS",
-    _GONE: "OFFSET_OUT_OF_RANGE _AUTO_OFFSET_RESET",
+    NAME: "UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION UNKNOWN_TOPIC_ID",
+    TAKEN: "TOPIC_ALREADY_EXISTS",
+    FENCED: "_FENCED PRODUCER_FENCED INVALID_PRODUCER_EPOCH _FATAL",
+    SIZE: "MSG_SIZE_TOO_LARGE INVALID_MSG_SIZE",
+    MEMBERS: "NON_EMPTY_GROUP UNKNOWN_MEMBER_ID",
+    REPLICAS: "NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND INVALID_REPLICATION_FACTOR",
+    OPEN: "UNSTABLE_OFFSET_COMMIT CONCURRENT_TRANSACTIONS",
+    GONE: "OFFSET_OUT_OF_RANGE _AUTO_OFFSET_RESET",
 }
 _HINT_OF = {name: hint for hint, names in _HINTS.items() for name in names.split()}
-_OTHERWISE = "see the broker's log; then run the same command again"
 _CAUSES = ("_AUTHENTICATION", "_SSL", "_RESOLVE", "_TRANSPORT")
-"""What a client reports beside a request that only timed out, the most telling first."""
+"""What a client reports beside a request that only times out, the most telling first."""
 
 
 @dataclass(slots=True)
 class Failures:
-    """Makes errors of a kind for one client, whose `error_cb` is `seen`."""
+    """Makes errors of a kind for one client, whose `error_cb` is `heed`."""
 
     connection: Connection
     kind: type[MigrationError]
     _seen: dict[str, KafkaError] = field(default_factory=dict)
+    _fatal: KafkaError | None = None
 
-    def seen(self, error: KafkaError) -> None:
+    def heed(self, error: KafkaError) -> None:
         """Keep what the client reports beside its requests."""
         self._seen[error.name()] = error
 
-    @contextmanager
-    def explained(self, doing: str) -> Iterator[None]:
-        """Raises what Kafka's client raises inside as an error of the kind; `doing`: "read topic orders"."""
-        from confluent_kafka import KafkaException
+    def forget(self) -> None:
+        """The client gets on: what it reported is over."""
+        self._seen.clear()
 
-        try:
-            yield
-        except KafkaException as error:
-            raise self.error(error.args[0], doing) from None
+    def refused(self) -> KafkaError | None:
+        """Why the broker does not let the client in, however long that tries."""
+        return self._first(_CAUSES[:2])
+
+    def is_cut_off(self) -> bool:
+        """Whether the client lost its connections and has not got on since."""
+        return self._first(_CAUSES) is not None
+
+    def explained(self, doing: str) -> _Explained:
+        """A context that raises what Kafka's client raises as an error of the kind; `doing`: "read topic orders"."""
+        return _Explained(self, doing)
 
     def error(self, error: KafkaError, doing: str) -> MigrationError:
         """The error of the kind."""
-        hint = _HINT_OF.get(error.name(), _OTHERWISE)
-        causes = (self._seen[name] for name in _CAUSES if name in self._seen)
-        cause = next(causes, None) if hint == _REACH else None
+        if error.fatal():
+            self._fatal = error
+        if error.name() == "_FATAL" and self._fatal is not None:
+            error = self._fatal
+        hint = _HINT_OF.get(error.name(), AGAIN)
+        cause = self._first(_CAUSES) if hint == REACH else None
         if cause is not None:
             hint = _HINT_OF[cause.name()]
-        text = ", ".join(each.str() for each in (error, cause) if each is not None)
-        place = self.connection.bootstrap
-        return self.kind(self.connection.masked(f"cannot {doing} at {place}: {text}"), hint=hint)
+        reason = ", ".join(each.str() for each in (error, cause) if each is not None)
+        text = f"cannot {doing} at {self.connection.bootstrap}: {reason}"
+        return self.kind(self.connection.masked(text), hint=hint)
+
+    def _first(self, names: Iterable[str]) -> KafkaError | None:
+        return next((self._seen[name] for name in names if name in self._seen), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Explained:
+    """A class, as a KafkaError that a poll raises is no exception: no `except` and no generator gets it."""
+
+    failures: Failures
+    doing: str
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: object, trace: TracebackType | None) -> None:
+        if error is None or isinstance(error, MigrationError):
+            return
+        from confluent_kafka import KafkaError, KafkaException
+
+        while isinstance(error, SystemError):  # a delivery report was called while that was raised
+            error = error.__cause__
+        if isinstance(error, KafkaException):
+            error = error.args[0]
+        if isinstance(error, KafkaError):
+            raise self.failures.error(error, self.doing) from None

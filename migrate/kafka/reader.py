@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from migrate.errors import ChangelogFailedError
@@ -19,6 +20,7 @@ _TUNED = {
     "queued.max.messages.kbytes": 65_536,
     "fetch.queue.backoff.ms": 1,  # by default a consumer naps for a second whenever its queue is full
 }
+_ANSWER_SECONDS = 30.0
 _BATCH_RECORDS = 1000
 _BATCH_SECONDS = 0.1
 """`consume` waits so long for a batch to be full."""
@@ -57,64 +59,125 @@ def read(
     from confluent_kafka import Consumer, TopicPartition
 
     failures = Failures(connection, ChangelogFailedError)
-    doing = f"read topic {topic}, partition {number}, from offset {start} to {end},"
-    with failures.explained(doing):
-        settings = connection.settings(
-            {
-                "group.id": "stateferry",
-                "isolation.level": "read_committed",
-                "enable.auto.commit": False,
-                "auto.offset.reset": "error",
-                "enable.partition.eof": True,
-                "error_cb": failures.seen,
-            }
-        )
-        consumer = Consumer({**_TUNED, **settings})
+    what = f"topic {topic}, partition {number}"
+    with failures.explained(f"read {what}, from offset {start} to {end},"):
+        ours = {
+            "group.id": "stateferry",  # it has to have one; nothing is committed
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "enable.partition.eof": True,
+            "error_cb": failures.heed,
+        }
+        consumer = Consumer({**_TUNED, **connection.settings(ours)})
         try:
+            _check_partition(consumer, topic, number)
             consumer.assign([TopicPartition(topic, number, start)])
-            yield from _batches(consumer, end, failures, doing, check, patience)
+            records = _Range(consumer, failures, what, end, patience)
+            while not records.ended:
+                check()
+                if batch := records.next():
+                    yield batch
         finally:
             consumer.close()
 
 
-def _batches(
-    consumer: Consumer, end: int, failures: Failures, doing: str, check: Callable[[], None], patience: float
-) -> Iterator[ChangelogBatch]:
-    from confluent_kafka import KafkaError
+def _check_partition(consumer: Consumer, topic: str, number: int) -> None:
+    """A consumer only waits for a partition that does not exist."""
+    from confluent_kafka import KafkaError, KafkaException
 
-    deadline = time.monotonic() + patience
-    while True:
-        check()
-        messages = consumer.consume(_BATCH_RECORDS, _BATCH_SECONDS)
-        at_end = False
-        records: list[Message[Any, Any]] = []
+    found = consumer.list_topics(topic, timeout=_ANSWER_SECONDS).topics[topic]
+    if found.error is not None:
+        raise KafkaException(found.error)
+    if number not in found.partitions:
+        raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
+
+
+@dataclass(slots=True)
+class _Range:
+    """The records of a consumer up to an end."""
+
+    consumer: Consumer
+    failures: Failures
+    what: str
+    end: int
+    patience: float
+    ended: bool = False
+    _waited: float = 0.0
+    _reached: int | None = None
+    """An offset at which the consumer waits for the last stable offset to move."""
+
+    def next(self) -> ChangelogBatch | None:
+        """The next records, if there are any."""
+        from confluent_kafka import Message
+
+        since = time.monotonic()
+        messages: list[Message[Any, Any]] = self.consumer.consume(_BATCH_RECORDS, _BATCH_SECONDS)
+        if None in map(Message.key, messages):
+            messages = self._records(messages)
+        if messages and _offset(messages[-1]) >= self.end - 1:
+            self.ended = True
+            messages = [each for each in messages if _offset(each) < self.end]
+        if not messages:
+            self._wait(time.monotonic() - since)
+            return None
+        self._waited, self._reached = 0.0, None
+        self.failures.forget()
+        return _batch(messages)
+
+    def _records(self, messages: list[Message[Any, Any]]) -> list[Message[Any, Any]]:
+        """Those of the messages that are records: others have no key."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        records = []
         for message in messages:
             error = message.error()
             if error is None:
-                records.append(message)
+                records.append(self._with_key(message))
             elif error.code() == KafkaError._PARTITION_EOF:
-                at_end |= (message.offset() or 0) >= end
-            elif not error.retriable():
-                raise failures.error(error, doing)
-        if records:
-            deadline = time.monotonic() + patience
-            if (records[-1].offset() or 0) >= end - 1:
-                at_end = True
-                records = [each for each in records if (each.offset() or 0) < end]
-            if records:
-                yield _batch(records)
-        if at_end:
+                # Behind the last record may be markers of transactions, and records of those that were aborted.
+                self._reached = _offset(message)
+                self.ended |= self._reached >= self.end
+            elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # the group is only named
+                raise KafkaException(error)
+        return records
+
+    def _with_key(self, record: Message[Any, Any]) -> Message[Any, Any]:
+        if record.key() is None:
+            text = f"{self.what}, offset {record.offset()}: a record without a key"
+            raise ChangelogFailedError(text, hint="check the topic: this is no changelog")
+        return record
+
+    def _wait(self, seconds: float) -> None:
+        from confluent_kafka import KafkaError, KafkaException
+
+        self._waited += seconds
+        if self.ended or self._waited < self.patience:
             return
-        if time.monotonic() > deadline:
-            raise failures.error(KafkaError(KafkaError._TIMED_OUT), doing)
+        if self._reached is not None and not self.failures.is_cut_off():
+            text = (
+                f"{self.what}: no records can be read from offset {self._reached} on, though it should reach {self.end}"
+            )
+            hint = "an open transaction holds them back: wait until it ends; or the topic was made anew"
+            raise ChangelogFailedError(text, hint=hint)
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+
+def _offset(message: Message[Any, Any]) -> int:
+    offset = message.offset()
+    assert offset is not None
+    return offset
 
 
 def _batch(records: list[Any]) -> ChangelogBatch:
-    headers = [each.headers() for each in records]
+    from confluent_kafka import Message
+
+    of: Any = Message  # whose types are those of what is no record, too
+    headers = list(map(of.headers, records))
     return ChangelogBatch(
-        keys=[each.key() for each in records],
-        values=[each.value() for each in records],
-        timestamps=[each.timestamp()[1] for each in records],
+        keys=list(map(of.key, records)),
+        values=list(map(of.value, records)),
+        timestamps=[milliseconds for _, milliseconds in map(of.timestamp, records)],
         headers=[each or [] for each in headers] if any(headers) else None,
-        offsets=[each.offset() for each in records],
+        offsets=list(map(of.offset, records)),
     )

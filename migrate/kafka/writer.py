@@ -1,9 +1,11 @@
-"""Writes changelog records to one topic partition, in transactions of one id: each record is confirmed, once."""
+"""Writes changelog records to one topic partition, in transactions of one id: each is confirmed, and there once."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import repeat
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -15,73 +17,67 @@ from migrate.kafka.failures import Failures
 from migrate.stores.changelog_batch import ChangelogBatch
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Message
+    from confluent_kafka import KafkaError, Message, Producer
 
 _TRANSACTION_BYTES = 64 << 20
 _TRANSACTION_SECONDS = 5.0
-_PATIENCE_SECONDS = 60.0
 _LOOK_BYTES = 1 << 20
 """After so many bytes the clock is looked at."""
-_RECORD_BYTES = 70
-"""What a record takes in the client's queue beside its key and its value."""
+_RECORD_BYTES = 64
+"""What a record takes besides its key and its value, about."""
+_LARGEST_BYTES = 1_000_000_000
+"""Of a record: more is not to be had from librdkafka."""
 
 
+@dataclass(slots=True)
 class Writer:
-    """A context manager. From when it is entered, no earlier writer of its id can write, and no record of theirs that
-    was not committed is ever read."""
+    """A context manager. Once it is entered, no earlier writer of its id can write any more, and what they wrote and
+    did not commit is never read."""
 
-    def __init__(self, connection: Connection, topic: str, number: int, transactional_id: str) -> None:
-        self._connection, self._topic, self._number, self._id = connection, topic, number, transactional_id
-        self._failures = Failures(connection, ChangelogFailedError)
-        self._doing = f"write to topic {topic}, partition {number},"
-        self._last: int | None = None
-        self._is_open = False
-        self._size = self._looked = 0
-        self._since = 0.0
+    connection: Connection
+    topic: str
+    number: int
+    transactional_id: str
+    patience: float = 60.0
+    """After so many seconds the broker is given up; a transaction that is left open ends as late."""
+    _failures: Failures = field(init=False)
+    _producer: Producer = field(init=False)
+    _last: int | None = None
+    _is_open: bool = False
+    _size: int = 0
+    _next_look: int = 0
+    _since: float = 0.0
 
     def __enter__(self) -> Self:
         from confluent_kafka import Producer
 
-        with Cluster(self._connection) as cluster:
-            topic = cluster.topic(self._topic)
-        if topic is None:
-            raise ChangelogFailedError(f"topic {self._topic} is gone", hint="run the same command again")
-        largest = min(topic.max_message_bytes, 1_000_000_000)
-        with self._failures.explained(self._doing):
-            self._producer = Producer(
-                {
-                    "linger.ms": 50,
-                    **self._connection.settings(
-                        {
-                            "transactional.id": self._id,
-                            "transaction.timeout.ms": int(_PATIENCE_SECONDS * 1000),
-                            "message.max.bytes": largest,
-                            "batch.size": min(1_000_000, largest),
-                            "error_cb": self._failures.seen,
-                        }
-                    ),
-                }
-            )
-            self._producer.init_transactions(_PATIENCE_SECONDS)
+        self._failures = Failures(self.connection, ChangelogFailedError)
+        ours = {
+            "transactional.id": self.transactional_id,
+            "transaction.timeout.ms": int(self.patience * 1000),
+            "message.max.bytes": min(self._largest_batch(), _LARGEST_BYTES),
+            "error_cb": self._failures.heed,
+        }
+        with self._failures.explained(self._doing()):
+            self._producer = Producer({"linger.ms": 50, **self.connection.settings(ours)})
+            self._producer.init_transactions(self.patience)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        from confluent_kafka import KafkaException
-
         if self._is_open:
-            try:
-                self._producer.abort_transaction(_PATIENCE_SECONDS)
-            except KafkaException:
-                pass  # whoever writes next with this id ends it
+            with suppress(ChangelogFailedError), self._failures.explained(self._doing()):
+                self._producer.abort_transaction(self.patience)  # if it fails, the next writer of the id does it
         del self._producer
 
     def write(self, batch: ChangelogBatch) -> None:
-        """Queue these records, in their order. Raises ChangelogFailedError."""
-        if not len(batch):
-            return
-        with self._failures.explained(self._doing):
+        """Queue these records, in their order.
+
+        Raises:
+            ChangelogFailedError: They, or earlier ones, cannot be written.
+        """
+        with self._failures.explained(self._doing()):
             self._write(batch)
 
     def finish(self) -> int | None:
@@ -90,54 +86,66 @@ class Writer:
         The last stable offset passes it a moment later, or when transactions of other writers end.
 
         Raises:
-            ChangelogFailedError: They are not.
+            ChangelogFailedError: Not all are confirmed.
         """
-        with self._failures.explained(self._doing):
+        with self._failures.explained(self._doing()):
             self._commit()
         return self._last
 
     def _write(self, batch: ChangelogBatch) -> None:
-        produce, topic, number = self._producer.produce, self._topic, self._number
         last = len(batch) - 1
-        headers: Iterable[Any] = batch.headers if batch.headers is not None else repeat(None)
-        for index, (key, value, timestamp, header) in enumerate(
-            zip(batch.keys, batch.values, batch.timestamps, headers, strict=False)
-        ):
-            if self._size >= self._looked:
+        headers: Iterable[Any] = repeat(None) if batch.headers is None else batch.headers
+        records = zip(batch.keys, batch.values, batch.timestamps, headers, strict=False)
+        for index, (key, value, timestamp, header) in enumerate(records):
+            if self._size >= self._next_look:
                 self._look()
             self._size += len(key) + len(value or b"") + _RECORD_BYTES
+            # Order is kept: the offset of a batch's last record is its largest.
+            delivered = self._delivered if index == last else None
             while True:
                 try:
-                    # By keyword: some positions mean something else, and drop what they get. 0 would mean "now".
-                    produce(
-                        topic=topic,
-                        partition=number,
+                    # By keyword: the sixth position is no timestamp, and is accepted. 0 would mean "now".
+                    self._producer.produce(
+                        topic=self.topic,
+                        partition=self.number,
                         key=key,
                         value=value,
                         timestamp=timestamp or 1,
                         headers=header or None,
-                        on_delivery=self._delivered if index == last else None,
+                        on_delivery=delivered,
                     )
                     break
                 except BufferError:  # the queue is full
                     self._producer.poll(0.1)
 
     def _look(self) -> None:
-        """Begin a transaction, or end the open one if it is large or old."""
-        now = time.monotonic()
-        if self._is_open and (self._size >= _TRANSACTION_BYTES or now - self._since >= _TRANSACTION_SECONDS):
+        """Begin a transaction; first end the open one, if it is large or old."""
+        is_old = time.monotonic() - self._since >= _TRANSACTION_SECONDS
+        if is_old or self._size >= _TRANSACTION_BYTES:
             self._commit()
         if not self._is_open:
             self._producer.begin_transaction()
-            self._is_open, self._since, self._size = True, now, 0
+            self._is_open, self._size, self._since = True, 0, time.monotonic()
         self._producer.poll(0)
-        self._looked = self._size + _LOOK_BYTES
+        self._next_look = self._size + _LOOK_BYTES
 
     def _commit(self) -> None:
         if self._is_open:
-            self._producer.commit_transaction(_PATIENCE_SECONDS)
-            self._is_open, self._size, self._looked = False, 0, 0
+            self._producer.commit_transaction(self.patience)
+            self._is_open, self._size, self._next_look = False, 0, 0
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
             self._last = message.offset()
+
+    def _largest_batch(self) -> int:
+        """The client makes no batches that the topic does not take."""
+        with Cluster(self.connection, ChangelogFailedError) as cluster:
+            topic = cluster.topic(self.topic)
+        if topic is None or self.number >= topic.partitions:
+            text = f"cannot {self._doing()} at {self.connection.bootstrap}: there is no such partition"
+            raise ChangelogFailedError(text, hint="was the topic removed? run the same command again")
+        return topic.max_message_bytes
+
+    def _doing(self) -> str:
+        return f"write to topic {self.topic}, partition {self.number},"
