@@ -164,9 +164,9 @@ class App:
             sleep(0.1)
         return self
 
-    def wait_loaded(self) -> Self:
-        """Until its standby tasks are at the end of their changelogs."""
-        self._wait(lambda: any(event["is_end"] for event in self._seen("loaded")), "has not loaded a standby task")
+    def wait_loaded(self, count: int) -> Self:
+        """Until its active and standby tasks have got so many records from their changelogs."""
+        self._wait(lambda: self.restored + self.loaded >= count, f"has not loaded {count} records")
         return self
 
     def wait_caught_up(self) -> Self:

@@ -84,7 +84,7 @@ def test_a_task_moves_to_an_instance_that_never_had_the_old_store(old: Program) 
         first.wait_active(1)
         second.wait_active(1)
         assert first.dump() | second.dump() == after
-        second.wait_loaded()
+        second.wait_loaded(len(after))
         assert (first.restored, first.loaded) == (0, 0)
         restored = second.restored
         first.stop()

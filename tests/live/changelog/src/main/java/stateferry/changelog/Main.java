@@ -125,7 +125,7 @@ public final class Main {
         @Override
         public void onBatchLoaded(final TopicPartition changelog, final String store, final TaskId task,
                 final long lastOffset, final long count, final long end) {
-            tell(event("loaded").put("store", store).put("records", count).put("is_end", lastOffset + 1 >= end));
+            tell(event("loaded").put("store", store).put("records", count));
         }
 
         @Override
