@@ -76,14 +76,16 @@ def messages_of(bootstrap: str, topic: str) -> Iterator[Read]:
 
 def rows_of_topic(program: Program) -> tuple[Rows, dict[int, int]]:
     """What the program's changelog makes of its store, and the offset of the last record of each partition."""
-    rows: Rows = {}
+    newest: dict[bytes, Read] = {}
     last: dict[int, int] = {}
-    for message in messages_of(program.bootstrap, program.changelog):
-        last[message.partition] = message.offset
-        place = (message.key.decode(), None)
-        rows.pop(place, None)
-        if message.value is not None:
-            rows[place] = Row(_decoded(message.value, program.schema_id), message.timestamp_ms)
+    for each in messages_of(program.bootstrap, program.changelog):
+        newest[each.key] = each
+        last[each.partition] = each.offset
+    rows = {
+        (key.decode(), None): Row(_decoded(each.value, program.schema_id), each.timestamp_ms)
+        for key, each in newest.items()
+        if each.value is not None
+    }
     return rows, last
 
 
