@@ -127,7 +127,7 @@ class Campaign:
             if verb == "catch_up":
                 more = random_inputs(80, 40, seed=number, now_ms=time.time_ns() // 1_000_000)
                 self._now = go_on(self._old, more, self._now)
-            for _ in range(min(kills - self.kills.total(), self._rng.randrange(MOST_KILLS + 1))):
+            for _ in range(min(kills - self.kills.total(), self._rng.randint(1, MOST_KILLS))):
                 if not self._is_killed(verb):
                     break
                 self._check_after_kill(verb)

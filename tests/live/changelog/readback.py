@@ -81,7 +81,7 @@ def rows_of_topic(program: Program) -> tuple[Rows, dict[int, int]]:
     for each in messages_of(program.bootstrap, program.changelog):
         newest[each.key] = each
         last[each.partition] = each.offset
-    rows = {
+    rows: Rows = {
         (key.decode(), None): Row(_decoded(each.value, program.schema_id), each.timestamp_ms)
         for key, each in newest.items()
         if each.value is not None
