@@ -10,6 +10,7 @@ from pathlib import Path
 from migrate.batch.changelog.group import (
     committed_offsets,
     has_records,
+    hidden_offsets,
     merged,
     moved_since,
     set_back,
@@ -114,7 +115,11 @@ def ask_broker(migration: Migration, source: Source, *, fence: bool) -> tuple[At
         with ThreadPoolExecutor(_AT_ONCE) as threads:  # the application waits for it
             for _ in threads.map(check, topics.changelogs):
                 pass
-        return AtCutOver(topics=topics, offsets=committed_offsets(cluster, connection, application)), warnings
+        offsets = committed_offsets(cluster, connection, application)
+        if not offsets and not warnings:
+            hidden = hidden_offsets(application)
+            warnings = (f"{hidden.detail}: {hidden.fix}",)
+        return AtCutOver(topics=topics, offsets=offsets), warnings
 
 
 def mark_whole(migration: Migration, at: AtCutOver) -> None:
