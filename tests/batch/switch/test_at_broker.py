@@ -191,6 +191,7 @@ def test_there_and_back_killed_at_every_event(way: str, make: Make) -> None:
         (app.input, BEGUN, LATER - BEGUN)
     }
     assert report.topics == (app.topic,)
+    assert report.stores == tuple(map(app.place, range(2)))
     assert app.is_old()
     assert app.passes_over_repartitioned()
     if way == "new-topic":
