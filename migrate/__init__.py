@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from migrate.model.reports import RunReport as RunReport
     from migrate.model.reports import SnapshotReport as SnapshotReport
     from migrate.model.reports import StatusReport as StatusReport
+    from migrate.model.reports import SetBack as SetBack
     from migrate.model.reports import SwitchReport as SwitchReport
     from migrate.model.reports import Throughput as Throughput
     from migrate.model.reports import Verifying as Verifying
@@ -161,7 +162,7 @@ _HOMES = {
     "migrate.model.events": "Event",
     "migrate.model.preview": "RejectReason",
     "migrate.model.reports": (
-        "AbandonReport Column Concern RejectsReport RunReport SnapshotReport StatusReport SwitchReport Throughput "
+        "AbandonReport Column Concern RejectsReport RunReport SetBack SnapshotReport StatusReport SwitchReport Throughput "
         "Verifying VerifyReport"
     ),
     "migrate.spec.loading": "load_spec",

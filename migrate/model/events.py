@@ -79,7 +79,16 @@ SWITCH_EVENTS = (
     "abandon.renamed",
     "abandon.removed",
 )
-EVENTS = RUN_EVENTS + SWITCH_EVENTS
+BROKER_EVENTS = (
+    "cutover.asked",
+    "cutover.marked",
+    "rollback.offsets-set-back",
+    "rollback.undone",
+    "finalize.topics-removed",
+    "abandon.topics-removed",
+)
+"""Events of a switch where changelogs were written."""
+EVENTS = RUN_EVENTS + SWITCH_EVENTS + BROKER_EVENTS
 DRY_RUN_EVENTS = ("dry-run.started", "dry-run.progressed")
 """Events of a dry run, which writes nothing."""
 

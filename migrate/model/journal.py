@@ -9,8 +9,9 @@ from pathlib import Path
 
 from pydantic import AliasChoices, Field
 
+from migrate.model.changelog import Topics
 from migrate.model.ledger_row import Step
-from migrate.model.reports import Concern, State
+from migrate.model.reports import Concern, SetBack, State
 from migrate.model.store_partition import ChangelogOffsets, StorePartition, StoreState
 from migrate.model.values import Stored
 
@@ -24,7 +25,7 @@ class Exchange(Stored):
     staged: Path = Field(validation_alias=AliasChoices("slot", "staged"), serialization_alias="slot")
     """The staged store: where the new one was assembled, relative to the migration's folder."""
     old: Path
-    """Where the old store is after the cut-over, relative to the migration's folder."""
+    """Where the old store is after an exchange, relative to the migration's folder."""
     old_names: tuple[str, ...]
     """RocksDB's own identities of the old store's databases, by which it is recognized in any place."""
     new_names: tuple[str, ...]
@@ -40,6 +41,36 @@ class Exchange(Stored):
         """The partition's possible forms in the application's directory."""
         return (self.partition,) if self.new_partition is None else (self.partition, self.new_partition)
 
+    @property
+    def in_use(self) -> StorePartition:
+        """The partition as the new version of the application opens it."""
+        return self.new_partition or self.partition
+
+    @property
+    def is_moved_in(self) -> bool:
+        """Whether the new store goes beside the old one, under a name of its own, and not into its place."""
+        return self.new_partition is not None and self.new_partition.path != self.partition.path
+
+
+class GroupOffset(Stored):
+    """What the application's group had committed for a topic partition at the cut-over."""
+
+    topic: str
+    number: int
+    offset: int
+    metadata: str = ""
+    is_made_again: bool = False
+    """Whether the application itself wrote what is in the topic, and had read it all: it writes again what follows."""
+
+
+class AtCutOver(Stored):
+    """What a way back needs to know where changelogs were written for the new stores."""
+
+    topics: Topics
+    offsets: tuple[GroupOffset, ...] = ()
+    set_back: tuple[SetBack, ...] = ()
+    """What a rollback has set back."""
+
 
 class Journal(Stored):
     """The exchanges of all store partitions: all of them are switched, or none."""
@@ -51,6 +82,8 @@ class Journal(Stored):
     accepted: tuple[Concern, ...] = ()
     """The accepted concerns about the new stores, and who accepted them."""
     exchanges: tuple[Exchange, ...] = ()
+    broker: AtCutOver | None = None
+    """None: no changelog was written."""
 
 
 STATES: dict[Step, State] = {

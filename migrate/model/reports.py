@@ -67,6 +67,17 @@ class Concern(Value):
     """The option or setting that accepts it; empty: it is not accepted."""
 
 
+class SetBack(Value):
+    """An input of the application that its group reads again from an earlier offset."""
+
+    topic: str
+    number: int
+    offset: int
+    """The first offset to be read."""
+    records: int
+    """Offsets between that one and the one where the group was."""
+
+
 class ChangelogReport(Value):
     """The changelog of one store, in all its partitions."""
 
@@ -225,6 +236,12 @@ class SwitchReport(Report):
     """The ids of store partitions whose new stores `finalize` did not find."""
     left_over: tuple[Path, ...] = ()
     """Files in the migration's folder that are not ours, and that `finalize` leaves."""
+    topics: tuple[str, ...] = ()
+    """The changelogs of the stores that are in use now."""
+    set_back: tuple[SetBack, ...] = ()
+    """What the application processes again after a rollback."""
+    removed_topics: tuple[str, ...] = ()
+    """The old changelogs that `finalize` removed."""
 
 
 class AbandonReport(Report):
@@ -237,6 +254,10 @@ class AbandonReport(Report):
     """The application's directory, which was not touched."""
     left_over: tuple[Path, ...] = ()
     """Files in the migration's folder that are not ours, and that were left."""
+    removed_topics: tuple[str, ...] = ()
+    """The changelogs that the migration had made."""
+    undone_topics: tuple[str, ...] = ()
+    """The changelogs to which the old values were appended again."""
 
 
 class Failure(Value):

@@ -18,20 +18,31 @@ _ALLOWED = {
 class Commands:
     """What each command does, in order."""
 
-    def __init__(self, journal: tuple[tuple[int, ...], tuple[int, ...]], before: Lines, mutant: Mutant | None) -> None:
+    def __init__(
+        self,
+        journal: tuple[tuple[int, ...], tuple[int, ...]],
+        before: Lines,
+        mutant: Mutant | None,
+        *,
+        is_beside: bool = False,
+    ) -> None:
         self._old, self._new = journal
+        self._is_beside = is_beside
         self._before = before
         self._mutant = mutant
         lowered = tuple(min(pair) for pair in zip(before.stores, self._new, strict=True))
+        first = self._new if mutant is Mutant.LINE_FIRST else lowered
+        left = self._new if mutant is Mutant.LINE_LEFT else lowered
+        moves = (_move_in, _move_out) if is_beside else (_exchange, _exchange_back)
         self._steps: dict[str, list[Step]] = {
             CUTOVER: [
                 self._check_locks,
                 self._sync_row,
                 *self._row(Row.CUTTING_OVER),
-                *self._side(lowered, during=CUTOVER),
-                self._move("exchanges", _exchange),
+                *self._side(first, during=CUTOVER),
+                self._move("exchanges", moves[0]),
                 self._sync_places,
-                self._move("sets aside", _set_aside),
+                self._move("sets aside", _stay if is_beside else _set_aside),
                 self._sync_places,
                 *self._side(self._new),
                 self._check_locks,
@@ -41,10 +52,10 @@ class Commands:
                 self._check_locks,
                 self._sync_row,
                 *self._row(Row.ROLLING_BACK),
-                *self._side(lowered, during=ROLLBACK),
-                self._move("brings back", _bring_back),
+                *self._side(left, during=ROLLBACK),
+                self._move("brings back", _stay if is_beside else _bring_back),
                 self._sync_places,
-                self._move("exchanges back", _exchange_back),
+                self._move("exchanges back", moves[1]),
                 self._sync_places,
                 *self._side(before.stores),
                 self._check_locks,
@@ -68,6 +79,8 @@ class Commands:
         """A conversion of the snapshot is sound whatever the application wrote since: the changelog has it."""
         if any(new < old for new, old in zip(self._new, self._old, strict=True)):
             return True
+        if self._is_beside:
+            return state.old == self._old
         return all(here[0] == NEW or state.old[number] == self._old[number] for number, here in enumerate(state.seen))
 
     def steps(self, state: State, command: Command) -> Steps:
@@ -173,7 +186,8 @@ class Commands:
     def _delete(self, state: State) -> Steps:
         """What stands in a slot or among the old ones, bit by bit."""
         for partition, here in enumerate(state.seen):
-            for at in (At.SLOT, At.OLD):
+            is_kept = self._is_beside and self._mutant is not Mutant.FREES_BESIDE
+            for at in (At.SLOT,) if is_kept else (At.SLOT, At.OLD):
                 if (store := here[at]) is None:
                     continue
                 if (partition, store) not in state.torn:
@@ -222,12 +236,24 @@ def _exchange_back(here: Places) -> tuple[tuple[At, str | None], ...]:
     return ((At.LIVE, OLD), (At.SLOT, NEW)) if here[:2] == (NEW, OLD) else ()
 
 
+def _move_in(here: Places) -> tuple[tuple[At, str | None], ...]:
+    return ((At.LIVE, NEW), (At.SLOT, None)) if here[:2] == (None, NEW) else ()
+
+
+def _move_out(here: Places) -> tuple[tuple[At, str | None], ...]:
+    return ((At.LIVE, None), (At.SLOT, NEW)) if here[:2] == (NEW, None) else ()
+
+
 def _set_aside(here: Places) -> tuple[tuple[At, str | None], ...]:
     return ((At.SLOT, None), (At.OLD, OLD)) if here[At.SLOT] == OLD else ()
 
 
 def _bring_back(here: Places) -> tuple[tuple[At, str | None], ...]:
     return ((At.SLOT, OLD), (At.OLD, None)) if here[At.OLD] == OLD else ()
+
+
+def _stay(_: Places) -> tuple[tuple[At, str | None], ...]:
+    return ()
 
 
 def _two_renames(here: Places) -> tuple[tuple[At, str | None], ...]:

@@ -11,7 +11,23 @@ from dataclasses import dataclass
 from itertools import compress, product
 
 from tests.protocols.cutover_commands import CUTOVER, FINALIZE, ROLLBACK, Commands
-from tests.protocols.cutover_state import BEFORE, NEW, OLD, TORN, Command, Lines, Move, Mutant, Row, State, Steps
+from tests.protocols.cutover_state import (
+    BEFORE,
+    BESIDE,
+    NEW,
+    NO_LINE,
+    OLD,
+    TORN,
+    At,
+    Command,
+    Lines,
+    Move,
+    Mutant,
+    Places,
+    Row,
+    State,
+    Steps,
+)
 
 _AHEAD = 3
 """Where the application brings a store that it runs on."""
@@ -29,6 +45,17 @@ class Instance:
     """In the side file."""
     runs: int = 2
     """How often the application runs in between."""
+    is_beside: bool = False
+    """Whether the new stores have names of their own; `lines` are theirs then."""
+
+    @property
+    def before(self) -> Places:
+        return BESIDE if self.is_beside else BEFORE
+
+    @property
+    def gone_back(self) -> str | None:
+        """What is in the place of the new store after a rollback."""
+        return self.before[0]
 
 
 class CutOverProtocol:
@@ -38,11 +65,11 @@ class CutOverProtocol:
         self._instance = instance
         self._mutant = mutant
         self._before = Lines(instance.lines, foreign=5)
-        self._commands = Commands((instance.old, instance.new), self._before, mutant)
+        self._commands = Commands((instance.old, instance.new), self._before, mutant, is_beside=instance.is_beside)
 
     def initial(self) -> list[State]:
         at = self._instance
-        places = (BEFORE,) * len(at.old)
+        places = (at.before,) * len(at.old)
         return [State(places, self._before, at.old, at.new, foreign=5, runs_left=at.runs)]
 
     def steps(self, state: State) -> Steps:
@@ -59,14 +86,14 @@ class CutOverProtocol:
     def _application_steps(self, state: State) -> Steps:
         """It may run whenever no command holds its locks; before the cut-over its writes are the migration's affair."""
         if state.application is not None:
-            yield "the application closes", _closed(state)
+            yield "the application closes", self._closed(state)
         elif state.runs_left and state.newest is not Row.VERIFIED:
-            opened = tuple(here[0] for here in state.seen)
+            opened = tuple(here[0] or here[At.OLD] for here in state.seen)
             started = state._replace(application=opened, runs_left=state.runs_left - 1)
             if self._mutant is Mutant.LOCKS_PROBED:
                 yield "the application opens its stores", started
             elif state.command is None:
-                yield "the application runs", _closed(started)
+                yield "the application runs", self._closed(started)
                 yield "the application runs, and is killed before it writes its lines", _advanced(started)
 
     def broken(self, state: State) -> str | None:
@@ -76,16 +103,16 @@ class CutOverProtocol:
             return "another store's line is as the application left it"
         if state.littered:
             return "nothing foreign stands in the application's directory"
-        badly = (_badly_placed(state, partition) for partition in range(len(state.places)))
+        badly = (self._badly_placed(state, partition) for partition in range(len(state.places)))
         return next((invariant for invariant in badly if invariant), None) or self._against_the_row(state)
 
     def _against_the_row(self, state: State) -> str | None:
         live = {here[0] for here in state.seen}
-        if state.row is Row.VERIFIED and any(here != BEFORE for here in state.seen):
+        if state.row is Row.VERIFIED and any(here != self._instance.before for here in state.seen):
             return "what is moved is in the ledger first"
         if state.newest in (Row.CUT_OVER, Row.FINALIZING, Row.FINALIZED) and live != {NEW}:
             return "once it is cut over, every new store is live"
-        if state.newest is Row.ROLLED_BACK and live != {OLD}:
+        if state.newest is Row.ROLLED_BACK and live != {self._instance.gone_back}:
             return "once it is rolled back, every old store is live"
         return None
 
@@ -128,7 +155,7 @@ class CutOverProtocol:
                 return False
         live, lines, row = {
             CUTOVER: (NEW, self._instance.new, Row.CUT_OVER),
-            ROLLBACK: (OLD, self._instance.lines, Row.ROLLED_BACK),
+            ROLLBACK: (self._instance.gone_back, self._instance.lines, Row.ROLLED_BACK),
             FINALIZE: (NEW, state.side.stores, Row.FINALIZED),
         }[name]
         good.update(way)
@@ -138,18 +165,32 @@ class CutOverProtocol:
             and not state.pending
         )
 
+    def _badly_placed(self, state: State, partition: int) -> str | None:
+        here = state.seen[partition]
+        if self._instance.is_beside and (here[At.OLD] != OLD or (partition, OLD) in state.torn):
+            return "an old store that nothing takes the place of stays"
+        opened = here[0] or here[At.OLD]
+        if opened is None or (not self._instance.is_beside and here[0] is None) or (partition, opened) in state.torn:
+            return "a whole store stands live"
+        if state.seen_side.stores[partition] > state.position(partition, here[0]):
+            return "a line never names more than the live store has"
+        if state.row in _KEEPS_OLD and any((partition, store) in state.torn for store in here):
+            return "nothing is deleted before the row that says so is durable"
+        if state.row in _KEEPS_OLD and sorted(here, key=str) != [None, NEW, OLD]:
+            return "old and new store each stand somewhere, once"
+        return None
 
-def _badly_placed(state: State, partition: int) -> str | None:
-    here = state.seen[partition]
-    if here[0] is None or (partition, here[0]) in state.torn:
-        return "a whole store stands live"
-    if state.seen_side.stores[partition] > state.position(partition, here[0]):
-        return "a line never names more than the live store has"
-    if state.row in _KEEPS_OLD and any((partition, store) in state.torn for store in here):
-        return "nothing is deleted before the row that says so is durable"
-    if state.row in _KEEPS_OLD and sorted(here, key=str) != [None, NEW, OLD]:
-        return "old and new store each stand somewhere, once"
-    return None
+    def _closed(self, state: State) -> State:
+        """As `_advanced`, and the side file says so, with another store's line moved too.
+
+        A version that does not know a store writes no line for it.
+        """
+        assert state.application is not None
+        unknown = OLD if self._instance.is_beside else None
+        found = tuple(NO_LINE if store == unknown else _AHEAD for store in state.application)
+        lines = Lines(found, state.foreign + 1)
+        pending = tuple(each for each in state.pending if isinstance(each, Move))
+        return _advanced(state._replace(side=lines, pending=pending, foreign=lines.foreign))
 
 
 def is_rolled_back(state: State) -> bool:
@@ -157,7 +198,7 @@ def is_rolled_back(state: State) -> bool:
 
 
 def is_finalized(state: State) -> bool:
-    return state.row is Row.FINALIZED and {here[1:] for here in state.places} == {(None, None)}
+    return state.row is Row.FINALIZED and {here for here in state.places} <= {(NEW, None, None), (NEW, None, OLD)}
 
 
 def _killed(state: State) -> State:
@@ -172,13 +213,6 @@ def _advanced(state: State) -> State:
     new = [_AHEAD if store == NEW else at for store, at in zip(state.application, state.new, strict=True)]
     ran = state._replace(old=tuple(old), new=tuple(new), application=None)
     return ran if state.command else ran._replace(places=state.seen, side=state.seen_side, pending=())
-
-
-def _closed(state: State) -> State:
-    """As `_advanced`, and the side file says so, with another store's line moved too."""
-    lines = Lines((_AHEAD,) * len(state.old), state.foreign + 1)
-    pending = tuple(each for each in state.pending if isinstance(each, Move))
-    return _advanced(state._replace(side=lines, pending=pending, foreign=lines.foreign))
 
 
 def _power_cuts(state: State) -> Steps:

@@ -28,6 +28,9 @@ class Mutant(StrEnum):
     ROLLBACK_REFUSED = "a rollback that was interrupted is not taken up again"
     FINALIZES_EARLY = "the old store is deleted before the row that says so is synced"
     FINALIZES_HALF = "a cut-over that is half done can be finalized"
+    LINE_FIRST = "the line of a store that is moved in is written before the store is there"
+    LINE_LEFT = "the line of a store that is moved out stays until it is out"
+    FREES_BESIDE = "finalizing deletes an old store that nothing took the place of"
     LOCKS_PROBED = "locks are probed, before and after, but not held in between"
 
 
@@ -57,6 +60,8 @@ OLD, NEW = "old", "new"
 Places = tuple[str | None, str | None, str | None]
 """What stands where, of one store partition: live, slot, old."""
 BEFORE: Places = (OLD, NEW, None)
+BESIDE: Places = (None, NEW, OLD)
+"""Where the new store has a name of its own, and `old` is the old one's own place."""
 
 NO_LINE = -1
 """Everything is replayed: as good as the lowest line there is."""
@@ -131,6 +136,8 @@ class State(NamedTuple):
         return next((each for each in reversed(self.pending) if isinstance(each, Lines)), self.side)
 
     def position(self, partition: int, store: str | None) -> int:
+        if store is None:
+            return NO_LINE
         return (self.old if store == OLD else self.new)[partition]
 
     def with_pending(self, operation: Move | Lines) -> State:

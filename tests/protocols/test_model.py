@@ -47,10 +47,12 @@ CHUNK_MUTANTS = {
 }
 
 SNAPSHOT = CutOver(new=(1, 1), runs=1)
+BESIDE = CutOver(lines=(NO_LINE, NO_LINE), runs=1, is_beside=True)
 CUT_OVERS = {
     "the source as it stands": (CutOver(), 7_000),
     "a snapshot of the source": (SNAPSHOT, 9_000),
     "a snapshot, and no lines for the old stores": (CutOver(new=(1, 1), lines=(NO_LINE, NO_LINE), runs=1), 9_000),
+    "new stores with names of their own": (CutOver(lines=(NO_LINE, NO_LINE), is_beside=True), 3_000),
 }
 TOO_HIGH = "a line never names more than the live store has"
 NOWHERE = "old and new store each stand somewhere, once"
@@ -75,6 +77,13 @@ CUT_OVER_MUTANTS = {
     CutOverMutant.FINALIZES_EARLY: "nothing is deleted before the row that says so is durable",
     CutOverMutant.FINALIZES_HALF: "once it is cut over, every new store is live",
     CutOverMutant.LOCKS_PROBED: FOREIGN_LINE,
+}
+BESIDE_MUTANTS = {
+    CutOverMutant.LINE_FIRST: TOO_HIGH,
+    CutOverMutant.LINE_LEFT: TOO_HIGH,
+    CutOverMutant.FREES_BESIDE: "an old store that nothing takes the place of stays",
+    CutOverMutant.RESULT_EARLY: TOO_HIGH,
+    CutOverMutant.SIDE_NAME_NOT_SYNCED: TOO_HIGH,
 }
 STUCK = (CutOverMutant.RERUN_REFUSED, CutOverMutant.ROLLBACK_REFUSED)
 
@@ -122,6 +131,11 @@ def test_each_rule_of_the_cut_over_is_needed(mutant: CutOverMutant) -> None:
     assert _broken(CutOverProtocol(SNAPSHOT, mutant)) == CUT_OVER_MUTANTS[mutant]
 
 
+@pytest.mark.parametrize("mutant", BESIDE_MUTANTS, ids=lambda mutant: mutant.name)
+def test_each_rule_of_moving_in_is_needed(mutant: CutOverMutant) -> None:
+    assert _broken(CutOverProtocol(BESIDE, mutant)) == BESIDE_MUTANTS[mutant]
+
+
 def test_a_ledger_that_is_refused_never_gets_done() -> None:
     model = ChunkProtocol(ONE_CHUNK, ChunkMutant.REFUSES_TORN_ENTRY)
     found = explore(model)
@@ -139,7 +153,7 @@ def test_a_command_that_cannot_be_run_again_leaves_stores_in_between(mutant: Cut
 
 def test_every_mutant_is_tried() -> None:
     assert {*CHUNK_MUTANTS, ChunkMutant.REFUSES_TORN_ENTRY} == {*ChunkMutant}
-    assert {*CUT_OVER_MUTANTS, *STUCK} == {*CutOverMutant}
+    assert {*CUT_OVER_MUTANTS, *BESIDE_MUTANTS, *STUCK} == {*CutOverMutant}
 
 
 def _broken(model: Model[S]) -> str | None:

@@ -88,7 +88,15 @@ def open_topics(context: Context, ledger: Ledger, cluster: Cluster, stores: Asse
 def mark_in_progress(cluster: Cluster, name: str, migration_id: str, topics: Topics) -> None:
     """Say at the broker that records are being appended: as an offset of a group of ours, since no reader of the topic
     must see it. `name`: the migration's."""
-    marker = Committed(0, base64.b64encode(f"{migration_id} in progress".encode()).decode())
+    _mark(cluster, name, topics, Committed(0, base64.b64encode(f"{migration_id} in progress".encode()).decode()))
+
+
+def mark_done(cluster: Cluster, name: str, migration_id: str, topics: Topics) -> None:
+    """Say at the broker that nothing of the migration is half written there any more."""
+    _mark(cluster, name, topics, Committed(1, base64.b64encode(f"{migration_id} done".encode()).decode()))
+
+
+def _mark(cluster: Cluster, name: str, topics: Topics, marker: Committed) -> None:
     cluster.set_committed(marker_group(name), {(each.new_topic, each.number): marker for each in topics.changelogs})
 
 

@@ -67,7 +67,6 @@ class Work:
     def task(self, part: Part, content: str) -> ProduceTask:
         """The writing of one part."""
         partition = part.store_partition
-        place = f"{partition}-{part.database}-{hashlib.sha256(part.keys.start or b'').hexdigest()[:16]}"
         sizes = (each.data_bytes for each in self.stores.databases(partition) if part.database in ("", each.database))
         parts = [each.database for each in self.topics.parts if each.store_partition == partition]
         return ProduceTask(
@@ -75,7 +74,7 @@ class Work:
             changelog=self.topics.of(partition),
             part=part,
             content=content,
-            transactional_id=f"stateferry-{self.stores.plan.migration_id}-{place}",
+            transactional_id=transactional_id(self.stores.plan.migration_id, part),
             new=self.new(part),
             has_records=bool(part.database) or len(parts) == 1,
             old=None if part.database else self.old(partition),
@@ -123,6 +122,12 @@ def _opened(context: Context, ledger: Ledger, cluster: Cluster, stores: Assemble
     if is_append:
         mark_in_progress(cluster, context.spec.name, stores.plan.migration_id, topics)
     return topics
+
+
+def transactional_id(migration_id: str, part: Part) -> str:
+    """The id under which a part is written: a later attempt ends an earlier one that lives on."""
+    start = hashlib.sha256(part.keys.start or b"").hexdigest()[:16]
+    return f"stateferry-{migration_id}-{part.store_partition}-{part.database}-{start}"
 
 
 class _Written:

@@ -71,12 +71,13 @@ class OldEntries:
 
     def tombstones(self, new: NewEntries, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
         """A tombstone for each key in the old changelog that the new store does not have, in key order."""
-        for old, kept in paired(self._records(check), new.records(check)):
+        for old, kept in paired(self.records(check), new.records(check)):
             there = {*kept.keys}
             if keys := [key for key in dict.fromkeys(old.keys) if key not in there]:
                 yield ChangelogBatch(keys, [None] * len(keys), [-1] * len(keys))
 
-    def _records(self, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
+    def records(self, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
+        """Their changelog records, in key order."""
         form = get_format(self.format)
         convert = to_changelog(form)
         with ExitStack() as stack:

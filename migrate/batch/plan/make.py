@@ -76,13 +76,20 @@ def plan_partition(
             store_partition=partition.id,
             database=new.name,
             mappings=_united([each.mappings for each in inputs]),
-            carried_families=families_to_carry(conversion.target, spec.target.version, families),
+            carried_families=_carried(spec, conversion, families),
             data_bytes=_bytes_of(new, inputs),
             inputs=() if is_itself else new.inputs,
             times=new.times,
             carried_from=tuple(carried_from),
             is_kept=new.is_kept,
         )
+
+
+def _carried(spec: Spec, conversion: Conversion, families: Sequence[str]) -> tuple[str, ...]:
+    """None where the changelog is rewritten: the families state positions in it as it was."""
+    if spec.changelog is not None and conversion.changes_changelog:
+        return ()
+    return families_to_carry(conversion.target, spec.target.version, families)
 
 
 def _bytes_of(new: NewSegment, read: list[_Directory]) -> int:

@@ -26,14 +26,14 @@ def new_segments(spec: Spec, partition: StorePartition, directories: dict[str, P
     """
     if not partition.has_segments:
         return [NewSegment(name, (Input(database=name),)) for name in partition.databases]
-    segments = segments_of(spec, partition)
+    segments, store = segments_of(spec, partition), new_store(spec, partition.store)
     old, new = _retentions(spec)
     if old is None or new is None or old == new or not segments:
-        return as_they_are(partition.store, segments)
+        return as_they_are(store, segments)
     reached_ms = _reached(spec, segments, directories, old)
     if reached_ms is None:
-        return [emptied(partition.store, segments, new)]
-    return re_segmented(partition.store, segments, old, new, reached_ms=reached_ms)
+        return [emptied(store, segments, new)]
+    return re_segmented(store, segments, old, new, reached_ms=reached_ms)
 
 
 def segments_of(spec: Spec, partition: StorePartition) -> list[Segment]:
@@ -41,14 +41,21 @@ def segments_of(spec: Spec, partition: StorePartition) -> list[Segment]:
     return source_system(spec).segments(spec.source_path, partition)
 
 
+def new_store(spec: Spec, store: str) -> str:
+    """The new name of a store, which is the old one unless [target] names another."""
+    return dict(zip(spec.source.store_names, spec.target.store_names, strict=False)).get(store, store)
+
+
 def new_partition(spec: Spec, partition: StorePartition, databases: Sequence[DatabasePlan]) -> StorePartition:
     """The store partition in the new store, under the id of the old one."""
     mine = [plan.database for plan in databases if plan.store_partition == partition.id and plan.is_kept]
     changes: dict[str, object] = {"databases": tuple(mine)}
+    task, store, system = partition.task, new_store(spec, partition.store), target_system(spec)
     if is_another_system(spec):
-        task = target_system(spec).task_name(source_system(spec).task_numbers(partition.task))
-        place = target_system(spec).place(task, partition.store, is_segmented=spec.target_format.is_segmented)
-        changes |= {"task": task, "path": place}
+        task = system.task_name(source_system(spec).task_numbers(task))
+    if (task, store) != (partition.task, partition.store):
+        place = system.place(task, store, is_segmented=spec.target_format.is_segmented)
+        changes |= {"task": task, "store": store, "path": place}
     return partition.model_copy(update=changes)
 
 

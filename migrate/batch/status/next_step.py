@@ -10,6 +10,7 @@ from migrate.batch.ledger.standing import Standing
 from migrate.batch.run_lock import pid_at_work
 from migrate.errors import MigrationError
 from migrate.model.journal import NEXT
+from migrate.model.ledger_row import Step
 from migrate.model.reports import Concern, State
 from migrate.spec.spec import Spec
 
@@ -42,13 +43,16 @@ def _going_live(spec: Spec) -> str:
     if spec.target_path is not None:
         return "stateferry run SPEC (verifies and publishes)"
     ready = "stop the application" if spec.run.source == "snapshot" else "with the application still stopped"
-    return f"{ready}: stateferry cutover SPEC puts the new stores in the old ones' places"
+    place = "beside the old ones" if spec.target.store_names else "in the old ones' places"
+    return f"{ready}: stateferry cutover SPEC puts the new stores {place}"
 
 
 def _after_rollback(spec: Spec, standing: Standing) -> str:
     is_assembled = False
     with suppress(MigrationError):  # a rollback does not need the plan
         is_assembled = Standing(standing.home, standing.rows).is_assembled  # as they are now
+    if any(row.step is Step.CHANGELOG for row in standing.rows):
+        return f"stateferry run SPEC writes the changelogs of the new stores again; {_AGAIN} starts over"
     again = (
         "stateferry cutover SPEC exchanges the stores again"
         if is_assembled

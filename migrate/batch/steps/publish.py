@@ -6,13 +6,15 @@ import shutil
 from collections.abc import Set
 from pathlib import Path
 
+from migrate.batch.changelog.lines import rewritten_lines
+from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.context import Context
 from migrate.batch.home import _temporary
 from migrate.batch.ledger.gates import require_acceptance, signed_off
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.plan.target_positions import write_new_positions
-from migrate.batch.source.source import is_another_system, source_system
+from migrate.batch.source.source import is_another_system, source_system, target_system
 from migrate.batch.steps.prepare import check_unchanged
 from migrate.errors import RefusedError
 from migrate.model.ledger_row import Step
@@ -41,7 +43,7 @@ def publish(
         check_unchanged(context, plan)
         context.notify("publish.started", target=target)
         try:
-            _build(context, plan, folders, temporary)
+            _build(context, plan, ledger, folders, temporary)
             _intend(context, plan, ledger, temporary, signed_off(concerns))
             ledger.check_not_fenced()
             rename_into_place(temporary, target)
@@ -64,13 +66,17 @@ def _check_free(target: Path) -> None:
         )
 
 
-def _build(context: Context, plan: Plan, folders: dict[str, Path], temporary: Path) -> None:
+def _build(context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Path], temporary: Path) -> None:
     """Build the complete directory under a name of this run's."""
+    written, target = ChangelogStanding(ledger.rows), target_system(context.spec)
+    found = {each.id: rewritten_lines(target, written, each.id) for each in plan.store_partitions}
+    rewritten = {partition: lines for partition, lines in found.items() if lines is not None}
     new_stores = {plan.new_partition(partition).path: folders[partition.id] for partition in plan.store_partitions}
     source, system = context.spec.source_path, source_system(context.spec)
-    archives = {archive for each in plan.store_partitions if (archive := system.archive(source, each)) is not None}
-    build_directory(source, new_stores, temporary, left_out=archives, is_alone=is_another_system(context.spec))
-    write_new_positions(context.spec, plan, temporary)
+    left_out = {archive for each in plan.store_partitions if (archive := system.archive(source, each)) is not None}
+    left_out |= {source / each.path for each in plan.store_partitions}  # a new store may have another name
+    build_directory(source, new_stores, temporary, left_out=left_out, is_alone=is_another_system(context.spec))
+    write_new_positions(context.spec, plan, temporary, rewritten)
     check_unchanged(context, plan)
     context.notify("publish.built", temporary=temporary)
 
@@ -109,9 +115,9 @@ def build_directory(
 ) -> None:
     """Make `temporary` a copy of the application's directory `source` with the new stores in place of the old.
 
-    `new_stores`: path within the application's directory -> new store partition. `left_out`: archives of old
-    stores. `is_alone`: only the new stores, for another system. SST files are hard-linked where possible, files that
-    are appended to are copied. Durable on return.
+    `new_stores`: path within the application's directory -> new store partition. `left_out`: the old stores, and
+    archives of such. `is_alone`: only the new stores, for another system. SST files are hard-linked where possible,
+    files that are appended to are copied. Durable on return.
     """
     if temporary.exists():
         shutil.rmtree(temporary)

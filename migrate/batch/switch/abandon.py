@@ -15,6 +15,7 @@ from migrate.batch.preflight.places import check_home
 from migrate.batch.retired import RetiredStores
 from migrate.batch.run_lock import one_run_at_a_time
 from migrate.batch.source.snapshot import snapshot_record
+from migrate.batch.switch.given_up import NO_TOPICS, GivenUp, give_up_changelogs
 from migrate.errors import DamagedLedgerError, MigrationError, RefusedError, system_errors_explained
 from migrate.model.events import Event, Listener, ignore
 from migrate.model.ledger_row import Row, Step
@@ -30,7 +31,8 @@ from migrate.stores.rocksdb.layout import rocksdb_identities
 def abandon(spec: Spec, *, on_event: Listener = ignore) -> AbandonReport:
     """Remove our files from the migration's folder, so that another migration may start under the same name.
 
-    Other files stay, and are named.
+    Other files stay, and are named. Topics that the migration has made are removed; to a changelog that converted
+    records were appended to, the old values are appended again.
 
     Args:
         spec: the migration, from `load_spec` or built in code.
@@ -42,12 +44,19 @@ def abandon(spec: Spec, *, on_event: Listener = ignore) -> AbandonReport:
     """
     check_home(spec)
     is_there = spec.home.is_dir() and any(spec.home.iterdir())
-    left = _remove(spec, logged(spec.name, on_event)) if is_there else ()
+    left, topics = _remove(spec, logged(spec.name, on_event)) if is_there else ((), NO_TOPICS)
     renamed = _renamed_by_an_earlier_release(spec.home)
     if renamed is not None:
         left += remove_all(renamed)
     removed = spec.home if is_there else renamed
-    return AbandonReport(name=spec.name, removed=removed, source=spec.source_path, left_over=left)
+    return AbandonReport(
+        name=spec.name,
+        removed=removed,
+        source=spec.source_path,
+        left_over=left,
+        removed_topics=topics.removed,
+        undone_topics=topics.undone,
+    )
 
 
 def _renamed_by_an_earlier_release(home: Path) -> Path | None:
@@ -57,14 +66,17 @@ def _renamed_by_an_earlier_release(home: Path) -> Path | None:
     return renamed if is_folder and all(map(is_ours, renamed.iterdir())) else None
 
 
-def _remove(spec: Spec, on_event: Listener) -> tuple[Path, ...]:
-    home = spec.home
+def _remove(spec: Spec, on_event: Listener) -> tuple[tuple[Path, ...], GivenUp]:
+    home, topics = spec.home, NO_TOPICS
     left: list[Path] = []
     with one_run_at_a_time(home):
         if not is_abandoned(home):
             standing = Standing(home, _rows(home))
             _check_nothing_was_switched(spec, standing)
             on_event(Event("abandon.started"))
+            topics = give_up_changelogs(spec, standing)
+            if topics != NO_TOPICS:
+                on_event(Event("abandon.topics-removed"))
             left += _remove_unpublished(spec, standing.rows)
             claim(home, spec.source_path)
             (home / MARKER).rename(home / ABANDONED)  # from here on no other command takes it for a migration
@@ -72,7 +84,7 @@ def _remove(spec: Spec, on_event: Listener) -> tuple[Path, ...]:
             on_event(Event("abandon.renamed"))
         left += remove_all(home)
     on_event(Event("abandon.removed"))
-    return tuple(left)
+    return tuple(left), topics
 
 
 def _rows(home: Path) -> list[Row]:

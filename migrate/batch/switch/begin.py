@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from migrate.batch.changelog.lines import rewritten_lines
+from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.context import Context, make_context
 from migrate.batch.identity import (
     check_identity,
@@ -19,14 +21,15 @@ from migrate.batch.plan.target_positions import new_positions
 from migrate.batch.preflight.places import check_asked, check_can_be_exchanged, check_not_opened_since
 from migrate.batch.source.snapshot import SnapshotSource, find_snapshot
 from migrate.batch.source.source import Source, find_source
+from migrate.batch.switch.broker import accepted_changelogs, ask_broker
 from migrate.batch.switch.migration import Migration
+from migrate.batch.switch.places import check_free
 from migrate.errors import RefusedError, SourceChangedError
 from migrate.model.journal import Exchange, Journal
 from migrate.model.plan import Plan
 from migrate.model.reports import Concern
 from migrate.model.store_partition import ChangelogOffsets, StorePartition, StoreState
-from migrate.spec.spec import Spec
-from migrate.spec.ways import changelog_note
+from migrate.spec.ways import changelog_note, way_of
 from migrate.stores.files import fsync_tree, own_like
 from migrate.stores.rocksdb.layout import rocksdb_identities
 
@@ -58,7 +61,10 @@ def verified_stores(migration: Migration, acceptance: Acceptance) -> VerifiedSto
         raise RefusedError(f"the new stores of {spec.name!r} are not complete", hint=f"{_RUN} completes them")
     concerns = concerns_of(spec, standing, standing.totals, acceptance)
     require_acceptance(concerns, "nothing was cut over")
-    return VerifiedStores(plan, context, standing.assembled, signed_off(concerns))
+    accepted = signed_off(concerns)
+    if way_of(spec, context.conversion) != "none":
+        accepted += accepted_changelogs(migration, plan, acceptance)
+    return VerifiedStores(plan, context, standing.assembled, accepted)
 
 
 def start_journal(migration: Migration, stores: VerifiedStores) -> Journal:
@@ -80,6 +86,7 @@ def start_journal(migration: Migration, stores: VerifiedStores) -> Journal:
         warnings=stores.plan.warnings,
         accepted=stores.accepted,
         exchanges=exchanges,
+        broker=ask_broker(migration, source),
     )
 
 
@@ -111,6 +118,8 @@ def _exchange(migration: Migration, stores: VerifiedStores, source: Source, part
             f"{live} has no file IDENTITY, which distinguishes the old store from the new one",
             hint="let the application open the store once: RocksDB writes it; or name a [target] path",
         )
+    if (taken := migration.application / new_partition.path) != live:
+        check_free(taken)
     if own_like(live, staged):
         fsync_tree(staged)
     before = source.system.positions(migration.application, partition)
@@ -124,7 +133,7 @@ def _exchange(migration: Migration, stores: VerifiedStores, source: Source, part
         old_state=_old_state(migration, stores.plan, source, partition),
         new_state=_new_state(migration, staged, new_partition),
         before=before,
-        after=_position_of_new(migration.spec, source, _planned(stores.plan, partition), before),
+        after=_position_of_new(migration, source, _planned(stores.plan, partition), before),
     )
 
 
@@ -158,14 +167,16 @@ def _new_state(migration: Migration, staged: Path, partition: StorePartition) ->
 
 
 def _position_of_new(
-    spec: Spec, source: Source, partition: StorePartition, before: ChangelogOffsets
+    migration: Migration, source: Source, partition: StorePartition, before: ChangelogOffsets
 ) -> ChangelogOffsets:
-    """The new store's positions: the snapshot's, if it was made from one.
+    """The new store's positions: the snapshot's, if it was made from one; in its own changelog, if one was written.
 
     Raises SourceChangedError where the application is behind the snapshot.
     """
+    written = ChangelogStanding(migration.standing.rows)
+    rewritten = rewritten_lines(migration.system, written, partition.id)
     if not isinstance(source, SnapshotSource):
-        return new_positions(spec, partition, before)
+        return new_positions(migration.spec, partition, before, rewritten)
     after = source.record.positions[partition.id]
     if before.is_behind(after):
         raise SourceChangedError(
@@ -173,4 +184,4 @@ def _position_of_new(
             "or the store was reset",
             hint=_START_OVER,
         )
-    return new_positions(spec, partition, after)
+    return new_positions(migration.spec, partition, after, rewritten)

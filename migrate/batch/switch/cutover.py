@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from migrate.batch.ledger.gates import Acceptance
 from migrate.batch.switch.begin import start_journal, verified_stores
+from migrate.batch.switch.broker import check_nobody_is_at_work, mark_whole
 from migrate.batch.switch.migration import Migration, check_in_place, is_as_it_was, open_migration, switch_report
 from migrate.batch.switch.places import Places, sync_names
 from migrate.errors import RefusedError, system_errors_explained
@@ -21,6 +22,8 @@ def cutover(
     spec: Spec, *, unverified: bool = False, accept_rejects: int | None = None, on_event: Listener = ignore
 ) -> SwitchReport:
     """Exchange the old stores for the verified new ones, or finish a cut-over that was killed.
+
+    New stores with names of their own are moved in beside the old ones.
 
     The application must be stopped. `rollback` exchanges them again, until `finalize` removes the old ones.
 
@@ -54,6 +57,8 @@ def _start(migration: Migration, acceptance: Acceptance) -> Journal:
     with migration.locking(stores.plan.store_partitions, stores.staged.values()) as check_unopened:
         migration.notify("cutover.started")
         journal = start_journal(migration, stores)
+        if journal.broker is not None:
+            migration.notify("cutover.asked")
         migration.notify("cutover.checked")
         migration.record(Step.CUTTING_OVER, journal)
         migration.notify("cutover.intended")
@@ -71,6 +76,7 @@ def _resume(migration: Migration) -> Journal:
                     hint="go back to the old stores (stateferry rollback SPEC), then start over (stateferry abandon "
                     "SPEC, stateferry run SPEC)",
                 )
+        check_nobody_is_at_work(migration)
         _carry_out(migration, journal, check_unopened)
     return journal
 
@@ -81,7 +87,8 @@ def _carry_out(migration: Migration, journal: Journal, check_unopened: Callable[
     for places in every:
         _check_places(places, {("new", "old"), ("new", "none"), ("old", "new"), ("none", "new")})
     # a position must never be ahead of the store in that place
-    migration.write_positions((each, migration.between(each.entry.before, each.entry.after)) for each in every)
+    entries = journal.exchanges
+    migration.write_positions(migration.between(each, each.before, each.after) for each in entries)
     notify("cutover.positioned")
     for places in every:
         migration.ledger.check_not_fenced()
@@ -92,7 +99,10 @@ def _carry_out(migration: Migration, journal: Journal, check_unopened: Callable[
         places.shelve_old()
     sync_names(every, migration.home, live=False)  # nothing moved there since
     notify("cutover.shelved")
-    migration.write_positions((each, each.entry.after) for each in every)
+    migration.write_positions((each.in_use, each.after) for each in entries)
+    if journal.broker is not None:
+        mark_whole(migration, journal.broker)
+        notify("cutover.marked")
     check_unopened()
     for places in every:
         _check_places(places, {("none", "new")})

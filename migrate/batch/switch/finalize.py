@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from migrate.batch.changelog.made import old_topics
+from migrate.batch.changelog.standing import ChangelogStanding
+from migrate.batch.changelog.write import connection_of
 from migrate.batch.home import (
     CHANGELOG,
     CHUNKS,
@@ -20,6 +23,9 @@ from migrate.batch.preflight.places import check_home
 from migrate.batch.switch.migration import Migration, open_migration, switch_report
 from migrate.batch.switch.places import is_seen
 from migrate.errors import RefusedError, system_errors_explained
+from migrate.kafka.cluster import Cluster
+from migrate.kafka.connection import Connection
+from migrate.model.changelog import Topics
 from migrate.model.events import Listener, ignore
 from migrate.model.ledger_row import Step
 from migrate.model.reports import SwitchReport
@@ -33,27 +39,35 @@ FREED = (OLD, NEW, CHUNKS, DAMAGED_CHUNKS, CHANGELOG, SNAPSHOT)
 
 @system_errors_explained()
 def finalize(
-    spec: Spec, *, accept_mismatch: bool = False, moved_away: bool = False, on_event: Listener = ignore
+    spec: Spec,
+    *,
+    accept_mismatch: bool = False,
+    moved_away: bool = False,
+    delete_topic: bool = False,
+    on_event: Listener = ignore,
 ) -> SwitchReport:
     """Remove the old stores after a cut-over, and all files that the migration was made from.
 
-    After a publication the old directory is the application's, and stays.
+    After a publication the old directory is the application's, and stays. So does an old store beside which the new
+    one has a name of its own, and its changelog.
 
     Args:
         spec: the migration, from `load_spec` or built in code.
         accept_mismatch: also where a verification found the new stores wrong.
         moved_away: also where some new stores are no longer there, since their tasks run on other instances.
+        delete_topic: remove the old stores' changelogs too, where the new stores have topics of their own.
         on_event: called with each `Event`, before the work goes on.
 
     Raises:
-        RefusedError: the switch is not done yet, or no new store is found.
+        RefusedError: the switch is not done yet, or no new store is found; or there is no topic to remove.
         VerificationError: a verification found the new stores wrong.
     """
     check_home(spec)
     with open_migration(spec, on_event) as migration:
         step, journal = migration.standing.switch
         if step is Step.FINALIZED:
-            return switch_report(migration, journal, step)
+            removed = _delete_old_topics(migration) if delete_topic else ()
+            return switch_report(migration, journal, step).model_copy(update={"removed_topics": removed})
         if step not in (Step.CUT_OVER, Step.FINALIZING) and migration.standing.published is None:
             raise RefusedError(f"{spec.name!r} is not cut over yet", hint="stateferry status SPEC shows its state")
         unseen = _check_new_is_in_use(migration, moved_away=moved_away)
@@ -64,19 +78,55 @@ def finalize(
             journal = journal.model_copy(update={"accepted": (*journal.accepted, *accepted)})
         else:
             migration.check_not_refuted("nothing is given up without --accept-mismatch")
+        if delete_topic:
+            _check_old_topics(migration)
         migration.notify("finalize.started")
         migration.record(Step.FINALIZING, journal)
         migration.notify("finalize.intended")
         _free(migration)
+        removed = _delete_old_topics(migration) if delete_topic else ()
         migration.record(Step.FINALIZED, journal)
         migration.notify("finalize.committed")
         report = switch_report(migration, journal, Step.FINALIZED)
-        return report.model_copy(update={"moved_away": unseen, "left_over": foreign_in(migration.home)})
+        found = {"moved_away": unseen, "left_over": foreign_in(migration.home), "removed_topics": removed}
+        return report.model_copy(update=found)
+
+
+def _check_old_topics(migration: Migration) -> None:
+    """Raises RefusedError where no old topic can be removed."""
+    with Cluster(_connection(migration)) as cluster:
+        old_topics(cluster, _topics(migration))
+
+
+def _delete_old_topics(migration: Migration) -> tuple[str, ...]:
+    with Cluster(_connection(migration)) as cluster:
+        found = old_topics(cluster, _topics(migration))
+        for topic in found:
+            cluster.delete_topic(topic)
+    migration.notify("finalize.topics-removed")
+    return tuple(topic.name for topic in found)
+
+
+def _topics(migration: Migration) -> Topics:
+    topics = ChangelogStanding(migration.standing.rows).topics
+    if topics is None or topics.way != "new-topic":
+        raise RefusedError(
+            "--delete-topic: the new stores have no changelogs of their own, and use the old ones",
+            hint="run the command without it",
+        )
+    return topics
+
+
+def _connection(migration: Migration) -> Connection:
+    if migration.spec.changelog is None:
+        raise RefusedError("--delete-topic: the spec does not say where topics are", hint="restore [changelog] in it")
+    return connection_of(migration.spec)
 
 
 def _free(migration: Migration) -> None:
     for places in migration.places(migration.standing.journal):
-        if rocksdb_identities(places.old) <= {*places.entry.old_names}:  # fewer: an earlier attempt was killed here
+        is_ours = places.old in places.ours  # else the application's: nothing took its place
+        if is_ours and rocksdb_identities(places.old) <= {*places.entry.old_names}:  # fewer: killed here before
             remove_store(places.old)
     for name in FREED:
         remove_folder(migration.home, name)

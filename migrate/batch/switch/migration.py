@@ -25,7 +25,7 @@ from migrate.batch.switch.places import Places
 from migrate.errors import RefusedError, SpecError
 from migrate.model.comparison import Totals
 from migrate.model.events import Event, Listener
-from migrate.model.journal import STATES, Journal
+from migrate.model.journal import STATES, Exchange, Journal
 from migrate.model.ledger_row import Step
 from migrate.model.reports import Concern, SwitchReport
 from migrate.model.store_partition import ChangelogOffsets, StorePartition, StoreState
@@ -121,11 +121,11 @@ class Migration:
         partitions = [partition for places in every for partition in places.entry.partitions]
         return self.locking(partitions, [folder for places in every for folder in (places.staged, places.old)])
 
-    def write_positions(self, positions: Iterable[tuple[Places, ChangelogOffsets]]) -> None:
+    def write_positions(self, positions: Iterable[tuple[StorePartition, ChangelogOffsets]]) -> None:
         """Write the positions of these store partitions to their side files, durably; other lines stay."""
         unsettled: set[Path] = set()
-        for places, each in positions:
-            texts = self.system.with_positions(self.application, places.entry.partition, each)
+        for partition, each in positions:
+            texts = self.system.with_positions(self.application, partition, each)
             for file, text in ((self.application / relative, text) for relative, text in texts.items()):
                 is_changed = _replace(file, text, self.home / SIDE_FILE)
                 if is_changed or file.parent not in self._settled:  # who wrote it may have been killed before
@@ -133,9 +133,16 @@ class Migration:
         fsync_all(unsettled)
         self._settled.update(unsettled)
 
-    def between(self, first: ChangelogOffsets, second: ChangelogOffsets) -> ChangelogOffsets:
-        """Offsets that hold for both stores of an exchange; none where the exchange takes two renames."""
-        return first.lowest(second) if self._is_atomic else first.model_copy(update={"lines": ()})
+    def between(
+        self, entry: Exchange, first: ChangelogOffsets, second: ChangelogOffsets
+    ) -> tuple[StorePartition, ChangelogOffsets]:
+        """Offsets that hold for both stores of an exchange; none where the exchange takes two renames.
+
+        None, too, for a store that is moved in or out, and is there or not.
+        """
+        if entry.is_moved_in:
+            return entry.in_use, ChangelogOffsets()
+        return entry.in_use, first.lowest(second) if self._is_atomic else first.model_copy(update={"lines": ()})
 
     @cached_property
     def _is_atomic(self) -> bool:
@@ -214,5 +221,12 @@ def switch_report(migration: Migration, journal: Journal, step: Step) -> SwitchR
         concerns=journal.accepted if step is not Step.ROLLED_BACK else (),
         changelog=journal.changelog if step is not Step.ROLLED_BACK else "",
         warnings=(*migration.warnings, *journal.warnings),
+        topics=_topics(journal, is_new=step is not Step.ROLLED_BACK),
+        set_back=journal.broker.set_back if journal.broker is not None and step is Step.ROLLED_BACK else (),
         next_step=next_step(migration.spec, migration.standing, state),
     )
+
+
+def _topics(journal: Journal, *, is_new: bool) -> tuple[str, ...]:
+    changelogs = () if journal.broker is None else journal.broker.topics.changelogs
+    return tuple(dict.fromkeys(each.new_topic if is_new else each.topic for each in changelogs))

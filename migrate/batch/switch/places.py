@@ -4,7 +4,8 @@
     staged  work_dir/<name>/new/<run>/...    new store before it
     old     work_dir/<name>/old/...          old store after it
 
-The exchange leaves the old store in the staged place; a rename then moves it to `old`.
+The exchange leaves the old store in the staged place; a rename then moves it to `old`. A new store with a name of its
+own is moved in beside the old one (`MovedIn`), which stays where it is.
 """
 
 from __future__ import annotations
@@ -37,7 +38,15 @@ class Places:
     @classmethod
     def of(cls, application: Path, home: Path, entry: Exchange) -> Places:
         """The places in this application's directory and this migration's folder."""
-        return cls(entry, application, application / entry.partition.path, home / entry.staged, home / entry.old)
+        live, staged = application / entry.partition.path, home / entry.staged
+        if entry.is_moved_in and entry.new_partition is not None:
+            return MovedIn(entry, application, application / entry.new_partition.path, staged, live)
+        return cls(entry, application, live, staged, home / entry.old)
+
+    @property
+    def ours(self) -> tuple[Path, ...]:
+        """The places in the migration's folder."""
+        return self.staged, self.old
 
     def at(self, place: Path) -> Which:
         """Which store is there. A segmented store may have lost or gained segments since."""
@@ -68,6 +77,11 @@ class Places:
     def is_switched(self) -> bool:
         """The application finds the new store, or what became of it."""
         return self.old_store != self.live
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the new store is in none of the places."""
+        return self.is_switched and not self.new_store.is_dir()
 
     @property
     def new_store(self) -> Path:
@@ -131,6 +145,66 @@ class Places:
             self.old.rename(self.staged)
 
 
+class MovedIn(Places):
+    """A new store with a name of its own: `live` is its place beside the old store, which stays in `old`."""
+
+    __slots__ = ()
+
+    @property
+    def ours(self) -> tuple[Path, ...]:
+        """The place in the migration's folder."""
+        return (self.staged,)
+
+    @property
+    def old_store(self) -> Path:
+        """Where the old store is, or was: its owner can remove it and restore it from its changelog."""
+        return self.old
+
+    @property
+    def is_switched(self) -> bool:
+        """The application finds the new store, or what became of it."""
+        return self.live.exists() and self.at(self.staged) != "new"
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the new store is in none of the places."""
+        return not self.live.exists() and not self.staged.exists()
+
+    @property
+    def new_store(self) -> Path:
+        """Where the new store is now, or what became of it."""
+        return self.live if self.is_switched else self.staged
+
+    def make_new_live(self) -> None:
+        """Move the new store in, unless that is done already. Raises RefusedError where its place is taken."""
+        if self.at(self.staged) == "new":
+            check_free(self.live)
+            self._make_room()
+            self.staged.rename(self.live)
+
+    def make_old_live(self) -> None:
+        """Move the new store, or what became of it, out again."""
+        if self.is_switched and not self.staged.exists():
+            self.staged.parent.mkdir(parents=True, exist_ok=True)
+            self.live.rename(self.staged)
+
+    def shelve_old(self) -> None:
+        """The old store stays where it is."""
+
+    def unshelve_old(self) -> None:
+        """The old store stayed where it is."""
+
+
+def check_free(live: Path) -> None:
+    """Raises RefusedError where something is in the place that a new store is moved to."""
+    if live.exists() or live.is_symlink():
+        raise RefusedError(
+            f"{live} is there already, where the new store goes",
+            hint="has an application of the new version been started? stop it, and move that directory away; or give "
+            "the new store another name in [target] store, which is another migration",
+        )
+
+
 def is_seen(live: Path, partition: StorePartition, names: frozenset[str]) -> bool:
     """Whether `live` holds a store partition made of databases of these names, or what became of it.
 
@@ -145,7 +219,7 @@ def is_seen(live: Path, partition: StorePartition, names: frozenset[str]) -> boo
 
 def sync_names(every: list[Places], home: Path, *, live: bool = True) -> None:
     """Make every move durable; `live`: also those in the application's directory."""
-    changed = {place.parent for each in every for place in (each.staged, each.old)}
+    changed = {place.parent for each in every for place in each.ours}
     for folder in list(changed):
         while folder != home and (folder := folder.parent) not in changed:
             changed.add(folder)

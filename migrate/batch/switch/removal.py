@@ -8,43 +8,69 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from migrate.batch.changelog.made import names_of_made
+from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.home import OLD
 from migrate.batch.ledger.standing import read_standing
 from migrate.batch.run_lock import pid_at_work
 from migrate.batch.switch.finalize import FREED
+from migrate.batch.switch.given_up import half_written
 from migrate.errors import MigrationError
+from migrate.model.journal import Journal
 from migrate.model.ledger_row import Step
 from migrate.model.units import plural, size
 from migrate.spec.spec import Spec
 from migrate.stores.files import present
 
 
-def removed_by_finalize(spec: Spec) -> str:
+def removed_by_finalize(spec: Spec, *, delete_topic: bool = False) -> str:
     """The sentence about `finalize`; empty where it would remove nothing, or is refused."""
     standing = read_standing(spec.home)
-    freed = size(_freed(spec.home / name for name in FREED))
+    freed, topics = size(_freed(spec.home / name for name in FREED)), ""
+    if delete_topic and (written := ChangelogStanding(standing.rows).topics) is not None:
+        names = dict.fromkeys(each.topic for each in written.changelogs)
+        topics = f" It deletes the old changelogs at the broker: {', '.join(names)}."
     if standing.step in (Step.CUT_OVER, Step.FINALIZING):
-        stores = plural(len(standing.journal.exchanges), "store partition")
-        return f"This removes the old stores of {stores}, {freed}, and ends the possibility of rollback."
+        return f"This {_after_cut_over(standing.journal, freed)}, and ends the possibility of rollback.{topics}"
     if standing.published is None or standing.step is not None:
-        return ""
+        return topics.strip() if standing.step is Step.FINALIZED else ""
     return (
         f"This removes the snapshot and the working files, {freed}. The old state directory {spec.source_path} stays."
+        f"{topics}"
     )
+
+
+def _after_cut_over(journal: Journal, freed: str) -> str:
+    stores = plural(len(journal.exchanges), "store partition")
+    if any(entry.is_moved_in for entry in journal.exchanges):
+        return f"removes the working files, {freed}, leaves the old stores of {stores} beside the new ones"
+    return f"removes the old stores of {stores}, {freed}"
 
 
 def removed_by_abandon(spec: Spec) -> str:
     """The sentence about `abandon`; empty where it would remove nothing, or is refused."""
-    home, stores = spec.home, ""
+    home, stores, topics = spec.home, "", ""
     with suppress(MigrationError):  # a migration that is damaged can be abandoned too
         standing = read_standing(home)
         if standing.is_in_use or (home / OLD).exists():
             return ""
         if assembled := standing.assembled:
             stores = f" with the new stores of {plural(len(assembled), 'store partition')}"
+        topics = _topics_of(ChangelogStanding(standing.rows))
     if not home.is_dir() or pid_at_work(home):
         return ""
-    return f"This removes {home}{stores}, {size(_freed([home]))}. The application's own stores stay as they are."
+    return (
+        f"This removes {home}{stores}, {size(_freed([home]))}.{topics} The application's own stores stay as they are."
+    )
+
+
+def _topics_of(written: ChangelogStanding) -> str:
+    appended = half_written(written)
+    if appended is not None:
+        names = dict.fromkeys(each.topic for each in appended.changelogs)
+        return f" It appends the old values again to {', '.join(names)}."
+    made = names_of_made(written)
+    return f" It deletes the topics that were made for the new stores: {', '.join(made)}." if made else ""
 
 
 def _freed(folders: Iterable[Path]) -> int:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 
 from migrate.batch.home import is_store_alone, remove_store
+from migrate.batch.switch.broker import WayBack
 from migrate.batch.switch.migration import Migration, check_in_place, is_as_it_was, open_migration, switch_report
 from migrate.batch.switch.places import Places, sync_names
 from migrate.errors import RefusedError, system_errors_explained
 from migrate.model.events import Listener, ignore
+from migrate.model.journal import Exchange, Journal
 from migrate.model.ledger_row import Step
 from migrate.model.reports import SwitchReport
-from migrate.model.store_partition import ChangelogOffsets
+from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
 from migrate.spec.spec import Spec
 from migrate.stores.files import remove_empty
 
@@ -22,7 +24,8 @@ def rollback(spec: Spec, *, discard_new_writes: bool = False, on_event: Listener
 
     Args:
         spec: the migration, from `load_spec` or built in code.
-        discard_new_writes: go back even if the new stores were written to since the cut-over, which loses that.
+        discard_new_writes: go back even if the new stores were written to since the cut-over, which loses that. Where
+            changelogs were written for the new stores, otherwise the inputs are read again.
         on_event: called with each `Event`, before the work goes on.
 
     Raises:
@@ -43,25 +46,37 @@ def rollback(spec: Spec, *, discard_new_writes: bool = False, on_event: Listener
             raise RefusedError("this migration was finalized: the old stores are gone", hint="restore from a backup")
         every = migration.places(journal)
         with migration.locking_all(every) as check_unopened:
-            _check_old_unwritten(every)
+            _check_old_unwritten(every, discard_new_writes=discard_new_writes)
             if not discard_new_writes:
-                _check_new_unwritten(migration, every)
-            _carry_out(migration, every, check_unopened)
+                _check_new_unwritten(migration, every, is_read_again=journal.broker is not None)
+            way_back = None
+            if journal.broker is not None:
+                way_back = WayBack(migration, every, journal.broker, discard_new_writes)
+                journal = way_back.begin(journal)
+            _carry_out(migration, every, journal, way_back, check_unopened)
         return switch_report(migration, journal, Step.ROLLED_BACK)
 
 
-def _check_old_unwritten(every: list[Places]) -> None:
+def _check_old_unwritten(every: list[Places], *, discard_new_writes: bool) -> None:
     for places in every:
         store = places.old_store
+        if places.entry.is_moved_in and (discard_new_writes or not store.exists()):
+            continue  # its owner goes on with it, or restores it
         if store != places.live and not is_as_it_was(places, store, places.entry.old_state):
+            went_on = (
+                "; if the old version has gone on with it since, --discard-new-writes leaves it and its group alone"
+            )
             raise RefusedError(
                 f"the old store {store} is not as it was at the cut-over, or cannot be read",
-                hint="restore it there from a backup, then run the command again",
+                hint="restore it there from a backup, then run the command again"
+                + (went_on if places.entry.is_moved_in else ""),
             )
 
 
-def _check_new_unwritten(migration: Migration, every: list[Places]) -> None:
-    gone = [places for places in every if places.is_switched and not places.new_store.is_dir()]
+def _check_new_unwritten(migration: Migration, every: list[Places], *, is_read_again: bool) -> None:
+    """`is_read_again`: what was written since comes into the old stores too, as its inputs are read again."""
+    has_begun = migration.standing.step is Step.ROLLING_BACK  # and may have removed a store that it moved out
+    gone = [places for places in every if places.is_lost and not (has_begun and places.entry.is_moved_in)]
     if gone:
         raise RefusedError(
             f"{len(gone)} of {len(every)} new stores are not where the cut-over put them: {gone[0].new_store}",
@@ -69,7 +84,7 @@ def _check_new_unwritten(migration: Migration, every: list[Places]) -> None:
             "SPEC --discard-new-writes",
         )
     written = [places for places in every if places.is_switched and _is_written(places)]
-    if written:
+    if written and not is_read_again:
         names = ", ".join(places.entry.partition.id for places in written[:3])
         raise RefusedError(
             f"{len(written)} of {len(every)} new stores were written to since the cut-over ({names}"
@@ -90,16 +105,24 @@ def _is_written(places: Places) -> bool:
     return not is_as_it_was(places, places.new_store, places.entry.new_state)
 
 
-def _carry_out(migration: Migration, every: list[Places], check_unopened: Callable[[], None]) -> None:
+def _carry_out(
+    migration: Migration,
+    every: list[Places],
+    journal: Journal,
+    way_back: WayBack | None,
+    check_unopened: Callable[[], None],
+) -> None:
     """Carry out the exchanges, also after a kill: each step checks whether it is done already."""
     notify = migration.notify
     notify("rollback.started")
-    migration.record(Step.ROLLING_BACK, migration.standing.journal)
+    migration.record(Step.ROLLING_BACK, journal)
     notify("rollback.intended")
     # a position must never be ahead of the store in that place
     switched = [places for places in every if places.is_switched and places.live.is_dir()]
-    migration.write_positions((each, _between(migration, each)) for each in switched)
+    migration.write_positions(_between(migration, each.entry) for each in switched)
     notify("rollback.positioned")
+    # before an old store is live again: its owner would go on behind what only the new one got
+    lines = {} if way_back is None else way_back.carry_out()
     for places in every:
         places.unshelve_old()
     sync_names(every, migration.home)
@@ -108,21 +131,30 @@ def _carry_out(migration: Migration, every: list[Places], check_unopened: Callab
         places.make_old_live()
         notify("rollback.exchanged", store_partition=places.entry.partition)
     sync_names(every, migration.home)
-    as_before = [each for each in every if is_as_it_was(each, each.live, each.entry.old_state)]
-    migration.write_positions((each, each.entry.before) for each in as_before)
+    migration.write_positions(position for each in every for position in _after(each, lines))
     _drop_discarded(migration, every)
     check_unopened()
     for places in every:
         if places.is_switched:
             raise RefusedError(f"{places.live} does not hold the old store", hint="run the command again")
     notify("rollback.done")
-    migration.record(Step.ROLLED_BACK, migration.standing.journal)
+    migration.record(Step.ROLLED_BACK, journal)
     notify("rollback.committed")
 
 
-def _between(migration: Migration, places: Places) -> ChangelogOffsets:
-    current = migration.system.positions(migration.application, places.entry.partition)
-    return migration.between(places.entry.before, current)
+def _between(migration: Migration, entry: Exchange) -> tuple[StorePartition, ChangelogOffsets]:
+    current = migration.system.positions(migration.application, entry.in_use)
+    return migration.between(entry, entry.before, current)
+
+
+def _after(places: Places, lines: Mapping[str, Line]) -> Iterator[tuple[StorePartition, ChangelogOffsets]]:
+    """The positions of a store partition whose old store is in its place; `lines`: of changelogs that got records."""
+    entry, old = places.entry, places.old_store
+    if is_as_it_was(places, old, entry.old_state):
+        line = lines.get(entry.partition.id)
+        yield entry.partition, entry.before if line is None else entry.before.model_copy(update={"lines": (line,)})
+    elif entry.is_moved_in and not old.exists():
+        yield entry.partition, ChangelogOffsets()  # its owner restores it from its changelog
 
 
 def _drop_discarded(migration: Migration, every: list[Places]) -> None:
@@ -130,4 +162,5 @@ def _drop_discarded(migration: Migration, every: list[Places]) -> None:
     for places in every:
         if places.staged.exists() and _is_written(places) and is_store_alone(places.staged):
             remove_store(places.staged)
-        remove_empty(places.old.parent, below=migration.home)
+        if places.old in places.ours:
+            remove_empty(places.old.parent, below=migration.home)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from migrate.model.reports import (
     Concern,
     RejectsReport,
     RunReport,
+    SetBack,
     SnapshotReport,
     StatusReport,
     SwitchReport,
@@ -154,10 +155,21 @@ def show_switch(report: SwitchReport, output: Output) -> list[str]:
             "not found": "\n".join(report.moved_away),
             "other files": "\n".join(map(str, report.left_over)),
             "changelog": report.changelog,
+            "topics": "\n".join(report.topics),
+            "deleted topics": "\n".join(report.removed_topics),
+            "read again": "\n".join(_read_again(report.set_back)),
             "warnings": "\n".join(report.warnings),
             "next": report.next_step,
         }
     )
+
+
+def _read_again(moved: Iterable[SetBack]) -> Iterator[str]:
+    found = [each for each in moved if each.records]
+    for each in found:
+        yield f"{each.records:,} records of {each.topic}, partition {each.number}, from offset {each.offset}"
+    if found:
+        yield "they are processed again, and what the application sends on for them is sent twice"
 
 
 def show_snapshot(report: SnapshotReport, output: Output) -> list[str]:
@@ -178,6 +190,8 @@ def show_abandon(report: AbandonReport, output: Output) -> list[str]:
     removed = "nothing: the folder did not exist" if report.removed is None else str(report.removed)
     left = "\n".join(map(str, report.left_over))
     rows = {"migration": report.name, "removed": removed, "other files": left, "unchanged": str(report.source)}
+    rows["deleted topics"] = "\n".join(report.removed_topics)
+    rows["old values again in"] = "\n".join(report.undone_topics)
     return output.layout.facts(rows)
 
 

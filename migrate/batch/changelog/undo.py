@@ -1,0 +1,88 @@
+"""The way back of changelogs to which converted records were appended: the old store's records are appended again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+from migrate.batch.changelog.verify import settled
+from migrate.batch.changelog.write import transactional_id
+from migrate.batch.chunk.changelog_entries import OldEntries
+from migrate.batch.chunk.reader import Inputs
+from migrate.batch.stop import never_stop
+from migrate.errors import RefusedError
+from migrate.kafka.cluster import Cluster
+from migrate.kafka.connection import Connection
+from migrate.kafka.latest import Latest
+from migrate.kafka.reader import read
+from migrate.kafka.writer import Writer
+from migrate.model.changelog import Changelog, Part, Produced, Topics
+from migrate.model.plan import Plan
+from migrate.model.store_partition import StorePartition
+from migrate.spec.spec import Spec
+from migrate.stores.changelog_batch import ChangelogBatch
+
+
+def old_store(spec: Spec, plan: Plan, partition: StorePartition, directories: Mapping[str, Path]) -> OldEntries:
+    """The entries of an old store partition, whose `directories` may be anywhere."""
+    databases = [each for each in plan.databases if each.store_partition == partition.id]
+    mappings = list(dict.fromkeys(mapping for each in databases for mapping in each.mappings))
+    inputs = ((Inputs((str(folder),)), mapping) for folder in directories.values() for mapping in mappings)
+    return OldEntries(format=spec.source.format, inputs=tuple(inputs))
+
+
+def fence(cluster: Cluster, migration_id: str, topics: Topics, written: Sequence[Produced]) -> None:
+    """End every attempt at a part without a receipt that may live on somewhere, so that it appends nothing more."""
+    done = {each.part for each in written}
+    for part in topics.parts:
+        if part not in done:
+            cluster.abort_transactions(transactional_id(migration_id, part))
+
+
+def undo(
+    cluster: Cluster,
+    connection: Connection,
+    migration_id: str,
+    *,
+    topics: Topics,
+    changelog: Changelog,
+    old: OldEntries,
+    folder: Path,
+) -> int | None:
+    """Append the old store's records, and a tombstone of each other key that has got a record since the first of ours.
+
+    Returns the offset of the last record; None: there was nothing to append. Repeating it does no harm. `folder`: for
+    what does not fit in memory. Raises RefusedError where the topic is another one by now.
+    """
+    check_is_ours(cluster, topics, changelog.new_topic)
+    start = topics.starts[changelog.store_partition]
+    since = read(connection, changelog.new_topic, changelog.number, start, settled(cluster, changelog).stable)
+    ident = transactional_id(migration_id, Part(store_partition=changelog.store_partition, database="undo"))
+    with (
+        Latest.build(chain(map(_tombstones, since), _numbered(old.records(never_stop))), folder) as latest,
+        Writer(connection, changelog.new_topic, changelog.number, ident) as writer,
+    ):
+        for batch in latest.scan():
+            writer.write(replace(batch, offsets=None))
+        return writer.finish()
+
+
+def check_is_ours(cluster: Cluster, topics: Topics, name: str) -> None:
+    """Raises RefusedError where the topic is not the one that the ledger has."""
+    topic = cluster.topic(name)
+    if topic is None or topic.id != topics.ids[name]:
+        raise RefusedError(
+            f"the changelog {name} {'is gone' if topic is None else 'was made again'} since this migration wrote to it",
+            hint="check [changelog] bootstrap; if somebody deleted the topic, its content is in the stores alone",
+        )
+
+
+def _tombstones(batch: ChangelogBatch) -> ChangelogBatch:
+    return ChangelogBatch(batch.keys, [None] * len(batch), [-1] * len(batch), None, [0] * len(batch))
+
+
+def _numbered(batches: Iterator[ChangelogBatch]) -> Iterator[ChangelogBatch]:
+    for batch in batches:
+        yield replace(batch, offsets=[0] * len(batch))

@@ -1,0 +1,102 @@
+"""The changelogs of a migration that is given up: topics of ours are removed, old values are appended again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from migrate.batch.changelog.group import check_stopped
+from migrate.batch.changelog.made import made_topics, names_of_made
+from migrate.batch.changelog.standing import ChangelogStanding
+from migrate.batch.changelog.topics import mark_done
+from migrate.batch.changelog.undo import fence, old_store, undo
+from migrate.batch.changelog.write import connection_of
+from migrate.batch.identity import planned_state, store_state
+from migrate.batch.ledger.standing import Standing
+from migrate.batch.source.source import source_system
+from migrate.batch.switch.broker import scratch
+from migrate.errors import RefusedError
+from migrate.kafka.cluster import Cluster
+from migrate.kafka.connection import Connection
+from migrate.model.changelog import Topics
+from migrate.model.plan import Plan
+from migrate.model.store_partition import StorePartition
+from migrate.spec.spec import Spec
+from migrate.stores.lock import holding_locks
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """What was done at the broker."""
+
+    removed: tuple[str, ...] = ()
+    """The topics that were removed."""
+    undone: tuple[str, ...] = ()
+    """The topics to which old values were appended again."""
+
+
+NO_TOPICS = GivenUp()
+
+
+def half_written(standing: ChangelogStanding) -> Topics | None:
+    """The topics that have converted records beside the old ones, and no rollback since."""
+    topics = standing.topics
+    return topics if topics is not None and topics.way == "append" else None
+
+
+def give_up_changelogs(spec: Spec, standing: Standing) -> GivenUp:
+    """Undo at the broker what the migration has done there; again, it does what is left.
+
+    Raises RefusedError where the application is at work, or has been since, or the spec does not name the broker.
+    """
+    written = ChangelogStanding(standing.rows)
+    if not written.opened:
+        return NO_TOPICS
+    if spec.changelog is None:
+        raise RefusedError(
+            "the migration has written changelogs, and the spec no longer says where they are",
+            hint="restore [changelog] in the spec",
+        )
+    connection = connection_of(spec)
+    with Cluster(connection) as cluster:
+        appended = half_written(written)
+        if appended is not None:
+            _append_old(spec, standing, cluster, connection, appended)
+        topics = made_topics(cluster, written) if names_of_made(written) else []
+        for topic in topics:
+            cluster.delete_topic(topic)
+    undone = () if appended is None else tuple(dict.fromkeys(each.topic for each in appended.changelogs))
+    return GivenUp(tuple(topic.name for topic in topics), undone)
+
+
+def _append_old(spec: Spec, standing: Standing, cluster: Cluster, connection: Connection, topics: Topics) -> None:
+    """The old stores' values, which are where the application has them."""
+    plan, migration_id, system = standing.plan, standing.rows[-1].migration_id, source_system(spec)
+    if plan is None:
+        raise RefusedError("the plan is gone, without which the changelog cannot be restored", hint="restore work_dir")
+    check_stopped(cluster, topics.application)
+    partitions = plan.store_partitions
+    with holding_locks(system.lock_files(spec.source_path, partitions)):
+        for partition in partitions if spec.run.source == "live" else ():
+            _check_as_planned(spec, plan, partition)
+        fence(cluster, migration_id, topics, ChangelogStanding(standing.rows).produced)
+        for partition in partitions:
+            undo(  # the application's position stays: it replays what was appended, which ends with its own values
+                cluster,
+                connection,
+                migration_id,
+                topics=topics,
+                changelog=topics.of(partition.id),
+                old=old_store(spec, plan, partition, partition.directories(spec.source_path)),
+                folder=scratch(spec.home, partition.id),
+            )
+        mark_done(cluster, spec.name, migration_id, topics)
+
+
+def _check_as_planned(spec: Spec, plan: Plan, partition: StorePartition) -> None:
+    then = planned_state(plan, partition, spec.home)
+    if store_state(partition.directories(spec.source_path), then).content != then.content:
+        raise RefusedError(
+            f"{partition.id} was written to since it was converted, and its changelog has converted records: nothing "
+            "shows which of its values the application made of them",
+            hint="restore the store and its .checkpoint from a backup, then run the command again",
+        )

@@ -1,0 +1,282 @@
+"""Switches of stores with changelogs at a real broker: what is asked, recorded, set back, appended and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from migrate import RefusedError, abandon, cutover, finalize, rollback, run
+from migrate.batch.switch.removal import removed_by_abandon, removed_by_finalize
+from migrate.kafka.cluster import Cluster, Committed
+from migrate.model.events import BROKER_EVENTS, SWITCH_EVENTS, Listener, ignore
+from migrate.systems.checkpoint_file import read_checkpoint
+from tests.batch.changelog.support import FAMILIES, NOW, TASKS, App
+from tests.batch.switch.support import StopAt, StoppedError, write_to
+from tests.broker.broker import Broker
+from tests.support import TIMESTAMPED, read_families
+
+BEGUN, LATER = 10, 25
+"""Up to which offset the group has read each partition of its input at the cut-over, and after it."""
+METADATA = "AgAAAYvKYxoA"
+EVENTS_OF = {
+    "cutover": ["started", "asked", "checked", "intended", "positioned", "exchanged", "shelved", "marked", "done"],
+    "rollback": ["started", "intended", "positioned", "offsets-set-back", "undone", "exchanged", "done"],
+}
+"""In their order."""
+_numbers = count()
+
+
+@dataclass(frozen=True)
+class Switched(App):
+    """An application with an input that its group reads."""
+
+    count: int = 40
+
+    @property
+    def input(self) -> str:
+        return f"{self.name}-input"
+
+    @property
+    def repartition(self) -> str:
+        return f"{self.name}-by-key-repartition"
+
+    @property
+    def cluster(self) -> Cluster:
+        return Cluster(self.connection)
+
+    def begin(self, on_event: Listener = ignore) -> Switched:
+        """The application as it was stopped, and the migration up to the cut-over."""
+        self.make()
+        with self.cluster as cluster:
+            cluster.create_topic(self.input, partitions=2, replication=1, settings={})
+            cluster.create_topic(self.repartition, partitions=1, replication=1, settings={})
+        for number in range(2):
+            self.write(self.input, number, {b"%d" % key: (b"", NOW) for key in range(30)})
+        reached = self.write(self.repartition, 0, {b"a": (b"", NOW)})
+        assert reached is not None
+        with self.cluster as cluster:
+            cluster.set_committed(self.name, {(self.repartition, 0): Committed(reached + 1)})
+        self.group_reaches(BEGUN)
+        run(self.spec, on_event=on_event)
+        return self
+
+    def group_reaches(self, offset: int) -> None:
+        with self.cluster as cluster:
+            cluster.set_committed(self.name, {(self.input, number): Committed(offset, METADATA) for number in range(2)})
+
+    def group(self) -> set[tuple[int, str]]:
+        with self.cluster as cluster:
+            found = cluster.committed(self.name)
+        return {(each.offset, each.metadata) for (topic, _), each in found.items() if topic == self.input}
+
+    def passes_over_repartitioned(self) -> bool:
+        """Whether nothing of the repartition topic is left to be read."""
+        with self.cluster as cluster:
+            end = cluster.ends(self.repartition, [0])[0].end
+            return cluster.committed(self.name)[self.repartition, 0].offset == end
+
+    def store(self, number: int, name: str = "orders") -> dict[bytes, bytes]:
+        return read_families(self.place(number, name))[FAMILIES[self.kind]]
+
+    def place(self, number: int, name: str = "orders") -> Path:
+        return self.base / self.name / TASKS[number] / "rocksdb" / name
+
+    def new_store(self, number: int) -> dict[bytes, bytes]:
+        return self.store(number, "orders2" if self.way == "new-topic" else "orders")
+
+    def lines(self, number: int) -> dict[str, int]:
+        checkpoint = read_checkpoint(self.base / self.name / TASKS[number] / ".checkpoint")
+        return {topic: offset for topic, _, offset in checkpoint}
+
+    def check_lines(self) -> None:
+        """A new store's line is never there without the store."""
+        for number in range(2):
+            is_there = self.way == "append" or self.place(number, "orders2").exists()
+            assert is_there or self.new_topic not in self.lines(number)
+
+    def last_offset(self, number: int) -> int:
+        """Of the last record in the new store's changelog: a marker of its transaction follows."""
+        with self.cluster as cluster:
+            return cluster.ends(self.new_topic, [number])[number].end - 2
+
+    def go_on(self) -> None:
+        """What the new version does, until it is stopped: a new key, another value, a deletion."""
+        for number in range(2):
+            first = min(self.expected(number))
+            name = "orders2" if self.way == "new-topic" else "orders"
+            write_to(self.place(number, name), family=FAMILIES[self.kind], key=b"later", value=bytes(8) + b"new!")
+            self.write(
+                self.new_topic, number, {b"later": (b"new!", NOW), first: (b"other!", NOW), b"key-00001-0": (None, NOW)}
+            )
+        self.write(self.repartition, 0, {b"b": (b"", NOW)})
+        self.group_reaches(LATER)
+
+    def has_topic(self, name: str) -> bool:
+        with self.cluster as cluster:
+            return cluster.topic(name) is not None
+
+    def is_old(self) -> bool:
+        """Whether the old code finds its stores, and what a restore of its changelog gives is the same."""
+        return all(
+            self.store(number) == {key: self._entry(*record) for key, record in self.old(number).items()}
+            for number in range(2)
+        ) and self.group() == {(BEGUN, METADATA)}
+
+
+Make = Callable[..., Switched]
+
+
+@pytest.fixture
+def make(broker: Broker, tmp_path: Path) -> Make:
+    return lambda **more: Switched(f"switched-{next(_numbers)}", tmp_path, broker.bootstrap, **more)
+
+
+def _old_restored(app: Switched) -> bool:
+    """Whether the changelog that records were appended to gives the old values again."""
+    return all(
+        {key: value for key, (value, _) in app.restored(number).items()}
+        == {key: value for key, (value, _) in app.old(number).items()}
+        for number in range(2)
+    )
+
+
+def _killed_everywhere(verb: Callable[..., object], app: Switched) -> None:
+    """Each attempt gets one event further than the one before."""
+    for event in EVENTS_OF[verb.__name__]:
+        if (event, app.way) != ("undone", "new-topic"):
+            with pytest.raises(StoppedError):
+                verb(app.spec, on_event=StopAt(f"{verb.__name__}.{event}"))
+            app.check_lines()
+    verb(app.spec)
+
+
+def test_every_event_is_one_to_be_killed_at() -> None:
+    known = {event for event in (*SWITCH_EVENTS, *BROKER_EVENTS) if not event.endswith(".committed")}
+    for verb, events in EVENTS_OF.items():
+        assert {f"{verb}.{event}" for event in events} == {each for each in known if each.startswith(f"{verb}.")}
+
+
+@pytest.mark.parametrize("way", ["new-topic", "append"])
+def test_there_and_back_killed_at_every_event(way: str, make: Make) -> None:
+    app = make(way=way).begin()
+    before = [app.lines(number) for number in range(2)]
+
+    _killed_everywhere(cutover, app)
+
+    for number in range(2):
+        assert app.new_store(number) == {key: app._entry(*record) for key, record in app.expected(number).items()}
+        kept = before[number] if way == "new-topic" else {}
+        assert app.lines(number) == {**kept, app.new_topic: app.last_offset(number)}
+    app.go_on()
+
+    _killed_everywhere(rollback, app)
+    report = rollback(app.spec)
+
+    assert {(each.topic, each.offset, each.records) for each in report.set_back if each.records} == {
+        (app.input, BEGUN, LATER - BEGUN)
+    }
+    assert report.topics == (app.topic,)
+    assert app.is_old()
+    assert app.passes_over_repartitioned()
+    if way == "new-topic":
+        assert [app.lines(number) for number in range(2)] == before
+        assert app.new_topic in removed_by_abandon(app.spec)
+        assert abandon(app.spec).removed_topics == (app.new_topic,)
+        assert (app.has_topic(app.new_topic), app.has_topic(app.topic)) == (False, True)
+    else:
+        assert _old_restored(app)
+        assert [app.lines(number) for number in range(2)] == [{app.topic: app.last_offset(each)} for each in range(2)]
+        assert abandon(app.spec).undone_topics == ()
+
+
+def test_what_the_broker_says_keeps_a_cutover_from_beginning(make: Make) -> None:
+    app = make().begin()
+    before = [app.lines(number) for number in range(2)]
+    consumer = Consumer({"bootstrap.servers": app.bootstrap, "group.id": app.name, "enable.auto.commit": False})
+    consumer.subscribe([app.input])
+    consumer.poll(10)
+    with pytest.raises(RefusedError, match=f"group {app.name} is .*with 1 members"):
+        cutover(app.spec)
+    consumer.close()
+
+    producer = Producer({"bootstrap.servers": app.bootstrap, "transactional.id": f"{app.name}-dead"})
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    producer.produce(topic=app.topic, partition=1, key=b"k", value=b"v")
+    producer.flush()
+    with pytest.raises(RefusedError, match=f"a transaction is open in {app.topic}, partition 1"):
+        cutover(app.spec)
+    producer.abort_transaction()
+
+    app.write(app.new_topic, 0, {b"k": (b"v", NOW)})
+    with pytest.raises(RefusedError, match=f"{app.new_topic}, partition 0, has records after offset"):
+        cutover(app.spec)
+    app.write(app.topic, 0, {b"k": (b"v", NOW)})
+    with pytest.raises(RefusedError, match=f"{app.topic}, partition 0, has records from offset") as error:
+        cutover(app.spec)
+    assert "stateferry catch-up SPEC" in error.value.hint
+    assert [app.lines(number) for number in range(2)] == before
+    assert not app.place(0, "orders2").exists()
+
+
+def test_offsets_that_are_gone_stay_where_they_are_if_asked(make: Make) -> None:
+    app = make().begin()
+    cutover(app.spec)
+    app.go_on()
+    admin = AdminClient({"bootstrap.servers": app.bootstrap})
+    admin.delete_records([TopicPartition(app.input, 1, BEGUN + 1)])
+    with pytest.raises(RefusedError, match=rf"partition 1 of {app.input} begins at offset {BEGUN + 1} now") as error:
+        rollback(app.spec)
+    assert "--discard-new-writes" in error.value.hint
+    assert app.place(0, "orders2").exists()
+
+    assert rollback(app.spec, discard_new_writes=True).set_back == ()
+
+    assert app.group() == {(LATER, METADATA)}
+    assert not app.place(0, "orders2").exists()
+
+
+def test_a_published_store_has_its_topic_and_the_old_one_is_deleted_by_name_and_id(make: Make) -> None:
+    app = make(sections={"target": {"format": TIMESTAMPED, "store": "orders2", "path": "new"}}).begin()
+    for number, task in enumerate(TASKS):
+        lines = read_checkpoint(app.base / "new" / task / ".checkpoint")
+        assert lines == [(app.new_topic, number, app.last_offset(number))]
+        assert [folder.name for folder in (app.base / "new" / task / "rocksdb").iterdir()] == ["orders2"]
+    assert app.topic in removed_by_finalize(app.spec, delete_topic=True)
+    with app.cluster as cluster:
+        topic = cluster.topic(app.topic)
+        assert topic is not None
+        cluster.delete_topic(topic)
+        cluster.create_topic(app.topic, partitions=2, replication=1, settings={})
+    with pytest.raises(RefusedError, match="made again since"):
+        finalize(app.spec, delete_topic=True)
+    assert finalize(app.spec).removed_topics == ()
+    assert app.has_topic(app.topic)
+
+
+def test_the_old_topic_is_deleted_where_that_is_asked_for(make: Make) -> None:
+    app = make().begin()
+    cutover(app.spec)
+    assert finalize(app.spec, delete_topic=True).removed_topics == (app.topic,)
+    assert (app.has_topic(app.new_topic), app.has_topic(app.topic)) == (True, False)
+    assert finalize(app.spec, delete_topic=True).removed_topics == ()
+    assert app.place(0).is_dir()
+
+
+def test_a_half_written_changelog_is_given_up_with_its_old_values(make: Make) -> None:
+    app = make(way="append")
+    with pytest.raises(StoppedError):
+        app.begin(StopAt("changelog.committed"))
+    assert not _old_restored(app)
+    assert app.topic in removed_by_abandon(app.spec)
+
+    assert abandon(app.spec).undone_topics == (app.topic,)
+
+    assert _old_restored(app)
+    assert list(app.spec.home.parent.iterdir()) == []
