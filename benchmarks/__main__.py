@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks import comparisons, driver, dry_run, durability, growth, lazy, product, scaling, status
+from benchmarks import changelogs, comparisons, driver, dry_run, durability, growth, lazy, product, scaling, status
 from benchmarks.report import machine, missed, write
 from benchmarks.results import Result
 from benchmarks.rounds import ROOT
@@ -37,6 +37,8 @@ BENCHMARKS: dict[str, Callable[[Setting], list[Result]]] = {
     "start": growth.start_of_spark,
     "lazy": lazy.lazy,
     "dry-run": dry_run.dry_run,
+    "changelog-write": changelogs.changelog_write,
+    "changelog-reread": changelogs.changelog_reread,
 }
 
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks import canned, dual_access, safety, status, watched
+from benchmarks import canned, changelogs, dual_access, safety, status, watched
 from benchmarks.evolving import convert_values
 from benchmarks.pairs import PAIR_ROUTES
 from benchmarks.retention import move_segments
@@ -145,6 +145,7 @@ class _LedgerClock:
 
 JOBS: dict[str, Callable[..., Facts]] = {
     **canned.JOBS,
+    **changelogs.JOBS,
     **dual_access.JOBS,
     **safety.JOBS,
     **status.JOBS,

@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from migrate.model.events import Event as Event
     from migrate.model.preview import RejectReason as RejectReason
     from migrate.model.reports import AbandonReport as AbandonReport
+    from migrate.model.reports import ChangelogReport as ChangelogReport
     from migrate.model.reports import Column as Column
     from migrate.model.reports import Concern as Concern
     from migrate.model.reports import RejectsReport as RejectsReport
@@ -162,8 +163,8 @@ _HOMES = {
     "migrate.model.events": "Event",
     "migrate.model.preview": "RejectReason",
     "migrate.model.reports": (
-        "AbandonReport Column Concern RejectsReport RunReport SetBack SnapshotReport StatusReport SwitchReport Throughput "
-        "Verifying VerifyReport"
+        "AbandonReport ChangelogReport Column Concern RejectsReport RunReport SetBack SnapshotReport StatusReport "
+        "SwitchReport Throughput Verifying VerifyReport"
     ),
     "migrate.spec.loading": "load_spec",
     "migrate.spec.spec": "ChangelogSection ConversionSection RunSection SourceSection Spec TargetSection",

@@ -260,11 +260,14 @@ class Cluster:
 
         while True:
             try:
-                return asked.result(_POLL_SECONDS)
+                answer = asked.result(_POLL_SECONDS)
             except TimeoutError:
                 self._admin.poll(0)
                 if refused := self._failures.refused():
                     raise KafkaException(refused) from None
+            else:
+                self._failures.forget()
+                return answer
 
     def _checked(self, partitions: list[TopicPartition], doing: str) -> list[TopicPartition]:
         for each in partitions:

@@ -133,7 +133,7 @@ def _try(connection: Connection, places: Mapping[str, str]) -> None:
         return
     for name, place in places.items():
         try:
-            AdminClient({name: connection.properties[name]})
+            AdminClient(Connection(connection.bootstrap, {name: connection.properties[name]}).settings({}))
         except KafkaException as error:
             if "such configuration property" in (text := error.args[0].str()):
                 raise SpecError(f"{place}: librdkafka has no property {name}", hint=_NAMES) from None

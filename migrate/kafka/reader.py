@@ -109,48 +109,57 @@ class _Range:
 
     def next(self) -> ChangelogBatch | None:
         """The next records, if there are any."""
+        from confluent_kafka import Message
+
         since = time.monotonic()
-        messages = self.consumer.consume(_BATCH_RECORDS, _BATCH_SECONDS)
-        records = [each for each in messages if each.error() is None]
-        if len(records) < len(messages):
-            self._heed(messages)
-        if not records:
+        messages: list[Message[Any, Any]] = self.consumer.consume(_BATCH_RECORDS, _BATCH_SECONDS)
+        if None in map(Message.key, messages):
+            messages = self._records(messages)
+        if messages and _offset(messages[-1]) >= self.end - 1:
+            self.ended = True
+            messages = [each for each in messages if _offset(each) < self.end]
+        if not messages:
             self._wait(time.monotonic() - since)
             return None
         self._waited, self._reached = 0.0, None
         self.failures.forget()
-        if _offset(records[-1]) >= self.end - 1:
-            self.ended = True
-            records = [each for each in records if _offset(each) < self.end]
-        return _batch(records) if records else None
+        return _batch(messages)
 
-    def _heed(self, messages: list[Message[Any, Any]]) -> None:
+    def _records(self, messages: list[Message[Any, Any]]) -> list[Message[Any, Any]]:
+        """Those of the messages that are records: others have no key."""
         from confluent_kafka import KafkaError, KafkaException
 
+        records = []
         for message in messages:
             error = message.error()
-            if error is None or error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-                continue  # no right is needed for a group that one only has to name
-            if error.code() != KafkaError._PARTITION_EOF:
+            if error is None:
+                records.append(self._with_key(message))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                # Behind the last record may be markers of transactions, and records of those that were aborted.
+                self._reached = _offset(message)
+                self.ended |= self._reached >= self.end
+            elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # the group is only named
                 raise KafkaException(error)
-            # Behind the last record may be markers of transactions, and records of those that were aborted.
-            self._reached = _offset(message)
-            self.ended |= self._reached >= self.end
+        return records
+
+    def _with_key(self, record: Message[Any, Any]) -> Message[Any, Any]:
+        if record.key() is None:
+            text = f"{self.what}, offset {record.offset()}: a record without a key"
+            raise ChangelogFailedError(text, hint="check the topic: this is no changelog")
+        return record
 
     def _wait(self, seconds: float) -> None:
         from confluent_kafka import KafkaError, KafkaException
 
         self._waited += seconds
-        if refused := self.failures.refused():
-            raise KafkaException(refused)
         if self.ended or self._waited < self.patience:
             return
         if self._reached is not None and not self.failures.is_cut_off():
             text = (
-                f"{self.what}: no committed record can be read from offset {self._reached} on, and there are to be some"
+                f"{self.what}: no records can be read from offset {self._reached} on, though it should reach {self.end}"
             )
-            hint = "an open transaction holds them back: wait until it ends; or the topic was cut or made anew"
-            raise ChangelogFailedError(f"{text} up to {self.end}", hint=hint)
+            hint = "an open transaction holds them back: wait until it ends; or the topic was made anew"
+            raise ChangelogFailedError(text, hint=hint)
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
 
@@ -161,16 +170,14 @@ def _offset(message: Message[Any, Any]) -> int:
 
 
 def _batch(records: list[Any]) -> ChangelogBatch:
-    keys = [each.key() for each in records]
-    if None in keys:
-        first = records[keys.index(None)]
-        place = f"topic {first.topic()}, partition {first.partition()}, offset {first.offset()}"
-        raise ChangelogFailedError(f"{place}: a record without a key", hint="check the topic: this is no changelog")
-    headers = [each.headers() for each in records]
+    from confluent_kafka import Message
+
+    of: Any = Message  # whose types are those of what is no record, too
+    headers = list(map(of.headers, records))
     return ChangelogBatch(
-        keys=keys,
-        values=[each.value() for each in records],
-        timestamps=[each.timestamp()[1] for each in records],
+        keys=list(map(of.key, records)),
+        values=list(map(of.value, records)),
+        timestamps=[milliseconds for _, milliseconds in map(of.timestamp, records)],
         headers=[each or [] for each in headers] if any(headers) else None,
-        offsets=[each.offset() for each in records],
+        offsets=list(map(of.offset, records)),
     )

@@ -25,7 +25,8 @@ _LOOK_BYTES = 1 << 20
 """After so many bytes the clock is looked at."""
 _RECORD_BYTES = 64
 """What a record takes besides its key and its value, about."""
-_BATCH_BYTES = 1_000_000
+_QUEUE_BYTES = 16 << 20
+"""What is written is not far ahead of what the broker takes, or a slow one could not end a transaction in time."""
 _LARGEST_BYTES = 1_000_000_000
 """Of a record: more is not to be had from librdkafka."""
 
@@ -58,7 +59,7 @@ class Writer:
             "transactional.id": self.transactional_id,
             "transaction.timeout.ms": int(self.patience * 1000),
             "message.max.bytes": largest,
-            "batch.size": min(_BATCH_BYTES, largest),
+            "queue.buffering.max.kbytes": max(_QUEUE_BYTES, 2 * largest) >> 10,
             "error_cb": self._failures.heed,
         }
         with self._failures.explained(self._doing()):
@@ -119,7 +120,7 @@ class Writer:
                     )
                     break
                 except BufferError:  # the queue is full
-                    self._producer.poll(0.1)
+                    self._producer.poll(0.01)
 
     def _look(self) -> None:
         """Begin a transaction; first end the open one, if it is large or old."""

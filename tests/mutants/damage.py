@@ -6,6 +6,30 @@ from tests.mutants.mutant import Mutant
 
 DAMAGE: tuple[Mutant, ...] = (
     Mutant(
+        name="damaged-times-kept",
+        claim="I4",
+        definition="_is_as_written",
+        old="    return str(digest) == known.digest\n",
+        new="    return True\n",
+        tests=("test_a_damaged_run_is_noticed_and_made_again",),
+    ),
+    Mutant(
+        name="times-of-other-keys",
+        claim="I4",
+        definition="TimesColumn.__call__",
+        old="            if known == keys:\n",
+        new="            if len(known) == len(keys):\n",
+        tests=("test_each_key_gets_its_own_time_and_others_the_default",),
+    ),
+    Mutant(
+        name="chunks-of-two-times",
+        claim="I3",
+        definition="take_times",
+        old="made.digest != before.digest and",
+        new="False and",
+        tests=("test_chunks_do_not_get_other_times_than_those_before",),
+    ),
+    Mutant(
         name="ledger-row-without-digest",
         claim="I5",
         definition="_as_row",

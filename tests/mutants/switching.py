@@ -105,7 +105,7 @@ SWITCHING: tuple[Mutant, ...] = (
         name="verify-keeps-a-mismatch-to-itself",
         claim="switch",
         definition="_compare",
-        old="    record(context, open_ledger(), found)\n",
+        old="        record(context, open_ledger(), found)\n",
         new="",
         tests=("test_what_verify_found_goes_to_the_ledger_and_holds_back",),
     ),

@@ -179,4 +179,20 @@ VERIFICATION: tuple[Mutant, ...] = (
         new="is_plain or newest ==",
         tests=("test_what_metadata_does_not_prove_is_scanned[_rewritten]",),
     ),
+    Mutant(
+        name="changelog-recorded-before-it-is-confirmed",
+        claim="I1",
+        definition="write_records",
+        old="        last_offset = writer.finish()\n",
+        new="        last_offset = records\n",
+        tests=("test_a_restore_gives_the_new_store",),
+    ),
+    Mutant(
+        name="changelog-part-skipped",
+        claim="I3",
+        definition="ChangelogStanding.pending",
+        old="if done.get(part) != content]",
+        new="if done.get(part) != content][1:]",
+        tests=("test_a_restore_gives_the_new_store",),
+    ),
 )

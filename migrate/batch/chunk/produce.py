@@ -43,7 +43,7 @@ class ProduceTask:
 def produce(task: ProduceTask, check: Callable[[], None] = never_stop) -> Produced:
     """Write the part; the receipt says that the broker has confirmed every record. Raises ChangelogFailedError."""
     started = time.perf_counter()
-    records, tombstones, size, last_offset = write(
+    records, tombstones, size, last_offset = write_records(
         task.connection, task.changelog, task.transactional_id, _batches(task, check)
     )
     return Produced(
@@ -78,7 +78,7 @@ class Confirmed(NamedTuple):
     last_offset: int | None
 
 
-def write(
+def write_records(
     connection: Connection, changelog: Changelog, transactional_id: str, batches: Iterator[ChangelogBatch]
 ) -> Confirmed:
     """Write records to the new topic's partition, in their order. Raises ChangelogFailedError."""

@@ -15,6 +15,7 @@ from formats import Format
 from formats.conversion import upgrade_program
 from formats.program import IDENTITY, ByteProgram
 from migrate.batch.chunk.merged_scan import MergedScan
+from migrate.batch.chunk.times import open_times
 from migrate.engine.columns import compile_program
 from migrate.errors import ChunkFailedError
 from migrate.model.key_range import KeyRange, show_key
@@ -40,14 +41,17 @@ class Inputs:
     """The time slice of each directory; None: unknown."""
     times: TimeSlice | None = None
     """The time slice of the records to read; None: all records."""
+    known_times: str | None = None
+    """The run of times that new records take theirs from; None: they have some, or get the default."""
 
 
-def inputs_of(plan: DatabasePlan, directories: dict[str, Path]) -> Inputs:
+def inputs_of(plan: DatabasePlan, directories: dict[str, Path], known_times: str | None = None) -> Inputs:
     """The inputs of one new database; `directories`: those of the source's store partition, by database."""
     return Inputs(
         directories=tuple(str(directories[source.database]) for source in plan.sources),
         times_of=tuple(source.times for source in plan.sources),
         times=plan.times,
+        known_times=known_times,
     )
 
 
@@ -56,7 +60,7 @@ def open_inputs(inputs: Inputs, source: Format) -> Iterator[Records]:
     """Open the inputs. Raises RefusedError where one cannot be opened."""
     with ExitStack() as stack:
         databases = [stack.enter_context(open_pooled(Path(directory))) for directory in inputs.directories]
-        yield Records(inputs, source, databases)
+        yield Records(inputs, source, databases, stack.enter_context(open_times(inputs.known_times)))
 
 
 @dataclass(slots=True)
@@ -66,6 +70,7 @@ class Records:
     inputs: Inputs
     source: Format
     databases: list[Database]
+    known_times: Database | None = None
     shadowed: int = field(default=0, init=False)
     """Records read so far of a pre-upgrade family whose key a newer family has too."""
     read: Counter[tuple[int, str]] = field(default_factory=Counter, init=False)

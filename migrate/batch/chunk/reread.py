@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import compress, repeat
+from itertools import compress, islice, repeat
+from operator import lt
 from pathlib import Path
 
 from migrate.batch.chunk.changelog_entries import NewEntries, OldEntries, by_time, paired
@@ -49,28 +51,67 @@ class RereadTask:
 def reread(task: RereadTask, check: Callable[[], None] = never_stop) -> Reread:
     """Compare the last record of each key. Raises ChangelogFailedError where the topic cannot be read to the end."""
     started = time.perf_counter()
-    folder = Path(task.folder)
-    remove_tree(folder)
-    there = read(task.connection, task.changelog.new_topic, task.changelog.number, task.start, task.end, check=check)
-    is_by_time = task.new.is_in_order_of_time
-    comparison = _Comparison(task, is_by_time)
-    with Latest.build(by_time(there) if is_by_time else there, folder / "read") as latest:
-        if is_by_time:
-            with Latest.build(by_time(task.new.records(check)), folder / "expected") as expected:
-                comparison.compare(expected.scan(), latest.scan())
-        else:
-            comparison.compare(task.new.records(check), latest.scan())
+    remove_tree(Path(task.folder))
+    found = None if task.old is not None else _compare_in_order(task, check)
+    found = _compare_reduced(task, check) if found is None else found
+    return found.model_copy(update={"seconds": round(time.perf_counter() - started, 6)})
+
+
+def _compare_in_order(task: RereadTask, check: Callable[[], None]) -> Reread | None:
+    """The comparison without a reduction, where no key comes twice; None: the records are not in order."""
+    comparison = _Comparison(task)
+    try:
+        with _expected(task, check) as expected:
+            comparison.compare(expected, in_order(_read(task, check)))
+    except OutOfOrderError:
+        return None
+    return comparison.found()
+
+
+def _compare_reduced(task: RereadTask, check: Callable[[], None]) -> Reread:
+    comparison = _Comparison(task)
+    with Latest.build(_read(task, check), Path(task.folder) / "read") as latest:
+        with _expected(task, check) as expected:
+            comparison.compare(expected, latest.scan())
         if task.old is not None:
             comparison.compare_tombstones(task.old.tombstones(task.new, check), latest.scan())
-    found = comparison.found()
-    return found.model_copy(update={"seconds": round(time.perf_counter() - started, 6)})
+    return comparison.found()
+
+
+def _read(task: RereadTask, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
+    place = (task.changelog.new_topic, task.changelog.number, task.start, task.end)
+    records = read(task.connection, *place, check=check)
+    return by_time(records) if task.new.is_in_order_of_time else records
+
+
+@contextmanager
+def _expected(task: RereadTask, check: Callable[[], None]) -> Iterator[Iterator[ChangelogBatch]]:
+    records = task.new.records(check)
+    if not task.new.is_in_order_of_time:
+        yield records
+        return
+    with Latest.build(by_time(records), Path(task.folder) / "expected") as expected:
+        yield expected.scan()
+
+
+class OutOfOrderError(Exception):
+    """A key comes after a greater one, or twice."""
+
+
+def in_order(batches: Iterator[ChangelogBatch]) -> Iterator[ChangelogBatch]:
+    """The batches, whose keys ascend strictly: so each record is its key's last. Raises OutOfOrderError."""
+    last: bytes | None = None
+    for batch in batches:
+        keys = batch.keys
+        if (last is not None and keys[0] <= last) or not all(map(lt, keys, islice(keys, 1, None))):
+            raise OutOfOrderError
+        last = keys[-1]
+        yield batch
 
 
 @dataclass(slots=True)
 class _Comparison:
     task: RereadTask
-    is_by_time: bool
-    """Whether keys begin with the record's time, and each record is part of a history."""
     _kinds: Counter[Kind] = field(default_factory=Counter)
     _first: dict[Kind, RecordMismatch] = field(default_factory=dict)
     _equal: int = 0
@@ -91,7 +132,7 @@ class _Comparison:
 
     def compare(self, expected: Iterator[ChangelogBatch], actual: Iterator[ChangelogBatch]) -> None:
         """Compare column by column; record by record where a column differs."""
-        if not self.is_by_time:
+        if not self.task.new.is_in_order_of_time:
             actual = _live(actual)
         for wanted, got in paired(expected, actual):
             if wanted.keys == got.keys and _columns(wanted) == _columns(got):
@@ -138,7 +179,7 @@ class _Comparison:
                 topic=changelog.new_topic,
                 number=changelog.number,
                 offset=offset,
-                key=key[_TIME_BYTES:] if self.is_by_time else key,
+                key=key[_TIME_BYTES:] if self.task.new.is_in_order_of_time else key,
                 **dict(zip(("field", "expected", "actual"), what, strict=True)),
             )
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from migrate.batch.chunk.reader import Inputs, Records, open_inputs
-from migrate.batch.chunk.times import make_converter, open_times
+from migrate.batch.chunk.times import make_converter
 from migrate.batch.stop import never_stop
 from migrate.engine import converter
 from migrate.engine.converter import OnRecord
@@ -27,7 +27,6 @@ from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.function.fingerprint import checked_code
 from migrate.stores.batch import Batch
 from migrate.stores.files import content_digest, make_directories, write_durably
-from migrate.stores.rocksdb.database import Database
 from migrate.stores.rocksdb.writing import KeyOrderError, SstWriter, TableOptions
 
 _RESTORE = (
@@ -53,8 +52,6 @@ class RewriteTask:
     conversion: ConversionRef
     revision: str = ""
     """The revision of the conversion; empty: the first one."""
-    times: str | None = None
-    """The run that new records take their times from; None: they take the default."""
     is_kept: bool = True
     """False: the records are older than the new store's retention, and are only counted."""
     on_reject: Literal["fail", "skip", "dead-letter"] = "fail"
@@ -86,8 +83,8 @@ def rewrite_chunk(task: RewriteTask, check: Callable[[], None] = never_stop) -> 
     make_directories(attempt.folder)
     try:
         opened = open_inputs(task.source, attempt.conversion.source)
-        with opened as source, open_times(task.times) as times, _leaving_breadcrumbs(task.breadcrumb) as on_record:
-            families = [attempt.rewrite_family(source, mapping, times, on_record) for mapping in task.mappings]
+        with opened as source, _leaving_breadcrumbs(task.breadcrumb) as on_record:
+            families = [attempt.rewrite_family(source, mapping, on_record) for mapping in task.mappings]
             attempt.shadowed = source.shadowed
         return attempt.receipt(families)
     except BaseException as error:
@@ -150,12 +147,10 @@ class _Attempt:
     def _relative(self, file: Path) -> str:
         return str(file.relative_to(self._task.home))
 
-    def rewrite_family(
-        self, source: Records, mapping: FamilyMapping, times: Database | None, on_record: OnRecord
-    ) -> tuple[Scanned, Written]:
+    def rewrite_family(self, source: Records, mapping: FamilyMapping, on_record: OnRecord) -> tuple[Scanned, Written]:
         """Rewrite one column family of the chunk."""
         file = self.folder / f"{self.name}.{self._task.mappings.index(mapping)}.sst"
-        converter = make_converter(self.conversion, times, self.rejects, mapping.source, on_record)
+        converter = make_converter(self.conversion, source.known_times, self.rejects, mapping.source, on_record)
         writer: SstWriter | None = None
 
         def open_writer() -> SstWriter:

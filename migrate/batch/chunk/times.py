@@ -1,6 +1,15 @@
 """The times of keys: a sorted run made from a changelog, and the look-up of a batch's keys in it.
 
-A run is a RocksDB directory of its own. Its values are the times: signed 64-bit big-endian milliseconds.
+A run is a RocksDB directory of its own. An entry holds a block of keys, as an entry of each key would take twice the
+time to read; the entry's own key is the last one of them:
+
+| offset | size      | field                                                                |
+|--------|-----------|----------------------------------------------------------------------|
+| 0      | 4         | number of keys, big-endian                                           |
+| 4      | 4         | size of each key, big-endian; -1: they differ                        |
+| then   | 4 each    | size of each key, big-endian; only where they differ                 |
+| then   | as stated | the keys                                                             |
+| then   | 8 each    | the time of each key, signed 64-bit big-endian milliseconds          |
 """
 
 from __future__ import annotations
@@ -9,10 +18,11 @@ import shutil
 import struct
 import time
 import uuid
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import accumulate, compress, pairwise
 from pathlib import Path
 
 from formats import Conversion
@@ -35,6 +45,8 @@ from migrate.stores.rocksdb.writing import SstWriter, TableOptions, create_datab
 
 _RERUN = "run the command again: stateferry run SPEC makes it again from the changelog"
 _RECORD_BYTES = 100
+_HEAD = struct.Struct(">Ii")
+_DIFFER = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +79,7 @@ def make_times(task: TimesTask, check: Callable[[], None] = never_stop) -> Times
     Attempts write to folders of their own, so that concurrent ones do not disturb each other. Raises
     ChangelogFailedError where the changelog cannot be read to its end.
     """
-    if task.known is not None and _is_intact(Path(task.home), task.known, check):
+    if task.known is not None and _is_as_written(Path(task.home), task.known, check):
         return task.known
     started = time.perf_counter()
     name = f"{task.folder}/times-{uuid.uuid4().hex[:12]}"
@@ -107,33 +119,53 @@ def _write_run(folder: Path, latest: Latest, check: Callable[[], None]) -> Recor
     writer: SstWriter | None = None
     for records in latest.scan():
         check()
-        batch = _alive(records)
-        if batch.keys:
+        keys, times = _alive(records)
+        if keys:
             writer = writer or SstWriter(file, TableOptions())
-            writer.write(batch)
-            digest.update(batch)
+            writer.write(Batch([keys[-1]], [pack_block(keys, times)]))
+            digest.update(Batch(keys, times))
     if writer is not None:
         writer.finish()
     create_database(folder, {}, {DEFAULT_FAMILY: [file] if writer is not None else []}, {})
     return digest
 
 
-def _alive(records: ChangelogBatch) -> Batch:
+def _alive(records: ChangelogBatch) -> tuple[list[bytes], list[bytes]]:
     """The keys that are not deleted, and their times."""
-    times = packed(records.timestamps)
-    if None not in records.values:
-        return Batch(records.keys, [*times])
-    found = [(key, ms) for key, value, ms in zip(records.keys, records.values, times, strict=True) if value is not None]
-    return Batch([key for key, _ in found], [ms for _, ms in found])
+    is_alive = [value is not None for value in records.values]
+    return [*compress(records.keys, is_alive)], [*compress(packed(records.timestamps), is_alive)]
 
 
-def _is_intact(home: Path, known: Times, check: Callable[[], None]) -> bool:
+def pack_block(keys: Sequence[bytes], times: Sequence[bytes]) -> bytes:
+    """The block of these keys, which ascend, and of their times."""
+    sizes = [*map(len, keys)]
+    if len({*sizes}) == 1:
+        head = _HEAD.pack(len(keys), sizes[0])
+    else:
+        head = _HEAD.pack(len(keys), _DIFFER) + struct.pack(f">{len(keys)}I", *sizes)
+    return b"".join([head, *keys, *times])
+
+
+def _read_block(block: bytes) -> tuple[list[bytes], list[bytes]]:
+    count, size = _HEAD.unpack_from(block)
+    at = _HEAD.size
+    if size == _DIFFER:
+        sizes = struct.unpack_from(f">{count}I", block, at)
+        places = accumulate(sizes, initial=at + 4 * count)
+        keys = [block[start:end] for start, end in pairwise(places)]
+    else:
+        keys = [*struct.unpack_from(f"{size}s" * count, block, at)]
+    return keys, [*struct.unpack_from("8s" * count, block, len(block) - 8 * count)]
+
+
+def _is_as_written(home: Path, known: Times, check: Callable[[], None]) -> bool:
     digest = RecordDigest()
     try:
         with open_read_only(home / known.folder) as run:
             for batch in run.batches(DEFAULT_FAMILY):
                 check()
-                digest.update(batch)
+                for block in batch.values:
+                    digest.update(Batch(*_read_block(block)))
     except (CorruptionError, RefusedError):
         return False
     return str(digest) == known.digest
@@ -183,9 +215,11 @@ def _damage_explained(folder: Path) -> Iterator[None]:
         raise ChunkFailedError(f"the times of keys in {folder} are damaged: {error.message}", hint=_RERUN) from error
 
 
-def _scan(run: Database, start: bytes) -> Iterator[Batch]:
+def _blocks(run: Database, start: bytes) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    """Keys and times from the block on that `start` belongs in."""
     with _damage_explained(run.directory):
-        yield from run.batches(DEFAULT_FAMILY, KeyRange(start=start))
+        for batch in run.batches(DEFAULT_FAMILY, KeyRange(start=start)):
+            yield from map(_read_block, batch.values)
 
 
 class TimesColumn:
@@ -195,7 +229,7 @@ class TimesColumn:
         """`unknown_ms`: the time of keys that are not in the run."""
         self._run = run
         self._unknown = packed([unknown_ms])[0]
-        self._batches: Iterator[Batch] | None = None
+        self._blocks: Iterator[tuple[list[bytes], list[bytes]]] | None = None
         self._keys: list[bytes] = []
         self._times: list[bytes] = []
 
@@ -216,13 +250,16 @@ class TimesColumn:
 
     def _read(self, keys: Sequence[bytes]) -> bool:
         """Read on until there are as many entries as keys; whether there are none further up to the last key."""
-        if self._batches is None:
-            self._batches = _scan(self._run, keys[0])
+        if self._blocks is None:
+            self._blocks = _blocks(self._run, keys[0])
+            more, times = next(self._blocks, ([], []))
+            first = bisect_left(more, keys[0])
+            self._keys, self._times = more[first:], times[first:]
         while not self._keys or self._keys[-1] < keys[-1]:
             if len(self._keys) >= len(keys):
                 return False
-            batch = next(self._batches, None)
-            if batch is None:
+            block = next(self._blocks, None)
+            if block is None:
                 return True
-            self._keys, self._times = self._keys + batch.keys, self._times + batch.values
+            self._keys, self._times = self._keys + block[0], self._times + block[1]
         return True

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from migrate.batch.chunk.reader import Inputs, Records, open_inputs
 from migrate.batch.chunk.side_by_side import RecordReader, batches_without, compare_gaps, side_by_side
-from migrate.batch.chunk.times import make_converter, open_times
+from migrate.batch.chunk.times import make_converter
 from migrate.batch.stop import never_stop
 from migrate.engine.converter import convert_all
 from migrate.engine.digest import RecordDigest
@@ -42,8 +42,6 @@ class _FamilyTask:
     mapping: FamilyMapping
     keys: KeyRange
     conversion: ConversionRef
-    times: str | None
-    """The run that new records take their times from; None: they take the default."""
 
     def __str__(self) -> str:
         return f"{place_name(self.store_partition, self.database)} {self.mapping.target} {self.keys}"
@@ -177,8 +175,7 @@ def _in_full(task: CompareTask, check: Callable[[], None]) -> Verified:
                 check()
             return Verified(records=0, counts=_counts_of(source))
         target = stack.enter_context(open_pooled(Path(task.target)))
-        times = stack.enter_context(open_times(task.times))
-        found = _FullComparison(task, source, target, times, check).run()
+        found = _FullComparison(task, source, target, check).run()
         if task.keys == KeyRange():
             ends = [] if found.ends is None else [found.ends]
             where = (task.store_partition, task.mapping.target)
@@ -201,9 +198,8 @@ def _by_digest(task: DigestTask, check: Callable[[], None]) -> Verified:
             digest.update(batch)
         if (digest.records, str(digest)) == (task.written.records, task.written.digest):
             return Verified(records=digest.records)
-        opened = open_inputs(task.source, load_conversion(task.conversion).source)
-        with opened as source, open_times(task.times) as times:
-            comparison = _Comparison(task, source, target, times, check)
+        with open_inputs(task.source, load_conversion(task.conversion).source) as source:
+            comparison = _Comparison(task, source, target, check)
             found = comparison.differences(_actual(task, target, check), to_end=True)
     if found.mismatches:
         return found
@@ -245,15 +241,9 @@ def _counts_of(source: Records) -> tuple[FamilyCount, ...]:
 
 class _Comparison:
     def __init__(
-        self,
-        task: CompareTask | DigestTask,
-        source: Records,
-        target: Database,
-        times: Database | None,
-        check: Callable[[], None],
+        self, task: CompareTask | DigestTask, source: Records, target: Database, check: Callable[[], None]
     ) -> None:
         self._task = task
-        self._times = times
         self._check = check
         self._source = source
         self._target = target
@@ -263,7 +253,7 @@ class _Comparison:
         """The old store's records of the range, converted again."""
         task = self._task
         rejects = CountRejects(str(task))
-        convert = make_converter(self._conversion, self._times, rejects, task.mapping.source)
+        convert = make_converter(self._conversion, self._source.known_times, rejects, task.mapping.source)
         old = _checked(self._source.batches(task.mapping, task.keys), self._check)
         return convert_all(old, convert, lambda _: None)
 

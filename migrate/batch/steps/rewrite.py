@@ -118,7 +118,9 @@ def _tasks(context: Context, plan: Plan, pending: Iterable[Chunk], revision: str
         place = (chunk.store_partition, chunk.database)
         database = plan.database(*place)
         if place not in sources:
-            sources[place] = inputs_of(database, context.snapshots_of(plan, chunk.store_partition))
+            sources[place] = inputs_of(
+                database, context.snapshots_of(plan, chunk.store_partition), context.times_of(chunk.store_partition)
+            )
         yield RewriteTask(
             home=str(context.home),
             source=sources[place],
@@ -128,7 +130,6 @@ def _tasks(context: Context, plan: Plan, pending: Iterable[Chunk], revision: str
             mappings=database.mappings,
             conversion=context.ref,
             revision=revision,
-            times=context.times_of(chunk.store_partition),
             is_kept=database.is_kept,
             on_reject=context.spec.run.on_reject,
             max_rejects=context.spec.run.max_rejects,

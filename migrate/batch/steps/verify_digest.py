@@ -69,19 +69,19 @@ class DigestVerification:
 
 
 def _digest_tasks(subject: Subject, database: DatabasePlan, receipts: list[Receipt]) -> Iterator[DigestTask]:
+    snapshots = subject.snapshots_of(database)
     for number, mapping in enumerate(database.mappings if database.is_kept else ()):
         for receipt, keys in zip(receipts, target_ranges(receipts, number), strict=True):
             yield DigestTask(
                 store_partition=database.store_partition,
                 database=database.database,
-                source=inputs_of(database, subject.snapshots_of(database)),
+                source=inputs_of(database, snapshots, subject.context.times_of(database.store_partition)),
                 target=str(subject.target_of(database)),
                 mapping=mapping,
                 keys=receipt.keys,
                 written=receipt.written[number],
                 target_keys=keys,
                 conversion=subject.context.ref,
-                times=subject.context.times_of(database.store_partition),
             )
 
 

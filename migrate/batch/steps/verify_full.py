@@ -125,11 +125,10 @@ def compare_tasks(
             yield CompareTask(
                 store_partition=database.store_partition,
                 database=database.database,
-                source=inputs_of(database, snapshots),
+                source=inputs_of(database, snapshots, subject.context.times_of(database.store_partition)),
                 target=str(subject.target_of(database)) if database.is_kept else None,
                 mapping=mapping,
                 keys=keys,
                 conversion=subject.context.ref,
-                times=subject.context.times_of(database.store_partition),
                 size=min(database.data_bytes, subject.range_bytes),
             )

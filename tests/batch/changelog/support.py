@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, Self
 
 from formats import StateRecord
 from migrate.kafka.cluster import Cluster
@@ -36,13 +36,20 @@ def convert(record: StateRecord) -> StateRecord | None:
     return None if record.key.startswith(DROPPED) else replace(record, value=record.value + b"!")
 
 
+class Address(Protocol):
+    """A broker's."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
+
 @dataclass(frozen=True)
 class App:
     """Two tasks of an application, stopped, with their changelog."""
 
     name: str
     base: Path
-    bootstrap: str
+    broker: Address
     kind: str = TIMESTAMPED
     way: str = "new-topic"
     count: int = 400
@@ -50,7 +57,7 @@ class App:
 
     @property
     def connection(self) -> Connection:
-        return Connection(self.bootstrap)
+        return Connection(self.broker.bootstrap)
 
     @property
     def topic(self) -> str:
@@ -69,7 +76,7 @@ class App:
             "source": {"format": self.kind, "path": self.name, "store": "orders"},
             "target": {"format": self.kind, **target},
             "conversion": {"function": "tests.batch.changelog.support:convert"},
-            "changelog": {"bootstrap": self.bootstrap, "way": self.way},
+            "changelog": {"bootstrap": self.broker.bootstrap, "way": self.way},
             "run": {"chunk_size": "8 KiB"},
             **self.sections,
         }
@@ -92,7 +99,7 @@ class App:
         old = self.old(number).items()
         return {key: (value + b"!", at) for key, (value, at) in old if value and not key.startswith(DROPPED)}
 
-    def make(self) -> App:
+    def make(self) -> Self:
         """Write the stores, and their changelog."""
         with Cluster(self.connection) as cluster:
             policy = "compact,delete" if self.kind == WINDOW else "compact"

@@ -15,7 +15,7 @@ import pytest
 from migrate import run, verify
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.chunk import produce
-from migrate.batch.chunk.produce import Confirmed, write
+from migrate.batch.chunk.produce import Confirmed, write_records
 from migrate.batch.ledger.table import read_ledger
 from migrate.errors import ChangelogFailedError, ExitCode, RefusedError, VerificationError
 from migrate.kafka import cluster
@@ -38,12 +38,12 @@ EVENTS = [name for name in RUN_EVENTS if name.startswith("changelog.")]
 def app(request: pytest.FixtureRequest, broker: Broker, tmp_path: Path) -> App:
     """An application named after its test."""
     name = request.node.name.replace("[", "-").replace("]", "").replace("_", "-")
-    return App(name[-40:].strip("-"), tmp_path, broker.bootstrap).make()
+    return App(name[-40:].strip("-"), tmp_path, broker).make()
 
 
 @pytest.mark.parametrize(("kind", "way"), [(KEY_VALUE, "append"), (WINDOW, "new-topic"), (WINDOW, "append")])
 def test_a_restore_gives_the_new_store(kind: str, way: str, broker: Broker, tmp_path: Path) -> None:
-    app = App(f"{kind.rpartition('-')[2]}-{way}", tmp_path, broker.bootstrap, kind, way).make()
+    app = App(f"{kind.rpartition('-')[2]}-{way}", tmp_path, broker, kind, way).make()
     report = run(app.spec)
     assert app.all_restored()
     (changelog,) = report.changelogs
@@ -63,7 +63,7 @@ def test_a_restore_gives_the_new_store(kind: str, way: str, broker: Broker, tmp_
 
 @pytest.mark.parametrize("way", ["new-topic", "append"])
 def test_a_run_killed_anywhere_is_finished_by_the_next_one(way: str, broker: Broker, tmp_path: Path) -> None:
-    app = App(f"killed-{way}", tmp_path, broker.bootstrap, way=way).make()
+    app = App(f"killed-{way}", tmp_path, broker, way=way).make()
     for event in EVENTS:
         command = [sys.executable, "-m", "tests.batch.changelog.victim", str(tmp_path), broker.bootstrap, way, event]
         victim = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
@@ -110,14 +110,14 @@ def test_what_another_writer_did_is_found(app: App) -> None:
 def test_a_tombstone_that_is_not_written_is_missed(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = App("revived", tmp_path, broker.bootstrap, way="append").make()
+    app = App("revived", tmp_path, broker, way="append").make()
 
     def without_tombstones(
         there: Connection, changelog: Changelog, name: str, batches: Iterator[ChangelogBatch]
     ) -> Confirmed:
-        return write(there, changelog, name, (batch for batch in batches if None not in batch.values))
+        return write_records(there, changelog, name, (batch for batch in batches if None not in batch.values))
 
-    monkeypatch.setattr(produce, "write", without_tombstones)
+    monkeypatch.setattr(produce, "write_records", without_tombstones)
     with pytest.raises(VerificationError) as raised:
         run(app.spec)
     assert f'missing in the changelog: {app.topic}, partition 0, key "drop-0": a tombstone' in raised.value.message
@@ -154,24 +154,27 @@ def test_a_broker_that_is_lost_in_the_middle(app: App, broker: Broker, monkeypat
 
 
 def test_spark_writes_the_same(broker: Broker, tmp_path: Path) -> None:
-    sections = {"conversion": {"function": "changed:convert"}}
-    app = App("on-spark", tmp_path, broker.bootstrap, kind=WINDOW, sections=sections).make()
+    app = App("on-spark", tmp_path, broker, kind=WINDOW).make()
     code = (
         "from dataclasses import replace\n"
         "def convert(record):\n"
         "    return None if record.key.startswith(b'drop-') else replace(record, value=record.value + b'!')\n"
     )
     (tmp_path / "changed.py").write_text(code, encoding="utf-8")
-    code = (
-        "from pathlib import Path, PosixPath; from migrate import run; from tests.batch.changelog.support import App\n"
-        f'assert run({app!r}.spec, master="local[2]").changelogs[0].verified'
+    (tmp_path / "app.toml").write_text(
+        f'name = "{app.name}"\nwork_dir = "work"\n'
+        f'source = {{ format = "{WINDOW}", path = "{app.name}", store = "orders" }}\n'
+        f'target = {{ format = "{WINDOW}", store = "orders2" }}\n'
+        f'conversion = {{ function = "changed:convert" }}\nchangelog = {{ bootstrap = "{broker.bootstrap}" }}\n',
+        encoding="utf-8",
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=100)
+    code = "import sys; from migrate import load_spec, run; run(load_spec(sys.argv[1]), master='local[2]')"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "app.toml")], check=True, timeout=100)
     assert app.all_restored()
 
 
 def test_a_versioned_history_is_written_in_the_order_of_time(broker: Broker, tmp_path: Path) -> None:
-    app = App("versioned", tmp_path, broker.bootstrap, kind="kafka-streams.versioned")
+    app = App("versioned", tmp_path, broker, kind="kafka-streams.versioned")
     keys = [b"key-%02d" % number for number in range(40)]
     latest = {struct.pack(">q", -1) + key: struct.pack(">q", 90_000 - at) + b"now" for at, key in enumerate(keys)}
     former = {

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 from migrate import run
 from migrate.batch.changelog import topics
@@ -23,7 +24,7 @@ def main(base: str, bootstrap: str, way: str, event: str) -> None:
         if seen.name == event:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    run(App(f"killed-{way}", Path(base), bootstrap, way=way).spec, on_event=listen)
+    run(App(f"killed-{way}", Path(base), SimpleNamespace(bootstrap=bootstrap), way=way).spec, on_event=listen)
 
 
 if __name__ == "__main__":

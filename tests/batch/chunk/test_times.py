@@ -6,11 +6,11 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from formats import FORMATS, Conversion, EntryError, conversion_problem
-from migrate.batch.chunk.times import TimesColumn, numbers, open_times, packed
+from migrate.batch.chunk.times import TimesColumn, numbers, open_times, pack_block, packed
 from migrate.engine.converter import Converter
 from migrate.engine.rejects import RejectsByReason
 from migrate.errors import ChunkFailedError
@@ -37,6 +37,7 @@ def _pack(numbers: list[int]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("conversion", _PAIRS, ids=_name)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_both_paths_write_the_time_of_each_record(conversion: Conversion, data: st.DataObject) -> None:
     found = sorted(dict(data.draw(st.lists(entries(conversion.source), min_size=1, max_size=30))).items())
@@ -90,7 +91,10 @@ def _run(folder: Path, times: dict[bytes, int]) -> Path:
     if times:
         files.append(folder / "times.sst")
         writer = SstWriter(files[0], TableOptions())
-        writer.write(Batch(sorted(times), _pack([times[key] for key in sorted(times)])))
+        keys = sorted(times)
+        for at in range(0, len(keys), 100):
+            part = keys[at : at + 100]
+            writer.write(Batch([part[-1]], [pack_block(part, _pack([times[key] for key in part]))]))
         writer.finish()
     create_database(folder / "run", {}, {DEFAULT_FAMILY: files}, {})
     return folder / "run"
@@ -100,6 +104,8 @@ _KEYS = st.lists(st.integers(0, 5000).map(b"%04d".__mod__), unique=True, max_siz
 _MANY = {b"%04d" % number for number in range(0, 5000, 2)}
 
 
+@settings(max_examples=50)
+@example(keys=[b"0001", b"0004"], run="many", sizes=[2])  # as many entries as keys, but others
 @given(_KEYS, st.sampled_from(["few", "many", "same"]), st.lists(st.integers(1, 7), min_size=1))
 def test_each_key_gets_its_own_time_and_others_the_default(keys: list[bytes], run: str, sizes: list[int]) -> None:
     known = {"few": set(keys[::2]), "many": _MANY, "same": set(keys)}[run]
