@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from migrate.batch.switch.finalize import finalize as finalize
     from migrate.batch.switch.rollback import rollback as rollback
     from migrate.dry_run.dry_run import plan as plan
+    from migrate.dry_run.report import ChangelogPlan as ChangelogPlan
     from migrate.dry_run.report import Cost as Cost
     from migrate.dry_run.report import DryRunReport as DryRunReport
     from migrate.dry_run.report import Inventory as Inventory
@@ -145,7 +146,7 @@ _HOMES = {
     "migrate.batch.switch.finalize": "finalize",
     "migrate.batch.switch.rollback": "rollback",
     "migrate.dry_run.dry_run": "plan",
-    "migrate.dry_run.report": "Cost DryRunReport Inventory SampleConversion Segmentation Verdict",
+    "migrate.dry_run.report": "ChangelogPlan Cost DryRunReport Inventory SampleConversion Segmentation Verdict",
     "migrate.dual.access": "Progress",
     "migrate.dual.dual_store": "DualReadStore",
     "migrate.dual.handles": "DualReadArguments ReadHandle Stores",

@@ -24,8 +24,16 @@ from migrate.batch.source.snapshot import has_snapshot
 from migrate.batch.source.source import target_system
 from migrate.batch.status.current import status_of
 from migrate.batch.status.run_report import already_migrated
+from migrate.dry_run.changelog_plan import changelog_plan
 from migrate.dry_run.cost import CostInputs, cost_of, cost_warnings
-from migrate.dry_run.report import DryRunReport, Inventory, SampleConversion, Segmentation, SegmentPlanned
+from migrate.dry_run.report import (
+    ChangelogPlan,
+    DryRunReport,
+    Inventory,
+    SampleConversion,
+    Segmentation,
+    SegmentPlanned,
+)
 from migrate.dry_run.source_reader import Options, SourceReader
 from migrate.dry_run.verdict import conversion_checks, make_verdict
 from migrate.errors import MigrationError, SpecError, system_errors_explained
@@ -140,6 +148,7 @@ class _DryRun:
             segments=() if found is None or not spec.has_segments else tuple(self._segmentations()),
             cost=None if inputs is None else cost_of(inputs),
             changelog=self._changelog(),
+            changelogs=None if found is None or inputs is None else self._changelog_plan(found, inputs.slots),
             warnings=(*self._warnings(), *(() if inputs is None else cost_warnings(inputs))),
             checks=tuple(self._checks),
             verdict=make_verdict(self._checks, finished=finished, next_step=self._next_step(), tried=tried),
@@ -175,6 +184,10 @@ class _DryRun:
         if is_left and CHANGELOG not in spec.conversion.allow:
             return "the changelog would no longer match the store: a restore would bring the old records back"
         return changelog_note(spec, conversion)
+
+    def _changelog_plan(self, found: Inventory, slots: int) -> ChangelogPlan | None:
+        is_known = any(each.name == "changelog.topic" and each.outcome == "ok" for each in self._checks)
+        return changelog_plan(self._preflight.at_broker, found, slots) if is_known else None
 
     def _already_migrated(self) -> str | None:
         """The result of an earlier run that leaves nothing to do; None: there is something to do."""

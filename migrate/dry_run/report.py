@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from migrate.batch.preflight.check import CheckReport
+from migrate.model.changelog import Way
 from migrate.model.key_range import KeyRange
 from migrate.model.preview import RejectReason, Shown
 from migrate.model.values import Report, Value
@@ -270,6 +271,39 @@ class Verdict(Value):
     next_step: str
 
 
+class TopicPlanned(Value):
+    """The changelog of a store partition."""
+
+    store_partition: str
+    topic: str
+    new_topic: str
+    """The same, unless the new store gets a topic of its own."""
+
+
+class ChangelogPlan(Value):
+    """What a run does to the changelogs, where the spec has a section for them. All seconds are estimates."""
+
+    way: Way
+    why: str
+    topics: tuple[TopicPlanned, ...]
+    records: int
+    """Records to write, and to read back."""
+    bytes: int
+    """Of their keys and values, before the conversion."""
+    write_seconds: float
+    read_back_seconds: float
+    assumed: str
+    """The rates that the seconds are computed with."""
+    tail_records: int | None
+    """What the application wrote after the stores' positions; None: the broker was not asked."""
+    is_most: bool
+    """The tail was not counted: by its offsets, it has so many records at most."""
+    catch_up_seconds: float
+    """How long `catch-up` takes for this tail, while the application is stopped."""
+    way_back: str
+    """What `rollback` does and costs."""
+
+
 class DryRunReport(Report):
     """What a run of this spec would do. Where a check failed early, what depends on it is None."""
 
@@ -297,6 +331,8 @@ class DryRunReport(Report):
     cost: Cost | None
     changelog: str
     """What the migration means for the changelog, in a sentence."""
+    changelogs: ChangelogPlan | None = None
+    """Without a section [changelog], and where the broker was not reached, None."""
     warnings: tuple[str, ...]
     checks: tuple[CheckReport, ...]
     verdict: Verdict

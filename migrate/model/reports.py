@@ -159,6 +159,8 @@ class StatusReport(Report):
     throughput: tuple[Throughput, ...] = ()
     runs: int = 0
     last_commit_ms: int | None = None
+    changelogs: tuple[ChangelogReport, ...] = ()
+    """Those that were written, tails included."""
     """Milliseconds since the epoch."""
     verification: Verification | None = None
     verifying: Verifying | None = None

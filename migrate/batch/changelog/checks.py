@@ -50,6 +50,8 @@ class AtBroker:
     way: Way
     find_source: Callable[[], Source]
     read_standing: Callable[[], ChangelogStanding]
+    tails: dict[str, Tail] = field(default_factory=dict, init=False)
+    """By store partition, what its changelog has more than the store; empty before `position` has asked."""
     _open: ExitStack = field(default_factory=ExitStack, init=False)
 
     def __enter__(self) -> Self:
@@ -165,8 +167,9 @@ class AtBroker:
             self._check_state(each, position, ends)
             if position is not None and position > ends.end:
                 doubts.append(_ahead(each, position, ends, may_be=self.source.system.ahead > 0))
-            elif (records := self.tail(each, position or 0, ends)).records:
-                behind.append(f"{each.store_partition} is {records} behind {each.topic}")
+            tail = self.tails[each.store_partition] = self._tail(each, position or 0, ends)
+            if tail.records:
+                behind.append(f"{each.store_partition} is {tail} behind {each.topic}")
         if doubts:
             return Doubt("; ".join(doubts), "make sure that these topics were not made again")
         if not behind:
@@ -176,7 +179,7 @@ class AtBroker:
             does = "stateferry catch-up SPEC brings them before the cut-over"
         return f"{'; '.join(behind)}: {does}"
 
-    def tail(self, each: Changelog, position: int, ends: Ends) -> Tail:
+    def _tail(self, each: Changelog, position: int, ends: Ends) -> Tail:
         """What a consumer reads after a position: counted where that takes no second, else at most."""
         start = max(position, ends.start)
         offsets = ends.stable - start

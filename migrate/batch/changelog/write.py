@@ -141,7 +141,7 @@ class _Written:
     def add(self, fresh: Sequence[Produced]) -> None:
         """Commit these with the next ones; at once on a stop."""
         if fresh:
-            self._context.notify("changelog.written", receipts=fresh)
+            self._context.notify("changelog.written", produced=fresh)
         self._commits.add(*map(self._row, fresh))
         if self._context.stop.is_requested:
             self.commit()

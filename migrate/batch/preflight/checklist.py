@@ -80,7 +80,7 @@ class Preflight:
 
     def check(self) -> None:
         """Raises RefusedError for the first check that fails."""
-        with self._at_broker:
+        with self.at_broker:
             for check in self.checks():
                 if isinstance(found := check.run(), Doubt):
                     self._context.warn(f"{found.detail}: {found.fix}")
@@ -94,7 +94,7 @@ class Preflight:
 
     def observe(self) -> Iterator[CheckReport]:
         """The outcome of every check; those that wait for the application to stop are reported as waiting."""
-        with self._at_broker:
+        with self.at_broker:
             yield from observe(map(self._retried, self.checks()))
 
     def checks(self) -> tuple[Check, ...]:
@@ -113,7 +113,8 @@ class Preflight:
         return find_source(self._spec) if self._takes_snapshot else open_source(self._spec)
 
     @cached_property
-    def _at_broker(self) -> AtBroker:
+    def at_broker(self) -> AtBroker:
+        """The facts about changelogs."""
         way = way_of(self._spec, self._context.conversion)
         return AtBroker(self._spec, way, lambda: self.source, lambda: ChangelogStanding(self.standing.rows))
 
@@ -233,7 +234,7 @@ class Preflight:
         if self._spec.changelog is None:
             return ()
         is_live = self._spec.run.source == "live"
-        return changelog_checks(self._at_broker, is_live=is_live, fence=self._context.fence)
+        return changelog_checks(self.at_broker, is_live=is_live, fence=self._context.fence)
 
     def _checks_for_reports(self) -> tuple[Check, ...]:
         """Checks that a run makes elsewhere, or that do not keep it from starting."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from migrate.batch.changelog.standing import changelog_reports
 from migrate.batch.ledger.gates import concerns_of, not_accepted
 from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.batch.status.next_step import following, next_step
@@ -48,6 +49,7 @@ def status_of(spec: Spec, standing: Standing) -> StatusReport:
         throughput=throughput_of(standing),
         runs=len(standing.runs),
         last_commit_ms=standing.last_commit_ms,
+        changelogs=changelog_reports(standing.rows),
         verification=standing.verification,
         verifying=None if left else _verifying(standing),
         concerns=concerns,

@@ -18,7 +18,7 @@ from migrate.model.comparison import Totals, Verification
 from migrate.model.key_range import KeyRange
 from migrate.model.ledger_row import Row, Step
 from migrate.model.preview import RejectReason
-from migrate.model.reports import Column, Concern, State, StatusReport, Throughput, Verifying
+from migrate.model.reports import ChangelogReport, Column, Concern, State, StatusReport, Throughput, Verifying
 from migrate.model.values import Report, Value, of_valid
 from migrate.spec.spec import Spec
 from migrate.spec.ways import changelog_note
@@ -209,6 +209,8 @@ class RunHistory(Report):
     """The later steps, in the order of their commits."""
     changelog: str
     """What the migration means for the changelog, in a sentence."""
+    changelogs: tuple[ChangelogReport, ...] = ()
+    """Those that were written, tails included."""
     warnings: tuple[str, ...]
     next_step: str
 

@@ -44,7 +44,17 @@ def _going_live(spec: Spec) -> str:
         return "stateferry run SPEC (verifies and publishes)"
     ready = "stop the application" if spec.run.source == "snapshot" else "with the application still stopped"
     place = "beside the old ones" if spec.target.store_names else "in the old ones' places"
+    if may_catch_up(spec):
+        ready += ": stateferry catch-up SPEC brings what it wrote since the snapshot; then"
+        return f"{ready} stateferry cutover SPEC puts the new stores {place}"
     return f"{ready}: stateferry cutover SPEC puts the new stores {place}"
+
+
+def may_catch_up(spec: Spec) -> bool:
+    """Whether the application goes on during the run, and its changelog is not one that the new store can replay."""
+    section = spec.changelog
+    changes = section is not None and (bool(spec.target.store_names) or section.way == "append")
+    return spec.run.source == "snapshot" and changes
 
 
 def _after_rollback(spec: Spec, standing: Standing) -> str:

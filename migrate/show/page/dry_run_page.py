@@ -21,6 +21,7 @@ from migrate.model.units import duration, moment, number, plural, size
 from migrate.show.page.key_map import Band, Piece, band_name, bands, title
 from migrate.show.page.plots import Part, Plot, parts_of, size_histogram, sorted_bars
 from migrate.show.page.rendering import render
+from migrate.show.text.plan import changelog_rows
 
 _FINDINGS: tuple[Outcome, ...] = ("failed", "warning", "waiting")
 _ORDER: tuple[Outcome, ...] = (*_FINDINGS, "not run", "ok")
@@ -56,6 +57,7 @@ def dry_run_page(report: DryRunReport) -> str:
         time_parts=_time_parts(report.cost) if report.cost else (),
         disk_parts=_disk_parts(report.cost) if report.cost else (),
         rows=_rows(report),
+        changelog_facts=[(name.capitalize(), text) for name, text in changelog_rows(report.changelogs).items()],
     )
 
 

@@ -18,6 +18,7 @@ from migrate.show.page.key_map import Band, Piece, band_name, bands, title
 from migrate.show.page.plots import Part, Plot, parts_of, sorted_bars, throughput
 from migrate.show.page.rendering import render
 from migrate.show.page.working_time import RateOverTime, measure
+from migrate.show.text.reports import changelogs_in_words
 
 _STATES: dict[State, tuple[str, str]] = {
     "not started": ("idle", "Not started"),
@@ -78,6 +79,7 @@ def run_page(history: RunHistory) -> str:
         rewriting=_speed(history, "rewriting"),
         verifying=_speed(history, "verification"),
         notes=_notes(history),
+        changelogs=changelogs_in_words(history.changelogs).splitlines(),
         verification_word=_verification_word(history.verification),
         verification_parts=_verification_parts(history.verification) if history.verification else (),
         reject_parts=_reject_parts(history),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from migrate.dry_run.report import (
     BeforeAfter,
+    ChangelogPlan,
     Cost,
     DatabaseInventory,
     DryRunReport,
@@ -45,6 +46,7 @@ def show_plan(report: DryRunReport, output: Output) -> list[str]:
         lines += _section(layout, "Segments", _segments(report.segments, report.found, is_complete=is_complete))
     if report.cost is not None:
         lines += _section(layout, "Cost (estimated)", _cost(report.cost))
+    lines += _section(layout, "Changelog", changelog_rows(report.changelogs))
     if report.warnings:
         lines += [*layout.title("Warnings"), *layout.wrapped("\n".join(report.warnings), indent=2)]
     if report.checks:
@@ -164,6 +166,26 @@ def _tried(tried: SampleConversion) -> Rows:
         "same new key": "\n".join(
             f"{each.first.text} and {each.second.text}: {each.new_key.text}" for each in tried.collisions
         ),
+    }
+
+
+def changelog_rows(plan: ChangelogPlan | None) -> Rows:
+    """Labels and texts of what a run does to the changelogs."""
+    if plan is None:
+        return {}
+    topics = {each.topic: each.new_topic for each in plan.topics}
+    tail = "not asked for" if plan.tail_records is None else f"{plan.tail_records:,} records"
+    if plan.way != "none" and plan.tail_records:
+        tail += f": stateferry catch-up takes about {duration(plan.catch_up_seconds)} of the application's stop"
+    written = (
+        f"{plan.records:,} records, {size(plan.bytes)}: about {duration(plan.write_seconds)}, and as long to read "
+    )
+    return {
+        "way": f"{plan.way}: {plan.why}",
+        "topics": "\n".join(old if old == new else f"{old} -> {new}" for old, new in topics.items()),
+        "to write": f"{written}them back, at {plan.assumed}" if plan.way != "none" else "nothing",
+        "since then": f"{'up to ' if plan.is_most else ''}{tail}",
+        "way back": plan.way_back,
     }
 
 

@@ -89,6 +89,7 @@ def status_facts(report: StatusReport, output: Output) -> dict[str, str]:
             "last commit": "" if report.last_commit_ms is None else moment(report.last_commit_ms),
             **_verification(report),
             "rejects": rejects_in_words(report.rejects),
+            "changelog": changelogs_in_words(report.changelogs),
             "published": "" if report.published is None else str(report.published),
         }
     rows["next"] = report.next_step
@@ -298,6 +299,7 @@ def show_history(history: RunHistory, output: Output) -> list[str]:
             "dead letters": dead_letters_in_words(history.dead_letters, history.dead_letter_columns),
         }
     changelog = history.changelog if history.migration_id is not None else ""
+    changelog = "\n".join(filter(None, (changelog, changelogs_in_words(history.changelogs))))
     rest = {"changelog": changelog, "warnings": "\n".join(history.warnings), "next": history.next_step}
     runs = ["", *_runs(history, output.layout)] if history.runs else []
     return output.layout.facts(facts | rest) + runs

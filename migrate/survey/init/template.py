@@ -100,6 +100,16 @@ def _target(spec: Spec, found: SpecComments) -> list[str]:
     return [*lines, f"# path = {toml_string(found.target_path)}"]
 
 
+_CHANGELOG = (
+    "",
+    "# Migrates the store and its changelog topic as one; needed where keys or values change. docs/changelogs.md says",
+    '# more. Then name the store that the new code declares in [target] store, or choose way = "append".',
+    "# [changelog]",
+    '# bootstrap = "broker:9092"',
+    '# config = "client.properties"  # librdkafka\'s properties; ${NAME} stands for a variable of the environment',
+)
+
+
 def _conversion(spec: Spec) -> list[str]:
     lines = ["", "[conversion]"]
     source, target = spec.source_format, spec.target_format
@@ -131,11 +141,11 @@ def _conversion(spec: Spec) -> list[str]:
         ]
     return [
         *lines,
-        "# How to convert keys and values: docs/serdes.md describes all serdes and options. The changelog would still",
-        '# hold the old ones: allow = ["changelog"].',
+        "# How to convert keys and values: docs/serdes.md describes all serdes and options.",
         "# [conversion.value]",
         '# from = {serde = "avro", frame = "confluent", schemas = {1 = "v1.avsc"}}',
         '# to = {serde = "avro", frame = "confluent", id = 2, schema = "v2.avsc"}',
+        *(_CHANGELOG if source.has_changelog and target.has_changelog and spec.source.store_names else ()),
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,17 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from migrate import RefusedError, doctor, run
+from migrate import RefusedError, doctor, plan, run, status
 from migrate.batch.changelog import stopped
 from migrate.batch.preflight.check import CheckReport
+from migrate.batch.status.history import report as history_of
+from migrate.errors import BrokerError
 from migrate.kafka import cluster as kafka_cluster
 from migrate.kafka.cluster import Cluster, Committed
 from migrate.kafka.connection import Connection
+from migrate.show.page.dry_run_page import dry_run_page
+from migrate.show.page.run_page import run_page
+from migrate.show.text.plan import changelog_rows
 from migrate.spec.spec import Spec
 from tests.broker.broker import USERS, Broker
 from tests.support import KEY_VALUE, TIMESTAMPED, make_store
@@ -110,6 +115,7 @@ class App:
 
 @pytest.fixture
 def app(request: pytest.FixtureRequest, tmp_path: Path, broker: Broker) -> App:
+    _until_groups_can_be_asked_for(broker)
     return App(request.node.name.removeprefix("test_").replace("[", "-").strip("]")[:60], tmp_path, broker)
 
 
@@ -124,6 +130,23 @@ def test_a_stopped_application_passes_and_what_is_not_known_is_said(app: App) ->
     assert "changelog.writer" not in found
 
 
+def test_a_plan_says_the_way_its_price_and_how_long_the_tail_is(app: App) -> None:
+    app.make().write(1, 3)
+    report = plan(app.spec())
+    assert report.verdict.go
+    found = report.changelogs
+    assert found is not None
+    assert (found.way, found.records, found.tail_records, found.is_most) == ("new-topic", 20, 3, False)
+    assert {(each.topic, each.new_topic) for each in found.topics} == {(app.topic, f"{app.name}-orders-v2-changelog")}
+    assert found.write_seconds > 0
+    rows = changelog_rows(found)
+    assert "[target] names a new store" in rows["way"]
+    assert rows["topics"] == f"{app.topic} -> {app.name}-orders-v2-changelog"
+    assert "3 records: stateferry catch-up takes about" in rows["since then"]
+    assert "outputs are doubled" in rows["way back"]
+    assert "the new store is moved out again" in dry_run_page(report)
+
+
 def test_an_application_that_runs_is_waited_for(app: App) -> None:
     app.make()
     with _member(app):
@@ -131,6 +154,16 @@ def test_an_application_that_runs_is_waited_for(app: App) -> None:
         assert (check.outcome, check.exit_code) == ("waiting", 6)
         error = app.refusal("has 1 member, on ")
     assert "45 s by default" in error.hint
+
+
+def _until_groups_can_be_asked_for(broker: Broker) -> None:
+    """A broker that has just started knows no coordinator yet."""
+    with Cluster(Connection(broker.bootstrap)) as cluster:
+        for _ in range(50):
+            with suppress(BrokerError):
+                cluster.group("any")
+                return
+            time.sleep(0.1)
 
 
 @contextmanager
@@ -159,6 +192,9 @@ def test_an_open_transaction_is_refused_and_ended_where_it_is_of_a_dead_instance
     report = run(app.spec(), fence=True)
 
     assert report.state == "verified"
+    (shown,) = status(app.spec()).changelogs
+    assert (shown.topic, shown.records, shown.verified) == (app.topic, 20, True)
+    assert f"{shown.new_topic}: 20 records, read back and equal" in run_page(history_of(app.spec()))
     with app.cluster as cluster:
         ends = cluster.ends(app.topic, [1])[1]
     assert ends.stable == ends.end
