@@ -94,9 +94,9 @@ if TYPE_CHECKING:
     from migrate.model.reports import Concern as Concern
     from migrate.model.reports import RejectsReport as RejectsReport
     from migrate.model.reports import RunReport as RunReport
+    from migrate.model.reports import SetBack as SetBack
     from migrate.model.reports import SnapshotReport as SnapshotReport
     from migrate.model.reports import StatusReport as StatusReport
-    from migrate.model.reports import SetBack as SetBack
     from migrate.model.reports import SwitchReport as SwitchReport
     from migrate.model.reports import Throughput as Throughput
     from migrate.model.reports import Verifying as Verifying

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from migrate.cli.errors import verb
-from migrate.cli.job import accept_rejects_option, unverified_option
+from migrate.cli.job import accept_rejects_option, fence_option, unverified_option
 from migrate.cli.options import current_output, spec_argument
 from migrate.show.output import Output
 
@@ -59,8 +59,9 @@ def switch_and_show(
 @spec_argument
 @unverified_option
 @accept_rejects_option
+@fence_option
 @verb
-def cutover(spec: str, *, unverified: bool, accept_rejects: int | None) -> None:
+def cutover(spec: str, *, unverified: bool, accept_rejects: int | None, fence: bool) -> None:
     """Put the verified new stores in place of the old ones, which are kept.
 
     The application must be stopped. If the command is interrupted or killed, the same command finishes the switch.
@@ -69,7 +70,8 @@ def cutover(spec: str, *, unverified: bool, accept_rejects: int | None) -> None:
     stateferry cutover migration.toml
     stateferry cutover migration.toml --accept-rejects 30
     """
-    switch_and_show("cutover", spec, current_output(), unverified=unverified, accept_rejects=accept_rejects)
+    options = {"unverified": unverified, "accept_rejects": accept_rejects, "fence": fence}
+    switch_and_show("cutover", spec, current_output(), **options)
 
 
 @click.command()

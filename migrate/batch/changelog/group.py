@@ -1,8 +1,9 @@
-"""The application's group: that nobody is in it, and the offsets that it has committed, before and after a switch."""
+"""The offsets that the application's group has committed: recorded by a cut-over, set back by a rollback."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 from migrate.errors import RefusedError
 from migrate.kafka.cluster import Cluster, Committed, Ends
@@ -11,35 +12,27 @@ from migrate.kafka.reader import read
 from migrate.model.journal import GroupOffset
 from migrate.model.reports import SetBack
 
-_EMPTY = ("EMPTY", "DEAD")
 _REPARTITION = "-repartition"
-
-
-def check_stopped(cluster: Cluster, application: str) -> None:
-    """Raises RefusedError while an instance of the application is in its group, or may be."""
-    group = cluster.group(application)
-    if group.members or group.state not in _EMPTY:
-        found = ", ".join(f"{each.client} on {each.host}" for each in group.members[:3]) or "members that it hides"
-        raise RefusedError(
-            f"the application's group {application} is {group.state}, with {len(group.members) or 'some'} members: "
-            f"{found}",
-            hint="stop every instance, on all hosts; one that was killed stays in the group until session.timeout.ms "
-            "is over, 45 seconds unless it is configured",
-        )
 
 
 def committed_offsets(cluster: Cluster, connection: Connection, application: str) -> tuple[GroupOffset, ...]:
     """What the group has committed, of every topic."""
+    now = cluster.committed(application)
+    ends = _ends(cluster, [(topic, number) for topic, number in now if _is_repartition(application, topic)])
+    read_to_its_end = {
+        place
+        for place, each in ends.items()
+        if not has_records(connection, *place, max(now[place].offset, each.start), each.stable)
+    }
     return tuple(
         GroupOffset(
             topic=topic,
             number=number,
             offset=each.offset,
             metadata=each.metadata,
-            is_made_again=_is_repartition(application, topic)
-            and _is_read_to_its_end(cluster, connection, topic, number, each.offset),
+            is_made_again=(topic, number) in read_to_its_end,
         )
-        for (topic, number), each in sorted(cluster.committed(application).items())
+        for (topic, number), each in sorted(now.items())
     )
 
 
@@ -51,9 +44,9 @@ def moved_since(cluster: Cluster, application: str, then: Sequence[GroupOffset])
     """
     known = {(each.topic, each.number): each for each in then}
     now = {(topic, number): each.offset for (topic, number), each in cluster.committed(application).items()}
-    found = []
+    found, there = [], _ends(cluster, now)
     for (topic, number), reached in now.items():
-        before, ends = known.get((topic, number)), _ends(cluster, topic, number)
+        before, ends = known.get((topic, number)), there.get((topic, number))
         is_made_again = _is_repartition(application, topic) if before is None else before.is_made_again
         if is_made_again:
             offset = reached if ends is None else max(reached, ends.stable)
@@ -95,18 +88,21 @@ def _gone(topic: str, number: int, offset: int, ends: Ends | None) -> RefusedErr
     )
 
 
-def _ends(cluster: Cluster, topic: str, number: int) -> Ends | None:
-    known = cluster.topic(topic)
-    return cluster.ends(topic, [number])[number] if known is not None and number < known.partitions else None
+def _ends(cluster: Cluster, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Ends]:
+    """The ends of those topic partitions that are there."""
+    numbers: defaultdict[str, list[int]] = defaultdict(list)
+    for topic, number in places:
+        numbers[topic].append(number)
+    found: dict[tuple[str, int], Ends] = {}
+    for topic, wanted in numbers.items():
+        known = cluster.topic(topic)
+        there = [number for number in wanted if known is not None and number < known.partitions]
+        found |= {(topic, number): ends for number, ends in cluster.ends(topic, there).items()} if there else {}
+    return found
 
 
 def _is_repartition(application: str, topic: str) -> bool:
     return topic.startswith(f"{application}-") and topic.endswith(_REPARTITION)
-
-
-def _is_read_to_its_end(cluster: Cluster, connection: Connection, topic: str, number: int, offset: int) -> bool:
-    ends = _ends(cluster, topic, number)
-    return ends is not None and not has_records(connection, topic, number, max(offset, ends.start), ends.stable)
 
 
 def has_records(connection: Connection, topic: str, number: int, start: int, end: int) -> bool:

@@ -23,6 +23,7 @@ from migrate.model.plan import Plan
 from migrate.model.store_partition import StorePartition
 from migrate.spec.spec import Spec
 from migrate.stores.changelog_batch import ChangelogBatch
+from migrate.stores.files import remove_tree
 
 
 def old_store(spec: Spec, plan: Plan, partition: StorePartition, directories: Mapping[str, Path]) -> OldEntries:
@@ -57,6 +58,7 @@ def undo(
     what does not fit in memory. Raises RefusedError where the topic is another one by now.
     """
     check_is_ours(cluster, topics, changelog.new_topic)
+    remove_tree(folder)
     start = topics.starts[changelog.store_partition]
     since = read(connection, changelog.new_topic, changelog.number, start, settled(cluster, changelog).stable)
     ident = transactional_id(migration_id, Part(store_partition=changelog.store_partition, database="undo"))

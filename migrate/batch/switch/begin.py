@@ -67,7 +67,7 @@ def verified_stores(migration: Migration, acceptance: Acceptance) -> VerifiedSto
     return VerifiedStores(plan, context, standing.assembled, accepted)
 
 
-def start_journal(migration: Migration, stores: VerifiedStores) -> Journal:
+def start_journal(migration: Migration, stores: VerifiedStores, *, fence: bool) -> Journal:
     """The journal of the exchanges. Raises RefusedError where old or new stores have changed."""
     live = find_source(migration.spec)
     source = _checked_source(migration, stores, live)
@@ -80,13 +80,14 @@ def start_journal(migration: Migration, stores: VerifiedStores) -> Journal:
     if source is live:
         check_not_opened_since(migration.spec, stores.context.conversion, live)
         check_asked(migration.spec, stores.context.conversion, stores.plan)
+    broker, doubts = ask_broker(migration, source, fence=fence)
     return Journal(
         source=stable_json(migration.spec.source),
         changelog=changelog_note(migration.spec, stores.context.conversion),
-        warnings=stores.plan.warnings,
+        warnings=(*stores.plan.warnings, *doubts),
         accepted=stores.accepted,
         exchanges=exchanges,
-        broker=ask_broker(migration, source),
+        broker=broker,
     )
 
 

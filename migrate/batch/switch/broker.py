@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from migrate.batch.changelog.group import (
-    check_stopped,
     committed_offsets,
     has_records,
     merged,
@@ -16,6 +16,7 @@ from migrate.batch.changelog.group import (
 )
 from migrate.batch.changelog.lines import line_after
 from migrate.batch.changelog.standing import ChangelogStanding
+from migrate.batch.changelog.stopped import check_group, end_transactions, open_transaction
 from migrate.batch.changelog.topics import AssembledStores, mark_done, mark_in_progress
 from migrate.batch.changelog.undo import check_is_ours, old_store, undo
 from migrate.batch.changelog.ways import application_of, positions
@@ -32,11 +33,17 @@ from migrate.model.changelog import Changelog, Tail, Topics
 from migrate.model.journal import AtCutOver, Journal
 from migrate.model.ledger_row import Step, read_detail
 from migrate.model.plan import Plan
-from migrate.model.reports import Concern
+from migrate.model.reports import Concern, Doubt, SetBack
 from migrate.model.store_partition import Line
 from migrate.spec.allowed import UNVERIFIED, allowing
 
+_AT_ONCE = 8
+"""Changelogs that are looked at side by side."""
 _RUN = "stateferry run SPEC"
+_WAIT = (
+    "wait until it ends (transaction.timeout.ms), then run the same command again; or end what dead instances of this "
+    "host left open: stateferry cutover SPEC --fence"
+)
 
 
 def accepted_changelogs(migration: Migration, plan: Plan, acceptance: Acceptance) -> tuple[Concern, ...]:
@@ -78,27 +85,36 @@ def check_nobody_is_at_work(migration: Migration) -> None:
     """Raises RefusedError while the application's group has members. Without `[changelog]` no broker is asked."""
     if migration.spec.changelog is not None:
         with Cluster(connection_of(migration.spec)) as cluster:
-            check_stopped(cluster, application_of(migration.spec))
+            check_group(cluster, application_of(migration.spec))
 
 
-def ask_broker(migration: Migration, source: Source) -> AtCutOver | None:
-    """What the broker says at a cut-over; None: nothing was written there.
+def ask_broker(migration: Migration, source: Source, *, fence: bool) -> tuple[AtCutOver | None, tuple[str, ...]]:
+    """What the broker says at a cut-over, None where nothing was written there; and warnings.
 
-    Raises RefusedError where the application is at work, or a changelog is not as the stores need it.
+    `fence`: transactions that dead instances of this host left open are ended. Raises RefusedError where the
+    application is at work, or a changelog is not as the stores need it.
     """
     if migration.spec.changelog is None:
-        return None
+        return None, ()
     connection, application = connection_of(migration.spec), application_of(migration.spec)
     standing = ChangelogStanding(migration.standing.rows)
     with Cluster(connection) as cluster:
-        check_stopped(cluster, application)
+        group = check_group(cluster, application)
+        warnings = (f"{group.detail}: {group.fix}",) if isinstance(group, Doubt) else ()
         if standing.topics is None:
-            return None
-        reached = _reached(migration, source)
-        for each in standing.topics.changelogs:
-            _check_old(cluster, connection, standing.topics, each, reached[each.store_partition] or 0)
-            _check_new(cluster, connection, standing, standing.topics, each)
-        return AtCutOver(topics=standing.topics, offsets=committed_offsets(cluster, connection, application))
+            return None, warnings
+        if fence:
+            end_transactions(cluster, migration.spec, source, standing.topics.changelogs)
+        reached, topics = _reached(migration, source), standing.topics
+
+        def check(each: Changelog) -> None:
+            _check_old(cluster, connection, topics, each, reached[each.store_partition] or 0)
+            _check_new(cluster, connection, standing, topics, each)
+
+        with ThreadPoolExecutor(_AT_ONCE) as threads:  # the application waits for it
+            for _ in threads.map(check, topics.changelogs):
+                pass
+        return AtCutOver(topics=topics, offsets=committed_offsets(cluster, connection, application)), warnings
 
 
 def mark_whole(migration: Migration, at: AtCutOver) -> None:
@@ -120,11 +136,7 @@ def _check_old(cluster: Cluster, connection: Connection, topics: Topics, changel
     topic, number = changelog.topic, changelog.number
     ends = cluster.ends(topic, [number])[number]
     if ends.stable < ends.end:
-        raise RefusedError(
-            f"a transaction is open in {topic}, partition {number}, from offset {ends.stable} on: an instance of the "
-            "application was killed, or is at work",
-            hint="wait until the broker ends it (transaction.timeout.ms), then run the command again",
-        )
+        raise open_transaction((changelog, ends), _WAIT)
     end = topics.starts[changelog.store_partition] if topics.way == "append" else ends.stable
     if has_records(connection, topic, number, max(reached, ends.start), end):
         raise RefusedError(
@@ -173,15 +185,15 @@ class WayBack:
                 hint="restore [changelog] in the spec",
             )
         with Cluster(connection_of(self.migration.spec)) as cluster:
-            check_stopped(cluster, self._application)
+            check_group(cluster, self._application)
             for name in dict.fromkeys(each.new_topic for each in self.at.topics.changelogs if self._is_appended):
                 check_is_ours(cluster, self.at.topics, name)
             moved = () if self.leaves_offsets else moved_since(cluster, self._application, self.at.offsets)
         at = self.at.model_copy(update={"set_back": merged(self.at.set_back, moved)})
         return journal.model_copy(update={"broker": at})
 
-    def carry_out(self) -> dict[str, Line]:
-        """Set the offsets back, and append the old values again; every attempt does all of it.
+    def carry_out(self, moved: Sequence[SetBack]) -> dict[str, Line]:
+        """Set these offsets back, and append the old values again; every attempt does all of it.
 
         Returns the lines of the old stores, by store partition, where their changelogs have got records.
         """
@@ -189,7 +201,6 @@ class WayBack:
         connection = connection_of(migration.spec)
         with Cluster(connection) as cluster:
             if not self.leaves_offsets:
-                moved = moved_since(cluster, self._application, self.at.offsets)
                 set_back(cluster, self._application, self.at.offsets, moved)
             notify("rollback.offsets-set-back")
             if not self._is_appended:

@@ -19,7 +19,12 @@ from migrate.spec.spec import Spec
 
 @system_errors_explained()
 def cutover(
-    spec: Spec, *, unverified: bool = False, accept_rejects: int | None = None, on_event: Listener = ignore
+    spec: Spec,
+    *,
+    unverified: bool = False,
+    accept_rejects: int | None = None,
+    fence: bool = False,
+    on_event: Listener = ignore,
 ) -> SwitchReport:
     """Exchange the old stores for the verified new ones, or finish a cut-over that was killed.
 
@@ -31,6 +36,7 @@ def cutover(
         spec: the migration, from `load_spec` or built in code.
         unverified: accept new stores that were not verified.
         accept_rejects: accept new stores that lack up to this many records, which could not be converted.
+        fence: end the transactions that dead instances of the application on this host left open.
         on_event: called with each `Event`, before the work goes on.
 
     Raises:
@@ -48,15 +54,15 @@ def cutover(
         if step is Step.ROLLING_BACK:
             raise RefusedError("a rollback is half done", hint="finish it first: stateferry rollback SPEC")
         acceptance = Acceptance(unverified, accept_rejects)
-        journal = _resume(migration) if step is Step.CUTTING_OVER else _start(migration, acceptance)
+        journal = _resume(migration) if step is Step.CUTTING_OVER else _start(migration, acceptance, fence=fence)
         return switch_report(migration, journal, Step.CUT_OVER)
 
 
-def _start(migration: Migration, acceptance: Acceptance) -> Journal:
+def _start(migration: Migration, acceptance: Acceptance, *, fence: bool) -> Journal:
     stores = verified_stores(migration, acceptance)
     with migration.locking(stores.plan.store_partitions, stores.staged.values()) as check_unopened:
         migration.notify("cutover.started")
-        journal = start_journal(migration, stores)
+        journal = start_journal(migration, stores, fence=fence)
         if journal.broker is not None:
             migration.notify("cutover.asked")
         migration.notify("cutover.checked")

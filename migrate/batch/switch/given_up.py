@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from migrate.batch.changelog.group import check_stopped
 from migrate.batch.changelog.made import made_topics, names_of_made
 from migrate.batch.changelog.standing import ChangelogStanding
+from migrate.batch.changelog.stopped import check_group
 from migrate.batch.changelog.topics import mark_done
 from migrate.batch.changelog.undo import fence, old_store, undo
 from migrate.batch.changelog.write import connection_of
@@ -73,7 +73,7 @@ def _append_old(spec: Spec, standing: Standing, cluster: Cluster, connection: Co
     plan, migration_id, system = standing.plan, standing.rows[-1].migration_id, source_system(spec)
     if plan is None:
         raise RefusedError("the plan is gone, without which the changelog cannot be restored", hint="restore work_dir")
-    check_stopped(cluster, topics.application)
+    check_group(cluster, topics.application)
     partitions = plan.store_partitions
     with holding_locks(system.lock_files(spec.source_path, partitions)):
         for partition in partitions if spec.run.source == "live" else ():

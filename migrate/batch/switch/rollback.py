@@ -122,7 +122,7 @@ def _carry_out(
     migration.write_positions(_between(migration, each.entry) for each in switched)
     notify("rollback.positioned")
     # before an old store is live again: its owner would go on behind what only the new one got
-    lines = {} if way_back is None else way_back.carry_out()
+    lines = {} if way_back is None or journal.broker is None else way_back.carry_out(journal.broker.set_back)
     for places in every:
         places.unshelve_old()
     sync_names(every, migration.home)

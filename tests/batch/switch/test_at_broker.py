@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -11,12 +12,15 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from migrate import RefusedError, abandon, cutover, finalize, rollback, run
+from migrate import BrokerError, RefusedError, abandon, cutover, finalize, rollback, run
+from migrate.batch.changelog.standing import ChangelogStanding
+from migrate.batch.ledger.table import Ledger, read_ledger
 from migrate.batch.switch.removal import removed_by_abandon, removed_by_finalize
 from migrate.kafka.cluster import Cluster, Committed
 from migrate.model.events import BROKER_EVENTS, SWITCH_EVENTS, Listener, ignore
+from migrate.model.ledger_row import Step
 from migrate.systems.checkpoint_file import read_checkpoint
-from tests.batch.changelog.support import FAMILIES, NOW, TASKS, App
+from tests.batch.changelog.support import FAMILIES, NOW, TASKS, WINDOW, App
 from tests.batch.switch.support import StopAt, StoppedError, write_to
 from tests.broker.broker import Broker
 from tests.support import TIMESTAMPED, read_families
@@ -60,11 +64,16 @@ class Switched(App):
             self.write(self.input, number, {b"%d" % key: (b"", NOW) for key in range(30)})
         reached = self.write(self.repartition, 0, {b"a": (b"", NOW)})
         assert reached is not None
-        with self.cluster as cluster:
-            cluster.set_committed(self.name, {(self.repartition, 0): Committed(reached + 1)})
+        self._await_the_coordinator(reached + 1)
         self.group_reaches(BEGUN)
         run(self.spec, on_event=on_event)
         return self
+
+    def _await_the_coordinator(self, offset: int) -> None:
+        """A broker that has just started refuses the first offsets."""
+        while True:
+            with suppress(BrokerError), self.cluster as cluster:
+                return cluster.set_committed(self.name, {(self.repartition, 0): Committed(offset)})
 
     def group_reaches(self, offset: int) -> None:
         with self.cluster as cluster:
@@ -195,17 +204,26 @@ def test_there_and_back_killed_at_every_event(way: str, make: Make) -> None:
         assert abandon(app.spec).undone_topics == ()
 
 
+def _claim(app: Switched, last_offset: int) -> None:
+    """Let the ledger say that the broker has confirmed that offset in the second partition."""
+    rows = read_ledger(app.spec.home)
+    receipt = next(each for each in ChangelogStanding(rows).produced if each.store_partition == "0_1/orders")
+    ledger = Ledger(app.spec.home, rows[-1].migration_id, "0123456789ab", command="run")
+    detail = receipt.model_copy(update={"last_offset": last_offset}).model_dump(mode="json")
+    ledger.commit(ledger.row(Step.PRODUCED, store_partition=receipt.store_partition, detail=detail))
+
+
 def test_what_the_broker_says_keeps_a_cutover_from_beginning(make: Make) -> None:
     app = make().begin()
     before = [app.lines(number) for number in range(2)]
     consumer = Consumer({"bootstrap.servers": app.bootstrap, "group.id": app.name, "enable.auto.commit": False})
     consumer.subscribe([app.input])
     consumer.poll(10)
-    with pytest.raises(RefusedError, match=f"group {app.name} is .*with 1 members"):
+    with pytest.raises(RefusedError, match=f"group {app.name} has 1 member"):
         cutover(app.spec)
     consumer.close()
 
-    producer = Producer({"bootstrap.servers": app.bootstrap, "transactional.id": f"{app.name}-dead"})
+    producer = Producer({"bootstrap.servers": app.bootstrap, "transactional.id": f"{app.name}-dead", "log_level": 0})
     producer.init_transactions(10)
     producer.begin_transaction()
     producer.produce(topic=app.topic, partition=1, key=b"k", value=b"v")
@@ -214,12 +232,17 @@ def test_what_the_broker_says_keeps_a_cutover_from_beginning(make: Make) -> None
         cutover(app.spec)
     producer.abort_transaction()
 
+    _claim(app, last_offset=10**6)
+    with pytest.raises(RefusedError, match="the changelogs of the new stores were not read back"):
+        cutover(app.spec)
+    with pytest.raises(RefusedError, match=f"{app.new_topic}, partition 1, ends at offset .*and 1000000 was confirmed"):
+        cutover(app.spec, unverified=True)
     app.write(app.new_topic, 0, {b"k": (b"v", NOW)})
     with pytest.raises(RefusedError, match=f"{app.new_topic}, partition 0, has records after offset"):
-        cutover(app.spec)
+        cutover(app.spec, unverified=True)
     app.write(app.topic, 0, {b"k": (b"v", NOW)})
     with pytest.raises(RefusedError, match=f"{app.topic}, partition 0, has records from offset") as error:
-        cutover(app.spec)
+        cutover(app.spec, unverified=True)
     assert "stateferry catch-up SPEC" in error.value.hint
     assert [app.lines(number) for number in range(2)] == before
     assert not app.place(0, "orders2").exists()
@@ -240,6 +263,9 @@ def test_offsets_that_are_gone_stay_where_they_are_if_asked(make: Make) -> None:
 
     assert app.group() == {(LATER, METADATA)}
     assert not app.place(0, "orders2").exists()
+    run(app.spec)
+    assert cutover(app.spec).state == "cut over"
+    assert app.all_restored()
 
 
 def test_a_published_store_has_its_topic_and_the_old_one_is_deleted_by_name_and_id(make: Make) -> None:
@@ -260,13 +286,23 @@ def test_a_published_store_has_its_topic_and_the_old_one_is_deleted_by_name_and_
     assert app.has_topic(app.topic)
 
 
-def test_the_old_topic_is_deleted_where_that_is_asked_for(make: Make) -> None:
-    app = make().begin()
+def test_the_old_topic_of_segments_is_deleted_where_that_is_asked_for(make: Make) -> None:
+    app = make(kind=WINDOW).begin()
     cutover(app.spec)
+    rollback(app.spec)
+    with pytest.raises(RefusedError, match="the changelogs of the new stores are not written"):
+        cutover(app.spec)
+    run(app.spec)
+    cutover(app.spec)
+    for number, task in enumerate(TASKS):
+        old, new = (app.base / app.name / task / name for name in ("orders", "orders2"))
+        assert {each.name.replace("orders", "orders2") for each in old.iterdir()} == {
+            each.name for each in new.iterdir()
+        }
+        assert app.lines(number)[app.new_topic] == app.last_offset(number)
     assert finalize(app.spec, delete_topic=True).removed_topics == (app.topic,)
     assert (app.has_topic(app.new_topic), app.has_topic(app.topic)) == (True, False)
     assert finalize(app.spec, delete_topic=True).removed_topics == ()
-    assert app.place(0).is_dir()
 
 
 def test_a_half_written_changelog_is_given_up_with_its_old_values(make: Make) -> None:
