@@ -39,6 +39,8 @@ class Claim:
     """Another one for each folder of a migration."""
     host: str
     state: ClaimState
+    reached: int = 0
+    """Up to which offset of the old changelog the store is that it writes from."""
     start: int = 0
     """The first offset of its records."""
     last: int | None = None

@@ -1,0 +1,129 @@
+"""Copies of stores whose changelogs other hosts write: standbys, and what tasks have left behind when they moved.
+
+A copy goes on from the last record of the host that has written, once that is compared with the copy's new store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from migrate.batch.changelog.claims import Fleet, lost, marker_group, place_of
+from migrate.batch.changelog.standing import ChangelogStanding
+from migrate.batch.changelog.topics import AssembledStores
+from migrate.batch.changelog.verify import expired_before, reread_task, settled
+from migrate.batch.changelog.ways import reached
+from migrate.batch.changelog.write import Work, connection_of
+from migrate.batch.chunk.executor import Executor, run_all
+from migrate.batch.context import Context
+from migrate.batch.ledger.table import Ledger
+from migrate.errors import RefusedError
+from migrate.kafka.claims import Claim
+from migrate.kafka.cluster import Cluster
+from migrate.model.changelog import Changelog, Part, Produced, Reread, Topics
+from migrate.model.ledger_row import Row, Step
+from migrate.model.units import plural
+
+_AGAIN = "then run the same command again"
+_REMOVE = (
+    "or give this migration up (stateferry abandon SPEC), remove the copy, and let the application restore it from the "
+    "new changelog"
+)
+
+
+def adopt_changelogs(
+    context: Context, executor: Executor, ledger: Ledger, stores: AssembledStores, topics: Topics
+) -> None:
+    """Adopt what other hosts have written of the changelogs of this host's copies.
+
+    Raises RefusedError for a copy that cannot go on from there, or not yet; all others are adopted.
+    """
+    contents = stores.contents(topics.parts)
+    pending = {part.store_partition for part in ChangelogStanding(ledger.rows).pending(contents)}
+    copies = [each for each in topics.changelogs if each.store_partition in pending]
+    if not copies:
+        return
+    fleet = Fleet(connection_of(context.spec), context.spec.name, topics)
+    claims = fleet.read()
+    held = {each.store_partition: claims.get(place_of(each)) for each in copies}
+    whole = {name: claim for name, claim in held.items() if claim is not None and claim.is_whole}
+    work, tasks = Work(context, fleet.connection, topics, stores), []
+    with Cluster(fleet.connection) as cluster:
+        for each in copies:
+            if (claim := whole.get(each.store_partition)) is not None:
+                limit = expired_before(cluster, each.new_topic)
+                tasks.append(reread_task(work, each, claim.start, settled(cluster, each), limit))
+    found: dict[str, Reread] = {}
+    for finished in run_all(executor, tasks, on_start=lambda _: None, name=context.spec.name, stop=context.stop):
+        found |= {result.store_partition: result for _, result in finished if isinstance(result, Reread)}
+    context.stop.check()
+    rows = [
+        row
+        for name, each in found.items()
+        if each.ok
+        for row in _rows(ledger, topics.parts, contents, whole[name], each)
+    ]
+    if rows:
+        ledger.commit(*rows)
+        context.notify("changelog.adopted", found=found)
+    at = reached(context.spec, ledger.rows)
+    reasons = [
+        _reason(context.spec.name, each, held[each.store_partition], at[each.store_partition] or 0)
+        for each in copies
+        if each.store_partition not in found or not found[each.store_partition].ok
+    ]
+    if reasons:
+        sentences = "\n".join(f"  - {sentence}" for sentence, _ in reasons)
+        raise RefusedError(
+            f"everything else is done, but not the changelogs of {plural(len(reasons), 'copy', 'copies')}:\n{sentences}",
+            hint=reasons[0][1],
+        )
+
+
+def _rows(
+    ledger: Ledger, parts: Sequence[Part], contents: dict[Part, str], claim: Claim, found: Reread
+) -> Iterator[Row]:
+    """A receipt of each part, with the last offset of the host that has written them, and the comparison."""
+    partition = found.store_partition
+    for part in (each for each in parts if each.store_partition == partition):
+        receipt = Produced(
+            store_partition=partition,
+            database=part.database,
+            keys=part.keys,
+            content=contents[part],
+            records=0,
+            tombstones=0,
+            size=0,
+            last_offset=claim.last,
+            seconds=0.0,
+            host=claim.host,
+        )
+        yield ledger.row(Step.PRODUCED, store_partition=partition, detail=receipt.model_dump(mode="json"))
+    yield ledger.row(Step.REREAD, store_partition=partition, detail=found.model_dump(mode="json"))
+
+
+def _reason(name: str, changelog: Changelog, claim: Claim | None, at: int) -> tuple[str, str]:
+    """Why this host can neither write the changelog nor adopt it, and what to do."""
+    partition = changelog.store_partition
+    if claim is None or not claim.holds:
+        return (
+            f"{partition}: no host writes its changelog; here the store is behind {changelog.topic}, or "
+            f"{changelog.new_topic} has records of a claim that was given up, or has expired",
+            f"stateferry run SPEC on the host whose copy is not behind, {_AGAIN}; if this is the only copy: "
+            f"stateferry catch-up SPEC first",
+        )
+    if not claim.is_whole:
+        return (
+            f"{partition}: its changelog is written on {claim.host}, and is not complete yet",
+            f"let the run there end (stateferry status SPEC), {_AGAIN}{lost(marker_group(name), changelog)}",
+        )
+    if at > claim.reached:
+        return (
+            f"{partition}: {claim.host} has written its changelog from a copy that is behind this one (at offset "
+            f"{claim.reached} of {changelog.topic}, and this one is at {at})",
+            f"stateferry catch-up SPEC there, {_AGAIN}; or there: stateferry abandon SPEC",
+        )
+    behind = f"is behind the one on {claim.host} (at offset {at}, not {claim.reached})"
+    return (
+        f"{partition}: this copy {behind if at < claim.reached else f'has other records than {claim.host} has written'}",
+        f"stateferry catch-up SPEC, {_AGAIN}; {_REMOVE}",
+    )
