@@ -64,7 +64,6 @@ def adopt_changelogs(
     ]
     if rows:
         ledger.commit(*rows)
-        context.notify("changelog.adopted", found=found)
     at = reached(context.spec, ledger.rows)
     reasons = [
         _reason(context.spec.name, each, held[each.store_partition], at[each.store_partition] or 0)
@@ -74,7 +73,7 @@ def adopt_changelogs(
     if reasons:
         sentences = "\n".join(f"  - {sentence}" for sentence, _ in reasons)
         raise RefusedError(
-            f"everything else is done, but not the changelogs of {plural(len(reasons), 'copy', 'copies')}:\n{sentences}",
+            f"all is done, but for the changelogs of {plural(len(reasons), 'store partition')}:\n{sentences}",
             hint=reasons[0][1],
         )
 
@@ -122,8 +121,10 @@ def _reason(name: str, changelog: Changelog, claim: Claim | None, at: int) -> tu
             f"{claim.reached} of {changelog.topic}, and this one is at {at})",
             f"stateferry catch-up SPEC there, {_AGAIN}; or there: stateferry abandon SPEC",
         )
-    behind = f"is behind the one on {claim.host} (at offset {at}, not {claim.reached})"
+    differs = f"has other records than {claim.host} has written"
+    if at < claim.reached:
+        differs = f"is behind the one on {claim.host} (at offset {at}, not {claim.reached})"
     return (
-        f"{partition}: this copy {behind if at < claim.reached else f'has other records than {claim.host} has written'}",
+        f"{partition}: this copy {differs}",
         f"stateferry catch-up SPEC, {_AGAIN}; {_REMOVE}",
     )

@@ -12,7 +12,6 @@ from functools import cached_property
 from types import TracebackType
 from typing import Self
 
-from migrate.batch.changelog.claims import Fleet
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.stopped import (
     check_group,
@@ -239,8 +238,7 @@ class AtBroker:
             return "no topic is made"
         owner = next((each.owner for each in self.written.opened), "")
         wanted = Topics(way=self.way, application=application_of(self.spec), changelogs=self.changelogs, owner=owner)
-        fleet = Fleet(self.connection, self.spec.name, wanted)
-        check_not_foreign(self.written, self.cluster, wanted, self.old_topics, fleet)
+        check_not_foreign(self.written, self.cluster, wanted, self.old_topics, self.spec.name)
         return ", ".join(dict.fromkeys(each.new_topic for each in self.changelogs))
 
     def repartition(self) -> str:

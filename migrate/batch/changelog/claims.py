@@ -63,6 +63,11 @@ class Fleet:
         old = {each.topic for each in self.topics.changelogs if new_topic in (None, each.new_topic)}
         return [each for (topic, _), each in claims.items() if topic in old and self.is_of_another(each)]
 
+    def shared(self, claims: Claims) -> dict[str, str]:
+        """The new topics that other hosts have claimed partitions of, each with one of the hosts."""
+        names = dict.fromkeys(each.new_topic for each in self.topics.changelogs)
+        return {name: others[0].host for name in names if (others := self.others(claims, name))}
+
     def take(self, free: Collection[str], reached: Mapping[str, int | None], *, again: bool) -> Topics:
         """The topics with what this host writes, of what is `free` or was claimed before; the claims are made.
 

@@ -74,10 +74,11 @@ def open_topics(context: Context, ledger: Ledger, cluster: Cluster, stores: Asse
     claims = fleet.read()
     fleet.check_same(claims)
     old = {name: _existing(cluster, name) for name in {each.topic: None for each in wanted.changelogs}}
-    former = list(_ours(standing, cluster, wanted, old, fleet, claims))
+    shared = fleet.shared(claims)
+    former = list(_ours(standing, cluster, wanted, old, shared))
     for topic in former:
-        if others := fleet.others(claims, topic.name):
-            raise _in_use(topic.name, others[0].host)
+        if topic.name in shared:
+            raise _in_use(topic.name, shared[topic.name])
     ledger.commit(ledger.row(Step.CHANGELOG, detail=wanted.model_dump(mode="json")))
     context.notify("changelog.intended", topics=wanted)
     for topic in former:
@@ -195,10 +196,12 @@ def _ours(
     cluster: Cluster,
     wanted: Topics,
     old: Mapping[str, Topic],
-    fleet: Fleet,
-    claims: Claims,
+    shared: Mapping[str, str],
 ) -> Iterator[Topic]:
-    """The topics of the new names that are ours, and are to be made again. Raises RefusedError for a foreign one."""
+    """The topics of the new names that are ours, and are to be made again. Raises RefusedError for a foreign one.
+
+    `shared`: those that other hosts have claimed, too.
+    """
     if wanted.way == "append":
         for name, there in old.items():
             if any(each.ids.get(name, there.id) != there.id for each in standing.opened):
@@ -209,12 +212,10 @@ def _ours(
         return
     made = {topic_id for each in standing.opened for topic_id in each.ids.values()}
     intended = {name for each in standing.opened for name in _names(each)}
-    for name, before in _names(wanted).items():
-        topic = cluster.topic(name)
-        if topic is None:
-            continue
-        is_ours = topic.id in made
-        if not is_ours and fleet.others(claims, name):
+    named = ((cluster.topic(name), before) for name, before in _names(wanted).items())
+    for topic, before in ((topic, before) for topic, before in named if topic is not None):
+        is_ours, name = topic.id in made, topic.name
+        if not is_ours and name in shared:
             continue
         if not is_ours and not (name in intended and is_empty(cluster, topic)):
             raise RefusedError(
@@ -227,11 +228,12 @@ def _ours(
 
 
 def check_not_foreign(
-    standing: ChangelogStanding, cluster: Cluster, wanted: Topics, old: Mapping[str, Topic], fleet: Fleet
+    standing: ChangelogStanding, cluster: Cluster, wanted: Topics, old: Mapping[str, Topic], name: str
 ) -> None:
     """Raises RefusedError where a topic of a new name is there, and neither this migration nor one on another host has
-    made it."""
-    for _ in _ours(standing, cluster, wanted, old, fleet, fleet.read()):
+    made it. `name`: the migration's."""
+    fleet = Fleet(cluster.connection, name, wanted)
+    for _ in _ours(standing, cluster, wanted, old, fleet.shared(fleet.read())):
         pass
 
 

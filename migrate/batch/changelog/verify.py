@@ -39,8 +39,8 @@ def verify_changelogs(
     *,
     again: bool = False,
 ) -> None:
-    """Read every changelog back that is written or adopted, but those that an earlier run found right and that end where
-    they did then.
+    """Read back every changelog that is written or adopted, but those that an earlier run found right and that end
+    where they did then.
 
     `again`: those, too. Raises VerificationError, ChangelogFailedError where a topic cannot be read to its end.
     """

@@ -109,11 +109,6 @@ class Switched(App):
             is_there = self.way == "append" or self.place(number, "orders2").exists()
             assert is_there or self.new_topic not in self.lines(number)
 
-    def last_offset(self, number: int) -> int:
-        """Of the last record in the new store's changelog: a marker of its transaction follows."""
-        with self.cluster as cluster:
-            return cluster.ends(self.new_topic, [number])[number].end - 2
-
     def go_on(self) -> None:
         """What the new version does, until it is stopped: a new key, another value, a deletion."""
         for number in range(2):
@@ -143,7 +138,7 @@ Make = Callable[..., Switched]
 
 @pytest.fixture
 def make(broker: Broker, tmp_path: Path) -> Make:
-    return lambda **more: Switched(f"switched-{next(_numbers)}", tmp_path, broker.bootstrap, **more)
+    return lambda **more: Switched(f"switched-{next(_numbers)}", tmp_path, broker, **more)
 
 
 def _old_restored(app: Switched) -> bool:
@@ -216,14 +211,16 @@ def _claim(app: Switched, last_offset: int) -> None:
 def test_what_the_broker_says_keeps_a_cutover_from_beginning(make: Make) -> None:
     app = make().begin()
     before = [app.lines(number) for number in range(2)]
-    consumer = Consumer({"bootstrap.servers": app.bootstrap, "group.id": app.name, "enable.auto.commit": False})
+    consumer = Consumer({"bootstrap.servers": app.broker.bootstrap, "group.id": app.name, "enable.auto.commit": False})
     consumer.subscribe([app.input])
     consumer.poll(10)
     with pytest.raises(RefusedError, match=f"group {app.name} has 1 member"):
         cutover(app.spec)
     consumer.close()
 
-    producer = Producer({"bootstrap.servers": app.bootstrap, "transactional.id": f"{app.name}-dead", "log_level": 0})
+    producer = Producer(
+        {"bootstrap.servers": app.broker.bootstrap, "transactional.id": f"{app.name}-dead", "log_level": 0}
+    )
     producer.init_transactions(10)
     producer.begin_transaction()
     producer.produce(topic=app.topic, partition=1, key=b"k", value=b"v")
@@ -252,7 +249,7 @@ def test_offsets_that_are_gone_stay_where_they_are_if_asked(make: Make) -> None:
     app = make().begin()
     cutover(app.spec)
     app.go_on()
-    admin = AdminClient({"bootstrap.servers": app.bootstrap})
+    admin = AdminClient({"bootstrap.servers": app.broker.bootstrap})
     admin.delete_records([TopicPartition(app.input, 1, BEGUN + 1)])
     with pytest.raises(RefusedError, match=rf"partition 1 of {app.input} begins at offset {BEGUN + 1} now") as error:
         rollback(app.spec)
