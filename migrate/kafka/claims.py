@@ -60,6 +60,11 @@ class Claim:
 Claims = Mapping[Place, Claim]
 
 
+def seen_claims(cluster: Cluster, group: str) -> Claims:
+    """The claims of a group, but for those that are being made at this moment."""
+    return {place: claim for place, each in cluster.committed(group).items() if (claim := _read(each))}
+
+
 def read_claims(connection: Connection, group: str) -> Claims:
     """All claims of a group. Raises BrokerError."""
     return change_claims(connection, group, lambda _: {})
@@ -95,7 +100,7 @@ def _attempt(
         # From here on no earlier attempt can commit, and offsets that it left uncertain are settled.
         producer.init_transactions(REQUEST_SECONDS)
         with Cluster(connection) as cluster:
-            there = {place: claim for place, each in cluster.committed(group).items() if (claim := _read(each))}
+            there = seen_claims(cluster, group)
         new = change(there)
         if new:
             consumer = Consumer(connection.settings({"group.id": group}))

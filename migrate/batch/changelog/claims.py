@@ -68,7 +68,7 @@ class Fleet:
         names = dict.fromkeys(each.new_topic for each in self.topics.changelogs)
         return {name: others[0].host for name in names if (others := self.others(claims, name))}
 
-    def take(self, free: Collection[str], reached: Mapping[str, int | None], *, again: bool) -> Topics:
+    def take(self, claims: Claims, free: Collection[str], reached: Mapping[str, int | None], *, again: bool) -> Topics:
         """The topics with what this host writes, of what is `free` or was claimed before; the claims are made.
 
         `again`: what this host has written before does not count.
@@ -88,7 +88,8 @@ class Fleet:
                 if self._may_take(each, free, now.get(place_of(each)), again=again)
             }
 
-        claims = change_claims(self.connection, marker_group(self.name), change)
+        if change(claims):
+            claims = change_claims(self.connection, marker_group(self.name), change)
         mine = (each.store_partition for each in self.topics.changelogs if self._is_mine(claims.get(place_of(each))))
         return self.topics.model_copy(update={"claimed": tuple(mine)})
 
@@ -105,8 +106,11 @@ class Fleet:
         state: ClaimState,
         last: Mapping[str, int | None] | None = None,
         reached: Mapping[str, int | None] | None = None,
-    ) -> None:
-        """Say this of all that this host has claimed; `last` and `reached`: by store partition, the new offsets."""
+    ) -> Claims:
+        """Say this of all that this host has claimed; `last` and `reached`: by store partition, the new offsets.
+
+        Returns all claims.
+        """
 
         def change(now: Claims) -> Claims:
             mine = {place: claim for place, claim in now.items() if self._is_mine(claim)}
@@ -118,7 +122,7 @@ class Fleet:
                 if place in mine
             }
 
-        change_claims(self.connection, marker_group(self.name), change)
+        return change_claims(self.connection, marker_group(self.name), change)
 
 
 def lost(group: str, changelog: Changelog) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from formats import Format
-from migrate.batch.changelog.claims import Fleet, is_empty, place_of
+from migrate.batch.changelog.claims import Fleet, is_empty, marker_group, place_of
 from migrate.batch.changelog.group import has_records
 from migrate.batch.changelog.standing import ChangelogStanding, content_of
 from migrate.batch.changelog.ways import application_of, changelogs, reached, way_of
@@ -21,7 +21,7 @@ from migrate.batch.identity import common_identity
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.plan.cut import cut
 from migrate.errors import BrokerError, RefusedError
-from migrate.kafka.claims import Claims
+from migrate.kafka.claims import Claims, seen_claims
 from migrate.kafka.cluster import Cluster, Topic
 from migrate.model.changelog import Changelog, Part, Topics
 from migrate.model.ledger_row import Step
@@ -127,7 +127,7 @@ def _claimed(
             continue
         if is_alone or context.spec.run.source == "snapshot" or _is_whole(cluster, topics, each, at):
             free.append(each.store_partition)
-    return fleet.take(free, at, again=again)
+    return fleet.take(claims, free, at, again=again)
 
 
 def _has_any(cluster: Cluster, changelog: Changelog) -> bool:
@@ -233,7 +233,7 @@ def check_not_foreign(
     """Raises RefusedError where a topic of a new name is there, and neither this migration nor one on another host has
     made it. `name`: the migration's."""
     fleet = Fleet(cluster.connection, name, wanted)
-    for _ in _ours(standing, cluster, wanted, old, fleet.shared(fleet.read())):
+    for _ in _ours(standing, cluster, wanted, old, fleet.shared(seen_claims(cluster, marker_group(name)))):
         pass
 
 
