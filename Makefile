@@ -1,7 +1,7 @@
 # Needs make, Python 3.11 or newer, and the network for the first `make setup`.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup check test test-fast test-long test-more test-random test-kill test-lazy test-mutants demo demo-lazy demo-windows bench broker docs-cli docs-images package clean
+.PHONY: help setup check test test-fast test-long test-more test-random test-kill test-lazy test-mutants demo demo-lazy demo-windows demo-changelog bench broker docs-cli docs-images package clean
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -28,7 +28,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 WITH_JAVA = JAVA_HOME="$$($(PYTHON) -m jobs.java)" && export JAVA_HOME &&
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(STAMP) ## make .venv with everything needed, Java included where the machine has none
 
@@ -88,6 +88,9 @@ demo-lazy: setup ## upgrade a processor on its own state while it runs, kill it 
 
 demo-windows: setup ## give the Avro values of a windowed store another schema, and the store another retention
 	$(PYTHON) -m examples.windows
+
+demo-changelog: setup ## give the values of a real application on a broker another schema, in its changelog too, and back
+	$(PYTHON) -m examples.changelog
 
 bench: setup ## measure
 	$(WITH_JAVA) $(PYTHON) -m benchmarks

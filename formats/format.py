@@ -143,11 +143,20 @@ class Format:
             window=_window(place),
         )
 
+    def decode_key(self, key: bytes) -> StateRecord:
+        """What an entry's key alone tells of its record. Raises EntryError."""
+        payload, place = self.key_schema.unpack(key)
+        return StateRecord(key=_decoded(self.key_serde, payload, None), value=None, window=_window(place))
+
+    def encode_key(self, record: StateRecord) -> bytes:
+        """The key as the store holds it. Raises EntryError where it cannot be written."""
+        return self.key_schema.pack(self.key_serde.encode(record.key), self._place(record))
+
     def encode(self, record: StateRecord) -> tuple[bytes, bytes]:
         """(key, value) as the store holds them. Raises EntryError where the record cannot be written."""
         carried = {TIMESTAMP: record.timestamp_ms, HEADERS: self._headers(record.headers)}
         return (
-            self.key_schema.pack(self.key_serde.encode(record.key), self._place(record)),
+            self.encode_key(record),
             self.value_layout.pack(
                 self.value_serde.encode(record.value),
                 {name: value for name, value in carried.items() if value is not None},

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from formats import StateRecord as StateRecord
     from formats import Version as Version
     from formats import Window as Window
+    from migrate.batch.catch_up import catch_up as catch_up
     from migrate.batch.preflight.check import CheckReport as CheckReport
     from migrate.batch.preflight.doctor import DoctorReport as DoctorReport
     from migrate.batch.preflight.doctor import doctor as doctor
@@ -89,6 +90,7 @@ if TYPE_CHECKING:
     from migrate.model.events import Event as Event
     from migrate.model.preview import RejectReason as RejectReason
     from migrate.model.reports import AbandonReport as AbandonReport
+    from migrate.model.reports import CatchUpReport as CatchUpReport
     from migrate.model.reports import ChangelogReport as ChangelogReport
     from migrate.model.reports import Column as Column
     from migrate.model.reports import Concern as Concern
@@ -98,6 +100,7 @@ if TYPE_CHECKING:
     from migrate.model.reports import SnapshotReport as SnapshotReport
     from migrate.model.reports import StatusReport as StatusReport
     from migrate.model.reports import SwitchReport as SwitchReport
+    from migrate.model.reports import TailReport as TailReport
     from migrate.model.reports import Throughput as Throughput
     from migrate.model.reports import Verifying as Verifying
     from migrate.model.reports import VerifyReport as VerifyReport
@@ -139,6 +142,7 @@ _HOMES = {
     "migrate.batch.status.history": "ChunkDone RunHistory RunSummary StepDone report",
     "migrate.batch.status.reject_reasons": "rejects",
     "migrate.batch.steps.snapshot": "snapshot",
+    "migrate.batch.catch_up": "catch_up",
     "migrate.batch.steps.verify_stores": "verify",
     "migrate.batch.stop": "Stop",
     "migrate.batch.switch.abandon": "abandon",
@@ -164,8 +168,8 @@ _HOMES = {
     "migrate.model.events": "Event",
     "migrate.model.preview": "RejectReason",
     "migrate.model.reports": (
-        "AbandonReport ChangelogReport Column Concern RejectsReport RunReport SetBack SnapshotReport StatusReport "
-        "SwitchReport Throughput Verifying VerifyReport"
+        "AbandonReport CatchUpReport ChangelogReport Column Concern RejectsReport RunReport SetBack SnapshotReport "
+        "StatusReport SwitchReport TailReport Throughput Verifying VerifyReport"
     ),
     "migrate.spec.loading": "load_spec",
     "migrate.spec.spec": "ChangelogSection ConversionSection RunSection SourceSection Spec TargetSection",

@@ -8,6 +8,7 @@ from tests.live.kafka_streams.kinds import VERSIONS
 
 REAL = (
     "bad_input",
+    "batch/changelog/test_catch_up.py",
     "batch/changelog/test_changelogs.py",
     "batch/changelog/test_checks.py",
     "batch/changelog/test_fleet.py",
@@ -52,10 +53,14 @@ LONG = (
     "durability/test_order_of_syncs.py::test_a_sync_that_a_switch_leaves_out_is_missed",
     "durability/test_order_of_syncs.py::test_a_sync_that_is_left_out_is_missed",
     "durability/test_truncated_ledger.py::test_a_ledger_that_lost_a_file_in_any_way_loses_no_work",
+    "examples/test_changelog_example.py",
     "formats/avro/test_agreement.py::test_three_paths_agree_on_twenty_thousand_pairs",
     "install/test_fresh_environments.py",
     "kill/test_checks.py",
     "kill/test_kills.py::test_segments_that_move_survive_it_too",
+    "live/changelog/test_app.py",
+    "live/changelog/test_changelog_matrix.py",
+    "live/changelog/test_kills.py::test_changelogs_survive_whatever_kills_the_tool[50-2]",
     "live/kafka_streams/test_kinds.py",
     "live/kafka_streams/test_program.py",
     "live/test_migrated_segments.py::test_records_lie_in_the_segments_of_the_new_retention[4.3.1-20]",
@@ -78,13 +83,15 @@ LONG = (
 
 GROUPS = {
     "broker": (
-        "kafka",
+        "batch/changelog/test_catch_up.py",
         "batch/changelog/test_changelogs.py",
         "batch/changelog/test_checks.py",
         "batch/changelog/test_fleet.py",
         "batch/changelog/test_secrets.py",
         "batch/changelog/test_times.py",
         "batch/switch/test_at_broker.py",
+        "kafka",
+        "live/changelog",
     ),
     "live": ("live",),
     "install": ("install/test_fresh_environments.py",),

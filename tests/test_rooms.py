@@ -34,7 +34,7 @@ BATCH_ROWS = (
     ("status",),
     ("preflight",),
     ("steps", "switch"),
-    ("run",),
+    ("run", "catch_up"),
     ("replay",),
 )
 

@@ -104,6 +104,11 @@ def _changed(context: Context, standing: Standing) -> list[str]:
 def _revision(context: Context, standing: Standing) -> Revision | None:
     """The revision to register; None: an interrupted replay is resumed. Raises RefusedError for nothing to replay."""
     _check_not_live(context.spec, standing)
+    if standing.tails:
+        raise RefusedError(
+            "a catch-up has laid records over the new stores that the former function has converted",
+            hint=_START_AGAIN,
+        )
     changed = _changed(context, standing)
     if other := [name for name in changed if not is_of_function(name)]:
         raise RefusedError(

@@ -189,10 +189,14 @@ def _make(
             with clock.phase("assemble"):
                 folders = assemble(context, plan, ledger, receipts)
             with clock.phase("verify"):
-                verification = verify(context, executor, ledger, plan, NewStores(folders, receipts))
+                standing = Standing(context.home, ledger.rows, plan)
+                assert standing.plan is not None
+                made = NewStores(folders, receipts, standing.overlays)
+                verification = verify(context, executor, ledger, standing.plan, made)
             if way_of(context.spec, context.conversion) != "none":
                 with clock.phase("changelog"):
-                    _migrate_changelogs(context, executor, ledger, AssembledStores(plan, folders, receipts))
+                    stores = AssembledStores(standing.plan, folders, receipts, standing.overlays)
+                    _migrate_changelogs(context, executor, ledger, stores)
         except MigrationError as error:
             receipts = repairs.discard_damaged(error, ledger.rows, receipts)
         else:

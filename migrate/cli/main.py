@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from migrate.cli.group import PROGRAM, Verbs
-from migrate.cli.migration import rejects, replay, report, run, status, verify
+from migrate.cli.migration import catch_up, rejects, replay, report, run, status, verify
 from migrate.cli.prepare import doctor, formats, init, inspect, plan, snapshot
 from migrate.cli.switch import abandon, cutover, finalize, rollback
 from migrate.packages import VERSION
@@ -29,5 +29,5 @@ def main() -> None:
 
 
 main.add_section("Prepare", inspect, formats, init, plan, doctor, snapshot)
-main.add_section("Migrate", run, status, verify, report, rejects, replay)
+main.add_section("Migrate", run, status, verify, report, rejects, replay, catch_up)
 main.add_section("Switch", cutover, rollback, finalize, abandon)

@@ -1,4 +1,4 @@
-"""The verbs of a migration at work: run, status, verify, report, rejects, replay."""
+"""The verbs of a migration at work: run, status, verify, report, rejects, replay, catch-up."""
 
 from __future__ import annotations
 
@@ -202,3 +202,32 @@ def verify(spec: str, *, mode: Literal["full", "digest"], master: str, no_spark:
     with stopping_on_signals(stop), progress(output) as listener, user_output_to_stderr():
         report = check(loaded, mode=mode, master=None if no_spark else master, on_event=listener, stop=stop)
     output.show(report, show_verify)
+
+
+@click.command("catch-up")
+@spec_argument
+@click.option("--master", help="A Spark master to run on; without one, in this process.")
+@verb
+def catch_up(spec: str, *, master: str | None) -> None:
+    """Lay over the new stores what the application has written since its snapshot.
+
+    Reads the old changelogs to their end, converts the last record of each key, and writes it to the new stores and
+    changelogs. May be repeated while the application goes on; the last time, once it has stopped for good, just before
+    the cut-over.
+
+    \b
+    stateferry catch-up migration.toml
+    stateferry catch-up migration.toml --json
+    """
+    check_spark(on_spark=master is not None)
+    from migrate.batch.catch_up import catch_up as work
+    from migrate.batch.stop import Stop
+    from migrate.cli.signals import stopping_on_signals
+    from migrate.show.text.progress import progress
+    from migrate.show.text.reports import show_catch_up
+    from migrate.spec.loading import load_spec
+
+    output, loaded, stop = current_output(), load_spec(spec), Stop()
+    with stopping_on_signals(stop), progress(output) as listener, user_output_to_stderr():
+        report = work(loaded, master=master, on_event=listener, stop=stop)
+    output.show(report, show_catch_up)

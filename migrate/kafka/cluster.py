@@ -183,7 +183,7 @@ class Cluster:
         asked = [ConsumerGroupTopicPartitions(group)]
         found = self._ask(doing, self._admin.list_consumer_group_offsets, asked, require_stable=True)
         return {
-            (each.topic, each.partition): Committed(each.offset, _cut(each.metadata or ""))
+            (each.topic, each.partition): Committed(each.offset, _metadata(each))
             for each in self._checked(found.topic_partitions, doing)
             if each.offset >= 0
         }
@@ -284,7 +284,11 @@ class Cluster:
         return found
 
 
-def _cut(metadata: str) -> str:
-    """Without the bytes that some releases of librdkafka append."""
+def _metadata(partition: TopicPartition) -> str:
+    """Without the bytes that some releases of librdkafka append, which need not be text."""
+    try:
+        metadata = partition.metadata or ""
+    except UnicodeDecodeError as error:
+        metadata = error.object[: error.start].decode()
     found = _BASE64.match(metadata)
     return found.group() if found else ""

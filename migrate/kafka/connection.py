@@ -22,6 +22,7 @@ _BROKERS = ("bootstrap.servers", "metadata.broker.list")
 _OURS = frozenset(
     (
         "acks",
+        "allow.auto.create.topics",
         "auto.offset.reset",
         "enable.auto.commit",
         "enable.auto.offset.store",
@@ -58,6 +59,7 @@ class Connection:
             "client.id": "stateferry",
             **self.properties,
             "bootstrap.servers": self.bootstrap,
+            "allow.auto.create.topics": False,
             "logger": _SILENT,
             "log_level": 0,
             **more,

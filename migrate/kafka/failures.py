@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from migrate.errors import MigrationError
@@ -33,7 +33,7 @@ _HINTS = {
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
     NAME: "UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION UNKNOWN_TOPIC_ID",
     TAKEN: "TOPIC_ALREADY_EXISTS",
-    FENCED: "_FENCED PRODUCER_FENCED INVALID_PRODUCER_EPOCH _FATAL",
+    FENCED: "_FENCED PRODUCER_FENCED INVALID_PRODUCER_EPOCH",
     SIZE: "MSG_SIZE_TOO_LARGE INVALID_MSG_SIZE",
     MEMBERS: "NON_EMPTY_GROUP UNKNOWN_MEMBER_ID",
     REPLICAS: "NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND INVALID_REPLICATION_FACTOR",
@@ -52,7 +52,6 @@ class Failures:
     connection: Connection
     kind: type[MigrationError]
     _seen: dict[str, KafkaError] = field(default_factory=dict)
-    _fatal: KafkaError | None = None
 
     def heed(self, error: KafkaError) -> None:
         """Keep what the client reports beside its requests."""
@@ -70,16 +69,18 @@ class Failures:
         """Whether the client lost its connections and has not got on since."""
         return self._first(_CAUSES) is not None
 
-    def explained(self, doing: str) -> _Explained:
-        """A context that raises what Kafka's client raises as an error of the kind; `doing`: "read topic orders"."""
-        return _Explained(self, doing)
+    @contextmanager
+    def explained(self, doing: str) -> Iterator[None]:
+        """Raises what Kafka's client raises as an error of the kind; `doing`: "read topic orders"."""
+        from confluent_kafka import KafkaException
+
+        try:
+            yield
+        except KafkaException as error:
+            raise self.error(error.args[0], doing) from None
 
     def error(self, error: KafkaError, doing: str) -> MigrationError:
         """The error of the kind."""
-        if error.fatal():
-            self._fatal = error
-        if error.name() == "_FATAL" and self._fatal is not None:
-            error = self._fatal
         hint = _HINT_OF.get(error.name(), AGAIN)
         cause = self._first(_CAUSES) if hint == REACH else None
         if cause is not None:
@@ -90,26 +91,3 @@ class Failures:
 
     def _first(self, names: Iterable[str]) -> KafkaError | None:
         return next((self._seen[name] for name in names if name in self._seen), None)
-
-
-@dataclass(frozen=True, slots=True)
-class _Explained:
-    """A class, as a KafkaError that a poll raises is no exception: no `except` and no generator gets it."""
-
-    failures: Failures
-    doing: str
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: object, trace: TracebackType | None) -> None:
-        if error is None or isinstance(error, MigrationError):
-            return
-        from confluent_kafka import KafkaError, KafkaException
-
-        while isinstance(error, SystemError):  # a delivery report was called while that was raised
-            error = error.__cause__
-        if isinstance(error, KafkaException):
-            error = error.args[0]
-        if isinstance(error, KafkaError):
-            raise self.failures.error(error, self.doing) from None

@@ -97,7 +97,7 @@ class Latest:
             yield from self._scan_memory(keys or KeyRange())
             return
         for batch in self._database.batches(DEFAULT_FAMILY, keys):
-            yield _unpacked(batch)
+            yield unpacked(batch)
 
     def _add(self, batch: ChangelogBatch) -> None:
         assert batch.offsets is not None
@@ -128,7 +128,7 @@ class Latest:
         writer = SstWriter(run, TableOptions())
         self._sorted = sorted(self._recent)
         for batch in self._scan_memory(KeyRange()):
-            writer.write(Batch(batch.keys, _packed(batch)))
+            writer.write(Batch(batch.keys, packed(batch)))
         writer.finish()
         self._runs.append(run)
         self._recent, self._sorted, self._taken = {}, [], 0
@@ -160,7 +160,8 @@ def _none_if_empty(headers: Sequence[RecordHeaders | None]) -> list[RecordHeader
     return [each or [] for each in headers] if any(headers) else None
 
 
-def _packed(batch: ChangelogBatch) -> list[bytes]:
+def packed(batch: ChangelogBatch) -> list[bytes]:
+    """The entry of each record, whose offset is known."""
     assert batch.offsets is not None
     kinds = [value is not None for value in batch.values]
     heads = map(_HEAD.pack, batch.timestamps, batch.offsets, kinds)
@@ -177,7 +178,8 @@ def _with_headers(head: bytes, headers: RecordHeaders) -> bytes:
     return head[:-1] + bytes([head[-1] | _HEADERS]) + _SIZE.pack(len(encoded)) + encoded
 
 
-def _unpacked(batch: Batch) -> ChangelogBatch:
+def unpacked(batch: Batch) -> ChangelogBatch:
+    """The records of entries, with offsets."""
     size = _HEAD.size
     timestamps, offsets, kinds = zip(*map(_HEAD.unpack_from, batch.values), strict=True)
     if max(kinds) < _HEADERS:

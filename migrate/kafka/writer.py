@@ -81,8 +81,15 @@ class Writer:
         Raises:
             ChangelogFailedError: They, or earlier ones, cannot be written.
         """
+        from confluent_kafka import KafkaError, KafkaException
+
         with self._failures.explained(self._doing()):
-            self._write(batch)
+            try:
+                self._write(batch)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError._FATAL:
+                    self._commit()  # which says why
+                raise
 
     def finish(self) -> int | None:
         """Wait until each record is confirmed; the largest offset, or None if there is no record.

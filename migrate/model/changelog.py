@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pydantic import Field
 
 from migrate.model.comparison import Kind
 from migrate.model.key_range import KeyRange, show_key
-from migrate.model.store_partition import place_name
+from migrate.model.plan import Plan
+from migrate.model.preview import RejectReason
+from migrate.model.store_partition import place_name, segment_name
 from migrate.model.values import Stored
 
 Way = Literal["none", "new-topic", "append"]
@@ -168,9 +172,9 @@ class TailFile(Stored):
     database: str
     family: str
     file: str
-    """An SST file, relative to the migration's folder."""
-    file_size: int
+    """An SST file of entries of `kafka.latest`, relative to the migration's folder: by new key, with the new value."""
     records: int
+    """Entries, deletions included."""
     deletes: int
     digest: str
 
@@ -191,7 +195,61 @@ class Tail(Stored):
     records: int
     """Changelog records read."""
     keys: int
-    dropped: int
-    """Records that the conversion dropped, or whose segment has expired."""
+    dropped: int = 0
+    """Keys without a new record, since the conversion drops it."""
+    rejected: int = 0
+    """Keys without a new record, since the last one cannot be converted."""
+    rejects_file: str | None = None
+    """Parquet, relative to the migration's folder: the rejected records, if they are written as dead letters."""
+    rejects_digest: str | None = None
+    """SHA-256 of that file."""
+    reasons: tuple[RejectReason, ...] = ()
+    """The most frequent reasons of the rejected records."""
+    expired: int = 0
+    """Keys of segments that have expired."""
+    newest_ms: int | None = None
+    """The newest time of a key so far, by which segments expire; None: the store has no segments."""
+    databases: tuple[str, ...]
+    """The RocksDB directories of the new store partition, once the tail is laid over it."""
     files: tuple[TailFile, ...]
-    seconds: float
+    revision: str = ""
+    """The revision of the conversion that made it; empty: the first one."""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """The segments of a new store partition before a tail, and the rules by which its owner makes and drops them."""
+
+    store: str
+    size_ms: int
+    retention_ms: int
+    newest_ms: int | None
+    """The newest time of a key so far; None: there is no key."""
+    starts: dict[str, int]
+    """By the RocksDB directory's name."""
+
+    def reaching(self, newest_ms: int | None) -> Segments:
+        """The segments that are left once the newest time of a key is this one."""
+        newest = max((each for each in (self.newest_ms, newest_ms) if each is not None), default=None)
+        oldest = _oldest(newest, self.retention_ms, self.size_ms)
+        left = {name: start for name, start in self.starts.items() if start >= oldest}
+        return replace(self, newest_ms=newest, starts=left)
+
+    def of(self, time_ms: int) -> str | None:
+        """The segment of a key; None: it has expired."""
+        start = time_ms // self.size_ms * self.size_ms
+        if start < _oldest(self.newest_ms, self.retention_ms, self.size_ms):
+            return None
+        return segment_name(self.store, start)
+
+
+def _oldest(newest_ms: int | None, retention_ms: int, size_ms: int) -> int:
+    """The start of the oldest segment that its owner keeps."""
+    return 0 if newest_ms is None else max(newest_ms - retention_ms, 0) // size_ms * size_ms
+
+
+def with_tails(plan: Plan, tails: Mapping[str, Sequence[Tail]]) -> Plan:
+    """The plan with the RocksDB directories that the new store partitions have once all tails are laid over them."""
+    last = {partition: found[-1].databases for partition, found in tails.items() if found}
+    return plan.with_databases(last) if last else plan

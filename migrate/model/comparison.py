@@ -90,6 +90,58 @@ def _show(field: object) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
+def difference(
+    target: Format, where: tuple[str, str], key: bytes, expected: bytes | None, actual: bytes | None
+) -> Mismatch:
+    """The mismatch of a key; None: there is no such key. `where`: the store partition and the column family."""
+    kind: Kind = "missing" if actual is None else "extra" if expected is None else "differing"
+    field = ("key", "", "")
+    if expected is not None and actual is not None:
+        field = first_difference(target, key, expected, actual)
+    return differing(where[0], *field, family=where[1]).model_copy(update={"kind": kind, "key": key})
+
+
+class FamilyCount(Stored):
+    """The number of records that were read of one column family of a RocksDB directory of the source."""
+
+    directory: str
+    family: str
+    seen: int
+    used: int
+    """The records in the times to be read."""
+
+
+class Verified(Stored):
+    """The result of one verification task."""
+
+    records: int
+    missing: int = 0
+    differing: int = 0
+    extra: int = 0
+    first: tuple[Mismatch, ...] = ()
+    """The first mismatch of each kind."""
+    seconds: float = 0.0
+    ends: tuple[bytes, bytes] | None = None
+    """The first and the last key of the expected new records; None: there are none."""
+    counts: tuple[FamilyCount, ...] = ()
+
+    @property
+    def mismatches(self) -> int:
+        """The number of keys that are missing, extra, or have another value than expected."""
+        return self.missing + self.differing + self.extra
+
+    def with_mismatch(self, mismatch: Mismatch, count: int) -> Verified:
+        """The result with a number of mismatches more, of which this is the first."""
+        is_known = mismatch.kind in {each.kind for each in self.first}
+        first = self.first if is_known else (*self.first, mismatch)
+        return self.model_copy(update={"first": first, mismatch.kind: count + getattr(self, mismatch.kind)})
+
+
+def as_verified(found: Mismatch, count: int = 1) -> Verified:
+    """The result for a mismatch that no task has found."""
+    return Verified(records=0, first=(found,)).model_copy(update={found.kind: count})
+
+
 class Totals(Value):
     """Counts over all committed chunks."""
 

@@ -57,6 +57,15 @@ RUN_EVENTS = (
     "publish.renamed",
     "publish.committed",
 )
+TAIL_EVENTS = (
+    "tail.started",
+    "tail.made",
+    "tail.committed",
+    "tail.written",
+    "tail.confirmed",
+    "tail.verified",
+)
+"""Events of a catch-up, beside those of assembling and verifying."""
 SWITCH_EVENTS = (
     "cutover.started",
     "cutover.checked",
@@ -89,7 +98,7 @@ BROKER_EVENTS = (
     "abandon.topics-removed",
 )
 """Events of a switch where changelogs were written."""
-EVENTS = RUN_EVENTS + SWITCH_EVENTS + BROKER_EVENTS
+EVENTS = RUN_EVENTS + TAIL_EVENTS + SWITCH_EVENTS + BROKER_EVENTS
 DRY_RUN_EVENTS = ("dry-run.started", "dry-run.progressed")
 """Events of a dry run, which writes nothing."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
@@ -78,11 +79,13 @@ class DatabasePlan(Stored):
     """RocksDB directories of the source whose own families are carried, the newest first; empty: the inputs."""
     is_kept: bool = True
     """False: its records are older than the new store's retention; they are counted, and not written."""
+    is_of_tails: bool = False
+    """Whether all its records are of tails: the source has no RocksDB directory for it."""
 
     @property
     def sources(self) -> tuple[Input, ...]:
         """The RocksDB directories of the source to read."""
-        return self.inputs or (Input(database=self.database),)
+        return () if self.is_of_tails else self.inputs or (Input(database=self.database),)
 
     @property
     def carriers(self) -> tuple[str, ...]:
@@ -114,6 +117,14 @@ class Plan(Stored):
     def new_partition(self, partition: StorePartition) -> StorePartition:
         """The partition as it is in the new store."""
         return self._new_partitions.get(partition.id, partition)
+
+    def with_databases(self, names: Mapping[str, tuple[str, ...]]) -> Plan:
+        """The plan with these RocksDB directories of new store partitions, by id; the others as they are."""
+        news = (self.new_partition(each) for each in self.store_partitions)
+        changed = tuple(each.model_copy(update={"databases": names.get(each.id, each.databases)}) for each in news)
+        plan = self.model_copy(update={"new_partitions": changed})
+        plan.__dict__.pop("_new_partitions", None)  # the copy has what was computed of the old ones
+        return plan
 
     def partition(self, partition_id: str) -> StorePartition:
         """The partition of the old store."""

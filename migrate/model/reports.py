@@ -209,6 +209,40 @@ class VerifyReport(Report):
     next_step: str = ""
 
 
+class TailReport(Value):
+    """What one `catch-up` has read of one changelog, and laid over the new store partition."""
+
+    store_partition: str
+    number: int
+    """1 for the first tail of the store partition."""
+    start: int
+    end: int
+    """The offsets that were read: from `start` up to, but not with `end`."""
+    records: int
+    keys: int
+    """Keys of these records, each with its last one."""
+    deleted: int
+    """Keys that the new store does not have any more: deleted, dropped or rejected."""
+    rejected: int
+    expired: int
+    """Keys of segments that have expired."""
+
+
+class CatchUpReport(Report):
+    """The result of one `catch-up`."""
+
+    name: str
+    migration_id: str
+    what: str
+    """What was done, in a sentence."""
+    tails: tuple[TailReport, ...]
+    seconds: float
+    warnings: tuple[str, ...]
+    concerns: tuple[Concern, ...] = ()
+    """Reasons not to put the new stores into use."""
+    next_step: str = ""
+
+
 class SnapshotReport(Report):
     """The result of one `snapshot`."""
 

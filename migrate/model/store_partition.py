@@ -49,6 +49,11 @@ class StorePartition(Stored):
         return {database: folder / database for database in self.databases}
 
 
+def segment_name(store: str, start_ms: int) -> str:
+    """The name of a segment's directory in Kafka Streams and Streamiz."""
+    return f"{store}.{start_ms}"
+
+
 def place_name(partition: str, database: str) -> str:
     """The name of one RocksDB directory of a store partition, for messages."""
     return partition if database == WHOLE else f"{partition}/{database}"

@@ -15,12 +15,14 @@ Allowance = Literal[
     "loss:headers",
     "loss:history",
     "loss:timestamp",
+    "lost-tombstones",
     "unclean-source",
     "unverified",
 ]
 CHANGELOG: Final = "changelog"
 KEY_CHANGE: Final = "key-change"
 LOOKS_CONVERTED: Final = "looks-converted"
+LOST_TOMBSTONES: Final = "lost-tombstones"
 UNCLEAN_SOURCE: Final = "unclean-source"
 UNVERIFIED: Final = "unverified"
 MEANINGS: dict[str, str] = {
@@ -30,6 +32,7 @@ MEANINGS: dict[str, str] = {
     CHANGELOG: "the changelog topic would still hold records of the old form, which a section [changelog] migrates",
     KEY_CHANGE: "keys change, and every new key belongs to the same task as the old one",
     LOOKS_CONVERTED: "sampled records decode as the new format too, and are of the old one",
+    LOST_TOMBSTONES: "keys that were deleted since the snapshot may come back, as the broker may have removed that",
     UNCLEAN_SOURCE: "the application may replay records of the old form into the new store",
     UNVERIFIED: "new stores go live without a verification",
 }

@@ -87,13 +87,16 @@ def require_broker() -> None:
 
 
 @contextmanager
-def running_broker(folder: Path, port: int = 0) -> Iterator[Broker]:
-    """A broker that answers, with its data in a new folder; it is killed at the end. Raises ProgramError."""
+def running_broker(folder: Path, port: int = 0, settings: str = "") -> Iterator[Broker]:
+    """A broker that answers, with its data in a new folder; it is killed at the end. Raises ProgramError.
+
+    `settings`: lines that take precedence over the broker's other ones.
+    """
     ports = [port or _free_port(), _free_port(), _free_port()]
     built = _built()
     data = folder / "data"
     shutil.copytree(built / "data", data)
-    (folder / "server.properties").write_text(_settings(data, ports), encoding="utf-8")
+    (folder / "server.properties").write_text(_settings(data, ports) + settings, encoding="utf-8")
     log = folder / "broker.log"
     command = _java(built, "kafka.Kafka", str(folder / "server.properties"))
     with log.open("wb") as output:

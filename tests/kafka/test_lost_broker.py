@@ -1,10 +1,9 @@
-"""A broker that ends, or answers no more, is given up after a time: nothing hangs."""
+"""A topic that ends is not made anew; a broker that ends, or answers no more, is given up after a time."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -18,11 +17,28 @@ from tests.broker.broker import Broker, require_broker, running_broker
 from tests.kafka.records import records, write
 
 
-@pytest.fixture
-def own_broker(tmp_path: Path) -> Iterator[Broker]:
+@pytest.fixture(scope="module")
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One that makes each topic that a client asks for, as brokers do by default."""
     require_broker()
-    with running_broker(tmp_path) as running:
+    with running_broker(tmp_path_factory.mktemp("own"), settings="auto.create.topics.enable=true\n") as running:
         yield running
+
+
+def test_a_topic_that_was_removed_is_not_made_anew(own_broker: Broker) -> None:
+    connection = Connection(own_broker.bootstrap)
+    with Cluster(connection) as cluster:
+        topic = cluster.create_topic("gone", partitions=1, replication=1, settings={})
+        with Writer(connection, "gone", 0, "gone", patience=2) as writer:
+            cluster.delete_topic(topic)
+            writer.write(records(0, 10))
+            with pytest.raises(ChangelogFailedError, match="write to topic gone, partition 0,"):
+                writer.finish()
+        with pytest.raises(ChangelogFailedError, match="Unknown topic"):
+            list(read(connection, "gone", 0, 0, 10, patience=1))
+        assert cluster.topic("gone") is None
+        assert cluster.authorised("gone") is None
+        assert cluster.topic("gone") is None
 
 
 def test_reading_writing_and_asking_end(own_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,11 +72,7 @@ def test_an_earlier_writer_of_the_id_can_write_no_more(connection: Connection, c
     assert keys(connection, topic, 0, last + 1) == list(range(20, 30))
 
 
-def test_a_fenced_writer_says_so_while_deliveries_are_reported(
-    connection: Connection, topic: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """confluent-kafka then raises what is no exception, or a SystemError."""
-    monkeypatch.setattr(writing, "_LOOK_BYTES", 0)
+def test_a_writer_that_was_fenced_meanwhile_says_so_at_once(connection: Connection, topic: str) -> None:
     with Writer(connection, topic, 0, topic) as lost:
         lost.write(records(0, 5))
         lost._producer.flush()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,3 +48,27 @@ def run_maven(pom: Path, goals: Sequence[str], properties: Mapping[str, str]) ->
         if result.returncode == 0:
             return
     raise ProgramError(f"{' '.join(command)} failed:\n{result.stdout}{result.stderr}")
+
+
+def built_classpath(name: str, folder: Path, version: str, properties: Mapping[str, str]) -> str:
+    """Build the Java program in the folder, a version of it, unless built already; return its classpath.
+
+    Built beside the final directory and renamed, so that a build cut short is never taken for one. Raises ProgramError.
+    """
+    with cache_locked(name) as cache:
+        built = cache / name / f"{version}-{_sources_digest(folder)}"
+        if not built.exists():
+            built.parent.mkdir(exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=built.parent) as scratch:
+                target = Path(scratch) / "target"
+                wanted = {**properties, "build.dir": str(target), "mdep.outputFile": str(target / "classpath")}
+                run_maven(folder / "pom.xml", ["compile", "dependency:build-classpath"], wanted)
+                target.rename(built)
+    return f"{built / 'classes'}{os.pathsep}{(built / 'classpath').read_text(encoding='utf-8')}"
+
+
+def _sources_digest(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for source in [folder / "pom.xml", *sorted(folder.glob("src/main/java/**/*.java"))]:
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:12]

@@ -13,6 +13,7 @@ from tests.mutants.replaying import REPLAYING
 from tests.mutants.segments import SEGMENTS
 from tests.mutants.source import SOURCE
 from tests.mutants.switching import SWITCHING
+from tests.mutants.topics import TOPICS
 from tests.mutants.verification import VERIFICATION
 
 _EARLY_ROW = """\
@@ -347,4 +348,5 @@ MUTANTS = (
     *AVRO,
     *FUNCTIONS,
     *DAMAGE,
+    *TOPICS,
 )

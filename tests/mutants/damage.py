@@ -14,6 +14,14 @@ DAMAGE: tuple[Mutant, ...] = (
         tests=("test_a_damaged_run_is_noticed_and_made_again",),
     ),
     Mutant(
+        name="times-not-synced",
+        claim="I1",
+        definition="make_times",
+        old="        fsync_tree(folder)\n",
+        new="",
+        tests=("test_a_run_is_durable_before_its_row_is_written",),
+    ),
+    Mutant(
         name="times-of-other-keys",
         claim="I4",
         definition="TimesColumn.__call__",

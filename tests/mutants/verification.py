@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.mutants.catching_up import CATCHING_UP
 from tests.mutants.mutant import Mutant
 
 _AS_PLANNED = """\
@@ -195,4 +196,5 @@ VERIFICATION: tuple[Mutant, ...] = (
         new="if done.get(part) != content][1:]",
         tests=("test_a_restore_gives_the_new_store",),
     ),
+    *CATCHING_UP,
 )

@@ -5,12 +5,10 @@ What a client cannot ask is a `Doubt`: said, and never passed as checked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import TracebackType
-from typing import Self
 
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.stopped import (
@@ -44,39 +42,26 @@ _RIGHTS = "docs/changelogs.md lists the rights that each way needs"
 
 @dataclass
 class AtBroker:
-    """The facts about a migration's changelogs, each asked for once; a context manager that ends the connection."""
+    """The facts about a migration's changelogs, each asked for once; `close` ends the connection."""
 
     spec: Spec
     way: Way
-    find_source: Callable[[], Source]
-    read_standing: Callable[[], ChangelogStanding]
+    source: Source
+    written: ChangelogStanding
+    """What earlier runs wrote."""
     tails: dict[str, Tail] = field(default_factory=dict, init=False)
     """By store partition, what its changelog has more than the store; empty before `position` has asked."""
     _open: ExitStack = field(default_factory=ExitStack, init=False)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._open.close()
-        self.__dict__.pop("cluster", None)
 
     @cached_property
     def cluster(self) -> Cluster:
         """The cluster, connected when it is first asked."""
         return self._open.enter_context(Cluster(self.connection))
 
-    @cached_property
-    def source(self) -> Source:
-        """The old stores."""
-        return self.find_source()
-
-    @cached_property
-    def written(self) -> ChangelogStanding:
-        """What earlier runs wrote."""
-        return self.read_standing()
+    def close(self) -> None:
+        """End the connection; another question makes a new one."""
+        self._open.close()
+        self.__dict__.pop("cluster", None)
 
     @cached_property
     def connection(self) -> Connection:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from formats import Format
 from migrate.batch.changelog.claims import Fleet, is_empty, marker_group, place_of
 from migrate.batch.changelog.group import has_records
+from migrate.batch.changelog.overlay import kept_databases
 from migrate.batch.changelog.standing import ChangelogStanding, content_of
 from migrate.batch.changelog.ways import application_of, changelogs, reached, way_of
 from migrate.batch.context import Context
@@ -43,10 +44,12 @@ class AssembledStores:
     folders: Mapping[str, Path]
     """By store partition."""
     receipts: Sequence[Receipt]
+    overlays: Mapping[str, Path] = field(default_factory=dict)
+    """What tails have changed, by store partition that has any."""
 
     def databases(self, store_partition: str) -> list[DatabasePlan]:
         """The RocksDB directories of a new store partition."""
-        return [each for each in self.plan.databases if each.store_partition == store_partition and each.is_kept]
+        return kept_databases(self.plan, self.plan.partition(store_partition))
 
     def contents(self, parts: Sequence[Part]) -> dict[Part, str]:
         """A digest of what each part is made of."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.topics import AssembledStores
@@ -67,7 +67,7 @@ def verify_changelogs(
         )
         ledger.commit(*rows)
         context.notify("changelog.verified", found=found)
-    _check_equal(found, topics)
+    check_equal(found, topics)
 
 
 def verify_again(
@@ -142,11 +142,22 @@ def reread_task(work: Work, changelog: Changelog, start: int, ends: Ends, expire
         old=work.old(partition),
         folder=work.folder(partition, "reread"),
         expired_before=expired_before,
+        dropped_before=_dropped_before(work, partition),
         size=sum(each.data_bytes for each in work.stores.databases(partition)),
     )
 
 
-def _check_equal(found: list[Reread], topics: Topics) -> None:
+def _dropped_before(work: Work, partition: str) -> int | None:
+    """The start of the oldest segment that tails have left of those that were written; None: they have dropped none."""
+    planned = {each.database for each in work.stores.plan.databases if each.store_partition == partition}
+    left = {each.database for each in work.stores.databases(partition)}
+    if not work.context.conversion.target.is_segmented or planned <= left:
+        return None
+    return min((int(name.rpartition(".")[2]) for name in left), default=None)
+
+
+def check_equal(found: Sequence[Reread], topics: Topics) -> None:
+    """Raises VerificationError for a comparison that found a difference."""
     wrong = [each for each in found if not each.ok]
     if not wrong:
         return

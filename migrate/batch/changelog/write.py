@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from migrate.batch.changelog.claims import Fleet
+from migrate.batch.changelog.overlay import overlay_of
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.topics import AssembledStores, open_topics
 from migrate.batch.changelog.ways import reached, way_of
@@ -91,6 +92,8 @@ class Work:
         ]
         folder = self.stores.folders[part.store_partition]
         times = None if self.context.conversion.takes_times else self.context.times.get(part.store_partition)
+        laid_over = self.stores.overlays.get(part.store_partition)
+        overlays = [overlay_of(laid_over, each.database) for each in databases]
         return NewEntries(
             format=self.context.ref.target,
             directories=tuple(str(folder / each.database) for each in databases),
@@ -98,6 +101,7 @@ class Work:
             keys=part.keys,
             times=None if times is None else str(self.context.home / times.folder),
             newest_ms=-1 if times is None or times.newest_ms is None else times.newest_ms,
+            overlays=tuple(str(each) for each in overlays if each is not None),
         )
 
     def old(self, partition: str) -> OldEntries | None:

@@ -8,23 +8,50 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from formats import get_format
 from migrate.batch.chunk.merged_scan import MergedScan
 from migrate.batch.chunk.reader import Inputs, open_inputs
-from migrate.batch.chunk.side_by_side import batches_without
+from migrate.batch.chunk.side_by_side import Changes, batches_without
 from migrate.batch.chunk.times import TimesColumn, numbers, open_times
 from migrate.engine.changelog import to_changelog
-from migrate.kafka.latest import Latest
+from migrate.kafka.latest import Latest, unpacked
 from migrate.model.key_range import KeyRange
 from migrate.model.plan import FamilyMapping
+from migrate.stores.batch import Batch
 from migrate.stores.changelog_batch import ChangelogBatch
 from migrate.stores.rocksdb.openings import open_pooled
 
 _EPOCH = 1 << 63
 """Added to a time, so that times before 1970 come first in byte order."""
 _Column = TypeVar("_Column")
+
+
+class ToWrite(Protocol):
+    """What a changelog must hold."""
+
+    @property
+    def format(self) -> str:
+        """The new store's."""
+        ...
+
+    @property
+    def is_in_order_of_time(self) -> bool:
+        """Whether records have to be written in the order of time, and one key may have several."""
+        ...
+
+    def records(self, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
+        """The records."""
+        ...
+
+
+class ToDelete(Protocol):
+    """The keys of which a changelog must hold a tombstone."""
+
+    def tombstones(self, new: ToWrite, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
+        """The tombstones, where `new` are the records."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +66,8 @@ class NewEntries:
     """The run that the records take their times from, where the entries do not tell them; None: they tell them."""
     newest_ms: int = -1
     """The time of keys that are not in that run."""
+    overlays: tuple[str, ...] = ()
+    """What tails have changed: their keys have the times of their records in it."""
 
     @property
     def is_in_order_of_time(self) -> bool:
@@ -55,10 +84,23 @@ class NewEntries:
             scans = [batches_without(form.position_keys, *place, self.keys) for place in places]
             run = stack.enter_context(open_times(self.times))
             times = None if run is None else TimesColumn(run, self.newest_ms)
+            overlays = [stack.enter_context(open_pooled(Path(each))) for each in self.overlays]
+            changes = [Changes(each, family) for each in overlays for family in self.families]
             for batch in chain.from_iterable(scans) if self.is_in_order_of_time else MergedScan(scans):
                 check()
-                if len(found := convert(batch, None if times is None else numbers(times(batch.keys)))):
+                known = None if times is None else _with_changes(batch.keys, numbers(times(batch.keys)), changes)
+                if len(found := convert(batch, known)):
                     yield found
+
+
+def _with_changes(keys: list[bytes], times: Sequence[int], changes: Sequence[Changes]) -> Sequence[int]:
+    """The times, with those of the records that tails have changed."""
+    later: dict[bytes, int] = {}
+    for each in changes:
+        found = each.among(keys)
+        records = unpacked(Batch([*found], [*found.values()])) if found else ChangelogBatch([], [], [])
+        later.update(zip(records.keys, records.timestamps, strict=True))
+    return [later.get(key, known) for key, known in zip(keys, times, strict=True)] if later else times
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +111,7 @@ class OldEntries:
     inputs: tuple[tuple[Inputs, FamilyMapping], ...]
     """What each RocksDB directory of the new store is made from."""
 
-    def tombstones(self, new: NewEntries, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
+    def tombstones(self, new: ToWrite, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
         """A tombstone for each key in the old changelog that the new store does not have, in key order."""
         for old, kept in paired(self.records(check), new.records(check)):
             there = {*kept.keys}

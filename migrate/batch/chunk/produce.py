@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from migrate.batch.chunk.changelog_entries import NewEntries, OldEntries, in_order_of_time
+from migrate.batch.chunk.changelog_entries import ToDelete, ToWrite, in_order_of_time
 from migrate.batch.stop import never_stop
 from migrate.kafka.connection import Connection
 from migrate.kafka.writer import Writer
@@ -26,10 +26,10 @@ class ProduceTask:
     content: str
     transactional_id: str
     """One for each part, whoever writes it: so a later attempt ends an earlier one that lives on."""
-    new: NewEntries
+    new: ToWrite
     has_records: bool
     """Whether the new store's records are written; otherwise only tombstones."""
-    old: OldEntries | None
+    old: ToDelete | None
     """Given: the tombstones of the keys that it alone has are written, too."""
     folder: str
     """For what a sort does not keep in memory."""

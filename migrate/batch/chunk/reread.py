@@ -11,7 +11,8 @@ from itertools import compress, islice, repeat
 from operator import lt
 from pathlib import Path
 
-from migrate.batch.chunk.changelog_entries import NewEntries, OldEntries, by_time, paired
+from formats import get_format
+from migrate.batch.chunk.changelog_entries import ToDelete, ToWrite, by_time, paired
 from migrate.batch.stop import never_stop
 from migrate.kafka.connection import Connection
 from migrate.kafka.latest import Latest
@@ -34,13 +35,15 @@ class RereadTask:
     changelog: Changelog
     start: int
     end: int
-    new: NewEntries
-    old: OldEntries | None
+    new: ToWrite
+    old: ToDelete | None
     """Given: there must be a tombstone of each key that it alone has."""
     folder: str
     """For what does not fit in memory; it is removed."""
     expired_before: int | None = None
     """Records of earlier times may have been removed by the topic's retention; None: none may."""
+    dropped_before: int | None = None
+    """Keys of earlier times are of segments that have expired since they were written; None: there are none."""
     size: int = 0
     """About how many bytes the task reads."""
 
@@ -161,7 +164,16 @@ class _Comparison:
             else:
                 self._add("differing", key, found[3], _difference(record, found))
         for key, found in there.items():
-            self._add("extra", key, found[3])
+            if self._is_dropped(key):
+                self._expired += 1
+            else:
+                self._add("extra", key, found[3])
+
+    def _is_dropped(self, key: bytes) -> bool:
+        limit = self.task.dropped_before
+        if limit is None:
+            return False
+        return int.from_bytes(key[get_format(self.task.new.format).segment_time], "big", signed=True) < limit
 
     def _add_missing(self, key: bytes, timestamp: int) -> None:
         limit = self.task.expired_before

@@ -17,7 +17,7 @@ from migrate.batch.stop import never_stop
 from migrate.engine import converter
 from migrate.engine.converter import OnRecord
 from migrate.engine.pump import Pumped, pump
-from migrate.engine.rejects import CountRejects, FailOnReject, RecordRejectedError
+from migrate.engine.rejects import CountRejects, RecordRejectedError, reject_policy
 from migrate.errors import ChunkFailedError, CorruptionError
 from migrate.model.plan import Chunk, FamilyMapping
 from migrate.model.receipt import Receipt, Scanned, Written, attempt_name
@@ -195,16 +195,10 @@ class _Attempt:
             file.unlink(missing_ok=True)
 
     def _policy(self) -> CountRejects:
-        where, limit = str(self._task.chunk), self._task.max_rejects
-        has_function = self._task.conversion.function is not None
-        if self._task.on_reject == "fail":
-            return FailOnReject(where, has_function=has_function)
-        if self._task.on_reject == "skip":
-            return CountRejects(where, limit, has_function=has_function)
-        from migrate.engine.reject_file import KeepRejects  # imports pyarrow
-
-        partition = self._task.chunk.store_partition
-        return KeepRejects(where, partition, self.rejects_file, limit, has_function=has_function)
+        task = self._task
+        partition, has_function = task.chunk.store_partition, task.conversion.function is not None
+        where = (str(task.chunk), partition, self.rejects_file, task.max_rejects)
+        return reject_policy(task.on_reject, *where, has_function=has_function)
 
 
 @contextmanager

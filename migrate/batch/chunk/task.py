@@ -7,17 +7,19 @@ from collections.abc import Callable, Sequence
 from migrate.batch.chunk.produce import ProduceTask, produce
 from migrate.batch.chunk.reread import RereadTask, reread
 from migrate.batch.chunk.rewrite import RewriteTask, rewrite_chunk
+from migrate.batch.chunk.tail import TailTask, read_tail
 from migrate.batch.chunk.times import TimesTask, make_times
-from migrate.batch.chunk.verify import CountTask, Verified, VerifyTask, run_verify_task
+from migrate.batch.chunk.verify import CountTask, VerifyTask, run_verify_task
 from migrate.batch.stop import never_stop
 from migrate.errors import MigrationError, explain_system_error
-from migrate.model.changelog import Produced, Reread, Times
+from migrate.model.changelog import Produced, Reread, Tail, Times
+from migrate.model.comparison import Verified
 from migrate.model.receipt import Receipt
 from migrate.spec.function.fingerprint import tracking_imports
 
-ChangelogTask = ProduceTask | RereadTask | TimesTask
+ChangelogTask = ProduceTask | RereadTask | TimesTask | TailTask
 Task = RewriteTask | VerifyTask | ChangelogTask
-TaskResult = Receipt | Verified | Produced | Reread | Times | MigrationError
+TaskResult = Receipt | Verified | Produced | Reread | Times | Tail | MigrationError
 """A MigrationError is one that a further attempt would meet again."""
 
 
@@ -40,18 +42,23 @@ def run_task(task: Task, check: Callable[[], None] = never_stop) -> TaskResult:
     `check` is called with each batch, and may raise to abandon the task.
     """
     try:
-        if isinstance(task, ProduceTask):
-            return produce(task, check)
-        if isinstance(task, RereadTask):
-            return reread(task, check)
-        if isinstance(task, TimesTask):
-            return make_times(task, check)
-        if isinstance(task, CountTask):
-            return run_verify_task(task, check)
+        if isinstance(task, ProduceTask | RereadTask | TimesTask | CountTask):
+            return _run_alone(task, check)
         with tracking_imports(task.conversion):
+            if isinstance(task, TailTask):
+                return read_tail(task, check)
             return rewrite_chunk(task, check) if isinstance(task, RewriteTask) else run_verify_task(task, check)
     except Exception as failure:
         error = failure if isinstance(failure, MigrationError) else explain_system_error(failure)
         if error is None:
             raise
         return error
+
+
+def _run_alone(task: ProduceTask | RereadTask | TimesTask | CountTask, check: Callable[[], None]) -> TaskResult:
+    """Run a task that does not load the user's code."""
+    if isinstance(task, ProduceTask):
+        return produce(task, check)
+    if isinstance(task, RereadTask):
+        return reread(task, check)
+    return make_times(task, check) if isinstance(task, TimesTask) else run_verify_task(task, check)

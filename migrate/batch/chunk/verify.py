@@ -5,24 +5,31 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
 from migrate.batch.chunk.reader import Inputs, Records, open_inputs
-from migrate.batch.chunk.side_by_side import RecordReader, batches_without, compare_gaps, side_by_side
+from migrate.batch.chunk.side_by_side import (
+    OverlayTask,
+    RecordReader,
+    batches_without,
+    compare_gaps,
+    compare_overlay,
+    side_by_side,
+    untouched,
+)
 from migrate.batch.chunk.times import make_converter
 from migrate.batch.stop import never_stop
 from migrate.engine.converter import convert_all
 from migrate.engine.digest import RecordDigest
 from migrate.engine.rejects import CountRejects
-from migrate.model.comparison import Kind, Mismatch, first_difference
+from migrate.model.comparison import FamilyCount, Kind, Mismatch, Verified, difference, differing
 from migrate.model.key_range import KeyRange
 from migrate.model.plan import FamilyMapping
 from migrate.model.receipt import Receipt, Written
 from migrate.model.store_partition import place_name
-from migrate.model.values import Stored
 from migrate.spec.conversion import load_conversion
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.function.fingerprint import checked_code
@@ -42,6 +49,8 @@ class _FamilyTask:
     mapping: FamilyMapping
     keys: KeyRange
     conversion: ConversionRef
+    overlay: str | None = field(default=None, kw_only=True)
+    """The tails' changes of the RocksDB directory: their keys are left out, and compared by a task of their own."""
 
     def __str__(self) -> str:
         return f"{place_name(self.store_partition, self.database)} {self.mapping.target} {self.keys}"
@@ -95,37 +104,7 @@ class CountTask:
         return f"{place_name(self.store_partition, self.database)} {self.family} {self.keys}"
 
 
-VerifyTask = CompareTask | DigestTask | CountTask
-
-
-class FamilyCount(Stored):
-    """The number of records that were read of one column family of a RocksDB directory of the source."""
-
-    directory: str
-    family: str
-    seen: int
-    used: int
-    """The records in the times to be read."""
-
-
-class Verified(Stored):
-    """The result of one verification task."""
-
-    records: int
-    missing: int = 0
-    differing: int = 0
-    extra: int = 0
-    first: tuple[Mismatch, ...] = ()
-    """The first mismatch of each kind."""
-    seconds: float = 0.0
-    ends: tuple[bytes, bytes] | None = None
-    """The first and the last key of the expected new records; None: there are none."""
-    counts: tuple[FamilyCount, ...] = ()
-
-    @property
-    def mismatches(self) -> int:
-        """The number of keys that are missing, extra, or have another value than expected."""
-        return self.missing + self.differing + self.extra
+VerifyTask = CompareTask | DigestTask | CountTask | OverlayTask
 
 
 def target_ranges(receipts: list[Receipt], family: int) -> list[KeyRange | None]:
@@ -155,15 +134,12 @@ def run_verify_task(task: VerifyTask, check: Callable[[], None] = never_stop) ->
     started = time.perf_counter()
     if isinstance(task, CountTask):
         found = _count(task, check)
+    elif isinstance(task, OverlayTask):
+        found = compare_overlay(task, check)
     else:
         found = _by_digest(task, check) if isinstance(task, DigestTask) else _in_full(task, check)
         checked_code(task.conversion)
     return found.model_copy(update={"seconds": round(time.perf_counter() - started, 6)})
-
-
-def as_verified(found: Mismatch, count: int = 1) -> Verified:
-    """The result for a mismatch that no task has found."""
-    return Verified(records=0, first=(found,)).model_copy(update={found.kind: count})
 
 
 def _in_full(task: CompareTask, check: Callable[[], None]) -> Verified:
@@ -175,45 +151,65 @@ def _in_full(task: CompareTask, check: Callable[[], None]) -> Verified:
                 check()
             return Verified(records=0, counts=_counts_of(source))
         target = stack.enter_context(open_pooled(Path(task.target)))
-        found = _FullComparison(task, source, target, check).run()
+        touched = stack.enter_context(_overlay_of(task))
+        found = _FullComparison(task, source, target, check, touched=touched).run()
         if task.keys == KeyRange():
             ends = [] if found.ends is None else [found.ends]
-            where = (task.store_partition, task.mapping.target)
-            for count, mismatch in compare_gaps(target, *where, ends, conversion.position_keys):
-                found = _added(found, mismatch, count)
+            where, left_out = (task.store_partition, task.mapping.target), conversion.position_keys
+            for count, mismatch in compare_gaps(target, *where, ends, left_out=left_out, touched=touched):
+                found = found.with_mismatch(mismatch, count)
         return found
 
 
-def _added(found: Verified, mismatch: Mismatch, count: int) -> Verified:
-    is_known = mismatch.kind in {each.kind for each in found.first}
-    first = found.first if is_known else (*found.first, mismatch)
-    return found.model_copy(update={"first": first, mismatch.kind: count + getattr(found, mismatch.kind)})
+@contextmanager
+def _overlay_of(task: CompareTask | DigestTask) -> Iterator[Database | None]:
+    if task.overlay is None:
+        yield None
+    else:
+        with open_pooled(Path(task.overlay)) as overlay:
+            yield overlay
 
 
 def _by_digest(task: DigestTask, check: Callable[[], None]) -> Verified:
-    """Compare digests; the source is opened only to name what differs."""
-    with open_pooled(Path(task.target)) as target:
+    """Compare digests; the source is opened only to name what differs, and where a tail has touched the range: the
+    new store does not have all that the chunk's digest is of.
+    """
+    with open_pooled(Path(task.target)) as target, _overlay_of(task) as overlay:
+        touched = overlay if _has_keys(overlay, task) else None
         digest = RecordDigest()
-        for batch in _actual(task, target, check):
+        for batch in _actual(task, target, check) if touched is None else ():
             digest.update(batch)
         if (digest.records, str(digest)) == (task.written.records, task.written.digest):
             return Verified(records=digest.records)
         with open_inputs(task.source, load_conversion(task.conversion).source) as source:
-            comparison = _Comparison(task, source, target, check)
-            found = comparison.differences(_actual(task, target, check), to_end=True)
-    if found.mismatches:
+            comparison = _Comparison(task, source, target, check, touched=touched)
+            found = comparison.differences(_actual(task, target, check, touched), to_end=True)
+            for batch in comparison.of_chunk() if touched is not None else ():
+                digest.update(batch)
+    is_as_written = (digest.records, str(digest)) == (task.written.records, task.written.digest)
+    if found.mismatches or (touched is not None and is_as_written):
         return found
     # the records agree, so the receipt is wrong
     wrong = comparison.mismatch(task.written.first_key or b"", "receipt", task.written.digest, "another digest")
-    return _added(found, wrong, 1)
+    return found.with_mismatch(wrong, 1)
 
 
-def _actual(task: DigestTask, target: Database, check: Callable[[], None]) -> Iterator[Batch]:
+def _has_keys(overlay: Database | None, task: DigestTask) -> bool:
+    """Whether the overlay has a key among those for which the chunk answers."""
+    family, keys = task.mapping.target, task.target_keys
+    if overlay is None or family not in overlay.families or keys is None:
+        return False
+    return any(key in keys for key in overlay.sample(family, keys.start, 1).keys)
+
+
+def _actual(
+    task: DigestTask, target: Database, check: Callable[[], None], touched: Database | None = None
+) -> Iterator[Batch]:
     keys = task.target_keys
     if keys is None:
         return iter(())
     left_out = load_conversion(task.conversion).position_keys  # the driver compares them
-    return _checked(batches_without(left_out, target, task.mapping.target, keys), check)
+    return _checked(batches_without(left_out, target, task.mapping.target, keys, touched), check)
 
 
 def _checked(batches: Iterator[Batch], check: Callable[[], None]) -> Iterator[Batch]:
@@ -241,8 +237,15 @@ def _counts_of(source: Records) -> tuple[FamilyCount, ...]:
 
 class _Comparison:
     def __init__(
-        self, task: CompareTask | DigestTask, source: Records, target: Database, check: Callable[[], None]
+        self,
+        task: CompareTask | DigestTask,
+        source: Records,
+        target: Database,
+        check: Callable[[], None],
+        *,
+        touched: Database | None,
     ) -> None:
+        self._touched = touched
         self._task = task
         self._check = check
         self._source = source
@@ -250,6 +253,10 @@ class _Comparison:
         self._conversion = load_conversion(task.conversion)
 
     def expected(self) -> Iterator[Batch]:
+        """The old store's records of the range, converted again, but for those that a tail has touched."""
+        return untouched(self.of_chunk(), self._touched, self._task.mapping.target)
+
+    def of_chunk(self) -> Iterator[Batch]:
         """The old store's records of the range, converted again."""
         task = self._task
         rejects = CountRejects(str(task))
@@ -260,7 +267,7 @@ class _Comparison:
     def actual(self, keys: KeyRange) -> Iterator[Batch]:
         """The new store's records of a range."""
         left_out = self._conversion.position_keys
-        return batches_without(left_out, self._target, self._task.mapping.target, keys)
+        return batches_without(left_out, self._target, self._task.mapping.target, keys, self._touched)
 
     def differences(self, actual: Iterator[Batch], *, to_end: bool) -> Verified:
         """Compare record by record: the number of mismatches of each kind, and the first of each.
@@ -289,24 +296,14 @@ class _Comparison:
             ends=(keys[0], keys[-1]) if keys else None,
         )
 
-    def mismatch(self, key: bytes, field: str, expected: str, actual: str, kind: Kind = "differing") -> Mismatch:
+    def mismatch(self, key: bytes, field: str, expected: str, actual: str) -> Mismatch:
         """A mismatch of this family."""
-        return Mismatch(
-            kind=kind,
-            store_partition=self._task.store_partition,
-            family=self._task.mapping.target,
-            key=key,
-            field=field,
-            expected=expected,
-            actual=actual,
-        )
+        found = differing(self._task.store_partition, field, expected, actual, family=self._task.mapping.target)
+        return found.model_copy(update={"key": key})
 
     def _difference(self, key: bytes, expected: bytes | None, actual: bytes | None) -> Mismatch:
-        if actual is None:
-            return self.mismatch(key, "key", "", "", "missing")
-        if expected is None:
-            return self.mismatch(key, "key", "", "", "extra")
-        return self.mismatch(key, *first_difference(self._conversion.target, key, expected, actual))
+        where = (self._task.store_partition, self._task.mapping.target)
+        return difference(self._conversion.target, where, key, expected, actual)
 
 
 class _FullComparison(_Comparison):
@@ -343,4 +340,4 @@ class _FullComparison(_Comparison):
         if found.mismatches:
             return found
         mismatch = self.mismatch(first, "conversion", "the same twice", "another when it was done again")
-        return _added(found, mismatch, 1)
+        return found.with_mismatch(mismatch, 1)

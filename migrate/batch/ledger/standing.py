@@ -14,6 +14,7 @@ from migrate.batch.ledger.intervals import has_files, in_force, pending_chunks, 
 from migrate.batch.ledger.marker import check_ours, is_abandoned
 from migrate.batch.ledger.revisions import FIRST, Revision, recorded_revisions, revised
 from migrate.batch.ledger.stored_plan import load_plan
+from migrate.model.changelog import Tail, with_tails
 from migrate.model.comparison import Totals, Verification
 from migrate.model.journal import STATES, Journal
 from migrate.model.ledger_row import Row, Step, check_migration, read_detail
@@ -39,10 +40,18 @@ class Standing:
 
     @cached_property
     def plan(self) -> Plan | None:
-        """The newest plan revision; None: not started, or abandoned. Raises RefusedError if it cannot be read."""
-        if self.known_plan is not None or is_abandoned(self.home):
-            return self.known_plan
-        return load_plan(self.home)
+        """The newest plan revision, with tails; None: not started, or abandoned. Raises RefusedError if unreadable."""
+        is_known = self.known_plan is not None or is_abandoned(self.home)
+        plan = self.known_plan if is_known else load_plan(self.home)
+        return None if plan is None else with_tails(plan, self.tails)
+
+    @cached_property
+    def tails(self) -> dict[str, list[Tail]]:
+        """The tails of each store partition, in their order. Raises RefusedError for those of a newer release."""
+        found: dict[str, list[Tail]] = {}
+        for tail in (read_detail(row, Tail, "a tail") for row in self.rows if row.step is Step.TAIL):
+            found.setdefault(tail.store_partition, []).append(tail)
+        return found
 
     @cached_property
     def recorded(self) -> list[Receipt]:
@@ -136,11 +145,20 @@ class Standing:
     def newest(self) -> dict[str, Path]:
         """The folder in which each new store partition was assembled last, by id, also if it is gone.
 
-        Only those made by the conversion that holds: a revision makes the others void.
+        Only those of the conversion that holds and of all tails: a revision, or a further tail, makes others void.
         """
-        facts = ((row, row.facts) for row in self.rows if row.step is Step.ASSEMBLED)
-        mine = ((row, each) for row, each in facts if each.get("revision", FIRST) == self.revision_id)
-        return {str(row.store_partition): self.home / each["folder"] for row, each in mine}
+        return {partition: self.home / facts["folder"] for partition, facts in self._newest.items()}
+
+    @cached_property
+    def overlays(self) -> dict[str, Path]:
+        """The folder with the union of the tails of each store partition that has any, as it was assembled last."""
+        return {each: self.home / facts["overlay"] for each, facts in self._newest.items() if facts.get("overlay")}
+
+    @cached_property
+    def _newest(self) -> dict[str, dict[str, Any]]:
+        made = ((str(row.store_partition), row.facts) for row in self.rows if row.step is Step.ASSEMBLED)
+        mine = ((partition, each) for partition, each in made if each.get("revision", FIRST) == self.revision_id)
+        return {each: found for each, found in mine if found.get("tails", 0) == len(self.tails.get(each, ()))}
 
     @cached_property
     def assembled(self) -> dict[str, Path]:
@@ -182,7 +200,8 @@ class Standing:
         are as its function would make them.
         """
         last, newest = self._last(*_COMPARED), {*self.newest.values()}
-        if last is None or last.step is not Step.VERIFIED or not newest <= self._compared(last):
+        is_laid_over = self.tails.keys() <= self.newest.keys()
+        if not is_laid_over or last is None or last.step is not Step.VERIFIED or not newest <= self._compared(last):
             return False
         found = (row for row in self.rows if row.step is Step.VERIFIED and newest <= self._compared(row))
         return self.revision is None or (bool(newest) and any(row.verification.mode == "full" for row in found))

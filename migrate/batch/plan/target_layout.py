@@ -12,6 +12,7 @@ from migrate.errors import RefusedError
 from migrate.model.plan import DatabasePlan, Input, TimeSlice
 from migrate.model.store_partition import Segment, StorePartition
 from migrate.spec.spec import SourceSection, Spec, TargetSection
+from migrate.spec.ways import new_names
 from migrate.stores.rocksdb.database import open_read_only
 from migrate.systems import System
 
@@ -26,7 +27,7 @@ def new_segments(spec: Spec, partition: StorePartition, directories: dict[str, P
     """
     if not partition.has_segments:
         return [NewSegment(name, (Input(database=name),)) for name in partition.databases]
-    segments, store = segments_of(spec, partition), new_store(spec, partition.store)
+    segments, store = segments_of(spec, partition), new_names(spec).get(partition.store, partition.store)
     old, new = _retentions(spec)
     if old is None or new is None or old == new or not segments:
         return as_they_are(store, segments)
@@ -36,21 +37,26 @@ def new_segments(spec: Spec, partition: StorePartition, directories: dict[str, P
     return re_segmented(store, segments, old, new, reached_ms=reached_ms)
 
 
+def retention_and_reach(
+    spec: Spec, partition: StorePartition, directories: dict[str, Path]
+) -> tuple[Retention, int | None]:
+    """The new store's retention, and the time of the old one's newest record; None: it has none."""
+    old, new = _retentions(spec)
+    assert old is not None
+    assert new is not None
+    return new, _reached(spec, segments_of(spec, partition), directories, old)
+
+
 def segments_of(spec: Spec, partition: StorePartition) -> list[Segment]:
     """The segments of a store partition of the source, the oldest first; none where it is one RocksDB directory."""
     return source_system(spec).segments(spec.source_path, partition)
-
-
-def new_store(spec: Spec, store: str) -> str:
-    """The new name of a store, which is the old one unless [target] names another."""
-    return dict(zip(spec.source.store_names, spec.target.store_names, strict=False)).get(store, store)
 
 
 def new_partition(spec: Spec, partition: StorePartition, databases: Sequence[DatabasePlan]) -> StorePartition:
     """The store partition in the new store, under the id of the old one."""
     mine = [plan.database for plan in databases if plan.store_partition == partition.id and plan.is_kept]
     changes: dict[str, object] = {"databases": tuple(mine)}
-    task, store, system = partition.task, new_store(spec, partition.store), target_system(spec)
+    task, store, system = partition.task, new_names(spec).get(partition.store, partition.store), target_system(spec)
     if is_another_system(spec):
         task = system.task_name(source_system(spec).task_numbers(task))
     if (task, store) != (partition.task, partition.store):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, cached_property
 
@@ -17,7 +18,7 @@ from migrate.batch.ledger.stored_plan import load_plan
 from migrate.batch.plan.make import plan_databases
 from migrate.batch.preflight.changelog import changelog_checks
 from migrate.batch.preflight.check import Check, CheckReport, Purpose, observe
-from migrate.batch.preflight.conversion import check_conversion
+from migrate.batch.preflight.conversion import check_conversion, check_verified
 from migrate.batch.preflight.places import (
     bytes_to_copy,
     check_clean,
@@ -41,7 +42,6 @@ from migrate.errors import DamagedLedgerError, MigrationError, RefusedError, Sto
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.reports import Doubt
 from migrate.model.units import plural
-from migrate.spec.allowed import UNVERIFIED, allowing
 from migrate.spec.function.names import name_warnings
 from migrate.stores.rocksdb.options_file import (
     NEWEST_FORMAT_VERSION,
@@ -80,7 +80,7 @@ class Preflight:
 
     def check(self) -> None:
         """Raises RefusedError for the first check that fails."""
-        with self.at_broker:
+        with self._closing():
             for check in self.checks():
                 if isinstance(found := check.run(), Doubt):
                     self._context.warn(f"{found.detail}: {found.fix}")
@@ -94,7 +94,7 @@ class Preflight:
 
     def observe(self) -> Iterator[CheckReport]:
         """The outcome of every check; those that wait for the application to stop are reported as waiting."""
-        with self.at_broker:
+        with self._closing():
             yield from observe(map(self._retried, self.checks()))
 
     def checks(self) -> tuple[Check, ...]:
@@ -112,11 +112,20 @@ class Preflight:
         """The old stores; those of the application where the snapshot is not taken yet."""
         return find_source(self._spec) if self._takes_snapshot else open_source(self._spec)
 
+    @contextmanager
+    def _closing(self) -> Iterator[None]:
+        """End the connection to the broker, if a check has made one."""
+        try:
+            yield
+        finally:
+            if "at_broker" in self.__dict__:
+                self.at_broker.close()
+
     @cached_property
     def at_broker(self) -> AtBroker:
         """The facts about changelogs."""
         way = way_of(self._spec, self._context.conversion)
-        return AtBroker(self._spec, way, lambda: self.source, lambda: ChangelogStanding(self.standing.rows))
+        return AtBroker(self._spec, way, self.source, ChangelogStanding(self.standing.rows))
 
     @cached_property
     def identity(self) -> dict[str, str]:
@@ -234,7 +243,7 @@ class Preflight:
         if self._spec.changelog is None:
             return ()
         is_live = self._spec.run.source == "live"
-        return changelog_checks(self.at_broker, is_live=is_live, fence=self._context.fence)
+        return changelog_checks(lambda: self.at_broker, is_live=is_live, fence=self._context.fence)
 
     def _checks_for_reports(self) -> tuple[Check, ...]:
         """Checks that a run makes elsewhere, or that do not keep it from starting."""
@@ -268,18 +277,8 @@ class Preflight:
         check_conversion(self._spec, self._context.conversion, self._context.ref)
 
     def _verified(self) -> str:
-        """How new stores are verified; for a migration that was started, its ledger is checked instead."""
-        spec, mode = self._spec, self._spec.run.verify
-        if mode != "off" or self.stored is not None:
-            return mode
-        if self._context.acceptance.unverified or UNVERIFIED in spec.conversion.allow:
-            return "off, and that is accepted"
-        if spec.target_path is None:
-            return "off: cutover asks for stateferry verify SPEC before it, or for --unverified"
-        raise RefusedError(
-            '[run] verify = "off": new stores that were not compared are not published without consent',
-            hint=f'[run] verify = "full" or "digest"; to publish without: --unverified, or {allowing(UNVERIFIED)}',
-        )
+        has_begun = self.stored is not None
+        return check_verified(self._spec, accepted=self._context.acceptance.unverified, has_begun=has_begun)
 
     def _found(self) -> str:
         stores = {partition.store for partition in self.source.partitions}

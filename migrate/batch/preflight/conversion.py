@@ -6,7 +6,7 @@ from formats import Conversion, conversion_problem
 from formats.layout import TIMESTAMP
 from migrate.batch.source.source import is_another_system, source_system
 from migrate.errors import RefusedError
-from migrate.spec.allowed import CHANGELOG, check_allowed, possible_targets
+from migrate.spec.allowed import CHANGELOG, UNVERIFIED, allowing, check_allowed, possible_targets
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.spec import Spec
 from migrate.spec.ways import check_way
@@ -41,6 +41,21 @@ def check_conversion(spec: Spec, conversion: Conversion, ref: ConversionRef) -> 
         )
     check_way(spec, conversion)
     check_allowed(conversion, spec.conversion.allow if spec.changelog is None else {*spec.conversion.allow, CHANGELOG})
+
+
+def check_verified(spec: Spec, *, accepted: bool, has_begun: bool) -> str:
+    """How new stores are verified; for a migration that has begun, its ledger is checked instead."""
+    mode = spec.run.verify
+    if mode != "off" or has_begun:
+        return mode
+    if accepted or UNVERIFIED in spec.conversion.allow:
+        return "off, and that is accepted"
+    if spec.target_path is None:
+        return "off: cutover asks for stateferry verify SPEC before it, or for --unverified"
+    raise RefusedError(
+        '[run] verify = "off": new stores that were not compared are not published without consent',
+        hint=f'[run] verify = "full" or "digest"; to publish without: --unverified, or {allowing(UNVERIFIED)}',
+    )
 
 
 def check_possible(spec: Spec, conversion: Conversion) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from migrate.model.plan import Input, TimeSlice
-from migrate.model.store_partition import Segment
+from migrate.model.store_partition import Segment, segment_name
 
 EXPIRED = "expired"
 """The name, in place of a segment's, for records that are older than the new store's retention."""
@@ -28,11 +28,6 @@ class NewSegment:
     inputs: tuple[Input, ...]
     times: TimeSlice | None = None
     is_kept: bool = True
-
-
-def segment_name(store: str, start_ms: int) -> str:
-    """The directory's name in Kafka Streams and Streamiz."""
-    return f"{store}.{start_ms}"
 
 
 def as_they_are(store: str, segments: Sequence[Segment]) -> list[NewSegment]:

@@ -1,17 +1,18 @@
-"""Assemble: each store partition's chunks become its new RocksDB directories."""
+"""Assemble: each store partition's chunks, with its tails laid over them, become its new RocksDB directories."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
+from migrate.batch.changelog.overlay import make_overlay, overlay_of, plan_of, write_changes
 from migrate.batch.chunk.side_by_side import batches_without
 from migrate.batch.context import Context
-from migrate.batch.home import NEW
+from migrate.batch.home import CHANGELOG, NEW, OVERLAYS
 from migrate.batch.identity import created_state
 from migrate.batch.ledger.shared_commits import SharedCommits
 from migrate.batch.ledger.standing import Standing
@@ -19,6 +20,7 @@ from migrate.batch.ledger.table import Ledger
 from migrate.batch.plan.target_positions import PositionEntries
 from migrate.batch.source.snapshot import snapshot_directories
 from migrate.errors import ChunkFailedError, CorruptionError, MigrationError
+from migrate.model.changelog import Tail
 from migrate.model.key_range import show_key
 from migrate.model.ledger_row import Step
 from migrate.model.plan import DatabasePlan, Plan
@@ -39,14 +41,16 @@ def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receip
     Those of an earlier run are used as they are, unless a verification has found them wrong. Rows share commits: what
     a killed run made and did not commit, the next one removes and makes again.
     """
-    standing = Standing(context.home, ledger.rows)
+    standing = Standing(context.home, ledger.rows, plan)
     folders = {each: folder for each, folder in standing.assembled.items() if folder not in standing.refuted}
     left = [partition for partition in plan.store_partitions if partition.id not in folders]
     if not left:
         return folders  # and leave no empty folder of this run
-    waiting = _Waiting(context, ledger, standing.revision_id)
+    assert standing.plan is not None
+    waiting = _Waiting(context, ledger, standing)
     with _links(context.home / NEW / context.run_id) as links:
-        assembly = Assembly(context, plan, by_place(receipts), PositionEntries(context.spec, plan), links)
+        entries = PositionEntries(context.spec, standing.plan)
+        assembly = Assembly(context, standing.plan, by_place(receipts), entries, links, standing.tails)
         try:
             for partition in left:
                 context.stop.check()
@@ -65,16 +69,23 @@ def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receip
 class _Waiting:
     """New store partitions that wait for the commit that says that they are durable."""
 
-    def __init__(self, context: Context, ledger: Ledger, revision: str) -> None:
-        self._context, self._ledger, self._revision = context, ledger, revision
+    def __init__(self, context: Context, ledger: Ledger, standing: Standing) -> None:
+        self._context, self._ledger, self._standing = context, ledger, standing
         self._commits = SharedCommits(ledger)
         self._folders: list[tuple[StorePartition, Path]] = []
 
     def add(self, partition: StorePartition, folder: Path, state: StoreState) -> None:
-        relative = folder.relative_to(self._context.home)
-        detail: dict[str, object] = {"folder": str(relative), "state": state.model_dump(), "revision": self._revision}
+        home, standing = self._context.home, self._standing
+        relative = folder.relative_to(home)
+        detail: dict[str, object] = {"folder": str(relative), "state": state.model_dump()}
+        detail["revision"] = standing.revision_id
+        unsynced = [_unsynced(folder, partition)]
+        if tails := standing.tails.get(partition.id, ()):
+            overlay = overlay_folder(self._context, partition)
+            detail |= {"tails": len(tails), "overlay": str(overlay.relative_to(home))}
+            unsynced += [_unsynced(overlay, partition)]
         row = self._ledger.row(Step.ASSEMBLED, store_partition=partition.id, detail=detail)
-        self._commits.add(row, unsynced=_unsynced(folder, partition))
+        self._commits.add(row, unsynced=chain.from_iterable(unsynced))
         self._folders.append((partition, folder))
         if self._commits.commit_due():
             self._announce()
@@ -122,6 +133,8 @@ class Assembly:
     """Put into each RocksDB directory."""
     links: Path
     """An empty folder for links to the chunks: ingestion moves its files."""
+    tails: Mapping[str, Sequence[Tail]]
+    """By store partition."""
 
     def make(self, partition: StorePartition) -> tuple[Path, StoreState]:
         """Make the new store partition. Returns its directory, of which only tables are durable, and its state.
@@ -131,6 +144,9 @@ class Assembly:
         folder = self.context.home / NEW / self.context.run_id / partition.id
         remove_tree(folder)
         directories = self.plan.new_partition(partition).below(folder)
+        if tails := self.tails.get(partition.id, ()):
+            home = self.context.home
+            make_overlay(home, tails, [*directories], overlay_folder(self.context, partition), self.links)
         contents = {}
         for database, directory in directories.items():
             contents[database] = self._make_database(partition, database, directory)
@@ -138,21 +154,27 @@ class Assembly:
         return folder, created_state(directories, contents)
 
     def _make_database(self, partition: StorePartition, database: str, directory: Path) -> StoreContent:
-        home, mapped = self.context.home, self.plan.database(partition.id, database)
+        home, mapped = self.context.home, plan_of(self.plan, partition.id, database)
         snapshots = snapshot_directories(home, partition)
         files = _link_chunks(home, self.chunks[partition.id, database], self.links)
         with keeping_open():
             for number, family in enumerate(mapped.carried_families):
                 records = carried_records(mapped, snapshots, family, self.context.conversion.position_keys)
                 files[family] = _write_carried(records, self.links / f"carried-{number}.sst")
+            changes = write_changes(overlay_of(overlay_folder(self.context, partition), database), self.links)
         entries = self.entries.of(partition.id)
         families = {mapping.target: TableOptions(compression=mapping.compression) for mapping in mapped.mappings}
         families = dict.fromkeys((*mapped.carried_families, *entries, DEFAULT_FAMILY), TableOptions()) | families
-        content = create_database(directory, families, files, entries)
-        config = snapshots[mapped.sources[0].database] / "rocksdict-config.json"
-        if config.exists():  # the owner's own, where it uses rocksdict
+        content = create_database(directory, families, files, entries, changes=changes)
+        config = snapshots[mapped.carriers[0]] / "rocksdict-config.json" if mapped.carriers else None
+        if config is not None and config.exists():  # the owner's own, where it uses rocksdict
             write_file(directory / config.name, config.read_bytes())
         return content
+
+
+def overlay_folder(context: Context, partition: StorePartition) -> Path:
+    """Where this run makes the overlay of a store partition."""
+    return context.home / CHANGELOG / f"{OVERLAYS}-{context.run_id}" / partition.id
 
 
 def _unsynced(folder: Path, partition: StorePartition) -> Iterator[Path]:
@@ -226,7 +248,7 @@ def carried_records(
 
 def _check_ascending(receipts: list[Receipt]) -> None:
     """Raises ChunkFailedError unless the converted chunks are still in key order."""
-    for family in range(len(receipts[0].written)):
+    for family in range(len(receipts[0].written) if receipts else 0):
         filled = [(receipt, receipt.written[family]) for receipt in receipts if receipt.written[family].records]
         for (_, before), (receipt, written) in pairwise(filled):
             assert before.last_key is not None and written.first_key is not None

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from migrate.batch.chunk.rewrite import write_receipt
 from migrate.batch.context import Context
-from migrate.batch.home import NEW, remove_unfinished, temporary_directories
+from migrate.batch.home import CHANGELOG, NEW, OVERLAYS, remove_unfinished, temporary_directories
 from migrate.batch.ledger.intervals import attempts_at, disjoint, has_files
 from migrate.batch.ledger.revisions import FIRST, Revision
 from migrate.batch.ledger.standing import Standing
@@ -125,7 +125,7 @@ def _remove_orphans(context: Context, plan: Plan, standing: Standing, older: set
 def _remove_unnamed_stores(context: Context, plan: Plan, standing: Standing, older: set[str]) -> None:
     """Remove new stores that no row names; never an old one, which is the application's (I8)."""
     home = context.home
-    assembled = set(standing.assembled.values())
+    assembled = _needed(standing)
     retired = RetiredStores(context.spec.source_path, standing)
     for run in (home / NEW).glob("*"):
         if run.name not in older:
@@ -137,3 +137,37 @@ def _remove_unnamed_stores(context: Context, plan: Plan, standing: Standing, old
                 remove_tree(folder)
             remove_empty(folder.parent, below=run)
         remove_empty(run, below=run.parent)
+    _remove_unnamed_overlays(home, plan, standing, older)
+
+
+def _needed(standing: Standing) -> set[Path]:
+    """The new stores that count; of a store partition with a further tail, the one before until it is there."""
+    made = (row for row in standing.rows if row.step is Step.ASSEMBLED)
+    mine = (row for row in made if row.facts.get("revision", FIRST) == standing.revision_id)
+    return {*{row.store_partition: standing.home / row.facts["folder"] for row in mine}.values()}
+
+
+def _remove_unnamed_overlays(home: Path, plan: Plan, standing: Standing, older: set[str]) -> None:
+    overlays = set(standing.overlays.values())
+    for run in (home / CHANGELOG).glob(f"{OVERLAYS}-*"):
+        if run.name.removeprefix(f"{OVERLAYS}-") not in older:
+            continue
+        for partition in plan.store_partitions:
+            if run / partition.id not in overlays:
+                remove_tree(run / partition.id)
+            remove_empty((run / partition.id).parent, below=run)
+        remove_empty(run, below=run.parent)
+
+
+def remove_superseded(context: Context, ledger: Ledger) -> None:
+    """Remove new stores, overlays and files of tails, of runs before this one, that no row needs any more."""
+    standing = Standing(context.home, ledger.rows)
+    older = {row.run_id for row in ledger.rows} - {context.run_id}
+    assert standing.plan is not None
+    _remove_unnamed_stores(context, standing.plan, standing, older)
+    named = {context.home / file.file for tails in standing.tails.values() for tail in tails for file in tail.files}
+    named |= {context.home / (tail.rejects_file or ".") for tails in standing.tails.values() for tail in tails}
+    for partition in standing.plan.store_partitions:
+        for path in (context.home / CHANGELOG / partition.id).glob("tail-*/*"):
+            if path not in named and run_of(path.name) in older:
+                remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from formats import Format
 from migrate.batch.chunk.executor import Executor, run_all
 from migrate.batch.chunk.side_by_side import batches_without
-from migrate.batch.chunk.verify import Verified, VerifyTask, as_verified
+from migrate.batch.chunk.verify import VerifyTask
 from migrate.batch.context import Context
 from migrate.batch.ledger.gates import after_replay
 from migrate.batch.ledger.standing import Standing
@@ -22,10 +22,10 @@ from migrate.batch.steps.assemble import Entries, carried_records
 from migrate.batch.steps.verify_digest import DigestVerification, receipt_mismatches
 from migrate.batch.steps.verify_full import FullVerification
 from migrate.batch.steps.verify_ranges import EqualRanges, LedgerOpener
-from migrate.batch.steps.verify_subject import Subject, expected_databases, range_bytes
+from migrate.batch.steps.verify_subject import Subject, expected_databases, range_bytes, with_tails
 from migrate.engine.digest import RecordDigest
 from migrate.errors import MigrationError, VerificationError
-from migrate.model.comparison import Mismatch, Verification, differing
+from migrate.model.comparison import Mismatch, Verification, Verified, as_verified, differing
 from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.receipt import Receipt
@@ -48,6 +48,8 @@ class NewStores:
     folders: dict[str, Path]
     """By store partition."""
     receipts: list[Receipt]
+    overlays: Mapping[str, Path] = field(default_factory=dict)
+    """What tails have changed, by store partition that has any."""
 
 
 def verify(context: Context, executor: Executor, ledger: Ledger, plan: Plan, stores: NewStores) -> Verification:
@@ -103,10 +105,11 @@ def compare(
     databases = expected_databases(context, plan)
     total = Verification(mode=mode)
     for mismatch in _outer_mismatches(context, plan, stores, databases, mode):
-        total = _add(total, as_verified(mismatch))
+        total = with_result(total, as_verified(mismatch))
     if total.ok:  # else the directories that the records belong to may not be there
         size = range_bytes(databases, executor.slots, context.spec.run.chunk_size)
-        subject = Subject(context, plan, databases, stores.folders, stores.receipts, size)
+        laid_over = with_tails(plan, databases, stores.overlays)
+        subject = Subject(context, plan, laid_over, stores.folders, stores.receipts, size, stores.overlays)
         total = _compare_records(subject, executor, total, EqualRanges(subject, open_ledger), so_far)
     return total.model_copy(update={"seconds": round(time.monotonic() - started, 3)})
 
@@ -129,7 +132,7 @@ def _compare_records(
             assert isinstance(task, VerifyTask)
             comparison.add(task, result)
             ranges.add(task, result)
-            total = _add(total, result)
+            total = with_result(total, result)
         if finished:
             context.notify("verify.progressed", records=total.records)
         ranges.commit_some()
@@ -137,9 +140,9 @@ def _compare_records(
     for each in ended_by:
         if isinstance(each, MigrationError):
             raise each
-        total = _add(total, as_verified(each))
+        total = with_result(total, as_verified(each))
     for result in () if ended_by else comparison.end():
-        total = _add(total, result)
+        total = with_result(total, result)
     return total
 
 
@@ -167,6 +170,7 @@ def _tasks(
                 return
         yield from comparison.tasks_of(database)
     yield from comparison.further_tasks()
+    yield from subject.overlay_tasks()
 
 
 def _outer_mismatches(
@@ -176,7 +180,7 @@ def _outer_mismatches(
     yield from unread_records(plan, databases, context.home / "snapshot", context.conversion.source)
     if mode == "digest":
         yield from receipt_mismatches(databases, stores.receipts)
-    yield from compare_directories(databases, stores.folders)
+    yield from compare_directories(with_tails(plan, databases, stores.overlays), stores.folders)
 
 
 def mismatch_error(found: Verification, *, hint: str) -> VerificationError:
@@ -189,7 +193,8 @@ def mismatch_error(found: Verification, *, hint: str) -> VerificationError:
     )
 
 
-def _add(total: Verification, result: Verified) -> Verification:
+def with_result(total: Verification, result: Verified) -> Verification:
+    """The sums with those of a further task."""
     known = {mismatch.kind for mismatch in total.first}
     return total.model_copy(
         update={

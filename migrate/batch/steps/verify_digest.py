@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from migrate.batch.chunk.reader import inputs_of
-from migrate.batch.chunk.verify import CountTask, DigestTask, Verified, VerifyTask, as_verified, target_ranges
+from migrate.batch.chunk.verify import CompareTask, CountTask, DigestTask, VerifyTask, target_ranges
 from migrate.batch.steps.assemble import by_place
-from migrate.batch.steps.verify_subject import Subject, key_ranges
-from migrate.model.comparison import Mismatch, differing
+from migrate.batch.steps.verify_full import compare_tasks
+from migrate.batch.steps.verify_subject import Subject, as_text, key_ranges
+from migrate.model.comparison import Mismatch, Verified, as_verified, differing
 from migrate.model.key_range import tiling_flaw
 from migrate.model.plan import DatabasePlan
 from migrate.model.receipt import Receipt
@@ -28,8 +29,10 @@ class DigestVerification:
         self._receipts = by_place(subject.receipts)
         self._records: Counter[str] = Counter()
 
-    def tasks_of(self, database: DatabasePlan) -> Iterator[DigestTask]:
+    def tasks_of(self, database: DatabasePlan) -> Iterator[DigestTask | CompareTask]:
         """All new records of the database, chunk by chunk, since digests cannot be added up."""
+        if database.is_of_tails:
+            return compare_tasks(self._subject, database, {})  # no chunk answers for what does not belong in it
         mine = self._receipts[database.store_partition, database.database]
         return _digest_tasks(self._subject, database, mine)
 
@@ -82,6 +85,7 @@ def _digest_tasks(subject: Subject, database: DatabasePlan, receipts: list[Recei
                 written=receipt.written[number],
                 target_keys=keys,
                 conversion=subject.context.ref,
+                overlay=as_text(subject.overlay_of(database)),
             )
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from migrate.batch.chunk.reader import inputs_of
 from migrate.batch.chunk.side_by_side import compare_gaps
-from migrate.batch.chunk.verify import CompareTask, Verified, VerifyTask, as_verified
+from migrate.batch.chunk.verify import CompareTask, VerifyTask
 from migrate.batch.steps.verify_ranges import EqualRange, FamilyPlace
-from migrate.batch.steps.verify_subject import Subject, cut_points, ranges_between
+from migrate.batch.steps.verify_subject import Subject, as_text, cut_points, ranges_between
 from migrate.errors import MigrationError
-from migrate.model.comparison import Mismatch, differing
+from migrate.model.comparison import Mismatch, Verified, as_verified, differing
 from migrate.model.key_range import KeyRange, tiling_flaw
 from migrate.model.plan import DatabasePlan
 from migrate.stores.rocksdb.database import open_read_only
@@ -92,11 +93,14 @@ class FullVerification:
             places = [place for place in _places(plan) if len(self._compared[place]) > 1]
             if not plan.is_kept or not places:
                 continue
-            with open_read_only(self.subject.target_of(plan)) as target:
+            overlay = self.subject.overlay_of(plan)
+            with ExitStack() as stack:
+                target = stack.enter_context(open_read_only(self.subject.target_of(plan)))
+                touched = None if overlay is None else stack.enter_context(open_read_only(overlay))
                 for place in places:
                     ends = [each.ends for each in self._compared[place] if each.ends is not None]
                     left_out = self.subject.context.conversion.position_keys
-                    for count, found in compare_gaps(target, plan.store_partition, place[2], ends, left_out):
+                    for count, found in compare_gaps(target, *place[::2], ends, left_out=left_out, touched=touched):
                         yield as_verified(found, count)
 
     def _unused(self) -> Iterator[Mismatch]:
@@ -130,5 +134,6 @@ def compare_tasks(
                 mapping=mapping,
                 keys=keys,
                 conversion=subject.context.ref,
+                overlay=as_text(subject.overlay_of(database)),
                 size=min(database.data_bytes, subject.range_bytes),
             )

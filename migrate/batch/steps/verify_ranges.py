@@ -16,10 +16,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from migrate.batch.chunk.verify import CompareTask, Verified, VerifyTask
+from migrate.batch.chunk.verify import CompareTask, VerifyTask
 from migrate.batch.identity import spec_identity
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.steps.verify_subject import Subject
+from migrate.model.comparison import Verified
 from migrate.model.key_range import KeyRange
 from migrate.model.ledger_row import Row, Step
 from migrate.model.values import Stored

@@ -79,7 +79,7 @@ def verify(
 def _compare(
     context: Context, plan: Plan, standing: Standing, mode: Mode, open_executor: ExecutorOpener
 ) -> VerifyReport:
-    name, stores = context.spec.name, NewStores(standing.new_stores(context.spec.source_path), standing.receipts)
+    name, stores = context.spec.name, _stores(context, standing)
     use_times(context, standing.rows)
     open_ledger = cache(lambda: _open_ledger(context, plan, standing))
     with open_executor(context.spec) as executor, hinting_at_repair(context.home):
@@ -89,7 +89,7 @@ def _compare(
         if not found.ok:
             way_out = _RERUN if standing.revision is None else after_replay(standing)
             raise mismatch_error(found, hint=_IN_USE if standing.is_in_use else way_out)
-        assembled = AssembledStores(plan, stores.folders, stores.receipts)
+        assembled = AssembledStores(plan, stores.folders, stores.receipts, stores.overlays)
         note = verify_again(context, executor, open_ledger, assembled, standing)
     standing = read_standing(context.home)
     concerns = concerns_of(context.spec, standing, standing.totals)
@@ -102,6 +102,11 @@ def _compare(
         changelogs=changelog_reports(standing.rows, note),
         next_step=next_step(context.spec, standing, standing.state, not_accepted(concerns)),
     )
+
+
+def _stores(context: Context, standing: Standing) -> NewStores:
+    folders = standing.new_stores(context.spec.source_path)
+    return NewStores(folders, standing.receipts, standing.overlays)
 
 
 def _open_ledger(context: Context, plan: Plan, standing: Standing) -> Ledger:

@@ -6,11 +6,13 @@ They are found in the snapshot's files: neither the plan nor the receipts say wh
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
+from migrate.batch.changelog.overlay import overlay_of, plan_of
+from migrate.batch.chunk.side_by_side import OverlayTask
 from migrate.batch.context import Context
 from migrate.batch.plan.cut import cut
 from migrate.batch.plan.make import plan_partition
@@ -43,6 +45,8 @@ class Subject:
     receipts: Sequence[Receipt]
     range_bytes: int
     """About how many bytes of the old stores one task reads."""
+    overlays: Mapping[str, Path] = field(default_factory=dict)
+    """By store partition, the folder of what its tails have changed."""
 
     def snapshots_of(self, database: DatabasePlan) -> dict[str, Path]:
         """The snapshots of the RocksDB directories of its store partition, by name."""
@@ -51,6 +55,43 @@ class Subject:
     def target_of(self, database: DatabasePlan) -> Path:
         """The RocksDB directory in the new store."""
         return self.folders[database.store_partition] / database.database
+
+    def overlay_of(self, database: DatabasePlan) -> Path | None:
+        """What tails have changed in a RocksDB directory of the new store; None: nothing."""
+        return overlay_of(self.overlays.get(database.store_partition), database.database)
+
+    def overlay_tasks(self) -> Iterator[OverlayTask]:
+        """The comparisons of what tails have changed."""
+        for database in self.databases:
+            overlay = self.overlay_of(database)
+            for mapping in database.mappings if overlay is not None else ():
+                yield OverlayTask(
+                    store_partition=database.store_partition,
+                    database=database.database,
+                    family=mapping.target,
+                    target=str(self.target_of(database)),
+                    overlay=str(overlay),
+                    conversion=self.context.ref,
+                )
+
+
+def as_text(path: Path | None) -> str | None:
+    """The path as a task carries it."""
+    return None if path is None else str(path)
+
+
+def with_tails(plan: Plan, databases: Sequence[DatabasePlan], overlays: Mapping[str, Path]) -> tuple[DatabasePlan, ...]:
+    """These, which are made of the snapshot, and what tails make of them: segments that expire, and further ones."""
+    found = []
+    for partition in plan.store_partitions:
+        mine = [each for each in databases if each.store_partition == partition.id]
+        names = plan.new_partition(partition).databases
+        if partition.id in overlays:
+            mine = [each.model_copy(update={"is_kept": each.is_kept and each.database in names}) for each in mine]
+            known = {each.database for each in mine}
+            mine += [plan_of(plan, partition.id, name) for name in names if name not in known]
+        found += mine
+    return tuple(found)
 
 
 def expected_databases(context: Context, plan: Plan) -> tuple[DatabasePlan, ...]:

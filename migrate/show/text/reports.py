@@ -10,6 +10,7 @@ from migrate.model.comparison import Totals, Verification
 from migrate.model.preview import RejectReason, shown_key
 from migrate.model.reports import (
     AbandonReport,
+    CatchUpReport,
     ChangelogReport,
     Column,
     Concern,
@@ -19,6 +20,7 @@ from migrate.model.reports import (
     SnapshotReport,
     StatusReport,
     SwitchReport,
+    TailReport,
     Throughput,
     Verifying,
     VerifyReport,
@@ -204,6 +206,22 @@ def show_verify(report: VerifyReport, output: Output) -> list[str]:
     rows["changelog"] = changelogs_in_words(report.changelogs)
     rows |= {ATTENTION: concerns_in_words(report.concerns), "next": report.next_step}
     return output.layout.facts(rows | _ids(report.migration_id, "", output))
+
+
+def show_catch_up(report: CatchUpReport, output: Output) -> list[str]:
+    """What a catch-up has read and laid over the new stores."""
+    rows = {"migration": report.name, "catch-up": f"{report.what}, in {report.seconds:.1f} s"}
+    rows["tails"] = "\n".join(map(_tail_in_words, report.tails))
+    rows |= {ATTENTION: concerns_in_words(report.concerns), "next": report.next_step}
+    return output.layout.facts(rows | _ids(report.migration_id, "", output))
+
+
+def _tail_in_words(tail: TailReport) -> str:
+    read = f"{tail.store_partition}: {plural(tail.records, 'record')} from offset {tail.start:,} on"
+    left_out = [
+        f"{count:,} {what}" for what, count in (("rejected", tail.rejected), ("expired", tail.expired)) if count
+    ]
+    return f"{read}, {plural(tail.keys, 'key')}, {tail.deleted:,} deleted" + "".join(f", {each}" for each in left_out)
 
 
 def changelogs_in_words(changelogs: Sequence[ChangelogReport]) -> str:

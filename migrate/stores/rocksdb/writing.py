@@ -6,6 +6,7 @@ A column family handle that stays alive keeps the LOCK: handles are dropped befo
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,24 +93,44 @@ class SstWriter:
     def write(self, batch: Batch) -> None:
         """Append records. Raises KeyOrderError where a key is not greater than the one before."""
         writer = self._writer
-        try:
+
+        def append() -> None:
             for key, value in zip(batch.keys, batch.values, strict=True):
                 writer[key] = value
+
+        self._append(batch.keys, append)
+
+    def write_changes(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """Append changes of another store; None: the key's record is deleted there. Raises as `write`."""
+        writer = self._writer
+
+        def append() -> None:
+            for key, value in zip(keys, values, strict=True):
+                if value is None:
+                    del writer[key]
+                else:
+                    writer[key] = value
+
+        self._append(keys, append)
+
+    def _append(self, keys: Sequence[bytes], append: Callable[[], None]) -> None:
+        try:
+            append()
         except Exception as error:
-            self._check_order(batch)
+            self._check_order(keys)
             raise ChunkFailedError(
                 f"cannot write {self.path}: {error}", hint="is the disk full? rerun to resume"
             ) from error
-        self._last = batch.keys[-1]
-        self._records += len(batch)
+        self._last = keys[-1]
+        self._records += len(keys)
 
     def finish(self) -> None:
         """Complete the file, which RocksDB syncs before it closes it; only the name is not durable then."""
         self._writer.finish()
 
-    def _check_order(self, batch: Batch) -> None:
+    def _check_order(self, keys: Sequence[bytes]) -> None:
         last = self._last if self._records else None
-        for key in batch.keys:
+        for key in keys:
             if last is not None and key <= last:
                 raise KeyOrderError(last, key)
             last = key
@@ -131,16 +152,19 @@ def create_database(
     families: dict[str, TableOptions],
     files: dict[str, list[Path]],
     entries: dict[str, dict[bytes, bytes]],
+    *,
+    changes: Mapping[str, Path] | None = None,
 ) -> StoreContent:
     """Create a RocksDB directory: ingest each family's SST files in one step, and put the few `entries`.
 
-    The files are moved into the directory. Afterwards only the content of the tables is durable: the metadata are made
-    in memory and then copied, as RocksDB would sync them 15 times.
+    `changes`: for a family, a file of what is put and deleted on top of those. All files are moved into the directory.
+    Afterwards only the content of the tables is durable: the metadata are made in memory and then copied, as RocksDB
+    would sync them 15 times.
     """
     path.mkdir(parents=True, exist_ok=True)
     with temporary_folder() as name:
         folder = Path(name).absolute()
-        made = _create(folder, path, families, files, entries)
+        made = _create(folder, path, families, files, entries, changes=changes or {})
         for file in database_files(folder).mutable:
             if file.name != "rocksdict-config.json":
                 content = file.read_bytes()
@@ -156,6 +180,8 @@ def _create(
     families: dict[str, TableOptions],
     files: dict[str, list[Path]],
     entries: dict[str, dict[bytes, bytes]],
+    *,
+    changes: Mapping[str, Path],
 ) -> StoreContent:
     """Create the database in `folder`, and its SST files in the directory `tables`."""
     options = {family: table_options(table) for family, table in families.items()}
@@ -165,7 +191,8 @@ def _create(
     database = Rdict(str(folder), default, column_families=options)
     try:
         for family in options:
-            _fill(database, family, files.get(family, []), entries.get(family, {}), tables)
+            layers = [files.get(family, []), [changes[family]] if family in changes else []]
+            _fill(database, family, layers, entries.get(family, {}), tables)
         files_in_use = [(file["name"].lstrip("/"), file["size"]) for file in database.live_files()]
         last_write = database.latest_sequence_number()
     finally:
@@ -173,10 +200,10 @@ def _create(
     return StoreContent(last_write, family_names(folder), tuple(sorted(files_in_use)))
 
 
-def _fill(database: Rdict, family: str, files: list[Path], entries: dict[bytes, bytes], tables: Path) -> None:
+def _fill(database: Rdict, family: str, layers: list[list[Path]], entries: dict[bytes, bytes], tables: Path) -> None:
     column = database.get_column_family(family)
     try:
-        if files:
+        for files in filter(None, layers):
             _ingest(column, files, tables)
         unlogged = WriteOptions()
         # Its stub takes this property for a method. What is put is flushed to a table, which RocksDB syncs.

@@ -15,6 +15,7 @@ from migrate import run, verify
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.chunk import produce
 from migrate.batch.chunk.produce import Confirmed, write_records
+from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import read_ledger
 from migrate.errors import ChangelogFailedError, ExitCode, RefusedError, VerificationError
 from migrate.kafka import cluster
@@ -122,6 +123,18 @@ def test_a_tombstone_that_is_not_written_is_missed(
     with pytest.raises(VerificationError) as raised:
         run(app.spec)
     assert f'missing in the changelog: {app.topic}, partition 0, key "drop-0": a tombstone' in raised.value.message
+
+
+def test_a_changelog_in_use_is_compared_until_an_application_writes_to_it(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(app.spec)
+    monkeypatch.setattr(Standing, "is_in_use", True)
+    assert verify(app.spec).changelogs[0].verified
+    app.write(app.new_topic, 1, {b"new": (b"value", NOW)})
+    (changelog,) = verify(app.spec).changelogs
+    assert not changelog.verified
+    assert f"an application has written to {app.new_topic}, partition 1, since it was filled" in changelog.note
 
 
 def test_a_foreign_topic_is_refused_and_left(app: App) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -127,6 +128,28 @@ def test_a_killed_run_is_finished_by_the_next_one(point: str, broker: Broker, tm
     assert app.migrated(0) == app.rebuilt(0, TIMESTAMPED)
     assert app.times | before == app.times
     assert app.runs == sorted(each.folder for each in app.times.values())
+
+
+def test_a_run_is_durable_before_its_row_is_written(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = _timestamped("times-durable", tmp_path, broker).make()
+    synced: set[Path] = set()
+    real = os.fsync
+
+    def spy(descriptor: int) -> None:
+        synced.add(Path(f"/proc/self/fd/{descriptor}").resolve())
+        real(descriptor)
+
+    def look(event: Event) -> None:
+        if event.name == "times.made":
+            folder = app.spec.home / event.facts["times"].folder
+            assert {folder.parent, folder, *folder.iterdir()} <= synced
+            raise _Killed
+
+    monkeypatch.setattr(os, "fsync", spy)
+    with pytest.raises(_Killed):
+        run(app.spec, on_event=look)
 
 
 def _flip(folder: Path) -> None:

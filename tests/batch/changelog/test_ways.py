@@ -9,10 +9,12 @@ import pytest
 
 from migrate.batch.changelog.ways import application_of, changelogs, check_way, new_names, positions, way_of
 from migrate.batch.identity import spec_identity
+from migrate.batch.preflight.conversion import check_conversion
 from migrate.batch.source.source import find_source
+from migrate.batch.status.next_step import may_catch_up
 from migrate.errors import ExitCode, RefusedError, SpecError
 from migrate.spec.conversion import conversion_ref, load_conversion
-from migrate.spec.spec import Spec
+from migrate.spec.spec import RunSection, Spec
 from tests.support import KEY_VALUE, RAW, TIMESTAMPED, make_store
 
 BROKER = {"bootstrap": "broker:9092"}
@@ -162,3 +164,17 @@ def test_the_broker_is_no_part_of_the_identity_and_the_way_is(tmp_path: Path) ->
     assert identity(application_id="orders-app") == mine
     for other in ({"way": "append"}, {"application_id": "renamed"}, {"timestamps": "changelog"}):
         assert identity(**other)["[changelog]"] != mine["[changelog]"]
+
+
+def test_a_snapshot_may_be_converted_where_the_tail_is_caught_up_with(tmp_path: Path) -> None:
+    def check(changelog: dict[str, Any] | None, **target: Any) -> Spec:  # noqa: ANN401
+        spec = _spec(tmp_path, changelog, **target)
+        spec = spec.model_copy(update={"run": RunSection(source="snapshot")})
+        ref = conversion_ref(spec)
+        check_conversion(spec, load_conversion(ref), ref)
+        return spec
+
+    with pytest.raises(RefusedError, match="a snapshot cannot be migrated") as caught:
+        check(None)
+    assert "[changelog]" in caught.value.hint
+    assert may_catch_up(check(BROKER, store="orders-v2"))

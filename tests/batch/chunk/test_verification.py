@@ -16,9 +16,9 @@ from rocksdict import Rdict
 from migrate.batch.chunk.reader import Inputs
 from migrate.batch.chunk.rewrite import rewrite_chunk
 from migrate.batch.chunk.side_by_side import compare_gaps
-from migrate.batch.chunk.verify import CompareTask, DigestTask, Verified, as_verified, run_verify_task, target_ranges
+from migrate.batch.chunk.verify import CompareTask, DigestTask, run_verify_task, target_ranges
 from migrate.errors import CorruptionError
-from migrate.model.comparison import Mismatch
+from migrate.model.comparison import Mismatch, Verified, as_verified
 from migrate.model.key_range import KeyRange
 from migrate.model.plan import FamilyMapping
 from migrate.model.receipt import Receipt

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from migrate.batch.chunk.reader import Inputs
 from migrate.batch.chunk.side_by_side import compare_gaps
-from migrate.batch.chunk.verify import CompareTask, Verified, as_verified, run_verify_task
+from migrate.batch.chunk.verify import CompareTask, run_verify_task
 from migrate.batch.steps import verify_subject
+from migrate.model.comparison import Verified, as_verified
 from migrate.model.key_range import KeyRange
 from migrate.model.plan import DatabasePlan, FamilyMapping
 from migrate.spec.conversion_ref import ConversionRef

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -30,7 +29,7 @@ from tests.live.kafka_streams.kinds import (
     VERSIONS,
 )
 from tests.live.kafka_streams.model import rows_after, rows_as
-from tests.live.maven import ProgramError, cache_locked, run_maven
+from tests.live.maven import ProgramError, built_classpath
 
 __all__ = [
     "KEY_VALUE",
@@ -222,24 +221,10 @@ def open_state(
 
 def classpath(version: str) -> str:
     """Build the program against a release of Kafka Streams, unless built already; return its classpath."""
-    with cache_locked("kafka-streams-program") as cache:
-        built = cache / "kafka-streams-program" / f"{version}-{_sources_digest()}"
-        if not built.exists():
-            _build(version, built)
-    return f"{built / 'classes'}{os.pathsep}{(built / 'classpath').read_text(encoding='utf-8')}"
-
-
-def _build(version: str, built: Path) -> None:
-    """Build beside the final directory and rename, so that a build cut short is never taken for one."""
-    built.parent.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=built.parent) as scratch:
-        target = Path(scratch) / "target"
-        properties = {"build.dir": str(target), "kafka.version": version, "jackson.version": VERSIONS[version]}
-        if version not in HEADERS_VERSIONS:
-            properties["excluded.sources"] = "**/Headers*.java"
-        properties["mdep.outputFile"] = str(target / "classpath")
-        run_maven(_HERE / "pom.xml", ["compile", "dependency:build-classpath"], properties)
-        target.rename(built)
+    properties = {"kafka.version": version, "jackson.version": VERSIONS[version]}
+    if version not in HEADERS_VERSIONS:
+        properties["excluded.sources"] = "**/Headers*.java"
+    return built_classpath("kafka-streams-program", _HERE, version, properties)
 
 
 def run_program(version: str, command: str, options: Mapping[str, str]) -> str:
@@ -298,10 +283,3 @@ def _verdict(output: str) -> Verdict:
         for task, stores in document["tasks"].items()
     }
     return Verdict(ok=document["ok"], difference=document["difference"], version=document["version"], tasks=tasks)
-
-
-def _sources_digest() -> str:
-    digest = hashlib.sha256()
-    for source in [_HERE / "pom.xml", *sorted(_HERE.glob("src/main/java/**/*.java"))]:
-        digest.update(source.read_bytes())
-    return digest.hexdigest()[:12]

@@ -1,0 +1,284 @@
+"""`catch_up`: what the application has written since its snapshot is converted, and laid over the new stores.
+
+Each changelog is read from where the snapshot is, or the last tail ends, to its last stable offset, and makes a tail.
+The tails' files are durable before their rows; then the new stores are assembled again, with the tails, beside those of
+before, compared, and their tails are written to the new changelogs and read back. A rerun does what is left.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from migrate.batch.changelog.overlay import kept_databases
+from migrate.batch.changelog.standing import ChangelogStanding
+from migrate.batch.changelog.tails import tail_tasks, write_tails
+from migrate.batch.changelog.times import use_times
+from migrate.batch.changelog.ways import way_of
+from migrate.batch.changelog.write import connection_of
+from migrate.batch.chunk.executor import Executor, executor_opener, run_all
+from migrate.batch.chunk.tail import TailTask
+from migrate.batch.context import Context, make_context
+from migrate.batch.identity import check_spec
+from migrate.batch.ledger.gates import concerns_of, not_accepted
+from migrate.batch.ledger.marker import check_ours
+from migrate.batch.ledger.standing import Standing
+from migrate.batch.ledger.table import Ledger, read_repaired
+from migrate.batch.log import logged
+from migrate.batch.plan.target_positions import PositionEntries
+from migrate.batch.run_lock import one_run_at_a_time
+from migrate.batch.status.next_step import next_step
+from migrate.batch.steps.assemble import assemble, by_place
+from migrate.batch.steps.damage import hinting_at_repair
+from migrate.batch.steps.reconcile import remove_superseded
+from migrate.batch.steps.verify import mismatch_error, record, with_result
+from migrate.batch.steps.verify_subject import Subject
+from migrate.batch.stop import Stop
+from migrate.errors import BrokerError, ChangelogFailedError, RefusedError, system_errors_explained
+from migrate.kafka.cluster import Cluster
+from migrate.kafka.latest import unpacked
+from migrate.model.changelog import Tail
+from migrate.model.comparison import Mismatch, Verification, Verified, as_verified, differing
+from migrate.model.events import Listener, ignore
+from migrate.model.ledger_row import Row, Step
+from migrate.model.plan import Plan
+from migrate.model.reports import CatchUpReport, TailReport
+from migrate.model.store_partition import place_name
+from migrate.model.units import plural
+from migrate.spec.spec import Spec
+from migrate.stores.rocksdb.openings import open_pooled
+
+_RUN = "stateferry run SPEC"
+
+
+@system_errors_explained()
+def catch_up(
+    spec: Spec,
+    *,
+    master: str | None = None,
+    on_event: Listener = ignore,
+    stop: Stop | None = None,
+) -> CatchUpReport:
+    """Bring the new stores and their changelogs to where the old changelogs end, before the cut-over.
+
+    It may be called as often as one likes while the application goes on: each call reads what was written since the one
+    before. The last one follows the application's stop. What was killed is continued by the same call.
+
+    Args:
+        spec: the migration, from `load_spec` or built in code; a run of it must have ended.
+        master: a Spark master, such as "local[4]"; None: in this process, without Spark.
+        on_event: called with each `Event`, before the work goes on.
+        stop: to stop it from another thread or a signal handler; None: it runs to its end.
+
+    Raises:
+        RefusedError: the new stores are not made yet, or in use; or the changelog no longer tells all that was written.
+        BrokerError: the broker cannot be reached; nothing was done.
+        ChangelogFailedError: a changelog cannot be read or written to its end.
+        ChunkFailedError: the conversion cannot be applied to keys alone.
+        RejectedError: more records than allowed cannot be converted.
+        VerificationError: a new store, or its changelog, does not hold what was written.
+        InterruptedMigrationError: `stop` was requested.
+    """
+    open_executor = executor_opener(spec, master)
+    check_ours(spec.home)
+    started = time.monotonic()
+    with one_run_at_a_time(spec.home):
+        context = make_context(spec, logged(spec.name, on_event), stop=stop)
+        standing = Standing(spec.home, read_repaired(spec.home, context.warn))
+        plan = _checked_plan(context, standing)
+        if way_of(spec, context.conversion) == "none":
+            return _report(context, plan, standing, (), is_replayed=True, seconds=time.monotonic() - started)
+        _check_possible(context, standing)
+        use_times(context, standing.rows)
+        with Cluster(connection_of(spec)) as cluster:
+            tasks = list(tail_tasks(context, plan, standing, cluster))
+        context.stop.check()
+        if not tasks and _is_settled(standing):
+            return _report(context, plan, standing, (), seconds=time.monotonic() - started)
+        ledger = Ledger(context.home, plan.migration_id, context.run_id, command="catch-up")
+        with open_executor(spec) as executor, hinting_at_repair(context.home):
+            found = _take_tails(context, executor, ledger, tasks)
+            _lay_over(context, executor, ledger, plan)
+            try:
+                write_tails(context, executor, ledger, plan)
+            except BrokerError as error:  # what is done by now is kept
+                raise ChangelogFailedError(error.message, hint=error.hint) from error
+        return _report(context, plan, Standing(context.home, ledger.rows), found, seconds=time.monotonic() - started)
+
+
+def _checked_plan(context: Context, standing: Standing) -> Plan:
+    """The plan of a migration whose run has ended. Raises RefusedError for any other."""
+    spec, plan = context.spec, standing.plan
+    if spec.changelog is None:
+        raise RefusedError(
+            "a catch-up reads the changelog, and the spec has no section [changelog]",
+            hint="where the conversion leaves the changelog as it is, the application replays what it wrote since; "
+            "else start again with a section [changelog]",
+        )
+    if plan is None or standing.pending:
+        raise RefusedError(f"the migration {spec.name!r} is not rewritten yet", hint=_RUN)
+    if standing.is_live:
+        raise RefusedError(
+            f"the new stores of {spec.name!r} are in use, or were begun to be ({standing.state}): a catch-up comes "
+            "before that",
+            hint="stateferry status SPEC names the next step",
+        )
+    check_spec(spec, context.ref, standing)
+    if standing.mismatch is not None:
+        raise RefusedError(f"a comparison found the new stores of {spec.name!r} wrong", hint=_RUN)
+    return plan
+
+
+def _check_possible(context: Context, standing: Standing) -> None:
+    """Raises RefusedError for a store whose tails cannot be laid over it, or a changelog that is not written yet."""
+    spec, conversion = context.spec, context.conversion
+    instead = 'stop the application, and migrate under another `name`, with [run] source = "live"'
+    if way_of(spec, conversion) == "append":
+        raise RefusedError(
+            '[changelog] way = "append": a catch-up would take our own records for the application\'s',
+            hint="start and stop the old application once, cleanly, before a run; or name a new store: [target] store",
+        )
+    if "versioned" in (conversion.source.kind, conversion.target.kind):
+        raise RefusedError("the tail of a versioned store is its history, which is not reduced to keys", hint=instead)
+    if conversion.function is not None and conversion.keys_may_change:
+        raise RefusedError(
+            "the function may change keys: of a key that was deleted since, nothing tells what became of it",
+            hint=instead,
+        )
+    if conversion.source.is_segmented and None in (spec.source.retention_ms, spec.target.retention_ms):
+        raise RefusedError(
+            "nothing tells into which segments new records belong, and which ones have expired",
+            hint="a windowed store needs retention_ms in [source] and in [target], equal or not; they are part of the "
+            "migration's identity: start again under another `name`",
+        )
+    standing_of = ChangelogStanding(standing.rows)
+    if standing_of.topics is None or not standing.recorded:
+        raise RefusedError("the new changelog is not written yet", hint=_RUN)
+
+
+def _is_settled(standing: Standing) -> bool:
+    """Whether everything that the tails need is done."""
+    written = ChangelogStanding(standing.rows)
+    receipts = {(each.store_partition, each.tail) for each in written.produced}
+    tails = [each for found in standing.tails.values() for each in found]
+    return standing.is_assembled and all(
+        (each.store_partition, each.number) in receipts and each.store_partition in written.reread for each in tails
+    )
+
+
+def _take_tails(context: Context, executor: Executor, ledger: Ledger, tasks: Sequence[TailTask]) -> tuple[Tail, ...]:
+    """Make the tails, and commit them together."""
+    remove_superseded(context, ledger)
+    found: list[Tail] = []
+    started = lambda task: context.notify("tail.started", task=task)  # noqa: E731 - one line, used once
+    for finished in run_all(executor, tasks, on_start=started, name=context.spec.name, stop=context.stop):
+        made = [result for _, result in finished if isinstance(result, Tail) and result.records]  # else markers only
+        found += made
+        if made:
+            context.notify("tail.made", tails=made)
+    context.stop.check()
+    if found:
+        ledger.commit(*(_row(ledger, tail) for tail in found))
+        context.notify("tail.committed", tails=found)
+    return tuple(found)
+
+
+def _row(ledger: Ledger, tail: Tail) -> Row:
+    row = ledger.row(Step.TAIL, store_partition=tail.store_partition, detail=tail.model_dump(mode="json"))
+    counts = {"records_in": tail.records, "rejected": tail.rejected, "dropped": tail.dropped, "seconds": tail.seconds}
+    return row.model_copy(update=counts)
+
+
+def _lay_over(context: Context, executor: Executor, ledger: Ledger, plan: Plan) -> None:
+    """Assemble the new stores with their tails, and compare what these have changed. Raises VerificationError."""
+    before = Standing(context.home, ledger.rows)
+    folders = assemble(context, plan, ledger, before.receipts)
+    standing = Standing(context.home, ledger.rows)
+    if standing.is_verified:
+        return
+    laid_over = standing.plan
+    assert laid_over is not None
+    databases = tuple(each for partition in plan.store_partitions for each in kept_databases(laid_over, partition))
+    subject = Subject(context, laid_over, databases, folders, standing.receipts, 0, standing.overlays)
+    known = standing.verification
+    total = known if known is not None and known.ok else Verification(mode="off")
+    results = [as_verified(each) for each in _counted_wrong(subject)]
+    for finished in run_all(
+        executor, subject.overlay_tasks(), on_start=lambda _: None, name=context.spec.name, stop=context.stop
+    ):
+        results += [result for _, result in finished if isinstance(result, Verified)]
+    context.stop.check()
+    found = Verification(mode="digest" if total.mode == "off" else total.mode, records=total.records)
+    for each in results:
+        found = with_result(found, each)
+    if not found.ok or total.mode != "off":
+        record(context, ledger, found)
+    if not found.ok:
+        raise mismatch_error(found, hint=f"{_RUN} assembles the new stores again; the old ones are as they were")
+    remove_superseded(context, ledger)
+
+
+def _counted_wrong(subject: Subject) -> Iterator[Mismatch]:
+    """RocksDB directories whose tables do not have the number of records of their chunks and tails.
+
+    The chunks' files were compared before; that all of them are there is what remains to be shown.
+    """
+    receipts = by_place(subject.receipts)
+    entries = PositionEntries(subject.context.spec, subject.plan)
+    for database in subject.databases:
+        mine = receipts[database.store_partition, database.database]
+        overlay = subject.overlay_of(database)
+        stated = entries.of(database.store_partition)
+        with open_pooled(subject.target_of(database)) as target:
+            for number, mapping in enumerate(database.mappings):
+                expected = sum(receipt.written[number].records for receipt in mine)
+                expected += len(stated.get(mapping.target, ()))
+                expected += 0 if overlay is None else _puts(overlay, mapping.target)
+                if (actual := target.table_puts(mapping.target)) != expected:
+                    where = place_name(database.store_partition, database.database)
+                    yield differing(where, "records in tables", f"{expected:,}", f"{actual:,}", family=mapping.target)
+
+
+def _puts(overlay: Path, family: str) -> int:
+    with open_pooled(overlay) as opened:
+        return sum(len(batch) - list(unpacked(batch).values).count(None) for batch in opened.batches(family))
+
+
+def _report(
+    context: Context,
+    plan: Plan,
+    standing: Standing,
+    found: Sequence[Tail],
+    *,
+    is_replayed: bool = False,
+    seconds: float,
+) -> CatchUpReport:
+    concerns = concerns_of(context.spec, standing, standing.totals)
+    tails = tuple(
+        TailReport(
+            **each.model_dump(include={"store_partition", "number", "start", "end", "records", "keys"}),
+            deleted=sum(file.deletes for file in each.files),
+            rejected=each.rejected,
+            expired=each.expired,
+        )
+        for each in found
+    )
+    if is_replayed:
+        what = "the conversion leaves the changelog as it is: the application itself replays what it wrote since"
+    elif not found:
+        what = "nothing is behind: nobody has written to the changelogs since"
+    else:
+        what = (
+            f"{plural(sum(each.records for each in tails), 'record')} of the changelogs were laid over the new stores"
+        )
+    return CatchUpReport(
+        name=context.spec.name,
+        migration_id=plan.migration_id,
+        what=what,
+        tails=tails,
+        seconds=round(seconds, 3),
+        warnings=tuple(context.warnings),
+        concerns=concerns,
+        next_step=next_step(context.spec, standing, standing.state, not_accepted(concerns)),
+    )

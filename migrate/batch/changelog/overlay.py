@@ -1,0 +1,91 @@
+"""Overlays: the tails of a store partition as one RocksDB directory for each one of the new store.
+
+For each new key that a tail has touched it holds the last entry, in the form of `kafka.latest`: the new value, or that
+there is none. Assembling lays it over the chunks; a verification compares its keys with it, and all others with the
+chunks.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from migrate.errors import CorruptionError
+from migrate.kafka.latest import unpacked
+from migrate.model.changelog import Tail, TailFile
+from migrate.model.plan import DatabasePlan, Plan
+from migrate.model.store_partition import StorePartition
+from migrate.stores.files import remove_tree
+from migrate.stores.rocksdb.openings import open_pooled
+from migrate.stores.rocksdb.writing import SstWriter, TableOptions, create_database
+
+
+def plan_of(plan: Plan, partition: str, database: str) -> DatabasePlan:
+    """The plan of a RocksDB directory of a new store partition, also of one that only tails have records for."""
+    kept = [each for each in plan.databases if each.is_kept]
+    mine = [each for each in kept if each.store_partition == partition]
+    if known := [each for each in mine if each.database == database]:
+        return known[0]
+    like = (mine or kept)[-1]  # segments of one store differ in their times alone
+    changes = {"store_partition": partition, "database": database, "inputs": (), "times": None, "data_bytes": 0}
+    carried_from = like.carriers if mine else ()
+    return like.model_copy(update={**changes, "carried_from": carried_from, "is_of_tails": True})
+
+
+def kept_databases(plan: Plan, partition: StorePartition) -> list[DatabasePlan]:
+    """The RocksDB directories of a new store partition, with its tails laid over it."""
+    return [plan_of(plan, partition.id, name) for name in plan.new_partition(partition).databases]
+
+
+def make_overlay(home: Path, tails: Sequence[Tail], databases: Sequence[str], folder: Path, links: Path) -> Path:
+    """Make the overlay of these RocksDB directories in `folder`; of a key in several tails, the last entry counts.
+
+    `links`: an empty folder for links, which ingestion moves. Raises CorruptionError where a file is gone.
+    """
+    remove_tree(folder)
+    files: defaultdict[str, defaultdict[str, list[Path]]] = defaultdict(lambda: defaultdict(list))
+    for tail in tails:
+        for number, written in enumerate(tail.files):
+            if written.database in databases:
+                link = links / f"tail-{tail.number}-{number}.sst"
+                _link(home, written, link)
+                files[written.database][written.family].append(link)
+    folder.mkdir(parents=True)  # there may be nothing to lay over
+    for database, runs in files.items():
+        create_database(folder / database, dict.fromkeys(runs, TableOptions()), runs, {})
+    return folder
+
+
+def _link(home: Path, written: TailFile, link: Path) -> None:
+    try:
+        link.hardlink_to(home / written.file)
+    except FileNotFoundError as error:
+        raise CorruptionError(
+            f"{home / written.file} was removed after it was written",
+            hint="restore it from a backup; or start again under another `name`, which reads the changelog again",
+            place=home / written.file,
+        ) from error
+
+
+def overlay_of(folder: Path | None, database: str) -> Path | None:
+    """The overlay of one RocksDB directory in the overlays of a store partition; None: no tail has touched it."""
+    return folder / database if folder is not None and (folder / database / "CURRENT").exists() else None
+
+
+def write_changes(overlay: Path | None, links: Path) -> dict[str, Path]:
+    """What an overlay puts and deletes, as an SST file for each column family with any, in `links`."""
+    written: dict[str, Path] = {}
+    if overlay is None:
+        return written
+    with open_pooled(overlay) as database:
+        for number, family in enumerate(database.families):
+            writer: SstWriter | None = None
+            for batch in database.batches(family):
+                writer = writer or SstWriter(links / f"changes-{number}.sst", TableOptions())
+                entries = unpacked(batch)
+                writer.write_changes(entries.keys, entries.values)
+            if writer is not None:
+                writer.finish()
+                written[family] = writer.path
+    return written

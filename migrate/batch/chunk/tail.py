@@ -1,0 +1,340 @@
+"""Tails: what the application wrote to a changelog after its snapshot, read, reduced, converted and written again.
+
+A tail is made of sorted runs, one for each column family of a RocksDB directory: SST files with the entries of
+`kafka.latest`. The key is the new store's, the timestamp and the offset are the old record's, the value is the new one;
+none: the new store has no such key any more.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeVar, cast
+
+from formats import Conversion, EntryError, get_format
+from migrate.batch.chunk.changelog_entries import ToWrite
+from migrate.batch.chunk.merged_scan import MergedScan
+from migrate.batch.chunk.times import packed as packed_times
+from migrate.batch.stop import never_stop
+from migrate.engine.changelog import Entries, from_changelog, to_changelog
+from migrate.engine.converter import Converter
+from migrate.engine.digest import RecordDigest
+from migrate.engine.rejects import CountRejects, RecordRejectedError, reject_policy
+from migrate.errors import ChunkFailedError, CorruptionError, RejectedError
+from migrate.kafka.connection import Connection
+from migrate.kafka.latest import Latest, packed, unpacked
+from migrate.kafka.reader import read
+from migrate.model.changelog import Changelog, Segments, Tail, TailFile
+from migrate.model.key_range import show_key
+from migrate.model.plan import FamilyMapping
+from migrate.model.receipt import attempt_name
+from migrate.model.store_partition import WHOLE, segment_name
+from migrate.spec.conversion import load_conversion
+from migrate.spec.conversion_ref import ConversionRef
+from migrate.spec.function.fingerprint import checked_code
+from migrate.stores.batch import Batch
+from migrate.stores.changelog_batch import ChangelogBatch
+from migrate.stores.files import content_digest, fsync_tree, make_directories, remove_tree
+from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database, open_read_only
+from migrate.stores.rocksdb.writing import SstWriter, TableOptions, create_database
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class TailTask:
+    """Everything that a worker needs to make the tail of one store partition."""
+
+    home: str
+    folder: str
+    """Relative to `home`."""
+    run_id: str
+    connection: Connection
+    changelog: Changelog
+    number: int
+    start: int
+    end: int
+    mapping: FamilyMapping
+    segments: Segments | None
+    """None: the store partition is one RocksDB directory."""
+    conversion: ConversionRef
+    takes_times: bool = False
+    """Whether the new store's timestamps are those of the records, where the old one has none."""
+    revision: str = ""
+    on_reject: Literal["fail", "skip", "dead-letter"] = "fail"
+    max_rejects: int | None = None
+    size: int = field(default=0)
+    """About how many bytes the task reads."""
+
+    def __str__(self) -> str:
+        return f"tail {self.number} of {self.changelog.store_partition}"
+
+
+def read_tail(task: TailTask, check: Callable[[], None] = never_stop) -> Tail:
+    """Make a tail; it is durable then. Attempts have files of their own, so that they do not disturb each other.
+
+    Raises ChangelogFailedError where the changelog cannot be read to the end, ChunkFailedError or RejectedError where
+    it cannot be converted.
+    """
+    folder = Path(task.home, task.folder)
+    make_directories(folder)
+    making = _Making(task, load_conversion(task.conversion), attempt_name(task.run_id, task.number), folder)
+    there = read(task.connection, task.changelog.topic, task.changelog.number, task.start, task.end, check=check)
+    try:
+        with Latest.build(there, folder / f"{making.attempt}.latest") as latest:
+            tail = making.tail(latest, check)
+        checked_code(task.conversion)
+    except BaseException as error:
+        for file in folder.glob(f"{making.attempt}.*.*"):
+            file.unlink(missing_ok=True)
+        if isinstance(error, RecordRejectedError):  # of no chunk: a replay has none to begin with
+            raise RejectedError(error.message, hint=error.hint) from error
+        raise
+    fsync_tree(folder)
+    return tail
+
+
+class _Making:
+    """One attempt at a tail."""
+
+    def __init__(self, task: TailTask, conversion: Conversion, attempt: str, folder: Path) -> None:
+        self.attempt = attempt
+        self._task, self._conversion, self._folder = task, conversion, folder
+        self._started = time.perf_counter()
+        self._rejects_file = folder / f"{attempt}.rejects.parquet"
+        self._rejects: CountRejects = reject_policy(
+            task.on_reject,
+            str(task),
+            task.changelog.store_partition,
+            self._rejects_file,
+            task.max_rejects,
+            has_function=task.conversion.function is not None,
+        )
+        self._times: list[bytes] = []
+        is_timed = task.takes_times and conversion.takes_times
+        program = conversion.timed_program if is_timed else conversion.program
+        times = (lambda _: self._times) if is_timed else None
+        self._convert = Converter(conversion, program, self._rejects, task.mapping.source, times=times)
+        self._restore = from_changelog(conversion.source)
+        self._runs: dict[str, _Run] = {}
+        self._keys = self._expired = self._dropped = 0
+
+    def tail(self, latest: Latest, check: Callable[[], None]) -> Tail:
+        """Convert the records, and write them."""
+        task, segments = self._task, self._task.segments
+        if segments is not None:
+            segments = segments.reaching(max(map(self._newest, latest.scan()), default=None))
+        for batch in latest.scan():
+            check()
+            self._keys += len(batch)
+            entries = self._converted(batch)
+            if segments is None:
+                self._write(WHOLE, entries)
+                continue
+            for name, part in _by_segment(entries, [segments.of(each) for each in self._times_of(batch.keys)]):
+                if name is None:
+                    self._expired += len(part)
+                else:
+                    self._write(name, part)
+        keeps_rejects = self._rejects.finish()
+        return Tail(
+            store_partition=task.changelog.store_partition,
+            number=task.number,
+            start=task.start,
+            end=task.end,
+            records=latest.records,
+            keys=self._keys,
+            dropped=self._dropped,
+            rejected=self._rejects.count,
+            rejects_file=self._relative(self._rejects_file) if keeps_rejects else None,
+            rejects_digest=content_digest(self._rejects_file) if keeps_rejects else None,
+            reasons=self._rejects.reasons,
+            expired=self._expired,
+            newest_ms=None if segments is None else segments.newest_ms,
+            databases=(WHOLE,) if segments is None else self._segments(segments),
+            files=tuple(run.finish(self._relative(run.path)) for run in self._runs.values()),
+            revision=task.revision,
+            seconds=round(time.perf_counter() - self._started, 6),
+        )
+
+    def _segments(self, segments: Segments) -> tuple[str, ...]:
+        """The segments with the tail, the oldest first."""
+        prefix = len(segment_name(segments.store, 0)) - 1
+        starts = segments.starts | {name: int(name[prefix:]) for name in self._runs}
+        return tuple(sorted(starts, key=starts.__getitem__))
+
+    def _relative(self, file: Path) -> str:
+        return str(file.relative_to(self._task.home))
+
+    def _converted(self, batch: ChangelogBatch) -> ChangelogBatch:
+        """For each record the new key, and the new value; None: the new store has no such key.
+
+        Raises ChunkFailedError where the conversion makes other keys of records than of keys alone: what it made of
+        the record before cannot be found then.
+        """
+        old = self._restored(batch)
+        self._times = [*packed_times(old.times)]
+        dropped, rejected = len(old.puts), self._rejects.count
+        converted = self._convert(old.puts) if len(old.puts) else old.puts
+        self._dropped += dropped - len(converted) - (self._rejects.count - rejected)
+        keys = [self._new_key(key) for key in batch.keys]
+        found = dict(zip(converted.keys, converted.values, strict=True))
+        if strays := found.keys() - {*keys}:
+            raise ChunkFailedError(
+                f"{self._task}: the function makes the key {show_key(min(strays))} of a record of another key",
+                hint='a catch-up needs a function that keeps keys: set [run] source to "live", and migrate once the '
+                "application has stopped for good",
+            )
+        return ChangelogBatch(keys, [found.get(key) for key in keys], batch.timestamps, None, batch.offsets)
+
+    def _restored(self, batch: ChangelogBatch) -> Entries:
+        """The old entries, without those of another form, which are rejected."""
+        try:
+            return self._restore(batch)
+        except EntryError:
+            pass
+        puts, times = Batch([], []), []
+        for at, key in enumerate(batch.keys):
+            one = ChangelogBatch(
+                [key],
+                [batch.values[at]],
+                [batch.timestamps[at]],
+                None if batch.headers is None else [batch.headers[at]],
+            )
+            try:
+                found = self._restore(one)
+            except EntryError as error:
+                self._rejects.add(self._task.mapping.source, key, batch.values[at] or b"", str(error), error.place)
+                continue
+            puts.keys.extend(found.puts.keys)
+            puts.values.extend(found.puts.values)
+            times += found.times
+        return Entries(puts, times, [])
+
+    def _new_key(self, key: bytes) -> bytes:
+        try:
+            return self._conversion.convert_key(key)
+        except EntryError:
+            return key  # its record was rejected, now and in the snapshot: there is nothing to delete
+
+    def _newest(self, batch: ChangelogBatch) -> int:
+        return max(self._times_of(batch.keys))
+
+    def _times_of(self, keys: Sequence[bytes]) -> list[int]:
+        """The time by which each key belongs to a segment. Raises ChunkFailedError for a key without one."""
+        place = self._conversion.source.segment_time
+        if short := [key for key in keys if len(key) < -place.start]:
+            raise ChunkFailedError(
+                f"{self._task}: the key {show_key(short[0])} is too short to contain a time",
+                hint="is [source] format the format that the store has?",
+            )
+        return [int.from_bytes(key[place], "big", signed=True) for key in keys]
+
+    def _write(self, database: str, entries: ChangelogBatch) -> None:
+        if database not in self._runs:
+            path = self._folder / f"{self.attempt}.{len(self._runs)}.sst"
+            self._runs[database] = _Run(database, self._task.mapping.target, path)
+        self._runs[database].write(entries)
+
+
+class _Run:
+    """One sorted run."""
+
+    def __init__(self, database: str, family: str, path: Path) -> None:
+        self.path = path
+        self._database, self._family = database, family
+        self._writer = SstWriter(path, TableOptions())
+        self._digest = RecordDigest()
+        self._deletes = 0
+
+    def write(self, entries: ChangelogBatch) -> None:
+        batch = Batch(entries.keys, packed(entries))
+        self._writer.write(batch)
+        self._digest.update(batch)
+        self._deletes += list(entries.values).count(None)
+
+    def finish(self, name: str) -> TailFile:
+        self._writer.finish()
+        return TailFile(
+            database=self._database,
+            family=self._family,
+            file=name,
+            records=self._digest.records,
+            deletes=self._deletes,
+            digest=str(self._digest),
+        )
+
+
+def _by_segment(entries: ChangelogBatch, names: Sequence[str | None]) -> Iterator[tuple[str | None, ChangelogBatch]]:
+    for name in dict.fromkeys(names):
+        yield name, entries.where([each == name for each in names])
+
+
+@contextmanager
+def open_run(home: Path, written: TailFile) -> Iterator[Database]:
+    """Open a sorted run as a database of one family. Raises CorruptionError where its file is gone or damaged."""
+    file = home / written.file
+    folder = file.with_name(f"{file.stem}.{uuid.uuid4().hex[:8]}.opened")
+    make_directories(folder)
+    try:
+        link = folder / "000000.sst"
+        link.hardlink_to(file)
+        create_database(folder / "rocksdb", {}, {DEFAULT_FAMILY: [link]}, {})
+        with open_read_only(folder / "rocksdb") as database:
+            yield database
+    except FileNotFoundError as error:
+        raise CorruptionError(f"{file} was removed after it was written", hint=START_AGAIN, place=file) from error
+    finally:
+        remove_tree(folder)
+
+
+START_AGAIN = "restore it from a backup; or abandon the migration, and start again"
+"""The hint about a tail that is lost: the topic's retention may have removed its records meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class TailEntries:
+    """What a tail means for the new changelog, in a form that a task can carry."""
+
+    home: str
+    tail: Tail
+    format: str
+    with_tombstones: bool
+
+    @property
+    def is_in_order_of_time(self) -> bool:
+        """No: of each key there is one record."""
+        return False
+
+    def records(self, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
+        """The changelog records, in key order."""
+        convert = to_changelog(get_format(self.format))
+        for entries in self._entries(check):
+            puts = entries.where([value is not None for value in entries.values])
+            found = convert(Batch(puts.keys, cast("list[bytes]", puts.values)), puts.timestamps) if len(puts) else puts
+            if not self.with_tombstones or len(puts) == len(entries):
+                yield from [found] if len(found) else []
+                continue
+            gone = entries.where([value is None for value in entries.values])
+            headers = None if found.headers is None else [*found.headers, *([] for _ in gone.keys)]
+            both = ChangelogBatch(
+                [*found.keys, *gone.keys], [*found.values, *gone.values], [*found.timestamps, *gone.timestamps], headers
+            )
+            yield both.chosen(sorted(range(len(both)), key=both.keys.__getitem__))
+
+    def tombstones(self, new: ToWrite, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
+        """The tombstones among them."""
+        for entries in self._entries(check):
+            if len(gone := entries.where([value is None for value in entries.values])):
+                yield gone
+
+    def _entries(self, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
+        with ExitStack() as stack:
+            runs = [stack.enter_context(open_run(Path(self.home), each)) for each in self.tail.files]
+            for batch in MergedScan([run.batches(DEFAULT_FAMILY) for run in runs]):
+                check()
+                yield unpacked(batch)

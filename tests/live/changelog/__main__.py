@@ -1,0 +1,29 @@
+"""`python -m tests.live.changelog`: kill migrations of changelogs, and fail where one did not survive."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+import click
+
+from tests.broker.broker import running_broker
+from tests.live.changelog.kills import kill_changelogs
+
+
+@click.command()
+@click.option("--kills", type=click.IntRange(min=1), default=50, show_default=True)
+@click.option("--seed", type=int, help="Of what is planned; a random one by default, which is printed.")
+def main(*, kills: int, seed: int | None) -> None:
+    """Migrate a store and its changelog, kill that, run it again; compare topic, store and the old application."""
+    seed = time.time_ns() % 1_000_000 if seed is None else seed
+    click.echo(f"seed {seed}")
+    with tempfile.TemporaryDirectory() as folder, running_broker(Path(folder)) as broker:
+        counted = kill_changelogs(broker.bootstrap, Path(folder) / "campaigns", kills, seed, click.echo)
+    for name, count in sorted(counted.items()):
+        click.echo(f"{name:<28} {count:>5}")
+
+
+if __name__ == "__main__":
+    main()

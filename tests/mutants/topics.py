@@ -1,0 +1,40 @@
+"""The mutants of what is written to topics and read from them."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+TOPICS: tuple[Mutant, ...] = (
+    Mutant(
+        name="records-not-confirmed",
+        claim="I1",
+        definition="Writer.finish",
+        old="            self._commit()\n",
+        new="            pass\n",
+        tests=("test_what_the_broker_refuses_is_not_taken_for_written",),
+    ),
+    Mutant(
+        name="aborted-records-read",
+        claim="I4",
+        definition="read",
+        old='"read_committed"',
+        new='"read_uncommitted"',
+        tests=("test_ranges_end_in_markers_and_in_aborted_records",),
+    ),
+    Mutant(
+        name="unknown-group-taken-for-empty",
+        claim="I6",
+        definition="Cluster.group",
+        old=" and self._is_listed(name)",
+        new=" and not name",
+        tests=("test_a_group_of_a_protocol_that_cannot_be_asked_for_is_not_taken_for_an_empty_one",),
+    ),
+    Mutant(
+        name="any-topic-of-the-name-deleted",
+        claim="I11",
+        definition="Cluster.delete_topic",
+        old="str(now.topic_id) != topic.id",
+        new="not now.topic_id",
+        tests=("test_only_the_very_topic_is_deleted",),
+    ),
+)
