@@ -209,7 +209,7 @@ def _migrate_changelogs(context: Context, executor: Executor, ledger: Ledger, st
         topics = write_changelogs(context, executor, ledger, stores)
         if context.spec.run.verify != "off":
             verify_changelogs(context, executor, ledger, stores, topics)
-        announce(context, ledger, topics)
+        announce(context, ledger)
         adopt_changelogs(context, executor, ledger, stores, topics)
     except BrokerError as error:  # what is done by now is kept
         raise ChangelogFailedError(error.message, hint=error.hint) from error

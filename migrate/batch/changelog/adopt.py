@@ -5,7 +5,8 @@ A copy goes on from the last record of the host that has written, once that is c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from migrate.batch.changelog.claims import Fleet, lost, marker_group, place_of
 from migrate.batch.changelog.standing import ChangelogStanding
@@ -19,8 +20,8 @@ from migrate.batch.ledger.table import Ledger
 from migrate.errors import RefusedError
 from migrate.kafka.claims import Claim
 from migrate.kafka.cluster import Cluster
-from migrate.model.changelog import Changelog, Part, Produced, Reread, Topics
-from migrate.model.ledger_row import Row, Step
+from migrate.model.changelog import Changelog, Part, Produced, Reread, Tail, Topics
+from migrate.model.ledger_row import Row, Step, read_detail
 from migrate.model.units import plural
 
 _AGAIN = "then run the same command again"
@@ -37,9 +38,11 @@ def adopt_changelogs(
 
     Raises RefusedError for a copy that cannot go on from there, or not yet; all others are adopted.
     """
-    contents = stores.contents(topics.parts)
-    pending = {part.store_partition for part in ChangelogStanding(ledger.rows).pending(contents)}
-    copies = [each for each in topics.changelogs if each.store_partition in pending]
+    contents, written = stores.contents(topics.parts), ChangelogStanding(ledger.rows)
+    tails = _tails(ledger.rows)
+    pending = {part.store_partition for part in written.pending(contents)}
+    pending |= {partition for partition, numbers in tails.items() if numbers - written.tails_of(partition)}
+    copies = [each for each in topics.changelogs if each.store_partition in pending - {*topics.claimed}]
     if not copies:
         return
     fleet = Fleet(connection_of(context.spec), context.spec.name, topics)
@@ -60,7 +63,7 @@ def adopt_changelogs(
         row
         for name, each in found.items()
         if each.ok
-        for row in _rows(ledger, topics.parts, contents, whole[name], each)
+        for row in _rows(ledger, contents, tails[name], whole[name], each)
     ]
     if rows:
         ledger.commit(*rows)
@@ -78,17 +81,28 @@ def adopt_changelogs(
         )
 
 
+def _tails(rows: Sequence[Row]) -> defaultdict[str, set[int]]:
+    """By store partition, the numbers of the tails that were laid over the new store."""
+    found: defaultdict[str, set[int]] = defaultdict(set)
+    for tail in (read_detail(row, Tail, "a tail") for row in rows if row.step is Step.TAIL):
+        found[tail.store_partition].add(tail.number)
+    return found
+
+
 def _rows(
-    ledger: Ledger, parts: Sequence[Part], contents: dict[Part, str], claim: Claim, found: Reread
+    ledger: Ledger, contents: Mapping[Part, str], tails: Iterable[int], claim: Claim, found: Reread
 ) -> Iterator[Row]:
-    """A receipt of each part, with the last offset of the host that has written them, and the comparison."""
+    """A receipt of each part and tail, with the last offset of the host that has written them, and the comparison."""
     partition = found.store_partition
-    for part in (each for each in parts if each.store_partition == partition):
+    parts = [(part, 0, content) for part, content in contents.items() if part.store_partition == partition]
+    parts += [(Part(store_partition=partition, database=""), number, str(number)) for number in tails]
+    for part, tail, content in parts:
         receipt = Produced(
             store_partition=partition,
             database=part.database,
             keys=part.keys,
-            content=contents[part],
+            tail=tail,
+            content=content,
             records=0,
             tombstones=0,
             size=0,

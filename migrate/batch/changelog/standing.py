@@ -43,6 +43,10 @@ class ChangelogStanding:
         found = (read_detail(row, Produced, "a receipt of a changelog") for row in self._written if _is_receipt(row))
         return list({(each.part, each.tail): each for each in found}.values())
 
+    def tails_of(self, store_partition: str) -> set[int]:
+        """The numbers of the tails of a store partition that were written, or adopted."""
+        return {each.tail for each in self.produced if each.store_partition == store_partition}
+
     def pending(self, contents: dict[Part, str]) -> list[Part]:
         """The parts without a receipt for what is to be written now."""
         done = {each.part: each.content for each in self.produced if not each.tail}
@@ -95,7 +99,9 @@ def changelog_reports(rows: Sequence[Row], note: str = "") -> tuple[ChangelogRep
                 new_topic=new_topic,
                 records=sum(each.records for each in written),
                 tombstones=sum(each.tombstones for each in written),
-                adopted=tuple(f"{each.store_partition} from {each.host}" for each in written if each.host),
+                adopted=tuple(
+                    dict.fromkeys(f"{each.store_partition} from {each.host}" for each in written if each.host)
+                ),
                 verified=not note and all(each is not None and each.ok for each in reread),
                 note=note,
             )

@@ -118,9 +118,12 @@ class Work:
         return str(self.context.home / CHANGELOG / partition / name)
 
 
-def announce(context: Context, ledger: Ledger, topics: Topics) -> None:
+def announce(context: Context, ledger: Ledger) -> None:
     """Say at the broker how far this host has written what it has claimed: copies on other hosts go on from there."""
     standing = ChangelogStanding(ledger.rows)
+    topics, written = standing.topics, {each.part for each in standing.produced}
+    if topics is None or any(each not in written for each in topics.parts if each.store_partition in topics.claimed):
+        return
     fleet = Fleet(connection_of(context.spec), context.spec.name, topics)
     fleet.mark("written", standing.last_offsets, reached(context.spec, ledger.rows))
 
