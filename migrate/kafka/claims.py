@@ -12,7 +12,7 @@ import random
 import time
 from binascii import Error as NotBase64
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from migrate.errors import BrokerError
@@ -45,6 +45,8 @@ class Claim:
     """The first offset of its records."""
     last: int | None = None
     """The offset of its last record, once all are written; None: there is none."""
+    adopted: Mapping[str, str] = field(default_factory=dict)
+    """Hosts whose copies go on from there, by owner."""
 
     @property
     def holds(self) -> bool:

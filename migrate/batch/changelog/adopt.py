@@ -49,29 +49,16 @@ def adopt_changelogs(
     claims = fleet.read()
     held = {each.store_partition: claims.get(place_of(each)) for each in copies}
     whole = {name: claim for name, claim in held.items() if claim is not None and claim.is_whole}
-    work, tasks = Work(context, fleet.connection, topics, stores), []
-    with Cluster(fleet.connection) as cluster:
-        for each in copies:
-            if (claim := whole.get(each.store_partition)) is not None:
-                limit = expired_before(cluster, each.new_topic)
-                tasks.append(reread_task(work, each, claim.start, settled(cluster, each), limit))
-    found: dict[str, Reread] = {}
-    for finished in run_all(executor, tasks, on_start=lambda _: None, name=context.spec.name, stop=context.stop):
-        found |= {result.store_partition: result for _, result in finished if isinstance(result, Reread)}
-    context.stop.check()
-    rows = [
-        row
-        for name, each in found.items()
-        if each.ok
-        for row in _rows(ledger, contents, tails[name], whole[name], each)
-    ]
-    if rows:
-        ledger.commit(*rows)
+    found = _compared(context, executor, Work(context, fleet.connection, topics, stores), whole)
+    if found:
+        fleet.adopt(found)
+        ledger.commit(
+            *(row for name, each in found.items() for row in _rows(ledger, contents, tails[name], whole[name], each))
+        )
     at = reached(context.spec, ledger.rows)
+    left = [each for each in copies if each.store_partition not in found]
     reasons = [
-        _reason(context.spec.name, each, held[each.store_partition], at[each.store_partition] or 0)
-        for each in copies
-        if each.store_partition not in found or not found[each.store_partition].ok
+        _reason(context.spec.name, each, held[each.store_partition], at[each.store_partition] or 0) for each in left
     ]
     if reasons:
         sentences = "\n".join(f"  - {sentence}" for sentence, _ in reasons)
@@ -79,6 +66,20 @@ def adopt_changelogs(
             f"all is done, but for the changelogs of {plural(len(reasons), 'store partition')}:\n{sentences}",
             hint=reasons[0][1],
         )
+
+
+def _compared(context: Context, executor: Executor, work: Work, whole: Mapping[str, Claim]) -> dict[str, Reread]:
+    """By store partition, the comparisons of what other hosts have written that found it equal to this host's copy."""
+    tasks, found = [], dict[str, Reread]()
+    with Cluster(work.connection) as cluster:
+        for partition, claim in whole.items():
+            changelog = work.topics.of(partition)
+            limit = expired_before(cluster, changelog.new_topic)
+            tasks.append(reread_task(work, changelog, claim.start, settled(cluster, changelog), limit))
+    for finished in run_all(executor, tasks, on_start=lambda _: None, name=context.spec.name, stop=context.stop):
+        found |= {each.store_partition: each for _, each in finished if isinstance(each, Reread) and each.ok}
+    context.stop.check()
+    return found
 
 
 def _tails(rows: Sequence[Row]) -> defaultdict[str, set[int]]:

@@ -64,9 +64,46 @@ class Fleet:
         return [each for (topic, _), each in claims.items() if topic in old and self.is_of_another(each)]
 
     def shared(self, claims: Claims) -> dict[str, str]:
-        """The new topics that other hosts have claimed partitions of, each with one of the hosts."""
-        names = dict.fromkeys(each.new_topic for each in self.topics.changelogs)
-        return {name: others[0].host for name in names if (others := self.others(claims, name))}
+        """The new topics that other hosts have claimed partitions of, or adopted, each with one of the hosts."""
+        found = {}
+        for each in self.topics.changelogs:
+            hosts = [other.host for other in self.others(claims, each.new_topic)]
+            mine = (claim for (topic, _), claim in claims.items() if topic == each.topic)
+            hosts += [host for claim in mine for owner, host in claim.adopted.items() if owner != self.topics.owner]
+            if hosts:
+                found[each.new_topic] = hosts[0]
+        return found
+
+    def adopt(self, partitions: Collection[str]) -> None:
+        """Say that copies on this host go on from what other hosts have written."""
+        me = {self.topics.owner: socket.gethostname()}
+        places = {place_of(each) for each in self.topics.changelogs if each.store_partition in partitions}
+
+        def change(now: Claims) -> Claims:
+            return {
+                place: replace(claim, adopted={**claim.adopted, **me})
+                for place, claim in now.items()
+                if place in places
+            }
+
+        change_claims(self.connection, marker_group(self.name), change)
+
+    def give_up(self) -> Claims:
+        """Say that this host uses nothing of what it has written, or adopted. Returns all claims."""
+
+        def change(now: Claims) -> Claims:
+            me = self.topics.owner
+            mine = {place: claim for place, claim in now.items() if claim.owner == me or me in claim.adopted}
+            return {
+                place: replace(
+                    claim,
+                    state="given-up" if claim.owner == me else claim.state,
+                    adopted={owner: host for owner, host in claim.adopted.items() if owner != me},
+                )
+                for place, claim in mine.items()
+            }
+
+        return change_claims(self.connection, marker_group(self.name), change)
 
     def take(self, claims: Claims, free: Collection[str], reached: Mapping[str, int | None], *, again: bool) -> Topics:
         """The topics with what this host writes, of what is `free` or was claimed before; the claims are made.
@@ -106,11 +143,8 @@ class Fleet:
         state: ClaimState,
         last: Mapping[str, int | None] | None = None,
         reached: Mapping[str, int | None] | None = None,
-    ) -> Claims:
-        """Say this of all that this host has claimed; `last` and `reached`: by store partition, the new offsets.
-
-        Returns all claims.
-        """
+    ) -> None:
+        """Say this of all that this host has claimed; `last` and `reached`: by store partition, the new offsets."""
 
         def change(now: Claims) -> Claims:
             mine = {place: claim for place, claim in now.items() if self._is_mine(claim)}
@@ -122,7 +156,7 @@ class Fleet:
                 if place in mine
             }
 
-        return change_claims(self.connection, marker_group(self.name), change)
+        change_claims(self.connection, marker_group(self.name), change)
 
 
 def lost(group: str, changelog: Changelog) -> str:
@@ -151,7 +185,7 @@ def made_topics(cluster: Cluster, standing: ChangelogStanding) -> list[Topic]:
 
 def is_of_others(cluster: Cluster, fleet: Fleet, standing: ChangelogStanding, claims: Claims, topic: Topic) -> bool:
     """Whether another host uses the topic, or may: a partition has records, and nobody has said that they are void."""
-    if fleet.others(claims, topic.name):
+    if topic.name in fleet.shared(claims):
         return True
     void = {number for (_, number), claim in claims.items() if not claim.holds}
     for opened in standing.opened:

@@ -70,7 +70,7 @@ def open_topics(context: Context, ledger: Ledger, cluster: Cluster, stores: Asse
         way=way_of(context.spec, context.conversion),
         application=application_of(context.spec),
         changelogs=changelogs(context.spec),
-        owner=next((each.owner for each in standing.opened), "") or uuid.uuid4().hex,
+        owner=next((each.owner for each in standing.opened), "") or uuid.uuid4().hex[:12],
         digest=common_identity(context.spec, context.ref),
     )
     fleet = Fleet(cluster.connection, context.spec.name, wanted)

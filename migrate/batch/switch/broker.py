@@ -199,7 +199,7 @@ class WayBack:
                 fleet.mark("writing")
                 written = (each for each in self.every if each.entry.partition.id in self.at.topics.claimed)
                 lines = {places.entry.partition.id: self._undone(cluster, connection, places) for places in written}
-            fleet.mark("given-up")
+            fleet.give_up()
         if not self._is_appended:
             return {}
         notify("rollback.undone")

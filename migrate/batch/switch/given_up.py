@@ -63,7 +63,7 @@ def give_up_changelogs(spec: Spec, standing: Standing) -> GivenUp:
         if appended is not None:
             _append_old(spec, standing, cluster, connection, appended)
         fleet = Fleet(connection, spec.name, written.opened[-1])
-        claims = fleet.mark("given-up")
+        claims = fleet.give_up()
         topics = made_topics(cluster, written) if names_of_made(written) else []
         kept = [each for each in topics if is_of_others(cluster, fleet, written, claims, each)]
         removed = [each for each in topics if each not in kept]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from migrate import abandon, cutover, rollback, run
+from migrate import abandon, catch_up, cutover, rollback, run
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.ledger.table import read_ledger
 from migrate.errors import RefusedError
@@ -123,7 +123,12 @@ def test_a_copy_goes_on_from_what_the_other_host_has_written(way: str, make: Mak
         rollback(other.spec)
         assert [one.last_offset(number) for number in range(2)] == before
         rollback(one.spec)
-        assert one.restored(0) == {key: record for key, record in one.old(0).items()}
+        assert one.restored(0) == one.old(0)
+    else:
+        rollback(one.spec)
+        assert abandon(one.spec).kept_topics == (one.new_topic,)
+        rollback(other.spec)
+        assert abandon(other.spec).removed_topics == (one.new_topic,)
 
 
 def test_a_copy_that_is_behind_writes_nothing(make: Make) -> None:
@@ -155,6 +160,11 @@ def test_a_copy_that_is_behind_writes_nothing(make: Make) -> None:
     standing = ChangelogStanding(read_ledger(other.spec.home))
     assert {each.store_partition for each in standing.produced} == {"0_0/orders"}
     assert one.all_restored()
+
+    catch_up(other.spec)
+    assert _migrate(other).changelogs[0].verified
+    cutover(other.spec)
+    assert _line(other, "0_1") == one.last_offset(1)
 
 
 def _another(host: App, other: App) -> Claim:
