@@ -49,6 +49,9 @@ REAL = (
 LONG = (
     "batch/changelog/test_changelogs.py::test_a_run_killed_anywhere_is_finished_by_the_next_one[append]",
     "batch/changelog/test_changelogs.py::test_spark_writes_the_same",
+    "batch/changelog/test_fleet.py::test_a_copy_goes_on_from_what_the_other_host_has_written[append]",
+    "batch/changelog/test_fleet.py::test_a_copy_that_is_behind_writes_nothing",
+    "batch/changelog/test_fleet.py::test_records_without_a_claim_are_left_alone",
     "batch/plan/test_chunking.py::test_two_million_skewed_records_give_even_chunks",
     "durability/test_order_of_syncs.py::test_a_sync_that_a_switch_leaves_out_is_missed",
     "durability/test_order_of_syncs.py::test_a_sync_that_is_left_out_is_missed",
