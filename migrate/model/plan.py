@@ -79,7 +79,7 @@ class DatabasePlan(Stored):
     """RocksDB directories of the source whose own families are carried, the newest first; empty: the inputs."""
     is_kept: bool = True
     """False: its records are older than the new store's retention; they are counted, and not written."""
-    is_of_tails: bool = False
+    is_of_tails: bool = Field(default=False, exclude=True)
     """Whether all its records are of tails: the source has no RocksDB directory for it."""
 
     @property

@@ -317,22 +317,6 @@ _RUN: tuple[Mutant, ...] = (
         new="",
         tests=("test_a_new_store_that_was_damaged_is_not_published",),
     ),
-    Mutant(
-        name="migrated-twice",
-        claim="I10",
-        definition="run_with",
-        old="report = carry_out(context, open_executor, standing) if done is None else done",
-        new="report = carry_out(context, open_executor, standing)",
-        tests=("test_a_migration_that_is_cut_over_reports_it",),
-    ),
-    Mutant(
-        name="published-by-its-path-alone",
-        claim="I10",
-        definition="_was_renamed",
-        old="return target.is_dir() and (str(target), _identities(plan, target)) in intents",
-        new="return target.is_dir() and str(target) in [path for path, _ in intents]",
-        tests=("test_another_directory_at_the_targets_path_is_never_taken_for_ours",),
-    ),
 )
 
 MUTANTS = (

@@ -273,4 +273,20 @@ SWITCHING: tuple[Mutant, ...] = (
         new="        return False\n",
         tests=("test_the_only_copy_of_an_old_store_is_never_abandoned",),
     ),
+    Mutant(
+        name="migrated-twice",
+        claim="I10",
+        definition="run_with",
+        old="report = carry_out(context, open_executor, standing) if done is None else done",
+        new="report = carry_out(context, open_executor, standing)",
+        tests=("test_a_migration_that_is_cut_over_reports_it",),
+    ),
+    Mutant(
+        name="published-by-its-path-alone",
+        claim="I10",
+        definition="_was_renamed",
+        old="return target.is_dir() and (str(target), _identities(plan, target)) in intents",
+        new="return target.is_dir() and str(target) in [path for path, _ in intents]",
+        tests=("test_another_directory_at_the_targets_path_is_never_taken_for_ours",),
+    ),
 )
