@@ -16,7 +16,7 @@ from migrate.batch.changelog.broker.group import (
     moved_since,
     set_back,
 )
-from migrate.batch.changelog.broker.stopped import check_group, end_transactions, open_transaction
+from migrate.batch.changelog.broker.stopped import check_group, check_repartition, end_transactions, open_transaction
 from migrate.batch.changelog.lines import line_after
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.topics import AssembledStores
@@ -115,6 +115,7 @@ def ask_broker(migration: Migration, source: Source, *, fence: bool) -> tuple[At
         with ThreadPoolExecutor(_AT_ONCE) as threads:  # the application waits for it
             for _ in threads.map(check, topics.changelogs):
                 pass
+        check_repartition(cluster, connection, migration.spec, topics.changelogs)
         offsets = committed_offsets(cluster, connection, application)
         if not offsets and not warnings:
             hidden = hidden_offsets(application)
