@@ -56,6 +56,12 @@ class Switched(App):
 
     def begin(self, on_event: Listener = ignore) -> Switched:
         """The application as it was stopped, and the migration up to the cut-over."""
+        self.prepare()
+        run(self.spec, on_event=on_event)
+        return self
+
+    def prepare(self) -> None:
+        """The application as it was stopped."""
         self.make()
         with self.cluster as cluster:
             cluster.create_topic(self.input, partitions=2, replication=1, settings={})
@@ -66,8 +72,6 @@ class Switched(App):
         assert reached is not None
         self._await_the_coordinator(reached + 1)
         self.group_reaches(BEGUN)
-        run(self.spec, on_event=on_event)
-        return self
 
     def _await_the_coordinator(self, offset: int) -> None:
         """A broker that has just started refuses the first offsets."""
