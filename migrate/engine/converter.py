@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,12 +11,11 @@ from operator import add
 from formats import Conversion, EntryError
 from formats.program import ByteProgram
 from migrate.engine.bail_out import BailOutError
-from migrate.engine.columns import CompiledProgram, compile_program
+from migrate.engine.columns import TIME_BYTES, CompiledProgram, compile_program, read_times
 from migrate.engine.rejects import RejectsByReason
 from migrate.stores.batch import Batch
 
 NAME = "portable"
-_TIME_BYTES = 8
 OnRecord = Callable[[bytes], None] | None
 """Called with each key before its record is converted, where a conversion may take the whole process down."""
 
@@ -59,7 +57,7 @@ class Converter:
         keys: list[bytes] = []
         values: list[bytes] = []
         convert, on_record = self.conversion.convert, self.on_record
-        numbers = repeat(None, len(batch)) if times is None else struct.unpack(f">{len(batch)}q", b"".join(times))
+        numbers = repeat(None, len(batch)) if times is None else read_times(b"".join(times))
         for key, value, time_ms in zip(batch.keys, batch.values, numbers, strict=True):
             if on_record is not None:
                 on_record(key)
@@ -78,7 +76,7 @@ class Converter:
 
 def _timed(batch: Batch, times: Sequence[bytes]) -> Batch:
     """The batch with its records' times before the values."""
-    sizes = None if batch.sizes is None else (batch.sizes[0], batch.sizes[1] + _TIME_BYTES)
+    sizes = None if batch.sizes is None else (batch.sizes[0], batch.sizes[1] + TIME_BYTES)
     return Batch(batch.keys, list(map(add, times, batch.values)), sizes)
 
 

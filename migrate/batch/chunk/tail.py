@@ -18,9 +18,9 @@ from typing import Literal, TypeVar, cast
 from formats import Conversion, EntryError, get_format
 from migrate.batch.chunk.changelog_entries import ToWrite
 from migrate.batch.chunk.merged_scan import MergedScan
-from migrate.batch.chunk.times import packed as packed_times
 from migrate.batch.stop import never_stop
 from migrate.engine.changelog import Entries, from_changelog, to_changelog
+from migrate.engine.columns import pack_times
 from migrate.engine.converter import Converter
 from migrate.engine.digest import RecordDigest
 from migrate.engine.rejects import CountRejects, RecordRejectedError, reject_policy
@@ -177,7 +177,7 @@ class _Making:
         the record before cannot be found then.
         """
         old = self._restored(batch)
-        self._times = [*packed_times(old.times)]
+        self._times = [*pack_times(old.times)]
         dropped, rejected = len(old.puts), self._rejects.count
         converted = self._convert(old.puts) if len(old.puts) else old.puts
         self._dropped += dropped - len(converted) - (self._rejects.count - rejected)
