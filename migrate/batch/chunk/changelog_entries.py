@@ -85,12 +85,9 @@ class NewEntries:
             changes = [Changes(each, family) for each in overlays for family in self.families]
             for batch in chain.from_iterable(scans) if self.is_in_order_of_time else MergedScan(scans):
                 check()
-                known = (
-                    None
-                    if times is None
-                    else _with_changes(batch.keys, read_times(b"".join(times(batch.keys))), changes)
-                )
-                if len(found := convert(batch, known)):
+                known = None if times is None else read_times(b"".join(times(batch.keys)))
+                latest = None if known is None else _with_changes(batch.keys, known, changes)
+                if len(found := convert(batch, latest)):
                     yield found
 
 
