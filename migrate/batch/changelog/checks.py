@@ -221,8 +221,9 @@ class AtBroker:
         """That the new topics are not there yet, or ours."""
         if self.way != "new-topic":
             return "no topic is made"
-        wanted = Topics(way=self.way, application=application_of(self.spec), changelogs=self.changelogs)
-        check_not_foreign(self.written, self.cluster, wanted, self.old_topics)
+        owner = next((each.owner for each in self.written.opened), "")
+        wanted = Topics(way=self.way, application=application_of(self.spec), changelogs=self.changelogs, owner=owner)
+        check_not_foreign(self.written, self.cluster, wanted, self.old_topics, self.spec.name)
         return ", ".join(dict.fromkeys(each.new_topic for each in self.changelogs))
 
     def repartition(self) -> str:
