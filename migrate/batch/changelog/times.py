@@ -13,6 +13,7 @@ from formats import Conversion
 from migrate.batch.changelog.ways import changelogs, positions, way_of
 from migrate.batch.changelog.write import connection_of
 from migrate.batch.chunk.executor import Executor, run_all
+from migrate.batch.chunk.task import Task
 from migrate.batch.chunk.times import TimesTask
 from migrate.batch.context import Context
 from migrate.batch.home import CHANGELOG, remove_sorted_runs
@@ -71,7 +72,10 @@ def take_times(context: Context, executor: Executor, ledger: Ledger) -> None:
     known = recorded_times(ledger.rows)
     in_use = {receipt.store_partition for receipt in Standing(context.home, ledger.rows).receipts}
     tasks = list(_tasks(context, known))
-    started = lambda task: context.notify("times.started", task=task)  # noqa: E731 - one line, used once
+
+    def started(task: Task) -> None:
+        context.notify("times.started", task=task)
+
     for finished in run_all(executor, tasks, on_start=started, name=context.spec.name, stop=context.stop):
         for _, made in finished:
             assert isinstance(made, Times)
@@ -81,9 +85,7 @@ def take_times(context: Context, executor: Executor, ledger: Ledger) -> None:
             if before is not None and made.digest != before.digest and made.store_partition in in_use:
                 raise _other_times(made.store_partition)
             context.notify("times.made", times=made)
-            ledger.commit(
-                ledger.row(Step.TIMES, store_partition=made.store_partition, detail=made.model_dump(mode="json"))
-            )
+            ledger.commit(ledger.row(Step.TIMES, store_partition=made.store_partition, detail=made))
             context.notify("times.committed", times=made)
     context.stop.check()
     use_times(context, ledger.rows)

@@ -8,12 +8,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Protocol
 
 from formats import get_format
 from migrate.batch.chunk.merged_scan import MergedScan
 from migrate.batch.chunk.reader import Inputs, open_inputs
 from migrate.batch.chunk.side_by_side import Changes, batches_without
+from migrate.batch.chunk.tail import TailEntries
 from migrate.batch.chunk.times import TimesColumn, open_times
 from migrate.engine.changelog import keyed_by_time, keyed_plainly, to_changelog
 from migrate.engine.columns import read_times
@@ -23,32 +23,6 @@ from migrate.model.plan import FamilyMapping
 from migrate.stores.batch import Batch
 from migrate.stores.changelog_batch import ChangelogBatch
 from migrate.stores.rocksdb.openings import open_pooled
-
-
-class ToWrite(Protocol):
-    """What a changelog must hold."""
-
-    @property
-    def format(self) -> str:
-        """The new store's."""
-        ...
-
-    @property
-    def is_in_order_of_time(self) -> bool:
-        """Whether records have to be written in the order of time, and one key may have several."""
-        ...
-
-    def records(self, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
-        """The records."""
-        ...
-
-
-class ToDelete(Protocol):
-    """The keys of which a changelog must hold a tombstone."""
-
-    def tombstones(self, new: ToWrite, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
-        """The tombstones, where `new` are the records."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +100,12 @@ class OldEntries:
                 check()
                 if len(found := convert(batch)):
                     yield found
+
+
+ToWrite = NewEntries | TailEntries
+"""What a changelog must hold."""
+ToDelete = OldEntries | TailEntries
+"""The keys of which a changelog must hold a tombstone."""
 
 
 def by_time(batches: Iterator[ChangelogBatch]) -> Iterator[ChangelogBatch]:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Literal, TypeVar, cast
 
 from formats import Conversion, EntryError, get_format
-from migrate.batch.chunk.changelog_entries import ToWrite
 from migrate.batch.chunk.merged_scan import MergedScan
 from migrate.batch.stop import never_stop
 from migrate.engine.changelog import Entries, from_changelog, to_changelog
@@ -326,7 +325,7 @@ class TailEntries:
             )
             yield both.chosen(sorted(range(len(both)), key=both.keys.__getitem__))
 
-    def tombstones(self, new: ToWrite, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
+    def tombstones(self, _: object, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
         """The tombstones among them."""
         for entries in self._entries(check):
             if len(gone := entries.where([value is None for value in entries.values])):
