@@ -107,7 +107,7 @@ def _reporting_failures(
         if isinstance(error, RecordRejectedError) and error.chunk is not None:
             stopped = StoppedRun(revision=revision, chunk=error.chunk, reason=error.reason)
             where = error.chunk.store_partition
-            ledger.commit(ledger.row(Step.FAILED, store_partition=where, detail=stopped))
+            ledger.commit(ledger.row(Step.FAILED, store_partition=where, detail=stopped.model_dump(mode="json")))
         context.notify("chunk.failed", error=error)
         raise
 
