@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from migrate.batch.changelog.checks import AtBroker
+from migrate.batch.changelog.broker.checks import AtBroker
 from migrate.batch.preflight.check import Check
 
 _BROKER = ("source.found", "changelog.broker")

@@ -7,17 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from migrate.batch.changelog.claims import Fleet
-from migrate.batch.changelog.group import (
+from migrate.batch.changelog.broker.claims import Fleet
+from migrate.batch.changelog.broker.group import (
     committed_offsets,
     has_records,
     merged,
     moved_since,
     set_back,
 )
+from migrate.batch.changelog.broker.stopped import check_group, end_transactions, open_transaction
 from migrate.batch.changelog.lines import line_after
 from migrate.batch.changelog.standing import ChangelogStanding
-from migrate.batch.changelog.stopped import check_group, end_transactions, open_transaction
 from migrate.batch.changelog.topics import AssembledStores
 from migrate.batch.changelog.undo import check_is_ours, old_store, undo
 from migrate.batch.changelog.ways import application_of, reached

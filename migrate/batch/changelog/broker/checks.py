@@ -10,14 +10,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from migrate.batch.changelog.standing import ChangelogStanding
-from migrate.batch.changelog.stopped import (
+from migrate.batch.changelog.broker.stopped import (
     check_group,
     check_repartition,
     end_transactions,
     open_transaction,
     open_transactions,
 )
+from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.topics import check_not_foreign, existing
 from migrate.batch.changelog.ways import application_of, changelogs, positions
 from migrate.batch.changelog.write import connection_of
