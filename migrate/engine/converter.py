@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from operator import add
+from pathlib import Path
+from typing import Literal
 
 from formats import Conversion, EntryError
 from formats.program import ByteProgram
 from migrate.engine.bail_out import BailOutError
 from migrate.engine.columns import TIME_BYTES, CompiledProgram, compile_program, read_times
-from migrate.engine.rejects import RejectsByReason
+from migrate.engine.rejects import CountRejects, FailOnReject, RejectsByReason
 from migrate.stores.batch import Batch
 
 NAME = "portable"
@@ -89,3 +91,22 @@ def convert_all(batches: Iterator[Batch], convert: Converter, on_batch: Callable
         if converted.keys:
             yield converted
         del converted
+
+
+def reject_policy(
+    on_reject: Literal["fail", "skip", "dead-letter"],
+    where: str,
+    partition: str,
+    file: Path,
+    limit: int | None,
+    *,
+    has_function: bool,
+) -> CountRejects:
+    """What is to become of records that cannot be converted; `file`: for dead letters."""
+    if on_reject == "fail":
+        return FailOnReject(where, has_function=has_function)
+    if on_reject == "skip":
+        return CountRejects(where, limit, has_function=has_function)
+    from migrate.engine.reject_file import KeepRejects  # imports pyarrow
+
+    return KeepRejects(where, partition, file, limit, has_function=has_function)

@@ -20,9 +20,9 @@ from migrate.batch.chunk.merged_scan import MergedScan
 from migrate.batch.stop import never_stop
 from migrate.engine.changelog import Entries, from_changelog, to_changelog
 from migrate.engine.columns import pack_times
-from migrate.engine.converter import Converter
+from migrate.engine.converter import Converter, reject_policy
 from migrate.engine.digest import RecordDigest
-from migrate.engine.rejects import CountRejects, RecordRejectedError, reject_policy
+from migrate.engine.rejects import CountRejects, RecordRejectedError
 from migrate.errors import ChunkFailedError, CorruptionError, RejectedError
 from migrate.kafka.connection import Connection
 from migrate.kafka.latest import Latest, packed, unpacked

@@ -89,7 +89,8 @@ def compare(
     """
     started = time.monotonic()
     context.notify("verify.started", mode=mode, records=sum(receipt.records_out for receipt in stores.receipts))
-    plan, databases = stores.plan, expected_databases(context, stores.plan)
+    plan = stores.plan
+    databases = expected_databases(context, plan)
     total = Verification(mode=mode)
     for mismatch in _outer_mismatches(context, stores, databases, mode):
         total = with_result(total, as_verified(mismatch))
