@@ -15,23 +15,36 @@ _TOPIC = ("changelog.topic",)
 def changelog_checks(at: Callable[[], AtBroker], *, is_live: bool, fence: bool) -> Iterator[Check]:
     """The checks, in their order. `is_live`: the application is stopped for the whole run, not only at the cut-over."""
     for check in (
-        Check("broker", "a broker answers", lambda: at().reachable(), ("source.found",)),
-        Check("group", "the application's group has no members", lambda: at().group(), _BROKER[1:]),
-        Check("topic", "the changelogs are there, with a partition for each task", lambda: at().topics(), _BROKER),
+        Check("changelog.broker", "a broker answers", lambda: at().reachable(), ("source.found",)),
+        Check("changelog.group", "the application's group has no members", lambda: at().group(), _BROKER[1:]),
         Check(
-            "transactions",
+            "changelog.topic",
+            "the changelogs are there, with a partition for each task",
+            lambda: at().topics(),
+            _BROKER,
+        ),
+        Check(
+            "changelog.transactions",
             "no transaction is open in the changelogs",
             lambda: at().transactions(fence=fence),
             _TOPIC,
         ),
-        Check("position", "each store has its changelog's records, or can catch up", lambda: at().position(), _TOPIC),
-        Check("settings", "the changelogs keep what is written to them", lambda: at().settings(), _TOPIC),
-        Check("target", "the new topics are not there yet, or ours", lambda: at().target(), _TOPIC),
-        Check("repartition", "no input waits under the old store's name", lambda: at().repartition(), _TOPIC),
-        Check("authorised", "the user may read, write and make the topics", lambda: at().authorised(), _TOPIC),
-        Check("writer", "the user may write in transactions", lambda: at().writer(), _TOPIC, purposes=("run",)),
+        Check(
+            "changelog.position",
+            "each store has its changelog's records, or can catch up",
+            lambda: at().position(),
+            _TOPIC,
+        ),
+        Check("changelog.settings", "the changelogs keep what is written to them", lambda: at().settings(), _TOPIC),
+        Check("changelog.target", "the new topics are not there yet, or ours", lambda: at().target(), _TOPIC),
+        Check("changelog.repartition", "no input waits under the old store's name", lambda: at().repartition(), _TOPIC),
+        Check(
+            "changelog.authorised", "the user may read, write and make the topics", lambda: at().authorised(), _TOPIC
+        ),
+        Check(
+            "changelog.writer", "the user may write in transactions", lambda: at().writer(), _TOPIC, purposes=("run",)
+        ),
     ):
-        if is_live or check.name not in ("group", "transactions", "repartition"):
-            waits = check.name in ("group", "transactions")  # for the application to stop
-            on_failure = "waiting" if waits else check.on_failure
-            yield replace(check, name=f"changelog.{check.name}", on_failure=on_failure)
+        waits = check.name in ("changelog.group", "changelog.transactions")  # for the application to stop
+        if is_live or not (waits or check.name == "changelog.repartition"):
+            yield replace(check, on_failure="waiting") if waits else check
