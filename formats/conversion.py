@@ -116,10 +116,10 @@ class Conversion:
 
         Raises EntryError.
         """
-        if (self.source.key_schema, self.source.key_serde) == (self.target.key_schema, self.target.key_serde):
-            is_rewritten = self.source.key_serde.name == "json"  # in its shortest form
-            if not is_rewritten:
-                return key
+        source, target = self.source, self.target
+        is_rewritten = source.key_serde.name == "json"  # in its shortest form
+        if not is_rewritten and (source.key_schema, source.key_serde) == (target.key_schema, target.key_serde):
+            return key
         return self.target.encode_key(self.source.decode_key(key))
 
     def _keeps_key(self, old: StateRecord, new: StateRecord) -> bool:

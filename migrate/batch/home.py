@@ -40,7 +40,7 @@ _UNFINISHED = re.compile(
 )
 _PROBE = re.compile(r"\.exchange-\w+")
 _ATTEMPT = re.compile(rf"\.?{_RUN}-.+\.(sst|receipt\.json|parquet|breadcrumb|tmp)")
-_SORTED_RUN = re.compile(r"\.?[\w.-]+\.sst(\.tmp)?|\.?(times|tail)[\w-]*\.(json|tmp)")
+_SORTED_RUN = re.compile(r"[\w.-]+\.sst")
 _RECORD = re.compile(r"snapshot\.json|\.snapshot\.json\.\d+\.tmp")
 _TABLE_FILE = re.compile(r"part-.+\.parquet.*|\.?\d{20}\..+|_last_checkpoint.*|_commit_.+\.tmp.*|_digests\.json")
 _FILES = re.compile(f"{_PLAN}|{_ANSWERS}|{re.escape(LOCK)}|{_MARKERS}")

@@ -35,7 +35,7 @@ from migrate.batch.steps.prepare import prepare, run_preflight
 from migrate.batch.steps.publish import publish
 from migrate.batch.steps.reconcile import reconcile, revise
 from migrate.batch.steps.rewrite import rewrite
-from migrate.batch.steps.verify import NewStores, verify
+from migrate.batch.steps.verify import verify
 from migrate.batch.stop import Stop
 from migrate.errors import (
     BrokerError,
@@ -191,11 +191,10 @@ def _make(
             with clock.phase("verify"):
                 standing = Standing(context.home, ledger.rows, plan)
                 assert standing.plan is not None
-                made = NewStores(folders, receipts, standing.overlays)
-                verification = verify(context, executor, ledger, standing.plan, made)
+                stores = AssembledStores(standing.plan, folders, receipts, standing.overlays)
+                verification = verify(context, executor, ledger, stores)
             if way_of(context.spec, context.conversion) != "none":
                 with clock.phase("changelog"):
-                    stores = AssembledStores(standing.plan, folders, receipts, standing.overlays)
                     _migrate_changelogs(context, executor, ledger, stores)
         except MigrationError as error:
             receipts = repairs.discard_damaged(error, ledger.rows, receipts)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
-from typing import TypeVar, cast
-
-import numpy as np
+from typing import cast
 
 from formats import Format, Headers
 from formats.changelog import UNKNOWN_TIME, ChangelogForm, ChangelogRecord
@@ -15,11 +12,10 @@ from formats.encoding.headers import pack_sized, unpack_sized
 from formats.layout import TIMESTAMP
 from formats.program import Operation
 from migrate.engine.bail_out import BailOutError
-from migrate.engine.columns import CompiledColumn
+from migrate.engine.columns import TIME_BYTES, CompiledColumn, pack_times, read_times
 from migrate.stores.batch import Batch, Buffer
 from migrate.stores.changelog_batch import ChangelogBatch, RecordHeaders
 
-T = TypeVar("T")
 _SIGN = -(1 << 63)
 """The sign bit: with it flipped, negative numbers sort before the others."""
 
@@ -66,7 +62,7 @@ class ToChangelog:
             return self._each(batch, times)
         try:
             values = self._value.of_values(batch)[0]
-            stored = times if self._timestamp is None else _numbers(*self._timestamp.of_values(batch))
+            stored = times if self._timestamp is None else _stored_times(*self._timestamp.of_values(batch))
             headers = None if self._headers is None else _read_headers(self._headers.of_values(batch)[0])
         except BailOutError:
             return self._each(batch, times)
@@ -105,7 +101,7 @@ class FromChangelog:
         deleted: list[bytes] = []
         if None in batch.values:
             deleted = [key for key, value in zip(batch.keys, batch.values, strict=True) if value is None]
-            batch = _without_tombstones(batch)
+            batch = batch.where([value is not None for value in batch.values])
         return Entries(self._puts(batch), list(batch.timestamps), deleted)
 
     def _puts(self, batch: ChangelogBatch) -> Batch:
@@ -113,7 +109,7 @@ class FromChangelog:
             return self._each(batch)
         values = cast("list[bytes]", batch.values)
         for name in self._beside:
-            column = _timestamps_column(batch) if name == TIMESTAMP else _headers_column(batch)
+            column = pack_times(batch.timestamps) if name == TIMESTAMP else _headers_column(batch)
             values = [beside + value for beside, value in zip(column, values, strict=True)]
         try:
             return Batch(batch.keys, self._entry.convert(values))
@@ -133,24 +129,21 @@ def keyed_by_time(batch: ChangelogBatch) -> ChangelogBatch:
 
     Where an entry of a versioned store ends when another one begins, the last of the records with one key counts.
     """
-    keys = [time + key for time, key in zip(_timestamps_column(batch, _SIGN), batch.keys, strict=True)]
-    return replace(batch, keys=keys)
+    times = pack_times([time ^ _SIGN for time in batch.timestamps])
+    return replace(batch, keys=[time + key for time, key in zip(times, batch.keys, strict=True)])
 
 
 def keyed_plainly(batch: ChangelogBatch) -> ChangelogBatch:
     """The records of `keyed_by_time` under their own keys."""
-    return replace(batch, keys=[key[8:] for key in batch.keys])
+    return replace(batch, keys=[key[TIME_BYTES:] for key in batch.keys])
 
 
 def _column(operations: tuple[Operation, ...] | None) -> CompiledColumn | None:
     return None if operations is None else CompiledColumn(operations)
 
 
-def _numbers(values: list[bytes], joined: Buffer | None) -> list[int]:
-    """The numbers that the values are."""
-    found = np.frombuffer(b"".join(values) if joined is None else joined, dtype=">i8")
-    numbers: list[int] = found.tolist()
-    return numbers
+def _stored_times(values: list[bytes], joined: Buffer | None) -> Sequence[int]:
+    return read_times(b"".join(values) if joined is None else joined)
 
 
 def _read_headers(spans: list[bytes]) -> Sequence[RecordHeaders] | None:
@@ -165,20 +158,3 @@ def _headers_column(batch: ChangelogBatch) -> list[bytes]:
     keys = [tuple(headers) for headers in batch.headers]
     found = {headers: pack_sized(Headers.of(headers)) for headers in set(keys)}
     return [found[headers] for headers in keys]
-
-
-def _timestamps_column(batch: ChangelogBatch, flipped: int = 0) -> list[bytes]:
-    """The timestamps as eight bytes big-endian; `flipped`: bits to flip."""
-    numbers = np.array(batch.timestamps, dtype=np.int64) ^ np.int64(flipped)
-    column: list[bytes] = numbers.astype(">i8").view("V8").tolist()
-    return column
-
-
-def _without_tombstones(batch: ChangelogBatch) -> ChangelogBatch:
-    is_put = [value is not None for value in batch.values]
-
-    def kept(column: Iterable[T]) -> list[T]:
-        return list(compress(column, is_put))
-
-    headers = None if batch.headers is None else kept(batch.headers)
-    return ChangelogBatch(kept(batch.keys), kept(batch.values), kept(batch.timestamps), headers)

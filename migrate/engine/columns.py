@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -23,6 +25,7 @@ from migrate.engine.generated import compile_column
 from migrate.engine.matrix import RowPlan, plan_rows
 from migrate.stores.batch import Batch, Buffer
 
+TIME_BYTES = 8
 MIN_ROWS = 16
 """Fewer records are converted one by one: a matrix costs some microseconds, and copies a large value once more."""
 
@@ -31,6 +34,16 @@ MIN_ROWS = 16
 def compile_program(program: ByteProgram) -> CompiledProgram:
     """The compiled program. Callers with many batches hold on to it: this look-up costs as much as a small batch."""
     return CompiledProgram(program)
+
+
+def pack_times(times: Sequence[int]) -> tuple[bytes, ...]:
+    """Milliseconds as signed 64-bit big-endian numbers."""
+    return struct.unpack("8s" * len(times), struct.pack(f">{len(times)}q", *times))
+
+
+def read_times(packed: Buffer) -> tuple[int, ...]:
+    """The milliseconds of `pack_times`, joined."""
+    return struct.unpack(f">{memoryview(packed).nbytes // TIME_BYTES}q", packed)
 
 
 class CompiledProgram:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from operator import add
+from pathlib import Path
+from typing import Literal
 
 from formats import Conversion, EntryError
 from formats.program import ByteProgram
 from migrate.engine.bail_out import BailOutError
-from migrate.engine.columns import CompiledProgram, compile_program
-from migrate.engine.rejects import RejectsByReason
+from migrate.engine.columns import TIME_BYTES, CompiledProgram, compile_program, read_times
+from migrate.engine.rejects import CountRejects, FailOnReject, RejectsByReason
 from migrate.stores.batch import Batch
 
 NAME = "portable"
-_TIME_BYTES = 8
 OnRecord = Callable[[bytes], None] | None
 """Called with each key before its record is converted, where a conversion may take the whole process down."""
 
@@ -59,7 +59,7 @@ class Converter:
         keys: list[bytes] = []
         values: list[bytes] = []
         convert, on_record = self.conversion.convert, self.on_record
-        numbers = repeat(None, len(batch)) if times is None else struct.unpack(f">{len(batch)}q", b"".join(times))
+        numbers = repeat(None, len(batch)) if times is None else read_times(b"".join(times))
         for key, value, time_ms in zip(batch.keys, batch.values, numbers, strict=True):
             if on_record is not None:
                 on_record(key)
@@ -78,7 +78,7 @@ class Converter:
 
 def _timed(batch: Batch, times: Sequence[bytes]) -> Batch:
     """The batch with its records' times before the values."""
-    sizes = None if batch.sizes is None else (batch.sizes[0], batch.sizes[1] + _TIME_BYTES)
+    sizes = None if batch.sizes is None else (batch.sizes[0], batch.sizes[1] + TIME_BYTES)
     return Batch(batch.keys, list(map(add, times, batch.values)), sizes)
 
 
@@ -91,3 +91,22 @@ def convert_all(batches: Iterator[Batch], convert: Converter, on_batch: Callable
         if converted.keys:
             yield converted
         del converted
+
+
+def reject_policy(
+    on_reject: Literal["fail", "skip", "dead-letter"],
+    where: str,
+    partition: str,
+    file: Path,
+    limit: int | None,
+    *,
+    has_function: bool,
+) -> CountRejects:
+    """What is to become of records that cannot be converted; `file`: for dead letters."""
+    if on_reject == "fail":
+        return FailOnReject(where, has_function=has_function)
+    if on_reject == "skip":
+        return CountRejects(where, limit, has_function=has_function)
+    from migrate.engine.reject_file import KeepRejects  # imports pyarrow
+
+    return KeepRejects(where, partition, file, limit, has_function=has_function)

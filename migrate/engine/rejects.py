@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
-from typing import Literal
 
 from migrate.errors import RejectedError
 from migrate.model.key_range import show_key
@@ -161,22 +159,3 @@ def _way_to_convert(has_function: bool) -> str:
     if has_function:
         return "see such records with stateferry rejects SPEC, fix the function, and stateferry replay SPEC"
     return f"{way_to_fix(has_function=False)} and start again under another `name`"
-
-
-def reject_policy(
-    on_reject: Literal["fail", "skip", "dead-letter"],
-    where: str,
-    partition: str,
-    file: Path,
-    limit: int | None,
-    *,
-    has_function: bool,
-) -> CountRejects:
-    """What is to become of records that cannot be converted; `file`: for dead letters."""
-    if on_reject == "fail":
-        return FailOnReject(where, has_function=has_function)
-    if on_reject == "skip":
-        return CountRejects(where, limit, has_function=has_function)
-    from migrate.engine.reject_file import KeepRejects  # imports pyarrow
-
-    return KeepRejects(where, partition, file, limit, has_function=has_function)

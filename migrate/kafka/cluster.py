@@ -125,18 +125,12 @@ class Cluster:
 
     def create_topic(self, name: str, *, partitions: int, replication: int, settings: Mapping[str, str]) -> Topic:
         """Make a topic, and wait until it can be written to."""
-        from confluent_kafka.admin import NewTopic
-
-        new = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(settings))
-        self._ask(f"create topic {name}", self._admin.create_topics, [new])
+        self._create(name, partitions, replication, settings, validate_only=False)
         return self._awaited(lambda: self._whole(name, partitions), f"the new topic {name} is not there")
 
     def check_can_create(self, name: str, *, partitions: int, replication: int, settings: Mapping[str, str]) -> None:
-        """Let the broker try to make a topic, and make none."""
-        from confluent_kafka.admin import NewTopic
-
-        new = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(settings))
-        self._ask(f"create topic {name}", self._admin.create_topics, [new], validate_only=True)
+        """Let the broker check a topic as it would to make it, and make none."""
+        self._create(name, partitions, replication, settings, validate_only=True)
 
     def delete_topic(self, topic: Topic) -> None:
         """Remove this topic, unless another one has its name by now; where it is gone, nothing happens."""
@@ -214,6 +208,14 @@ class Cluster:
             ours = {"transactional.id": transactional_id, "error_cb": self._failures.heed}
             producer = Producer(self.connection.settings(ours))
             producer.init_transactions(REQUEST_SECONDS)
+
+    def _create(
+        self, name: str, partitions: int, replication: int, settings: Mapping[str, str], *, validate_only: bool
+    ) -> None:
+        from confluent_kafka.admin import NewTopic
+
+        new = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(settings))
+        self._ask(f"create topic {name}", self._admin.create_topics, [new], validate_only=validate_only)
 
     def _describe(self, name: str, **more: bool) -> TopicDescription | None:
         from confluent_kafka import KafkaError, KafkaException, TopicCollection

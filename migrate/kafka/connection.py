@@ -133,7 +133,7 @@ def _try(connection: Connection, places: Mapping[str, str]) -> None:
         reason = connection.masked(error.args[0].str().strip())
     else:
         return
-    for name, place in places.items():
+    for name, place in places.items():  # one by one: of an alias, the message has the other name
         try:
             AdminClient(Connection(connection.bootstrap, {name: connection.properties[name]}).settings({}))
         except KafkaException as error:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import shutil
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from itertools import repeat
 from pathlib import Path
 from struct import Struct
@@ -44,14 +44,9 @@ _Record = tuple[bytes | None, int, int, RecordHeaders | None]
 
 
 class Latest:
-    """The last record of each key. Close it, or use it as a context manager: that removes its folder."""
+    """The last record of each key, made by `build`."""
 
-    def __init__(self, folder: Path, *, memory: int = MEMORY, values_too: bool = True) -> None:
-        """Args:
-        folder: Does not exist; made only if memory does not suffice.
-        memory: About the most bytes that records take in memory.
-        values_too: False: empty values are kept in place of the records', and no headers.
-        """
+    def __init__(self, folder: Path, *, memory: int, values_too: bool) -> None:
         self.records = 0
         """The number of records added."""
         self._folder = folder
@@ -62,34 +57,27 @@ class Latest:
         self._runs: list[Path] = []
         self._sorted: list[bytes] = []
         self._database: Database | None = None
-        self._open = ExitStack()
 
     @classmethod
+    @contextmanager
     def build(
         cls, batches: Iterable[ChangelogBatch], folder: Path, *, memory: int = MEMORY, values_too: bool = True
-    ) -> Latest:
-        """The last record of each key of these batches, which come from one topic partition and have offsets."""
+    ) -> Iterator[Latest]:
+        """The last record of each key of these batches. An unknown offset becomes 0.
+
+        Args:
+            batches: Records in the order of their offsets.
+            folder: Does not exist; it is made only if memory does not suffice, and removed at the end.
+            memory: About the most bytes that records take in memory.
+            values_too: False: empty values are kept in place of the records', and no headers.
+        """
         latest = cls(folder, memory=memory, values_too=values_too)
-        try:
+        with ExitStack() as opened:
+            opened.callback(shutil.rmtree, folder, ignore_errors=True)
             for batch in batches:
                 latest._add(batch)
-            latest._finish()
-        except BaseException:
-            latest.close()
-            raise
-        return latest
-
-    def __enter__(self) -> Latest:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Remove the folder."""
-        self._open.close()
-        self._recent.clear()
-        shutil.rmtree(self._folder, ignore_errors=True)
+            latest._finish(opened)
+            yield latest
 
     def scan(self, keys: KeyRange | None = None) -> Iterator[ChangelogBatch]:
         """The last record of each key in the range, in key order, with offsets; tombstones too."""
@@ -100,7 +88,7 @@ class Latest:
             yield unpacked(batch)
 
     def _add(self, batch: ChangelogBatch) -> None:
-        assert batch.offsets is not None
+        offsets = batch.offsets or repeat(0, len(batch))
         headers: Iterable[RecordHeaders | None] = repeat(None, len(batch))
         values = batch.values
         if not self._values_too:
@@ -109,9 +97,7 @@ class Latest:
             headers = batch.headers
         self.records += len(batch)
         self._taken += _size(batch.keys) + _size(values) + len(batch) * _OVERHEAD
-        self._recent.update(
-            zip(batch.keys, zip(values, batch.timestamps, batch.offsets, headers, strict=True), strict=True)
-        )
+        self._recent.update(zip(batch.keys, zip(values, batch.timestamps, offsets, headers, strict=True), strict=True))
         if self._taken > self._memory:
             self._make_room()
 
@@ -133,7 +119,7 @@ class Latest:
         self._runs.append(run)
         self._recent, self._sorted, self._taken = {}, [], 0
 
-    def _finish(self) -> None:
+    def _finish(self, opened: ExitStack) -> None:
         if not self._runs:
             self._sorted = sorted(self._recent)
             return
@@ -141,7 +127,7 @@ class Latest:
             self._write_run()
         directory = self._folder / "db"
         create_database(directory, {}, {DEFAULT_FAMILY: self._runs}, {})
-        self._database = self._open.enter_context(open_read_only(directory))
+        self._database = opened.enter_context(open_read_only(directory))
 
     def _scan_memory(self, keys: KeyRange) -> Iterator[ChangelogBatch]:
         start = 0 if keys.start is None else bisect_left(self._sorted, keys.start)

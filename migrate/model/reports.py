@@ -162,9 +162,9 @@ class StatusReport(Report):
     throughput: tuple[Throughput, ...] = ()
     runs: int = 0
     last_commit_ms: int | None = None
+    """Milliseconds since the epoch."""
     changelogs: tuple[ChangelogReport, ...] = ()
     """Those that were written, tails included."""
-    """Milliseconds since the epoch."""
     verification: Verification | None = None
     verifying: Verifying | None = None
     """The progress of a verification that is at work or was interrupted; null: there is none to resume."""

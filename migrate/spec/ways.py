@@ -47,14 +47,16 @@ def check_way(spec: Spec, conversion: Conversion) -> None:
         return
     for format in (conversion.source, conversion.target):
         _check_has_changelog(spec, format)
-    if conversion.changes_changelog:
-        _check_topics(spec, section)
-        _check_appendable(spec, section, conversion)
-    else:
+    if not conversion.changes_changelog:
         _check_nothing_asked(spec, section)
-    if section.timestamps == "changelog" and not (
-        TIMESTAMP in conversion.target.carries and TIMESTAMP not in conversion.source.carries
-    ):
+    elif section.way == "append":
+        _check_appendable(spec, conversion)
+    elif not spec.target.store_names:
+        raise RefusedError(
+            "this conversion changes what the changelog must hold, and nothing says where the new records go",
+            hint=_TWO_WAYS,
+        )
+    if section.timestamps == "changelog" and not conversion.takes_times:
         why = "has timestamps already" if TIMESTAMP in conversion.source.carries else "is converted to one without any"
         raise RefusedError(
             f'[changelog] timestamps = "changelog" has no effect: the old store {why}',
@@ -75,23 +77,14 @@ def _check_has_changelog(spec: Spec, format: Format) -> None:
         )
 
 
-def _check_topics(spec: Spec, section: ChangelogSection) -> None:
-    if section.way != "append" and not spec.target.store_names:
-        raise RefusedError(
-            "this conversion changes what the changelog must hold, and nothing says where the new records go",
-            hint=_TWO_WAYS,
-        )
-    if section.way == "append" and spec.target_path is not None:
+def _check_appendable(spec: Spec, conversion: Conversion) -> None:
+    if spec.target_path is not None:
         raise RefusedError(
             '[changelog] way = "append" changes the topic that the old application reads too, so its way back is '
             "`rollback`, which a store in [target] path does not have",
             hint="leave [target] path out and use `cutover`; or name a new store in [target] store",
         )
 
-
-def _check_appendable(spec: Spec, section: ChangelogSection, conversion: Conversion) -> None:
-    if section.way != "append":
-        return
     if conversion.target.changelog_form.is_in_order_of_time:
         raise RefusedError(
             '[changelog] way = "append" does not go with a versioned store: a restore passes over versions that are '
@@ -131,7 +124,7 @@ def changelog_note(spec: Spec, conversion: Conversion) -> str:
             "the changelog holds a record for each version and stays right; a restore takes the last one that was "
             "written, which is an older value where records came late"
         )
-    if TIMESTAMP in conversion.target.carries - conversion.source.carries:
+    if conversion.takes_times:
         is_taken = spec.changelog is not None and spec.changelog.timestamps == "changelog"
         times = "as this one has" if is_taken else f"where this one has {conversion.default_timestamp_ms}"
         return (

@@ -41,6 +41,19 @@ class ChangelogBatch:
             of(self.keys),
             of(self.values),
             of(self.timestamps),
-            None if self.headers is None else of(self.headers),
-            None if self.offsets is None else of(self.offsets),
+            self.headers and of(self.headers),
+            self.offsets and of(self.offsets),
+        )
+
+    def part(self, start: int, end: int) -> ChangelogBatch:
+        """The records at the places [start, end)."""
+        if (start, end) == (0, len(self)):
+            return self
+        at = slice(start, end)
+        return ChangelogBatch(
+            self.keys[at],
+            self.values[at],
+            self.timestamps[at],
+            self.headers and self.headers[at],
+            self.offsets and self.offsets[at],
         )

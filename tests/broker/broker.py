@@ -23,7 +23,7 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from tests.live.maven import ProgramError, cache_locked, run_maven
+from tests.live.maven import JVM_FLAGS, ProgramError, cache_locked, run_maven
 
 VERSION = "4.3.1"
 USERS = {"guest": "guest-secret", "worker": "worker-secret"}
@@ -31,12 +31,6 @@ USERS = {"guest": "guest-secret", "worker": "worker-secret"}
 
 _POM = Path(__file__).parent / "pom.xml"
 _CLUSTER = "c3RhdGVmZXJyeS10ZXN0cw"
-_JVM_FLAGS = (
-    "-XX:TieredStopAtLevel=1",
-    "-XX:+UseSerialGC",
-    "-Xmx384m",
-    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-)
 _START_SECONDS = 90.0
 _UNTIL_STDIN_ENDS = '"$@" </dev/null & read -r _; kill -KILL $!'
 """The broker ends with the process that started it, however that ends: its end of the pipe is closed then."""
@@ -166,7 +160,7 @@ def _build(target: Path) -> None:
 
 
 def _java(built: Path, *arguments: str) -> list[str]:
-    return ["java", *_JVM_FLAGS, "-cp", (built / "classpath").read_text(encoding="utf-8").strip(), *arguments]
+    return ["java", *JVM_FLAGS, "-cp", (built / "classpath").read_text(encoding="utf-8").strip(), *arguments]
 
 
 def _settings(data: Path, ports: list[int]) -> str:

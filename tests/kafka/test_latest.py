@@ -99,6 +99,6 @@ def test_a_stream_that_breaks_off_leaves_no_file(tmp_path: Path) -> None:
         yield from _numbered(1000, 1000)
         raise ConnectionError
 
-    with pytest.raises(ConnectionError):
-        Latest.build(broken(), tmp_path / "runs", memory=1000)
+    with pytest.raises(ConnectionError), Latest.build(broken(), tmp_path / "runs", memory=1000):
+        pass
     assert list(tmp_path.iterdir()) == []

@@ -14,6 +14,13 @@ from pathlib import Path
 
 _ROOT = Path(__file__).parents[2]
 _TIMEOUT_SECONDS = 900
+JVM_FLAGS = (
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    "-Xmx384m",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+)
+"""For programs that start often and do little."""
 
 
 class ProgramError(Exception):

@@ -13,6 +13,7 @@ from formats import Conversion
 from migrate.batch.changelog.ways import changelogs, positions, way_of
 from migrate.batch.changelog.write import connection_of
 from migrate.batch.chunk.executor import Executor, run_all
+from migrate.batch.chunk.task import Task
 from migrate.batch.chunk.times import TimesTask
 from migrate.batch.context import Context
 from migrate.batch.home import CHANGELOG, remove_sorted_runs
@@ -25,15 +26,6 @@ from migrate.model.ledger_row import Row, Step, read_detail
 from migrate.spec.spec import Spec
 
 
-def are_needed(spec: Spec, conversion: Conversion) -> bool:
-    """Whether the times are needed: for the new store, or for records of which the new store does not tell the time."""
-    if spec.changelog is None:
-        return False
-    if conversion.takes_times:
-        return spec.changelog.timestamps == "changelog"
-    return way_of(spec, conversion) != "none" and not conversion.target.changelog_form.has_timestamp
-
-
 def recorded_times(rows: Iterable[Row]) -> dict[str, Times]:
     """The run that counts, by store partition."""
     found = (read_detail(row, Times, "the times of a changelog") for row in rows if row.step is Step.TIMES)
@@ -42,22 +34,8 @@ def recorded_times(rows: Iterable[Row]) -> dict[str, Times]:
 
 def use_times(context: Context, rows: Iterable[Row]) -> None:
     """Let the tasks of this command take times from the recorded runs, if they are needed."""
-    if are_needed(context.spec, context.conversion):
+    if _are_needed(context.spec, context.conversion):
         context.times.update(recorded_times(rows))
-
-
-def lost_beginning(changelog: Changelog, ends: Ends, conversion: Conversion) -> str | None:
-    """A sentence on keys whose times are lost, where retention has removed the beginning of a changelog.
-
-    A segmented store loses records of that age itself.
-    """
-    if not ends.start or conversion.source.is_segmented:
-        return None
-    instead = f"{conversion.default_timestamp_ms}" if conversion.takes_times else "the newest time that is left"
-    return (
-        f"{changelog.topic}-{changelog.number} begins at offset {ends.start}, as the broker has removed what was "
-        f"before: keys that were written then and not since get {instead} as their time"
-    )
 
 
 def take_times(context: Context, executor: Executor, ledger: Ledger) -> None:
@@ -66,12 +44,15 @@ def take_times(context: Context, executor: Executor, ledger: Ledger) -> None:
     Raises ChangelogFailedError where a changelog cannot be read to the store's position, or a damaged run cannot be
     made again as it was; RefusedError where the position is not in the changelog.
     """
-    if not are_needed(context.spec, context.conversion):
+    if not _are_needed(context.spec, context.conversion):
         return
     known = recorded_times(ledger.rows)
     in_use = {receipt.store_partition for receipt in Standing(context.home, ledger.rows).receipts}
     tasks = list(_tasks(context, known))
-    started = lambda task: context.notify("times.started", task=task)  # noqa: E731 - one line, used once
+
+    def started(task: Task) -> None:
+        context.notify("times.started", task=task)
+
     for finished in run_all(executor, tasks, on_start=started, name=context.spec.name, stop=context.stop):
         for _, made in finished:
             assert isinstance(made, Times)
@@ -81,12 +62,19 @@ def take_times(context: Context, executor: Executor, ledger: Ledger) -> None:
             if before is not None and made.digest != before.digest and made.store_partition in in_use:
                 raise _other_times(made.store_partition)
             context.notify("times.made", times=made)
-            ledger.commit(
-                ledger.row(Step.TIMES, store_partition=made.store_partition, detail=made.model_dump(mode="json"))
-            )
+            ledger.commit(ledger.row(Step.TIMES, store_partition=made.store_partition, detail=made))
             context.notify("times.committed", times=made)
     context.stop.check()
     use_times(context, ledger.rows)
+
+
+def _are_needed(spec: Spec, conversion: Conversion) -> bool:
+    """Whether the times are needed: for the new store, or for records of which the new store does not tell the time."""
+    if spec.changelog is None:
+        return False
+    if conversion.takes_times:
+        return spec.changelog.timestamps == "changelog"
+    return way_of(spec, conversion) != "none" and not conversion.target.changelog_form.has_timestamp
 
 
 def _tasks(context: Context, known: Mapping[str, Times]) -> Iterator[TimesTask]:
@@ -96,7 +84,7 @@ def _tasks(context: Context, known: Mapping[str, Times]) -> Iterator[TimesTask]:
             partition = changelog.store_partition
             ends = cluster.ends(changelog.topic, [changelog.number])[changelog.number]
             end = _checked(changelog, at[partition], ends)
-            if (lost := lost_beginning(changelog, ends, context.conversion)) is not None:
+            if (lost := _lost_beginning(changelog, ends, context.conversion)) is not None:
                 context.warn(lost)
             before = known.get(partition)
             _remove_others(context.home, f"{CHANGELOG}/{partition}", before)
@@ -109,6 +97,20 @@ def _tasks(context: Context, known: Mapping[str, Times]) -> Iterator[TimesTask]:
                 end=end,
                 known=before if before is not None and before.end == end else None,
             )
+
+
+def _lost_beginning(changelog: Changelog, ends: Ends, conversion: Conversion) -> str | None:
+    """A sentence on keys whose times are lost, where retention has removed the beginning of a changelog.
+
+    A segmented store loses records of that age itself.
+    """
+    if not ends.start or conversion.source.is_segmented:
+        return None
+    instead = f"{conversion.default_timestamp_ms}" if conversion.takes_times else "the newest time that is left"
+    return (
+        f"{changelog.topic}-{changelog.number} begins at offset {ends.start}, as the broker has removed what was "
+        f"before: keys that were written then and not since get {instead} as their time"
+    )
 
 
 def _checked(changelog: Changelog, position: int | None, ends: Ends) -> int:

@@ -76,13 +76,13 @@ def open_topics(context: Context, ledger: Ledger, cluster: Cluster, stores: Asse
     fleet = Fleet(cluster.connection, context.spec.name, wanted)
     claims = fleet.read()
     fleet.check_same(claims)
-    old = {name: _existing(cluster, name) for name in {each.topic: None for each in wanted.changelogs}}
+    old = {name: existing(cluster, name) for name in {each.topic: None for each in wanted.changelogs}}
     shared = fleet.shared(claims)
     former = list(_ours(standing, cluster, wanted, old, shared))
     for topic in former:
         if topic.name in shared:
             raise _in_use(topic.name, shared[topic.name])
-    ledger.commit(ledger.row(Step.CHANGELOG, detail=wanted.model_dump(mode="json")))
+    ledger.commit(ledger.row(Step.CHANGELOG, detail=wanted))
     context.notify("changelog.intended", topics=wanted)
     for topic in former:
         cluster.delete_topic(topic)
@@ -97,7 +97,7 @@ def open_topics(context: Context, ledger: Ledger, cluster: Cluster, stores: Asse
             "parts": tuple(_parts(wanted, stores, context.conversion.target)),
         }
     )
-    ledger.commit(ledger.row(Step.CHANGELOG, detail=opened.model_dump(mode="json")))
+    ledger.commit(ledger.row(Step.CHANGELOG, detail=opened))
     context.notify("changelog.opened", topics=opened)
     return opened
 
@@ -109,7 +109,7 @@ def _with_claims(context: Context, ledger: Ledger, cluster: Cluster, known: Topi
     fleet.check_same(claims)
     claimed = _claimed(context, ledger, cluster, known, claims, again=False)
     if claimed != known:
-        ledger.commit(ledger.row(Step.CHANGELOG, detail=claimed.model_dump(mode="json")))
+        ledger.commit(ledger.row(Step.CHANGELOG, detail=claimed))
     return claimed
 
 
@@ -248,12 +248,14 @@ def _in_use(name: str, host: str) -> RefusedError:
     )
 
 
-def _existing(cluster: Cluster, name: str) -> Topic:
+def existing(cluster: Cluster, name: str) -> Topic:
+    """The old topic of this name. Raises RefusedError where there is none."""
     topic = cluster.topic(name)
     if topic is None:
         raise RefusedError(
             f"the changelog {name} does not exist",
-            hint="check [changelog] application_id, and that [changelog] bootstrap is the application's cluster",
+            hint="check [changelog] application_id, and that `bootstrap` names the application's cluster; a table "
+            "whose changelog is its input topic (topology.optimization) cannot be migrated with it",
         )
     return topic
 

@@ -61,11 +61,7 @@ def verify_changelogs(
         found += (result for _, result in finished if isinstance(result, Reread))
     context.stop.check()
     if found:
-        rows = (
-            ledger.row(Step.REREAD, store_partition=each.store_partition, detail=each.model_dump(mode="json"))
-            for each in found
-        )
-        ledger.commit(*rows)
+        ledger.commit(*(ledger.row(Step.REREAD, store_partition=each.store_partition, detail=each) for each in found))
         context.notify("changelog.verified", found=found)
     check_equal(found, topics)
 

@@ -5,53 +5,24 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Protocol, TypeVar
 
 from formats import get_format
 from migrate.batch.chunk.merged_scan import MergedScan
 from migrate.batch.chunk.reader import Inputs, open_inputs
 from migrate.batch.chunk.side_by_side import Changes, batches_without
-from migrate.batch.chunk.times import TimesColumn, numbers, open_times
-from migrate.engine.changelog import to_changelog
+from migrate.batch.chunk.tail import TailEntries
+from migrate.batch.chunk.times import TimesColumn, open_times
+from migrate.engine.changelog import keyed_by_time, keyed_plainly, to_changelog
+from migrate.engine.columns import read_times
 from migrate.kafka.latest import Latest, unpacked
 from migrate.model.key_range import KeyRange
 from migrate.model.plan import FamilyMapping
 from migrate.stores.batch import Batch
 from migrate.stores.changelog_batch import ChangelogBatch
 from migrate.stores.rocksdb.openings import open_pooled
-
-_EPOCH = 1 << 63
-"""Added to a time, so that times before 1970 come first in byte order."""
-_Column = TypeVar("_Column")
-
-
-class ToWrite(Protocol):
-    """What a changelog must hold."""
-
-    @property
-    def format(self) -> str:
-        """The new store's."""
-        ...
-
-    @property
-    def is_in_order_of_time(self) -> bool:
-        """Whether records have to be written in the order of time, and one key may have several."""
-        ...
-
-    def records(self, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
-        """The records."""
-        ...
-
-
-class ToDelete(Protocol):
-    """The keys of which a changelog must hold a tombstone."""
-
-    def tombstones(self, new: ToWrite, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
-        """The tombstones, where `new` are the records."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +59,9 @@ class NewEntries:
             changes = [Changes(each, family) for each in overlays for family in self.families]
             for batch in chain.from_iterable(scans) if self.is_in_order_of_time else MergedScan(scans):
                 check()
-                known = None if times is None else _with_changes(batch.keys, numbers(times(batch.keys)), changes)
-                if len(found := convert(batch, known)):
+                known = None if times is None else read_times(b"".join(times(batch.keys)))
+                latest = None if known is None else _with_changes(batch.keys, known, changes)
+                if len(found := convert(batch, latest)):
                     yield found
 
 
@@ -130,24 +102,21 @@ class OldEntries:
                     yield found
 
 
+ToWrite = NewEntries | TailEntries
+"""What a changelog must hold."""
+ToDelete = OldEntries | TailEntries
+"""The keys of which a changelog must hold a tombstone."""
+
+
 def by_time(batches: Iterator[ChangelogBatch]) -> Iterator[ChangelogBatch]:
     """The batches with the time before each key, so that the order of keys is that of time."""
-    for batch in batches:
-        pairs = zip(batch.keys, batch.timestamps, strict=True)
-        keys = [(int(time) + _EPOCH).to_bytes(8, "big") + key for key, time in pairs]
-        yield replace(batch, keys=keys, offsets=batch.offsets or [0] * len(keys))
-
-
-def without_time(batches: Iterator[ChangelogBatch]) -> Iterator[ChangelogBatch]:
-    """The batches as they were before `by_time`."""
-    for batch in batches:
-        yield replace(batch, keys=[key[8:] for key in batch.keys])
+    return map(keyed_by_time, batches)
 
 
 def in_order_of_time(batches: Iterator[ChangelogBatch], folder: Path) -> Iterator[ChangelogBatch]:
     """The records sorted by time, in bounded memory; `folder`: for what does not fit there."""
     with Latest.build(by_time(batches), folder) as latest:
-        yield from without_time(latest.scan())
+        yield from map(keyed_plainly, latest.scan())
 
 
 def paired(
@@ -158,9 +127,9 @@ def paired(
     while one is not None and other is not None:
         border = min(one.keys[-1], other.keys[-1])
         here, there = bisect_right(one.keys, border), bisect_right(other.keys, border)
-        yield _part(one, 0, here), _part(other, 0, there)
-        one = _part(one, here, len(one)) if here < len(one) else next(left, None)
-        other = _part(other, there, len(other)) if there < len(other) else next(right, None)
+        yield one.part(0, here), other.part(0, there)
+        one = one.part(here, len(one)) if here < len(one) else next(left, None)
+        other = other.part(there, len(other)) if there < len(other) else next(right, None)
     nothing = ChangelogBatch([], [], [])
     while one is not None:
         yield one, nothing
@@ -168,19 +137,3 @@ def paired(
     while other is not None:
         yield nothing, other
         other = next(right, None)
-
-
-def _part(batch: ChangelogBatch, start: int, end: int) -> ChangelogBatch:
-    if (start, end) == (0, len(batch)):
-        return batch
-    return ChangelogBatch(
-        batch.keys[start:end],
-        batch.values[start:end],
-        batch.timestamps[start:end],
-        _cut(batch.headers, start, end),
-        _cut(batch.offsets, start, end),
-    )
-
-
-def _cut(column: Sequence[_Column] | None, start: int, end: int) -> Sequence[_Column] | None:
-    return None if column is None else column[start:end]

@@ -15,9 +15,9 @@ from migrate.batch.chunk.reader import Inputs, Records, open_inputs
 from migrate.batch.chunk.times import make_converter
 from migrate.batch.stop import never_stop
 from migrate.engine import converter
-from migrate.engine.converter import OnRecord
+from migrate.engine.converter import OnRecord, reject_policy
 from migrate.engine.pump import Pumped, pump
-from migrate.engine.rejects import CountRejects, RecordRejectedError, reject_policy
+from migrate.engine.rejects import CountRejects, RecordRejectedError
 from migrate.errors import ChunkFailedError, CorruptionError
 from migrate.model.plan import Chunk, FamilyMapping
 from migrate.model.receipt import Receipt, Scanned, Written, attempt_name

@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import Literal, TypeVar, cast
 
 from formats import Conversion, EntryError, get_format
-from migrate.batch.chunk.changelog_entries import ToWrite
 from migrate.batch.chunk.merged_scan import MergedScan
-from migrate.batch.chunk.times import packed as packed_times
 from migrate.batch.stop import never_stop
 from migrate.engine.changelog import Entries, from_changelog, to_changelog
-from migrate.engine.converter import Converter
+from migrate.engine.columns import pack_times
+from migrate.engine.converter import Converter, reject_policy
 from migrate.engine.digest import RecordDigest
-from migrate.engine.rejects import CountRejects, RecordRejectedError, reject_policy
+from migrate.engine.rejects import CountRejects, RecordRejectedError
 from migrate.errors import ChunkFailedError, CorruptionError, RejectedError
 from migrate.kafka.connection import Connection
 from migrate.kafka.latest import Latest, packed, unpacked
@@ -177,7 +176,7 @@ class _Making:
         the record before cannot be found then.
         """
         old = self._restored(batch)
-        self._times = [*packed_times(old.times)]
+        self._times = [*pack_times(old.times)]
         dropped, rejected = len(old.puts), self._rejects.count
         converted = self._convert(old.puts) if len(old.puts) else old.puts
         self._dropped += dropped - len(converted) - (self._rejects.count - rejected)
@@ -326,7 +325,7 @@ class TailEntries:
             )
             yield both.chosen(sorted(range(len(both)), key=both.keys.__getitem__))
 
-    def tombstones(self, new: ToWrite, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
+    def tombstones(self, _: object, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
         """The tombstones among them."""
         for entries in self._entries(check):
             if len(gone := entries.where([value is None for value in entries.values])):

@@ -17,10 +17,17 @@ from migrate.model.comparison import Verified
 from migrate.model.receipt import Receipt
 from migrate.spec.function.fingerprint import tracking_imports
 
-ChangelogTask = ProduceTask | RereadTask | TimesTask | TailTask
-Task = RewriteTask | VerifyTask | ChangelogTask
+Task = RewriteTask | VerifyTask | ProduceTask | RereadTask | TimesTask | TailTask
 TaskResult = Receipt | Verified | Produced | Reread | Times | Tail | MigrationError
 """A MigrationError is one that a further attempt would meet again."""
+_WORK: dict[type[Task], Callable[..., TaskResult]] = {
+    RewriteTask: rewrite_chunk,
+    ProduceTask: produce,
+    RereadTask: reread,
+    TimesTask: make_times,
+    TailTask: read_tail,
+}
+"""Other tasks are of a verification."""
 
 
 def run_tasks(tasks: Sequence[Task], check: Callable[[], None] = never_stop) -> list[TaskResult]:
@@ -42,23 +49,13 @@ def run_task(task: Task, check: Callable[[], None] = never_stop) -> TaskResult:
     `check` is called with each batch, and may raise to abandon the task.
     """
     try:
-        if isinstance(task, ProduceTask | RereadTask | TimesTask | CountTask):
-            return _run_alone(task, check)
+        work = _WORK.get(type(task), run_verify_task)
+        if isinstance(task, ProduceTask | RereadTask | TimesTask | CountTask):  # none loads the user's code
+            return work(task, check)
         with tracking_imports(task.conversion):
-            if isinstance(task, TailTask):
-                return read_tail(task, check)
-            return rewrite_chunk(task, check) if isinstance(task, RewriteTask) else run_verify_task(task, check)
+            return work(task, check)
     except Exception as failure:
         error = failure if isinstance(failure, MigrationError) else explain_system_error(failure)
         if error is None:
             raise
         return error
-
-
-def _run_alone(task: ProduceTask | RereadTask | TimesTask | CountTask, check: Callable[[], None]) -> TaskResult:
-    """Run a task that does not load the user's code."""
-    if isinstance(task, ProduceTask):
-        return produce(task, check)
-    if isinstance(task, RereadTask):
-        return reread(task, check)
-    return make_times(task, check) if isinstance(task, TimesTask) else run_verify_task(task, check)

@@ -27,6 +27,7 @@ from pathlib import Path
 
 from formats import Conversion
 from migrate.batch.stop import never_stop
+from migrate.engine.columns import pack_times
 from migrate.engine.converter import Converter, OnRecord
 from migrate.engine.digest import RecordDigest
 from migrate.engine.rejects import RejectsByReason
@@ -133,7 +134,7 @@ def _write_run(folder: Path, latest: Latest, check: Callable[[], None]) -> Recor
 def _alive(records: ChangelogBatch) -> tuple[list[bytes], list[bytes]]:
     """The keys that are not deleted, and their times."""
     is_alive = [value is not None for value in records.values]
-    return [*compress(records.keys, is_alive)], [*compress(packed(records.timestamps), is_alive)]
+    return [*compress(records.keys, is_alive)], [*compress(pack_times(records.timestamps), is_alive)]
 
 
 def pack_block(keys: Sequence[bytes], times: Sequence[bytes]) -> bytes:
@@ -169,16 +170,6 @@ def _is_as_written(home: Path, known: Times, check: Callable[[], None]) -> bool:
     except (CorruptionError, RefusedError):
         return False
     return str(digest) == known.digest
-
-
-def packed(times: Sequence[int]) -> tuple[bytes, ...]:
-    """Times as eight bytes each."""
-    return struct.unpack("8s" * len(times), struct.pack(f">{len(times)}q", *times))
-
-
-def numbers(times: Sequence[bytes]) -> tuple[int, ...]:
-    """The times that are packed as eight bytes each."""
-    return struct.unpack(f">{len(times)}q", b"".join(times))
 
 
 @contextmanager
@@ -228,7 +219,7 @@ class TimesColumn:
     def __init__(self, run: Database, unknown_ms: int) -> None:
         """`unknown_ms`: the time of keys that are not in the run."""
         self._run = run
-        self._unknown = packed([unknown_ms])[0]
+        self._unknown = pack_times([unknown_ms])[0]
         self._blocks: Iterator[tuple[list[bytes], list[bytes]]] | None = None
         self._keys: list[bytes] = []
         self._times: list[bytes] = []

@@ -34,7 +34,7 @@ from migrate.batch.ledger.parquet import (
 from migrate.batch.ledger.repair import newest_version, read_log, recovered_rows, repair_ledger
 from migrate.errors import DamagedLedgerError, FencedError, explain_system_error
 from migrate.model.ledger_row import Row, Step, as_rows, check_migration, damaged_ledger, with_digest
-from migrate.model.values import compact
+from migrate.model.values import Stored, compact
 from migrate.stores.files import check_has_links, delta_uri, fsync_file, make_directories, write_new
 
 
@@ -110,14 +110,16 @@ class Ledger:
         """Every row so far, in the order of commits."""
         return tuple(self._rows)
 
-    def row(self, step: Step, *, store_partition: str | None = None, detail: dict[str, object] | None = None) -> Row:
+    def row(
+        self, step: Step, *, store_partition: str | None = None, detail: Stored | dict[str, object] | None = None
+    ) -> Row:
         """A new row of this run, for a step other than a chunk."""
         return Row(
             migration_id=self._migration_id,
             run_id=self._run_id,
             step=step,
             store_partition=store_partition,
-            detail=json.dumps(detail or {}),
+            detail=detail.model_dump_json() if isinstance(detail, Stored) else json.dumps(detail or {}),
         )
 
     def commit(self, *rows: Row) -> None:

@@ -3,76 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from migrate.batch.changelog.broker.checks import AtBroker
 from migrate.batch.preflight.check import Check
 
+_BROKER = ("source.found", "changelog.broker")
+_TOPIC = ("changelog.topic",)
+
 
 def changelog_checks(at: Callable[[], AtBroker], *, is_live: bool, fence: bool) -> Iterator[Check]:
     """The checks, in their order. `is_live`: the application is stopped for the whole run, not only at the cut-over."""
-    broker, topic = ("source.found", "changelog.broker"), ("changelog.topic",)
-    yield Check("changelog.broker", "a broker answers", lambda: at().reachable(), ("source.found",))
-    if is_live:
-        yield Check(
-            "changelog.group",
-            "the application's group has no members",
-            lambda: at().group(),
-            ("changelog.broker",),
-            on_failure="waiting",
-        )
-    yield Check(
-        "changelog.topic",
-        "the changelogs are there, with a partition for each task",
-        lambda: at().topics(),
-        broker,
-    )
-    if is_live:
-        yield Check(
+    for check in (
+        Check("changelog.broker", "a broker answers", lambda: at().reachable(), ("source.found",)),
+        Check("changelog.group", "the application's group has no members", lambda: at().group(), _BROKER[1:]),
+        Check(
+            "changelog.topic",
+            "the changelogs are there, with a partition for each task",
+            lambda: at().topics(),
+            _BROKER,
+        ),
+        Check(
             "changelog.transactions",
             "no transaction is open in the changelogs",
             lambda: at().transactions(fence=fence),
-            topic,
-            on_failure="waiting",
-        )
-    yield Check(
-        "changelog.position",
-        "each store has its changelog's records, or can catch up",
-        lambda: at().position(),
-        topic,
-    )
-    yield from _of_what_is_written(at, topic, is_live=is_live)
-
-
-def _of_what_is_written(at: Callable[[], AtBroker], topic: tuple[str, ...], *, is_live: bool) -> Iterator[Check]:
-    yield Check(
-        "changelog.settings",
-        "the changelogs keep what is written to them",
-        lambda: at().settings(),
-        topic,
-    )
-    yield Check(
-        "changelog.target",
-        "the new topics are not there yet, or ours",
-        lambda: at().target(),
-        topic,
-    )
-    if is_live:
-        yield Check(
-            "changelog.repartition",
-            "no input waits under the old store's name",
-            lambda: at().repartition(),
-            topic,
-        )
-    yield Check(
-        "changelog.authorised",
-        "the user may read, write and make the topics",
-        lambda: at().authorised(),
-        topic,
-    )
-    yield Check(
-        "changelog.writer",
-        "the user may write in transactions",
-        lambda: at().writer(),
-        topic,
-        purposes=("run",),
-    )
+            _TOPIC,
+        ),
+        Check(
+            "changelog.position",
+            "each store has its changelog's records, or can catch up",
+            lambda: at().position(),
+            _TOPIC,
+        ),
+        Check("changelog.settings", "the changelogs keep what is written to them", lambda: at().settings(), _TOPIC),
+        Check("changelog.target", "the new topics are not there yet, or ours", lambda: at().target(), _TOPIC),
+        Check("changelog.repartition", "no input waits under the old store's name", lambda: at().repartition(), _TOPIC),
+        Check(
+            "changelog.authorised", "the user may read, write and make the topics", lambda: at().authorised(), _TOPIC
+        ),
+        Check(
+            "changelog.writer", "the user may write in transactions", lambda: at().writer(), _TOPIC, purposes=("run",)
+        ),
+    ):
+        waits = check.name in ("changelog.group", "changelog.transactions")  # for the application to stop
+        if is_live or not (waits or check.name == "changelog.repartition"):
+            yield replace(check, on_failure="waiting") if waits else check

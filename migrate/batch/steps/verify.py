@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from formats import Format
+from migrate.batch.changelog.topics import AssembledStores
 from migrate.batch.chunk.executor import Executor, run_all
 from migrate.batch.chunk.side_by_side import batches_without
 from migrate.batch.chunk.verify import VerifyTask
@@ -22,13 +22,12 @@ from migrate.batch.steps.assemble import Entries, carried_records
 from migrate.batch.steps.verify_digest import DigestVerification, receipt_mismatches
 from migrate.batch.steps.verify_full import FullVerification
 from migrate.batch.steps.verify_ranges import EqualRanges, LedgerOpener
-from migrate.batch.steps.verify_subject import Subject, expected_databases, range_bytes, with_tails
+from migrate.batch.steps.verify_subject import Subject, databases_with_tails, expected_databases, range_bytes
 from migrate.engine.digest import RecordDigest
 from migrate.errors import MigrationError, VerificationError
 from migrate.model.comparison import Mismatch, Verification, Verified, as_verified, differing
 from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import DatabasePlan, Plan
-from migrate.model.receipt import Receipt
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, family_names, open_read_only
 from migrate.stores.rocksdb.openings import open_pooled
@@ -41,18 +40,7 @@ _KEEP = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NewStores:
-    """New stores, and the receipts of the chunks that they were made of."""
-
-    folders: dict[str, Path]
-    """By store partition."""
-    receipts: list[Receipt]
-    overlays: Mapping[str, Path] = field(default_factory=dict)
-    """What tails have changed, by store partition that has any."""
-
-
-def verify(context: Context, executor: Executor, ledger: Ledger, plan: Plan, stores: NewStores) -> Verification:
+def verify(context: Context, executor: Executor, ledger: Ledger, stores: AssembledStores) -> Verification:
     """Verify as `[run] verify` says, also where an earlier run did: files may have changed on disk since.
 
     Raises VerificationError.
@@ -65,7 +53,7 @@ def verify(context: Context, executor: Executor, ledger: Ledger, plan: Plan, sto
     if mode == "off":
         return Verification(mode="off")
     so_far = standing.compared_so_far
-    found = compare(context, executor, plan, stores, mode, so_far=so_far, open_ledger=lambda: ledger)
+    found = compare(context, executor, stores, mode, so_far=so_far, open_ledger=lambda: ledger)
     record(context, ledger, found)
     hint = f"{after_replay(standing)}; {_AS_IT_WAS}" if is_revised else _KEEP
     if not found.ok:
@@ -87,8 +75,7 @@ def record(context: Context, ledger: Ledger, found: Verification) -> None:
 def compare(
     context: Context,
     executor: Executor,
-    plan: Plan,
-    stores: NewStores,
+    stores: AssembledStores,
     mode: Mode,
     *,
     so_far: Sequence[Row],
@@ -102,13 +89,14 @@ def compare(
     """
     started = time.monotonic()
     context.notify("verify.started", mode=mode, records=sum(receipt.records_out for receipt in stores.receipts))
+    plan = stores.plan
     databases = expected_databases(context, plan)
     total = Verification(mode=mode)
-    for mismatch in _outer_mismatches(context, plan, stores, databases, mode):
+    for mismatch in _outer_mismatches(context, stores, databases, mode):
         total = with_result(total, as_verified(mismatch))
     if total.ok:  # else the directories that the records belong to may not be there
         size = range_bytes(databases, executor.slots, context.spec.run.chunk_size)
-        laid_over = with_tails(plan, databases, stores.overlays)
+        laid_over = databases_with_tails(plan, databases, stores.overlays)
         subject = Subject(context, plan, laid_over, stores.folders, stores.receipts, size, stores.overlays)
         total = _compare_records(subject, executor, total, EqualRanges(subject, open_ledger), so_far)
     return total.model_copy(update={"seconds": round(time.monotonic() - started, 3)})
@@ -174,13 +162,13 @@ def _tasks(
 
 
 def _outer_mismatches(
-    context: Context, plan: Plan, stores: NewStores, databases: tuple[DatabasePlan, ...], mode: Mode
+    context: Context, stores: AssembledStores, databases: tuple[DatabasePlan, ...], mode: Mode
 ) -> Iterator[Mismatch]:
     """Directories that are missing or extra, old records that nothing is made of, receipts that do not add up."""
-    yield from unread_records(plan, databases, context.home / "snapshot", context.conversion.source)
+    yield from unread_records(stores.plan, databases, context.home / "snapshot", context.conversion.source)
     if mode == "digest":
         yield from receipt_mismatches(databases, stores.receipts)
-    yield from compare_directories(with_tails(plan, databases, stores.overlays), stores.folders)
+    yield from compare_directories(databases_with_tails(stores.plan, databases, stores.overlays), stores.folders)
 
 
 def mismatch_error(found: Verification, *, hint: str) -> VerificationError:
@@ -207,7 +195,7 @@ def with_result(total: Verification, result: Verified) -> Verification:
     )
 
 
-def compare_directories(databases: Sequence[DatabasePlan], folders: dict[str, Path]) -> Iterator[Mismatch]:
+def compare_directories(databases: Sequence[DatabasePlan], folders: Mapping[str, Path]) -> Iterator[Mismatch]:
     """Store partitions with missing or extra RocksDB directories."""
     expected: defaultdict[str, set[str]] = defaultdict(set)
     for plan in databases:

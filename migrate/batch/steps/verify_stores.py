@@ -19,7 +19,7 @@ from migrate.batch.log import logged
 from migrate.batch.run_lock import one_run_at_a_time
 from migrate.batch.status.next_step import next_step
 from migrate.batch.steps.damage import hinting_at_repair
-from migrate.batch.steps.verify import Mode, NewStores, compare, mismatch_error, record
+from migrate.batch.steps.verify import Mode, compare, mismatch_error, record
 from migrate.batch.stop import Stop
 from migrate.errors import RefusedError, system_errors_explained
 from migrate.model.events import Listener, ignore
@@ -79,34 +79,29 @@ def verify(
 def _compare(
     context: Context, plan: Plan, standing: Standing, mode: Mode, open_executor: ExecutorOpener
 ) -> VerifyReport:
-    name, stores = context.spec.name, _stores(context, standing)
+    folders = standing.new_stores(context.spec.source_path)
+    stores = AssembledStores(plan, folders, standing.receipts, standing.overlays)
     use_times(context, standing.rows)
     open_ledger = cache(lambda: _open_ledger(context, plan, standing))
     with open_executor(context.spec) as executor, hinting_at_repair(context.home):
         so_far = standing.compared_so_far
-        found = compare(context, executor, plan, stores, mode, so_far=so_far, open_ledger=open_ledger)
+        found = compare(context, executor, stores, mode, so_far=so_far, open_ledger=open_ledger)
         record(context, open_ledger(), found)
         if not found.ok:
             way_out = _RERUN if standing.revision is None else after_replay(standing)
             raise mismatch_error(found, hint=_IN_USE if standing.is_in_use else way_out)
-        assembled = AssembledStores(plan, stores.folders, stores.receipts, stores.overlays)
-        note = verify_again(context, executor, open_ledger, assembled, standing)
+        note = verify_again(context, executor, open_ledger, stores, standing)
     standing = read_standing(context.home)
     concerns = concerns_of(context.spec, standing, standing.totals)
     return VerifyReport(
-        name=name,
+        name=context.spec.name,
         migration_id=plan.migration_id,
         verification=found,
-        stores=tuple(stores.folders.values()),
+        stores=tuple(folders.values()),
         concerns=concerns,
         changelogs=changelog_reports(standing.rows, note),
         next_step=next_step(context.spec, standing, standing.state, not_accepted(concerns)),
     )
-
-
-def _stores(context: Context, standing: Standing) -> NewStores:
-    folders = standing.new_stores(context.spec.source_path)
-    return NewStores(folders, standing.receipts, standing.overlays)
 
 
 def _open_ledger(context: Context, plan: Plan, standing: Standing) -> Ledger:

@@ -40,7 +40,7 @@ class Subject:
     plan: Plan
     databases: tuple[DatabasePlan, ...]
     """Every RocksDB directory that there should be, according to the snapshot."""
-    folders: dict[str, Path]
+    folders: Mapping[str, Path]
     """The new stores, by store partition."""
     receipts: Sequence[Receipt]
     range_bytes: int
@@ -80,7 +80,9 @@ def as_text(path: Path | None) -> str | None:
     return None if path is None else str(path)
 
 
-def with_tails(plan: Plan, databases: Sequence[DatabasePlan], overlays: Mapping[str, Path]) -> tuple[DatabasePlan, ...]:
+def databases_with_tails(
+    plan: Plan, databases: Sequence[DatabasePlan], overlays: Mapping[str, Path]
+) -> tuple[DatabasePlan, ...]:
     """These, which are made of the snapshot, and what tails make of them: segments that expire, and further ones."""
     found = []
     for partition in plan.store_partitions:

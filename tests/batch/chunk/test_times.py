@@ -10,7 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from formats import FORMATS, Conversion, EntryError, conversion_problem
-from migrate.batch.chunk.times import TimesColumn, numbers, open_times, pack_block, packed
+from migrate.batch.chunk.times import TimesColumn, open_times, pack_block
+from migrate.engine.columns import pack_times, read_times
 from migrate.engine.converter import Converter
 from migrate.engine.rejects import RejectsByReason
 from migrate.errors import ChunkFailedError
@@ -33,7 +34,7 @@ def _name(conversion: Conversion) -> str:
 
 
 def _pack(numbers: list[int]) -> list[bytes]:
-    return [*packed(numbers)]
+    return [*pack_times(numbers)]
 
 
 @pytest.mark.parametrize("conversion", _PAIRS, ids=_name)
@@ -117,7 +118,7 @@ def test_each_key_gets_its_own_time_and_others_the_default(keys: list[bytes], ru
             wanted = sorted(keys)
             while len(found) < len(wanted):
                 size = sizes[len(found) % len(sizes)]
-                found += numbers(column(wanted[len(found) : len(found) + size]))
+                found += read_times(b"".join(column(wanted[len(found) : len(found) + size])))
         assert found == [times.get(key, -5) for key in wanted]
 
 

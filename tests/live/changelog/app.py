@@ -18,15 +18,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 from tests.live.changelog.model import PARTITIONS, RETENTION_MS, SCHEMAS, Rows, read_rows
 from tests.live.kafka_streams.kinds import HEADERS_VERSIONS, VERSIONS
-from tests.live.maven import ProgramError, built_classpath
+from tests.live.maven import JVM_FLAGS, ProgramError, built_classpath
 
 _HERE = Path(__file__).parent
-_JVM_FLAGS = (
-    "-XX:TieredStopAtLevel=1",
-    "-XX:+UseSerialGC",
-    "-Xmx384m",
-    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-)
 _PATIENCE_SECONDS = 120.0
 
 Event = dict[str, Any]
@@ -45,11 +39,11 @@ class Program:
     registry: Mapping[int, object] = field(default_factory=lambda: {1: SCHEMAS[1]})
     """The schemas that it can read, by id."""
     version: str = "4.3.1"
-    """Of Kafka Streams."""
+    """The release of Kafka Streams."""
     exactly_once: bool = False
     standbys: int = 0
     session_timeout_ms: int = 6000
-    """For so long the group waits for a killed instance."""
+    """How long the group waits for a killed instance."""
     retention_ms: int = RETENTION_MS
 
     @property
@@ -77,7 +71,7 @@ class Program:
         return replace(self, state_dir=self.state_dir.with_name(f"{self.state_dir.name}-elsewhere-{token_hex(4)}"))
 
     def arguments(self) -> str:
-        """As the Java program reads them."""
+        """The settings, as the Java program reads them."""
         streams = {
             "bootstrap.servers": self.bootstrap,
             "application.id": self.application_id,
@@ -96,7 +90,7 @@ class Program:
 
 
 def classpath(version: str) -> str:
-    """Of the application, built with this release of Kafka Streams."""
+    """The application's classpath, built with this release of Kafka Streams."""
     properties = {"kafka.version": version, "jackson.version": VERSIONS[version]}
     if version not in HEADERS_VERSIONS:
         properties["excluded.sources"] = "**/Headers*.java"
@@ -113,7 +107,7 @@ class App:
         self._has_ended = False
 
     def __enter__(self) -> Self:
-        command = ["java", *_JVM_FLAGS, "-cp", classpath(self.program.version), "stateferry.changelog.Main"]
+        command = ["java", *JVM_FLAGS, "-cp", classpath(self.program.version), "stateferry.changelog.Main"]
         self._log = tempfile.TemporaryFile("w+")
         self._process = subprocess.Popen(
             [*command, self.program.arguments()],
@@ -151,12 +145,12 @@ class App:
         return int(self._ask("counts", "counts")["processed"])
 
     def wait_running(self) -> Self:
-        """Until it has restored what it needs, and processes."""
+        """Wait until it has restored what it needs, and processes."""
         self._wait(lambda: any(event["state"] == "RUNNING" for event in self._seen("state")), "is not running")
         return self
 
     def wait_active(self, count: int) -> Self:
-        """Until it has so many active tasks, all of which process."""
+        """Wait until it has so many active tasks, all of which process."""
         deadline = monotonic() + _PATIENCE_SECONDS
         while self._ask("counts", "counts")["active"] != count or self._seen("state")[-1]["state"] != "RUNNING":
             if monotonic() > deadline:
@@ -165,12 +159,12 @@ class App:
         return self
 
     def wait_loaded(self, count: int) -> Self:
-        """Until its active and standby tasks have got so many records from their changelogs."""
+        """Wait until its active and standby tasks have got so many records from their changelogs."""
         self._wait(lambda: self.restored + self.loaded >= count, f"has not loaded {count} records")
         return self
 
     def wait_caught_up(self) -> Self:
-        """Until every input that is there now has been processed and committed."""
+        """Wait until every input that is there now has been processed and committed."""
         self.wait_running()
         group = {"bootstrap.servers": self.program.bootstrap, "group.id": self.program.application_id}
         consumer = Consumer({**group, "enable.auto.commit": False})
@@ -183,7 +177,7 @@ class App:
         return self
 
     def wait_failed(self) -> str:
-        """Until it fails; why."""
+        """Wait until it fails; returns why."""
         self._wait(lambda: bool(self._seen("failed")), "has not failed")
         return str(self._seen("failed")[0]["error"])
 

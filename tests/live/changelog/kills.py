@@ -39,9 +39,9 @@ AT = {
     "cutover": ("cutover",),
     "rollback": ("rollback",),
 }
-"""Whose events a command is killed at; as often, it is killed at some instant."""
+"""The events that a command is killed at, by their first word; as often, it is killed at some instant."""
 MOST_KILLS = 3
-"""Of one command."""
+"""How often one command is killed, at most."""
 CHAINS = (("run", "cutover", "rollback"), ("snapshot", "run", "catch_up", "catch_up", "cutover", "rollback"))
 
 
@@ -54,7 +54,7 @@ class Template:
 
     @classmethod
     def make(cls, bootstrap: str, state_dir: Path, keys: int = 600) -> Template:
-        """By a real run of it."""
+        """Run the application once."""
         inputs = random_inputs(keys, keys // 5, seed=1, now_ms=time.time_ns() // 1_000_000)
         program = Program(bootstrap, f"template-{time.time_ns()}", state_dir, version="4.0.1")
         return cls(make_state(program, inputs), inputs)

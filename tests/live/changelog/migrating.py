@@ -43,23 +43,23 @@ class Migration:
 
     @property
     def folder(self) -> Path:
-        """Of spec and schemas, beside the state."""
+        """The folder of the spec and the schemas, beside the state."""
         return self.old.state_dir.parent
 
     @property
     def spec(self) -> Path:
-        """Its file."""
+        """The spec's file."""
         return self.folder / "migration.toml"
 
     def write(self) -> Migration:
-        """The spec, and the schemas beside it."""
+        """Write the spec, and the schemas beside it."""
         for schema in EXAMPLE.glob("*.avsc"):
             shutil.copy(schema, self.folder)
         self.spec.write_text(self._text(), encoding="utf-8")
         return self
 
     def perform(self, verb: str, *options: str) -> str:
-        """A command, which must succeed; what it prints."""
+        """Run a command, which must succeed; returns what it prints."""
         on_no_spark = ["--no-spark"] if verb in ("run", "verify") else []
         done = command_server().run([verb, str(self.spec), *on_no_spark, *options])
         assert done.code == 0, f"{verb}: {done.out}{done.err}"
@@ -107,7 +107,7 @@ def assert_finds(program: Program, expected: Rows, *, restored: int | None) -> N
 
 
 def some_inputs(keys: int, more: int, seed: int = 1) -> list[Input]:
-    """Until now, in several segments of a windowed store."""
+    """Inputs up to now, in several segments of a windowed store."""
     return random_inputs(keys, more, seed=seed, now_ms=time.time_ns() // 1_000_000, spread_ms=RETENTION_MS * 2 // 3)
 
 

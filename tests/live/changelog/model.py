@@ -20,7 +20,7 @@ EXAMPLE = Path(__file__).parents[3] / "examples/changelog"
 SCHEMAS: Mapping[int, Any] = {
     number: json.loads((EXAMPLE / f"orders-v{number}.avsc").read_text(encoding="utf-8")) for number in (1, 2)
 }
-"""Of the values, by id: the new one renames a field, makes it a long, and adds another one with a default."""
+"""By id, the schemas of values: the new one renames a field, makes it a long, and adds one with a default."""
 
 _ITEMS = ("pen", "ink", "paper", "Tinte für Füller", "")
 
@@ -97,7 +97,7 @@ def _in_schema(order: Mapping[str, Any], schema_id: int) -> dict[str, Any]:
 
 
 def read_rows(folder: Path) -> Rows:
-    """Of files that the application's tasks have dumped; a key lies in the task of its partition."""
+    """What the application's tasks have dumped to files; a key lies in the task of its partition."""
     rows: Rows = {}
     for file in folder.iterdir():
         for line in file.read_text(encoding="utf-8").splitlines():
@@ -109,7 +109,7 @@ def read_rows(folder: Path) -> Rows:
 
 
 def first_difference(found: Rows, expected: Rows) -> str | None:
-    """None where there is none."""
+    """The first row that differs; None: all are equal."""
     for place in sorted(found.keys() | expected.keys(), key=str):
         if found.get(place) != expected.get(place):
             return f"{place}: {found.get(place)}, expected {expected.get(place)}; {len(found)} of {len(expected)} rows"
@@ -117,12 +117,12 @@ def first_difference(found: Rows, expected: Rows) -> str | None:
 
 
 def partition(key: str) -> int:
-    """Of the input and the changelog."""
+    """The partition of a key, in the input and in the changelog."""
     return zlib.crc32(key.encode()) % PARTITIONS
 
 
 def make_input_topic(bootstrap: str, topic: str) -> None:
-    """Empty."""
+    """Make an empty topic."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     (made,) = admin.create_topics([NewTopic(topic, PARTITIONS, config={"retention.ms": "-1"})]).values()
     made.result(30)

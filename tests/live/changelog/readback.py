@@ -54,7 +54,7 @@ def ends_of(bootstrap: str, topic: str) -> list[tuple[int, int]]:
 
 
 def messages_of(bootstrap: str, topic: str) -> Iterator[Read]:
-    """Those that are there now and committed."""
+    """The records that are there now and committed."""
     consumer = _consumer(bootstrap)
     consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(PARTITIONS)])
     deadline = monotonic() + _PATIENCE_SECONDS
@@ -90,7 +90,7 @@ def rows_of_topic(program: Program) -> tuple[Rows, dict[int, int]]:
 
 
 def rows_of_store(program: Program) -> Rows:
-    """What lies in its state directory."""
+    """What the store in the program's state directory holds."""
     rows: Rows = {}
     for number in range(PARTITIONS):
         held = read_families(program.folder / f"0_{number}" / "rocksdb" / program.store)["keyValueWithTimestamp"]

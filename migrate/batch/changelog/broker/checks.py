@@ -19,7 +19,7 @@ from migrate.batch.changelog.broker.stopped import (
     open_transactions,
 )
 from migrate.batch.changelog.standing import ChangelogStanding
-from migrate.batch.changelog.topics import check_not_foreign
+from migrate.batch.changelog.topics import check_not_foreign, existing
 from migrate.batch.changelog.ways import application_of, changelogs, positions
 from migrate.batch.changelog.write import connection_of
 from migrate.batch.source.source import Source
@@ -77,17 +77,7 @@ class AtBroker:
     @cached_property
     def old_topics(self) -> dict[str, Topic]:
         """The old topics by name. Raises RefusedError where one does not exist."""
-        return {name: self._existing(name) for name in dict.fromkeys(each.topic for each in self.changelogs)}
-
-    def _existing(self, name: str) -> Topic:
-        topic = self.cluster.topic(name)
-        if topic is None:
-            raise RefusedError(
-                f"the changelog {name} does not exist",
-                hint="check [changelog] application_id, and that `bootstrap` names the application's cluster; a table "
-                "whose changelog is its input topic (topology.optimization) cannot be migrated with it",
-            )
-        return topic
+        return {name: existing(self.cluster, name) for name in dict.fromkeys(each.topic for each in self.changelogs)}
 
     def ends(self, each: Changelog) -> Ends:
         """Where the old changelog of a store partition begins, and ends as far as the application wrote it."""
