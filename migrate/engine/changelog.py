@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
 from typing import TypeVar, cast
 
 import numpy as np
@@ -105,7 +104,7 @@ class FromChangelog:
         deleted: list[bytes] = []
         if None in batch.values:
             deleted = [key for key, value in zip(batch.keys, batch.values, strict=True) if value is None]
-            batch = _without_tombstones(batch)
+            batch = batch.where([value is not None for value in batch.values])
         return Entries(self._puts(batch), list(batch.timestamps), deleted)
 
     def _puts(self, batch: ChangelogBatch) -> Batch:
@@ -172,13 +171,3 @@ def _timestamps_column(batch: ChangelogBatch, flipped: int = 0) -> list[bytes]:
     numbers = np.array(batch.timestamps, dtype=np.int64) ^ np.int64(flipped)
     column: list[bytes] = numbers.astype(">i8").view("V8").tolist()
     return column
-
-
-def _without_tombstones(batch: ChangelogBatch) -> ChangelogBatch:
-    is_put = [value is not None for value in batch.values]
-
-    def kept(column: Iterable[T]) -> list[T]:
-        return list(compress(column, is_put))
-
-    headers = None if batch.headers is None else kept(batch.headers)
-    return ChangelogBatch(kept(batch.keys), kept(batch.values), kept(batch.timestamps), headers)

@@ -158,9 +158,9 @@ def paired(
     while one is not None and other is not None:
         border = min(one.keys[-1], other.keys[-1])
         here, there = bisect_right(one.keys, border), bisect_right(other.keys, border)
-        yield _part(one, 0, here), _part(other, 0, there)
-        one = _part(one, here, len(one)) if here < len(one) else next(left, None)
-        other = _part(other, there, len(other)) if there < len(other) else next(right, None)
+        yield one.part(0, here), other.part(0, there)
+        one = one.part(here, len(one)) if here < len(one) else next(left, None)
+        other = other.part(there, len(other)) if there < len(other) else next(right, None)
     nothing = ChangelogBatch([], [], [])
     while one is not None:
         yield one, nothing
@@ -168,19 +168,3 @@ def paired(
     while other is not None:
         yield nothing, other
         other = next(right, None)
-
-
-def _part(batch: ChangelogBatch, start: int, end: int) -> ChangelogBatch:
-    if (start, end) == (0, len(batch)):
-        return batch
-    return ChangelogBatch(
-        batch.keys[start:end],
-        batch.values[start:end],
-        batch.timestamps[start:end],
-        _cut(batch.headers, start, end),
-        _cut(batch.offsets, start, end),
-    )
-
-
-def _cut(column: Sequence[_Column] | None, start: int, end: int) -> Sequence[_Column] | None:
-    return None if column is None else column[start:end]
