@@ -11,11 +11,12 @@ from migrate.batch.changelog.broker.claims import Fleet
 from migrate.batch.changelog.broker.group import (
     committed_offsets,
     has_records,
+    hidden_offsets,
     merged,
     moved_since,
     set_back,
 )
-from migrate.batch.changelog.broker.stopped import check_group, end_transactions, open_transaction
+from migrate.batch.changelog.broker.stopped import check_group, check_repartition, end_transactions, open_transaction
 from migrate.batch.changelog.lines import line_after
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.topics import AssembledStores
@@ -114,7 +115,12 @@ def ask_broker(migration: Migration, source: Source, *, fence: bool) -> tuple[At
         with ThreadPoolExecutor(_AT_ONCE) as threads:  # the application waits for it
             for _ in threads.map(check, topics.changelogs):
                 pass
-        return AtCutOver(topics=topics, offsets=committed_offsets(cluster, connection, application)), warnings
+        check_repartition(cluster, connection, migration.spec, topics.changelogs)
+        offsets = committed_offsets(cluster, connection, application)
+        if not offsets and not warnings:
+            hidden = hidden_offsets(application)
+            warnings = (f"{hidden.detail}: {hidden.fix}",)
+        return AtCutOver(topics=topics, offsets=offsets), warnings
 
 
 def mark_whole(migration: Migration, at: AtCutOver) -> None:
