@@ -13,6 +13,7 @@ REAL = (
     "batch/changelog/test_checks.py",
     "batch/changelog/test_fleet.py",
     "batch/changelog/test_secrets.py",
+    "batch/changelog/test_tail_conversions.py",
     "batch/changelog/test_times.py",
     "batch/status/test_watch.py",
     "batch/switch/test_confirmation.py",
@@ -48,6 +49,7 @@ REAL = (
 """Of `make test`: they start a JVM, a browser, strace or many processes, or take more than a few seconds."""
 
 LONG = (
+    "batch/changelog/test_tail_conversions.py::test_spark_lays_tails_over_the_stores",
     "batch/changelog/test_changelogs.py::test_a_run_killed_anywhere_is_finished_by_the_next_one[append]",
     "batch/changelog/test_changelogs.py::test_spark_writes_the_same",
     "batch/changelog/test_fleet.py::test_a_copy_goes_on_from_what_the_other_host_has_written[append]",

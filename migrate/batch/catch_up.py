@@ -8,48 +8,52 @@ before, compared, and their tails are written to the new changelogs and read bac
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from migrate.batch.changelog.broker.stopped import check_group, end_transactions
 from migrate.batch.changelog.overlay import kept_databases
 from migrate.batch.changelog.standing import ChangelogStanding
-from migrate.batch.changelog.tails import tail_tasks, write_tails
+from migrate.batch.changelog.tails import ends_of, tail_tasks, write_tails
 from migrate.batch.changelog.times import use_times
-from migrate.batch.changelog.ways import way_of
+from migrate.batch.changelog.ways import application_of, changelogs, way_of
 from migrate.batch.changelog.write import announce, connection_of
-from migrate.batch.chunk.executor import Executor, executor_opener, run_all
+from migrate.batch.chunk.executor import Executor, InProcessExecutor, collected, executor_opener, run_all
 from migrate.batch.chunk.tail import TailTask
 from migrate.batch.context import Context, make_context
 from migrate.batch.identity import check_spec
-from migrate.batch.ledger.gates import concerns_of, not_accepted
+from migrate.batch.ledger.dead_letters import write_dead_letters
 from migrate.batch.ledger.marker import check_ours
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger, read_repaired
 from migrate.batch.log import logged
 from migrate.batch.plan.target_positions import PositionEntries
 from migrate.batch.run_lock import one_run_at_a_time
-from migrate.batch.status.next_step import next_step
+from migrate.batch.source.source import find_source
+from migrate.batch.status.catch_up_report import Application, AtBroker, catch_up_report
 from migrate.batch.steps.assemble import assemble, by_place
-from migrate.batch.steps.damage import hinting_at_repair
+from migrate.batch.steps.damage import hinting_at_repair, without_damaged_tails
 from migrate.batch.steps.reconcile import remove_superseded
+from migrate.batch.steps.rewrite import check_rejects
 from migrate.batch.steps.verify import mismatch_error, record, with_result
 from migrate.batch.steps.verify_subject import Subject
 from migrate.batch.stop import Stop
 from migrate.errors import BrokerError, ChangelogFailedError, RefusedError, system_errors_explained
-from migrate.kafka.cluster import Cluster
+from migrate.kafka.cluster import Cluster, Ends
 from migrate.kafka.latest import unpacked
 from migrate.model.changelog import Tail
 from migrate.model.comparison import Mismatch, Verification, Verified, as_verified, differing
 from migrate.model.events import Listener, ignore
 from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import Plan
-from migrate.model.reports import CatchUpReport, TailReport
+from migrate.model.reports import CatchUpReport, Doubt
 from migrate.model.store_partition import place_name
-from migrate.model.units import plural
 from migrate.spec.spec import Spec
 from migrate.stores.rocksdb.openings import open_pooled
 
 _RUN = "stateferry run SPEC"
+_AT_ONCE = 8
+"""Changelogs that are written or read side by side in this process: mostly, they wait for the broker."""
 
 
 @system_errors_explained()
@@ -57,6 +61,7 @@ def catch_up(
     spec: Spec,
     *,
     master: str | None = None,
+    fence: bool = False,
     on_event: Listener = ignore,
     stop: Stop | None = None,
 ) -> CatchUpReport:
@@ -68,6 +73,7 @@ def catch_up(
     Args:
         spec: the migration, from `load_spec` or built in code; a run of it must have ended.
         master: a Spark master, such as "local[4]"; None: in this process, without Spark.
+        fence: end the transactions that dead instances of the application on this host left open.
         on_event: called with each `Event`, before the work goes on.
         stop: to stop it from another thread or a signal handler; None: it runs to its end.
 
@@ -84,28 +90,65 @@ def catch_up(
     check_ours(spec.home)
     started = time.monotonic()
     with one_run_at_a_time(spec.home):
-        context = make_context(spec, logged(spec.name, on_event), stop=stop)
+        context = make_context(spec, logged(spec.name, on_event), stop=stop, fence=fence)
         standing = Standing(spec.home, read_repaired(spec.home, context.warn))
         plan = _checked_plan(context, standing)
         if way_of(spec, context.conversion) == "none":
-            return _report(context, plan, standing, (), is_replayed=True, seconds=time.monotonic() - started)
+            return catch_up_report(context, plan, standing, seconds=time.monotonic() - started)
         _check_possible(context, standing)
         use_times(context, standing.rows)
         with Cluster(connection_of(spec)) as cluster:
-            tasks = list(tail_tasks(context, plan, standing, cluster))
+            application = _application(context, cluster)
+            ends = ends_of(context, cluster)
+            tasks = _tasks(context, standing, cluster, ends)
         context.stop.check()
-        if not tasks and _is_settled(standing):
-            return _report(context, plan, standing, (), seconds=time.monotonic() - started)
-        ledger = Ledger(context.home, plan.migration_id, context.run_id, command="catch-up")
-        with open_executor(spec) as executor, hinting_at_repair(context.home):
-            found = _take_tails(context, executor, ledger, tasks)
-            _lay_over(context, executor, ledger, plan)
-            try:
-                write_tails(context, executor, ledger, plan)
-                announce(context, ledger)
-            except BrokerError as error:  # what is done by now is kept
-                raise ChangelogFailedError(error.message, hint=error.hint) from error
-        return _report(context, plan, Standing(context.home, ledger.rows), found, seconds=time.monotonic() - started)
+        found: tuple[Tail, ...] = ()
+        if tasks or not _is_settled(standing):
+            ledger = Ledger(context.home, plan.migration_id, context.run_id, command="catch-up")
+            with open_executor(spec) as executor, hinting_at_repair(context.home):
+                found = _work(context, executor, ledger, plan, tasks)
+            standing = Standing(context.home, ledger.rows)
+        at_broker = AtBroker(application, sum(each.end - each.stable for each in ends.values()))
+        return catch_up_report(context, plan, standing, at_broker, found, seconds=time.monotonic() - started)
+
+
+def _tasks(context: Context, standing: Standing, cluster: Cluster, ends: Mapping[str, Ends]) -> list[TailTask]:
+    """The tails to make; where the files of earlier ones are needed, those that are damaged are made again."""
+    tasks = list(tail_tasks(context, standing.rows, standing, cluster, ends))
+    if not standing.tails or (not tasks and _is_settled(standing)):
+        return tasks
+    return list(tail_tasks(context, standing.rows, without_damaged_tails(context, standing), cluster, ends))
+
+
+def _work(
+    context: Context, executor: Executor, ledger: Ledger, plan: Plan, tasks: Sequence[TailTask]
+) -> tuple[Tail, ...]:
+    found = _take_tails(context, executor, ledger, tasks)
+    _lay_over(context, executor, ledger, plan)
+    beside = InProcessExecutor(_AT_ONCE) if isinstance(executor, InProcessExecutor) else executor
+    try:
+        write_tails(context, beside, ledger, plan.migration_id)
+        announce(context, ledger)
+    except BrokerError as error:  # what is done by now is kept
+        raise ChangelogFailedError(error.message, hint=error.hint) from error
+    return found
+
+
+def _application(context: Context, cluster: Cluster) -> Application:
+    """Whether the application has stopped, asked before its changelogs are read; with `fence`, its transactions end.
+
+    Raises RefusedError where a transaction cannot be ended.
+    """
+    spec = context.spec
+    try:
+        group = check_group(cluster, application_of(spec))
+    except RefusedError as error:
+        return Application(error.message, runs=True)
+    if context.fence:
+        end_transactions(cluster, spec, find_source(spec), changelogs(spec))
+    if isinstance(group, Doubt):
+        return Application(f"{group.detail}: {group.fix}", runs=None)
+    return Application(group, runs=False)
 
 
 def _checked_plan(context: Context, standing: Standing) -> Plan:
@@ -150,22 +193,21 @@ def _check_possible(context: Context, standing: Standing) -> None:
     if conversion.source.is_segmented and None in (spec.source.retention_ms, spec.target.retention_ms):
         raise RefusedError(
             "nothing tells into which segments new records belong, and which ones have expired",
-            hint="a windowed store needs retention_ms in [source] and in [target], equal or not; they are part of the "
-            "migration's identity: start again under another `name`",
+            hint="a windowed store needs retention_ms in [source] and [target]: what the application gives it (its "
+            "changelog's retention.ms less windowstore.changelog.additional.retention.ms, a day by default). Start "
+            "again with these under another `name`",
         )
-    standing_of = ChangelogStanding(standing.rows)
-    if standing_of.topics is None or not standing.recorded:
+    if ChangelogStanding(standing.rows).topics is None or not standing.recorded:
         raise RefusedError("the new changelog is not written yet", hint=_RUN)
 
 
 def _is_settled(standing: Standing) -> bool:
-    """Whether everything that the tails need is done."""
+    """Whether everything that the tails need is done; those of copies are written by other hosts."""
     written = ChangelogStanding(standing.rows)
-    receipts = {(each.store_partition, each.tail) for each in written.produced}
-    tails = [each for found in standing.tails.values() for each in found]
-    return standing.is_assembled and all(
-        (each.store_partition, each.number) in receipts and each.store_partition in written.reread for each in tails
-    )
+    claimed = () if written.topics is None else written.topics.claimed
+    mine = {partition: tails for partition, tails in standing.tails.items() if partition in claimed}
+    is_written = all(tails[-1].number <= written.last_tail(partition) for partition, tails in mine.items())
+    return standing.is_assembled and is_written and not written.unread_tails
 
 
 def _take_tails(context: Context, executor: Executor, ledger: Ledger, tasks: Sequence[TailTask]) -> tuple[Tail, ...]:
@@ -180,7 +222,9 @@ def _take_tails(context: Context, executor: Executor, ledger: Ledger, tasks: Seq
             context.notify("tail.made", tails=made)
     context.stop.check()
     if found:
-        ledger.commit(*(_row(ledger, tail) for tail in found))
+        rows = [_row(ledger, tail) for tail in found]
+        check_rejects(context, Standing(context.home, (*ledger.rows, *rows)).totals)
+        ledger.commit(*rows)
         context.notify("tail.committed", tails=found)
     return tuple(found)
 
@@ -194,6 +238,8 @@ def _row(ledger: Ledger, tail: Tail) -> Row:
 def _lay_over(context: Context, executor: Executor, ledger: Ledger, plan: Plan) -> None:
     """Assemble the new stores with their tails, and compare what these have changed. Raises VerificationError."""
     before = Standing(context.home, ledger.rows)
+    dead_letters = write_dead_letters(context.home, [*before.receipts, *before.every_tail])
+    context.notify("dead-letters.written", folder=dead_letters)
     folders = assemble(context, plan, ledger, before.receipts)
     standing = Standing(context.home, ledger.rows)
     if standing.is_verified:
@@ -205,11 +251,7 @@ def _lay_over(context: Context, executor: Executor, ledger: Ledger, plan: Plan) 
     known = standing.verification
     total = known if known is not None and known.ok else Verification(mode="off")
     results = [as_verified(each) for each in _counted_wrong(subject)]
-    for finished in run_all(
-        executor, subject.overlay_tasks(), on_start=lambda _: None, name=context.spec.name, stop=context.stop
-    ):
-        results += [result for _, result in finished if isinstance(result, Verified)]
-    context.stop.check()
+    results += collected(executor, subject.overlay_tasks(), Verified, name=context.spec.name, stop=context.stop)
     found = Verification(mode="digest" if total.mode == "off" else total.mode, records=total.records)
     for each in results:
         found = with_result(found, each)
@@ -244,42 +286,3 @@ def _counted_wrong(subject: Subject) -> Iterator[Mismatch]:
 def _puts(overlay: Path, family: str) -> int:
     with open_pooled(overlay) as opened:
         return sum(len(batch) - list(unpacked(batch).values).count(None) for batch in opened.batches(family))
-
-
-def _report(
-    context: Context,
-    plan: Plan,
-    standing: Standing,
-    found: Sequence[Tail],
-    *,
-    is_replayed: bool = False,
-    seconds: float,
-) -> CatchUpReport:
-    concerns = concerns_of(context.spec, standing, standing.totals)
-    tails = tuple(
-        TailReport(
-            **each.model_dump(include={"store_partition", "number", "start", "end", "records", "keys"}),
-            deleted=sum(file.deletes for file in each.files),
-            rejected=each.rejected,
-            expired=each.expired,
-        )
-        for each in found
-    )
-    if is_replayed:
-        what = "the conversion leaves the changelog as it is: the application itself replays what it wrote since"
-    elif not found:
-        what = "nothing is behind: nobody has written to the changelogs since"
-    else:
-        what = (
-            f"{plural(sum(each.records for each in tails), 'record')} of the changelogs were laid over the new stores"
-        )
-    return CatchUpReport(
-        name=context.spec.name,
-        migration_id=plan.migration_id,
-        what=what,
-        tails=tails,
-        seconds=round(seconds, 3),
-        warnings=tuple(context.warnings),
-        concerns=concerns,
-        next_step=next_step(context.spec, standing, standing.state, not_accepted(concerns)),
-    )

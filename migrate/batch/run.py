@@ -165,7 +165,7 @@ def _work(
         made = _make(context, executor, plan, ledger, before, clock=clock)
     context.stop.check()
     standing = Standing(context.home, ledger.rows)
-    concerns = concerns_of(context.spec, standing, totals_of(made.receipts), context.acceptance)
+    concerns = concerns_of(context.spec, standing, totals_of(made.receipts, standing.every_tail), context.acceptance)
     with clock.phase("publish"):
         published = publish(context, plan, ledger, made.folders, concerns)
     return run_report(
@@ -184,7 +184,8 @@ def _make(
         try:
             with clock.phase("rewrite"):
                 receipts = rewrite(context, executor, plan, ledger, before=receipts)
-                dead_letters = write_dead_letters(context.home, receipts)
+                tails = Standing(context.home, ledger.rows).every_tail
+                dead_letters = write_dead_letters(context.home, [*receipts, *tails])
                 context.notify("dead-letters.written", folder=dead_letters)
             with clock.phase("assemble"):
                 folders = assemble(context, plan, ledger, receipts)

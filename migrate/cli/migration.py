@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from migrate.cli.errors import verb, without_garbage_collection
-from migrate.cli.job import check_spark, replay_options, run_and_show, run_options
+from migrate.cli.job import check_spark, fence_option, replay_options, run_and_show, run_options
 from migrate.cli.options import current_output, html_option, page_path, spec_argument
 from migrate.cli.switch import switch_and_show
 from migrate.show.output import Output
@@ -207,8 +207,9 @@ def verify(spec: str, *, mode: Literal["full", "digest"], master: str, no_spark:
 @click.command("catch-up")
 @spec_argument
 @click.option("--master", help="A Spark master to run on; without one, in this process.")
+@fence_option
 @verb
-def catch_up(spec: str, *, master: str | None) -> None:
+def catch_up(spec: str, *, master: str | None, fence: bool) -> None:
     """Lay over the new stores what the application has written since its snapshot.
 
     Reads the old changelogs to their end, converts the last record of each key, and writes it to the new stores and
@@ -229,5 +230,5 @@ def catch_up(spec: str, *, master: str | None) -> None:
 
     output, loaded, stop = current_output(), load_spec(spec), Stop()
     with stopping_on_signals(stop), progress(output) as listener, user_output_to_stderr():
-        report = work(loaded, master=master, on_event=listener, stop=stop)
+        report = work(loaded, master=master, fence=fence, on_event=listener, stop=stop)
     output.show(report, show_catch_up)

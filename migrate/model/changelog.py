@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -12,6 +13,7 @@ from migrate.model.comparison import Kind
 from migrate.model.key_range import KeyRange, show_key
 from migrate.model.plan import Plan
 from migrate.model.preview import RejectReason
+from migrate.model.receipt import attempt_of
 from migrate.model.store_partition import place_name, segment_name
 from migrate.model.values import Stored
 
@@ -94,13 +96,13 @@ class Topics(Stored):
 
 
 class Produced(Stored):
-    """Changelog records of one part, or of a tail, that the broker has confirmed."""
+    """Changelog records of one part, or of tails, that the broker has confirmed."""
 
     store_partition: str
     database: str
     keys: KeyRange = KeyRange()
     tail: int = 0
-    """The number of the tail; 0: the records are the store's."""
+    """The number of the last one of the tails; 0: the records are the store's."""
     content: str = ""
     """A digest of what was to be written: another one means that the new store has changed since."""
     records: int
@@ -215,6 +217,30 @@ class Tail(Stored):
     revision: str = ""
     """The revision of the conversion that made it; empty: the first one."""
     seconds: float = 0.0
+
+    @property
+    def records_out(self) -> int:
+        """Records of the new store."""
+        return sum(file.records - file.deletes for file in self.files)
+
+    @property
+    def records_in(self) -> int:
+        """The last records of keys that were not deleted."""
+        return self.records_out + self.dropped + self.rejected
+
+    @property
+    def attempt(self) -> str:
+        """The attempt that has made it, by the name of the file with its rejects."""
+        return "" if self.rejects_file is None else attempt_of(Path(self.rejects_file).name)
+
+
+def tails_in_order(committed: Iterable[Tail]) -> dict[str, list[Tail]]:
+    """By store partition. A later one replaces those that begin where it does, or behind that: they were damaged."""
+    found: dict[str, list[Tail]] = {}
+    for tail in committed:
+        before = [each for each in found.get(tail.store_partition, ()) if each.start < tail.start]
+        found[tail.store_partition] = [*before, tail]
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -236,6 +236,10 @@ class CatchUpReport(Report):
     what: str
     """What was done, in a sentence."""
     tails: tuple[TailReport, ...]
+    behind: int = 0
+    """Offsets of the old changelogs behind an open transaction, which could not be read."""
+    application: str = ""
+    """Whether the application has stopped, by its group at the broker; empty: that was not asked."""
     seconds: float
     warnings: tuple[str, ...]
     concerns: tuple[Concern, ...] = ()

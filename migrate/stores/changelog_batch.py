@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from itertools import compress
+from typing import Any
 
 RecordHeaders = list[tuple[str, bytes | None]]
-T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -29,31 +29,13 @@ class ChangelogBatch:
 
     def where(self, mask: Sequence[bool]) -> ChangelogBatch:
         """The records for which it is True."""
-        return self.chosen([at for at, is_wanted in enumerate(mask) if is_wanted])
-
-    def chosen(self, places: Sequence[int]) -> ChangelogBatch:
-        """The records at these places, in their order."""
-
-        def of(column: Sequence[T]) -> list[T]:
-            return [column[at] for at in places]
-
-        return ChangelogBatch(
-            of(self.keys),
-            of(self.values),
-            of(self.timestamps),
-            self.headers and of(self.headers),
-            self.offsets and of(self.offsets),
-        )
+        return self._of(lambda column: list(compress(column, mask)))
 
     def part(self, start: int, end: int) -> ChangelogBatch:
-        """The records at the places [start, end)."""
-        if (start, end) == (0, len(self)):
-            return self
-        at = slice(start, end)
-        return ChangelogBatch(
-            self.keys[at],
-            self.values[at],
-            self.timestamps[at],
-            self.headers and self.headers[at],
-            self.offsets and self.offsets[at],
-        )
+        """The records from one place up to another."""
+        return self if (start, end) == (0, len(self)) else self._of(lambda column: list(column[start:end]))
+
+    def _of(self, some: Callable[[Sequence[Any]], list[Any]]) -> ChangelogBatch:
+        headers = None if self.headers is None else some(self.headers)
+        offsets = None if self.offsets is None else some(self.offsets)
+        return ChangelogBatch(some(self.keys), some(self.values), some(self.timestamps), headers, offsets)

@@ -22,4 +22,20 @@ CATCHING_UP = (
         new="        for database in ():\n",
         tests=("test_changes_that_did_not_arrive_are_found",),
     ),
+    Mutant(
+        name="tail-rejects-not-counted",
+        claim="I2",
+        definition="Standing.totals",
+        old="totals_of(self.receipts, self.every_tail)",
+        new="totals_of(self.receipts)",
+        tests=("test_records_of_tails_that_cannot_be_converted_hold_a_cut_over_back",),
+    ),
+    Mutant(
+        name="tail-damage-not-noticed",
+        claim="I2",
+        definition="is_as_written",
+        old="    return (digest.records, str(digest)) == (written.records, written.digest)\n",
+        new="    return True\n",
+        tests=("test_a_damaged_tail_is_made_again",),
+    ),
 )

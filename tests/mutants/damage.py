@@ -48,9 +48,9 @@ DAMAGE: tuple[Mutant, ...] = (
     Mutant(
         name="damaged-chunk-kept",
         claim="I1",
-        definition="Repairs._is_whole",
-        old="            return False\n",
-        new="            return True\n",
+        definition="is_as_written",
+        old="        return False\n",
+        new="        return True\n",
         tests=("test_a_damaged_chunk_is_set_aside_and_rewritten",),
     ),
     Mutant(

@@ -41,7 +41,7 @@ REPLAYING: tuple[Mutant, ...] = (
         name="stores-of-the-replaced-function-used",
         claim="I2",
         definition="Standing._newest",
-        old='if each.get("revision", FIRST) == self.revision_id)',
+        old='if each[1].get("revision", FIRST) == self.revision_id)',
         new="if each)",
         tests=("test_only_chunks_with_rejects_are_rewritten",),
     ),

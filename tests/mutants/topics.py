@@ -41,7 +41,7 @@ TOPICS: tuple[Mutant, ...] = (
         name="adopted-without-being-equal",
         claim="I4",
         definition="_compared",
-        old=" and each.ok",
+        old=" if each.ok",
         new="",
         tests=("test_a_copy_that_is_behind_writes_nothing",),
     ),

@@ -5,16 +5,15 @@ A copy goes on from the last record of the host that has written, once that is c
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from migrate.batch.changelog.broker.claims import Fleet, lost, marker_group, place_of
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.topics import AssembledStores
-from migrate.batch.changelog.verify import expired_before, reread_task, settled
+from migrate.batch.changelog.verify import expired_before, reread_task, row_of, settled
 from migrate.batch.changelog.ways import reached
 from migrate.batch.changelog.write import Work, connection_of
-from migrate.batch.chunk.executor import Executor, run_all
+from migrate.batch.chunk.executor import Executor, collected
 from migrate.batch.context import Context
 from migrate.batch.ledger.table import Ledger
 from migrate.errors import RefusedError
@@ -39,9 +38,9 @@ def adopt_changelogs(
     Raises RefusedError for a copy that cannot go on from there, or not yet; all others are adopted.
     """
     contents, written = stores.contents(topics.parts), ChangelogStanding(ledger.rows)
-    tails = _tails(ledger.rows)
+    tails = _last_tails(ledger.rows)
     pending = {part.store_partition for part in written.pending(contents)}
-    pending |= {partition for partition, numbers in tails.items() if numbers - written.tails_of(partition)}
+    pending |= {partition for partition, last in tails.items() if last > written.last_tail(partition)}
     copies = [each for each in topics.changelogs if each.store_partition in pending - {*topics.claimed}]
     if not copies:
         return
@@ -53,7 +52,11 @@ def adopt_changelogs(
     if found:
         fleet.adopt(found)
         ledger.commit(
-            *(row for name, each in found.items() for row in _rows(ledger, contents, tails[name], whole[name], each))
+            *(
+                row
+                for name, each in found.items()
+                for row in _rows(ledger, contents, tails.get(name, 0), whole[name], each)
+            )
         )
     at = reached(context.spec, ledger.rows)
     left = [each for each in copies if each.store_partition not in found]
@@ -70,39 +73,33 @@ def adopt_changelogs(
 
 def _compared(context: Context, executor: Executor, work: Work, whole: Mapping[str, Claim]) -> dict[str, Reread]:
     """By store partition, the comparisons of what other hosts have written that found it equal to this host's copy."""
-    tasks, found = [], dict[str, Reread]()
+    tasks = []
     with Cluster(work.connection) as cluster:
         for partition, claim in whole.items():
             changelog = work.topics.of(partition)
             limit = expired_before(cluster, changelog.new_topic)
             tasks.append(reread_task(work, changelog, claim.start, settled(cluster, changelog), limit))
-    for finished in run_all(executor, tasks, on_start=lambda _: None, name=context.spec.name, stop=context.stop):
-        found |= {each.store_partition: each for _, each in finished if isinstance(each, Reread) and each.ok}
-    context.stop.check()
-    return found
+    found = collected(executor, tasks, Reread, name=context.spec.name, stop=context.stop)
+    return {each.store_partition: each for each in found if each.ok}
 
 
-def _tails(rows: Sequence[Row]) -> defaultdict[str, set[int]]:
-    """By store partition, the numbers of the tails that were laid over the new store."""
-    found: defaultdict[str, set[int]] = defaultdict(set)
-    for tail in (read_detail(row, Tail, "a tail") for row in rows if row.step is Step.TAIL):
-        found[tail.store_partition].add(tail.number)
-    return found
+def _last_tails(rows: Iterable[Row]) -> dict[str, int]:
+    """By store partition, the number of the last tail that was laid over the new store."""
+    tails = (read_detail(row, Tail, "a tail") for row in rows if row.step is Step.TAIL)
+    return {tail.store_partition: tail.number for tail in tails}
 
 
-def _rows(
-    ledger: Ledger, contents: Mapping[Part, str], tails: Iterable[int], claim: Claim, found: Reread
-) -> Iterator[Row]:
-    """A receipt of each part and tail, with the last offset of the host that has written them, and the comparison."""
+def _rows(ledger: Ledger, contents: Mapping[Part, str], tail: int, claim: Claim, found: Reread) -> Iterator[Row]:
+    """Receipts of the parts and tails, with the last offset of the host that has written them, and the comparison."""
     partition = found.store_partition
     parts = [(part, 0, content) for part, content in contents.items() if part.store_partition == partition]
-    parts += [(Part(store_partition=partition, database=""), number, str(number)) for number in tails]
-    for part, tail, content in parts:
+    parts += [(Part(store_partition=partition, database=""), tail, str(tail))] if tail else []
+    for part, number, content in parts:
         receipt = Produced(
             store_partition=partition,
             database=part.database,
             keys=part.keys,
-            tail=tail,
+            tail=number,
             content=content,
             records=0,
             tombstones=0,
@@ -111,8 +108,8 @@ def _rows(
             seconds=0.0,
             host=claim.host,
         )
-        yield ledger.row(Step.PRODUCED, store_partition=partition, detail=receipt.model_dump(mode="json"))
-    yield ledger.row(Step.REREAD, store_partition=partition, detail=found.model_dump(mode="json"))
+        yield row_of(ledger, Step.PRODUCED, receipt)
+    yield row_of(ledger, Step.REREAD, found)
 
 
 def _reason(name: str, changelog: Changelog, claim: Claim | None, at: int) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from migrate.errors import CorruptionError
 from migrate.kafka.latest import unpacked
-from migrate.model.changelog import Tail, TailFile
+from migrate.model.changelog import Tail
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.store_partition import StorePartition
 from migrate.stores.files import remove_tree
@@ -49,7 +49,7 @@ def make_overlay(home: Path, tails: Sequence[Tail], databases: Sequence[str], fo
         for number, written in enumerate(tail.files):
             if written.database in databases:
                 link = links / f"tail-{tail.number}-{number}.sst"
-                _link(home, written, link)
+                link_written(home / written.file, link, "stateferry catch-up SPEC makes that tail again")
                 files[written.database][written.family].append(link)
     folder.mkdir(parents=True)  # there may be nothing to lay over
     for database, runs in files.items():
@@ -57,15 +57,12 @@ def make_overlay(home: Path, tails: Sequence[Tail], databases: Sequence[str], fo
     return folder
 
 
-def _link(home: Path, written: TailFile, link: Path) -> None:
+def link_written(file: Path, link: Path, hint: str) -> None:
+    """Link a file of an earlier step, since ingestion moves what it is given. Raises CorruptionError if it is gone."""
     try:
-        link.hardlink_to(home / written.file)
+        link.hardlink_to(file)
     except FileNotFoundError as error:
-        raise CorruptionError(
-            f"{home / written.file} was removed after it was written",
-            hint="restore it from a backup; or start again under another `name`, which reads the changelog again",
-            place=home / written.file,
-        ) from error
+        raise CorruptionError(f"{file} was removed after it was written", hint=hint, place=file) from error
 
 
 def overlay_of(folder: Path | None, database: str) -> Path | None:

@@ -43,9 +43,9 @@ class ChangelogStanding:
         found = (read_detail(row, Produced, "a receipt of a changelog") for row in self._written if _is_receipt(row))
         return list({(each.part, each.tail): each for each in found}.values())
 
-    def tails_of(self, store_partition: str) -> set[int]:
-        """The numbers of the tails of a store partition that were written, or adopted."""
-        return {each.tail for each in self.produced if each.store_partition == store_partition}
+    def last_tail(self, store_partition: str) -> int:
+        """The number of the last tail of a store partition that was written, or adopted; 0: none."""
+        return max((each.tail for each in self.produced if each.store_partition == store_partition), default=0)
 
     def pending(self, contents: dict[Part, str]) -> list[Part]:
         """The parts without a receipt for what is to be written now."""
@@ -71,6 +71,24 @@ class ChangelogStanding:
             elif _is_receipt(row):
                 found.pop(str(row.store_partition), None)
         return found
+
+    @cached_property
+    def unread(self) -> dict[str, list[Produced]]:
+        """By store partition, the receipts since the last comparison that found nothing wrong."""
+        found: dict[str, list[Produced]] = {}
+        for row in self._written:
+            if _is_receipt(row):
+                receipt = read_detail(row, Produced, "a receipt of a changelog")
+                found.setdefault(receipt.store_partition, []).append(receipt)
+            elif row.step is Step.REREAD and read_detail(row, Reread, "a comparison of a changelog").ok:
+                found.pop(str(row.store_partition), None)
+        return found
+
+    @property
+    def unread_tails(self) -> list[str]:
+        """The store partitions of this host whose tails were written, but not read back, as all before them was."""
+        mine = () if self.topics is None else self.topics.claimed
+        return [each for each, found in self.unread.items() if each in mine and all(receipt.tail for receipt in found)]
 
     @property
     def is_verified(self) -> bool:

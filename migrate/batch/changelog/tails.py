@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from migrate.batch.changelog.overlay import kept_databases
 from migrate.batch.changelog.standing import ChangelogStanding
-from migrate.batch.changelog.verify import check_equal, settled
-from migrate.batch.changelog.ways import changelogs, positions
-from migrate.batch.changelog.write import connection_of
-from migrate.batch.chunk.executor import Executor, run_all
+from migrate.batch.changelog.verify import check_equal, expired_before, record_comparisons, row_of, settled
+from migrate.batch.changelog.ways import changelogs, reached
+from migrate.batch.changelog.write import connection_of, transactional_id
+from migrate.batch.chunk.executor import Executor, collected
 from migrate.batch.chunk.produce import ProduceTask
 from migrate.batch.chunk.reread import RereadTask
 from migrate.batch.chunk.tail import TailEntries, TailTask
@@ -24,9 +24,9 @@ from migrate.batch.plan.target_layout import retention_and_reach
 from migrate.batch.source.snapshot import snapshot_record
 from migrate.batch.source.source import target_system
 from migrate.errors import RefusedError
-from migrate.kafka.cluster import Cluster
+from migrate.kafka.cluster import Cluster, Ends
 from migrate.model.changelog import Changelog, Part, Produced, Reread, Segments, Tail, Topics
-from migrate.model.ledger_row import Row, Step, read_detail
+from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import Plan
 from migrate.spec.allowed import LOST_TOMBSTONES, allowing
 
@@ -51,63 +51,49 @@ def rules_of(context: Context, plan: Plan, standing: Standing) -> dict[str, Segm
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Beginning:
-    changelog: Changelog
-    number: int
-    offset: int | None
-    """None: unknown, so that all is read."""
-    at_ms: int
-    """The time by which everything before it had been written."""
+def ends_of(context: Context, cluster: Cluster) -> dict[str, Ends]:
+    """Where the old changelog of each store partition begins and ends now."""
+    every = changelogs(context.spec)
+    return {each.store_partition: cluster.ends(each.topic, [each.number])[each.number] for each in every}
 
 
-def _beginnings(context: Context, standing: Standing) -> Iterator[_Beginning]:
-    at, taken = positions(context.spec), snapshot_record(context.home).taken_at_ms
-    times = {(row.store_partition, row.facts["number"]): row.committed_at_ms for row in _rows(standing.rows)}
-    for changelog in changelogs(context.spec):
+def tail_tasks(
+    context: Context, rows: Sequence[Row], standing: Standing, cluster: Cluster, every: Mapping[str, Ends]
+) -> Iterator[TailTask]:
+    """The tails to make, which follow those of `standing`. Raises RefusedError where a changelog lacks some of them.
+
+    `rows`: of the ledger, with those of tails that are to be replaced. `every`: the ends of the old changelogs.
+    """
+    spec, connection, plan = context.spec, connection_of(context.spec), standing.plan
+    assert spec.changelog is not None and plan is not None
+    rules, at = rules_of(context, plan, standing), reached(spec, standing.rows)
+    numbers = Counter(row.store_partition for row in rows if row.step is Step.TAIL)
+    for changelog in changelogs(spec):
         partition = changelog.store_partition
-        if tails := standing.tails.get(partition):
-            last = tails[-1]
-            yield _Beginning(changelog, last.number + 1, last.end, times[partition, last.number])
-        else:
-            yield _Beginning(changelog, 1, at[partition], taken)
-
-
-def _rows(rows: Sequence[Row]) -> list[Row]:
-    return [row for row in rows if row.step is Step.TAIL]
-
-
-def tail_tasks(context: Context, plan: Plan, standing: Standing, cluster: Cluster) -> Iterator[TailTask]:
-    """The tails to make. Raises RefusedError where a changelog no longer tells all that was written."""
-    spec, connection = context.spec, connection_of(context.spec)
-    rules = rules_of(context, plan, standing)
-    for beginning in _beginnings(context, standing):
-        changelog = beginning.changelog
-        ends = cluster.ends(changelog.topic, [changelog.number])[changelog.number]
-        start = max(beginning.offset or 0, ends.start)
-        if beginning.offset is not None and beginning.offset > ends.end:
+        offset, ends = at[partition], every[partition]
+        if (offset or 0) > ends.end:
             raise RefusedError(
-                f"{changelog.store_partition} is at {beginning.offset} of {changelog.topic}-{changelog.number}, which "
-                f"ends at {ends.end}",
+                f"{partition} is at {offset} of {changelog.topic}-{changelog.number}, which ends at {ends.end}",
                 hint="was the topic made again since? is [changelog] bootstrap the application's cluster?",
             )
+        start = max(offset or 0, ends.start)
         if start >= ends.stable:
             continue
-        _check_tombstones(context, cluster, beginning, ends.start)
-        database = kept_databases(plan, plan.partition(changelog.store_partition))[-1]
+        _check_tombstones(context, standing, cluster, changelog, ends)
+        number = numbers[partition] + 1
         yield TailTask(
             home=str(context.home),
-            folder=f"{CHANGELOG}/{changelog.store_partition}/tail-{beginning.number:04d}",
+            folder=f"{CHANGELOG}/{partition}/tail-{number:04d}",
             run_id=context.run_id,
             connection=connection,
             changelog=changelog,
-            number=beginning.number,
+            number=number,
             start=start,
             end=ends.stable,
-            mapping=database.mappings[0],
-            segments=rules.get(changelog.store_partition),
+            mapping=kept_databases(plan, plan.partition(partition))[-1].mappings[0],
+            segments=rules.get(partition),
             conversion=context.ref,
-            takes_times=spec.changelog is not None and spec.changelog.timestamps == "changelog",
+            takes_times=spec.changelog.timestamps == "changelog",
             revision=standing.revision_id,
             on_reject=spec.run.on_reject,
             max_rejects=spec.run.max_rejects,
@@ -115,18 +101,18 @@ def tail_tasks(context: Context, plan: Plan, standing: Standing, cluster: Cluste
         )
 
 
-def _check_tombstones(context: Context, cluster: Cluster, beginning: _Beginning, first: int) -> None:
+def _check_tombstones(context: Context, standing: Standing, cluster: Cluster, changelog: Changelog, ends: Ends) -> None:
     """Raises RefusedError where the broker may have removed tombstones of the tail, unless that is allowed."""
-    changelog = beginning.changelog
-    topic = cluster.topic(changelog.topic)
-    settings = {} if topic is None else topic.settings
-    kept = int(settings.get("delete.retention.ms", _DELETE_RETENTION_MS))
-    age = int(time.time() * 1000) - beginning.at_ms
-    where = f"{changelog.topic}-{changelog.number}"
-    if beginning.offset is None:
-        why = f"nothing states up to where {changelog.store_partition} has applied {where}"
-    elif beginning.offset < first:
-        why = f"{where} begins at offset {first}, and the tail at {beginning.offset}"
+    offset, first = reached(context.spec, standing.rows)[changelog.store_partition], ends.start
+    partition, where = changelog.store_partition, f"{changelog.topic}-{changelog.number}"
+    rows = (row for row in standing.rows if row.step is Step.TAIL and row.store_partition == partition)
+    written = max((row.committed_at_ms for row in rows), default=snapshot_record(context.home).taken_at_ms)
+    topic, age = cluster.topic(changelog.topic), int(time.time() * 1000) - written
+    kept = int(({} if topic is None else topic.settings).get("delete.retention.ms", _DELETE_RETENTION_MS))
+    if offset is None:
+        why = f"nothing states up to where {partition} has applied {where}"
+    elif offset < first:
+        why = f"{where} begins at offset {first}, and the tail at {offset}"
     elif age > kept:
         why = f"the tail of {where} began {age // 1000:,} s ago, and its delete.retention.ms is {kept // 1000:,} s"
     else:
@@ -140,121 +126,87 @@ def _check_tombstones(context: Context, cluster: Cluster, beginning: _Beginning,
     context.warn(f"{why}: keys that were deleted since may come back (allowed by name)")
 
 
-@dataclass(frozen=True, slots=True)
-class _Writing:
-    """What the tasks of this command on new changelogs have in common."""
-
-    context: Context
-    migration_id: str
-    topics: Topics
-
-    def _entries(self, tail: Tail, *, with_tombstones: bool) -> TailEntries:
-        return TailEntries(str(self.context.home), tail, self.context.ref.target, with_tombstones)
-
-    def _folder(self, tail: Tail) -> str:
-        return str(self.context.home / CHANGELOG / tail.store_partition / "reread")
-
-    def produce(self, tail: Tail) -> ProduceTask:
-        """The writing of a tail. All tails of a changelog share an id: each ends lost attempts at those before."""
-        place = f"{tail.store_partition}--{hashlib.sha256(b'').hexdigest()[:16]}"
-        return ProduceTask(
-            connection=connection_of(self.context.spec),
-            changelog=self.topics.of(tail.store_partition),
-            part=Part(store_partition=tail.store_partition, database=""),
-            content=str(tail.number),
-            transactional_id=f"stateferry-{self.migration_id}-{place}",
-            new=self._entries(tail, with_tombstones=True),
-            has_records=True,
-            old=None,
-            folder=self._folder(tail),
-        )
-
-    def reread(self, cluster: Cluster, tail: Tail, start: int) -> RereadTask:
-        """The reading of a tail, from that offset to the end of the new topic."""
-        changelog = self.topics.of(tail.store_partition)
-        return RereadTask(
-            connection=connection_of(self.context.spec),
-            changelog=changelog,
-            start=start,
-            end=settled(cluster, changelog).end,
-            new=self._entries(tail, with_tombstones=False),
-            old=self._entries(tail, with_tombstones=True),
-            folder=self._folder(tail),
-        )
-
-
-def write_tails(context: Context, executor: Executor, ledger: Ledger, plan: Plan) -> None:
-    """Write each tail that has no receipt to the new changelog, in their order, and read it back.
+def write_tails(context: Context, executor: Executor, ledger: Ledger, migration_id: str) -> None:
+    """Write the tails without a receipt to the new changelogs, and read them back.
 
     Those of copies are left to the host that has claimed the changelog: the next run adopts what it has written.
-    Raises BrokerError, ChangelogFailedError; VerificationError where the broker does not have it.
+    Raises BrokerError, ChangelogFailedError; VerificationError where the broker does not have them.
     """
-    while tails := list(_unwritten(Standing(context.home, ledger.rows), ChangelogStanding(ledger.rows))):
-        topics = ChangelogStanding(ledger.rows).topics
-        assert topics is not None
-        writing = _Writing(context, plan.migration_id, topics)
-        numbers = {tail.store_partition: tail.number for tail in tails}
-        written = []
-        for finished in run_all(executor, map(writing.produce, tails), on_start=lambda _: None, stop=context.stop):
-            written += [each for _, each in finished if isinstance(each, Produced)]
-        context.stop.check()
-        if written:
-            context.notify("tail.written", receipts=written)
-            receipts = (each.model_copy(update={"tail": numbers[each.store_partition]}) for each in written)
-            ledger.commit(*(_row(ledger, Step.PRODUCED, each) for each in receipts))
-            context.notify("tail.confirmed", receipts=written)
-    _read_back(context, executor, ledger, plan)
-
-
-def _unwritten(standing: Standing, written: ChangelogStanding) -> Iterator[Tail]:
-    """The first tail without a receipt of each store partition whose changelog this host writes."""
-    claimed = () if written.topics is None else written.topics.claimed
-    for partition in claimed:
-        left = [tail for tail in standing.tails.get(partition, ()) if tail.number not in written.tails_of(partition)]
-        yield from left[:1]
-
-
-def _read_back(context: Context, executor: Executor, ledger: Ledger, plan: Plan) -> None:
-    standing, written = Standing(context.home, ledger.rows), ChangelogStanding(ledger.rows)
+    written, tails = ChangelogStanding(ledger.rows), Standing(context.home, ledger.rows).tails
     topics = written.topics
-    mine = () if topics is None else topics.claimed
-    left = [tails[-1] for name, tails in standing.tails.items() if name in mine and name not in written.reread]
-    if topics is None or not left:
-        return
-    writing = _Writing(context, plan.migration_id, topics)
+    assert topics is not None
+    tasks = []
+    for partition in topics.claimed:
+        done = written.last_tail(partition)
+        if left := [each for each in tails.get(partition, ()) if each.number > done]:
+            tasks.append(_Some(context, topics.of(partition), left).produce_task(migration_id))
+    found = collected(executor, tasks, Produced, name=context.spec.name, stop=context.stop)
+    if found:
+        context.notify("tail.written", receipts=found)
+        last = {partition: each[-1].number for partition, each in tails.items()}
+        receipts = (each.model_copy(update={"tail": last[each.store_partition]}) for each in found)
+        ledger.commit(*(row_of(ledger, Step.PRODUCED, each) for each in receipts))
+        context.notify("tail.confirmed", receipts=found)
+    _read_back(context, executor, ledger, topics)
+
+
+def _read_back(context: Context, executor: Executor, ledger: Ledger, topics: Topics) -> None:
+    written, tails = ChangelogStanding(ledger.rows), Standing(context.home, ledger.rows).tails
+    tasks = []
     with Cluster(connection_of(context.spec)) as cluster:
-        tasks = [writing.reread(cluster, tail, _start(written, topics, tail)) for tail in left]
-    found: list[Reread] = []
-    for finished in run_all(executor, tasks, on_start=lambda _: None, stop=context.stop):
-        found += [each for _, each in finished if isinstance(each, Reread)]
-    context.stop.check()
-    before = {each.store_partition: each for each in _comparisons(ledger)}
-    if whole := [_with_tail(before[each.store_partition], each) for each in found if each.store_partition in before]:
-        ledger.commit(*(_row(ledger, Step.REREAD, each) for each in whole))
-        context.notify("tail.verified", found=whole)
+        for partition in written.unread_tails:
+            before = [each for each in written.produced if each not in written.unread[partition]]
+            mine = [each for each in before if each.store_partition == partition]
+            last = max((each.tail for each in mine), default=0)
+            offsets = [each.last_offset for each in mine if each.last_offset is not None]
+            start = max(offsets, default=topics.starts[partition] - 1) + 1
+            left = _Some(context, topics.of(partition), [each for each in tails[partition] if each.number > last])
+            tasks.append(left.reread_task(cluster, start))
+    found = collected(executor, tasks, Reread, name=context.spec.name, stop=context.stop)
+    record_comparisons(context, ledger, found, "tail.verified")
     check_equal(found, topics)
 
 
-def _start(written: ChangelogStanding, topics: Topics, tail: Tail) -> int:
-    """The offset behind the last record that was written before this tail."""
-    mine = [each for each in written.produced if each.store_partition == tail.store_partition]
-    offsets = [each.last_offset for each in mine if each.tail != tail.number and each.last_offset is not None]
-    return max(offsets, default=topics.starts[tail.store_partition] - 1) + 1
+@dataclass(frozen=True, slots=True)
+class _Some:
+    """Some tails of a store partition that follow each other."""
 
+    context: Context
+    changelog: Changelog
+    tails: Sequence[Tail]
 
-def _comparisons(ledger: Ledger) -> Iterator[Reread]:
-    """Every comparison of a changelog, in the order of commits."""
-    for row in ledger.rows:
-        if row.step is Step.REREAD:
-            yield read_detail(row, Reread, "a comparison of a changelog")
+    def produce_task(self, migration_id: str) -> ProduceTask:
+        """Their writing. All tails of a changelog share an id: each ends lost attempts at those before."""
+        part = Part(store_partition=self.changelog.store_partition, database="")
+        return ProduceTask(
+            connection=connection_of(self.context.spec),
+            changelog=self.changelog,
+            part=part,
+            content=str(self.tails[-1].number),
+            transactional_id=transactional_id(migration_id, part),
+            new=self._entries,
+            has_records=True,
+            old=None,
+            folder=self._folder,
+        )
 
+    def reread_task(self, cluster: Cluster, start: int) -> RereadTask:
+        """Their reading, from that offset to the end of the new topic."""
+        return RereadTask(
+            connection=connection_of(self.context.spec),
+            changelog=self.changelog,
+            start=start,
+            end=settled(cluster, self.changelog).end,
+            new=self._entries,
+            old=self._entries,
+            folder=self._folder,
+            expired_before=expired_before(cluster, self.changelog.new_topic),
+        )
 
-def _with_tail(before: Reread, tail: Reread) -> Reread:
-    """The comparison of the whole changelog: what was equal before, and the tail behind it."""
-    if not before.ok:
-        return before
-    return tail.model_copy(update={"records": before.records + tail.records, "expired": before.expired})
+    @property
+    def _entries(self) -> TailEntries:
+        return TailEntries(str(self.context.home), tuple(self.tails), self.context.ref.target)
 
-
-def _row(ledger: Ledger, step: Step, found: Produced | Reread) -> Row:
-    return ledger.row(step, store_partition=found.store_partition, detail=found.model_dump(mode="json"))
+    @property
+    def _folder(self) -> str:
+        return str(self.context.home / CHANGELOG / self.changelog.store_partition / "reread")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.topics import AssembledStores
 from migrate.batch.changelog.write import Work, connection_of
-from migrate.batch.chunk.executor import Executor, run_all
+from migrate.batch.chunk.executor import Executor, collected
 from migrate.batch.chunk.reread import RereadTask
 from migrate.batch.context import Context
 from migrate.batch.ledger.standing import Standing
@@ -16,8 +16,8 @@ from migrate.batch.ledger.table import Ledger
 from migrate.errors import ChangelogFailedError, VerificationError
 from migrate.kafka.cluster import Cluster, Ends
 from migrate.kafka.reader import read
-from migrate.model.changelog import Changelog, Part, Reread, Topics
-from migrate.model.ledger_row import Step
+from migrate.model.changelog import Changelog, Part, Produced, Reread, Topics
+from migrate.model.ledger_row import Row, Step
 
 _PATIENCE_SECONDS = 60.0
 """The end of a transaction shows a moment after its commit."""
@@ -56,14 +56,21 @@ def verify_changelogs(
         for each, ends in places
         if not _is_known(before.get(each.store_partition), ends)
     ]
-    found: list[Reread] = []
-    for finished in run_all(executor, tasks, on_start=lambda _: None, name=context.spec.name, stop=context.stop):
-        found += (result for _, result in finished if isinstance(result, Reread))
-    context.stop.check()
-    if found:
-        ledger.commit(*(ledger.row(Step.REREAD, store_partition=each.store_partition, detail=each) for each in found))
-        context.notify("changelog.verified", found=found)
+    found = collected(executor, tasks, Reread, name=context.spec.name, stop=context.stop)
+    record_comparisons(context, ledger, found, "changelog.verified")
     check_equal(found, topics)
+
+
+def record_comparisons(context: Context, ledger: Ledger, found: Sequence[Reread], event: str) -> None:
+    """Commit these together."""
+    if found:
+        ledger.commit(*(row_of(ledger, Step.REREAD, each) for each in found))
+        context.notify(event, found=found)
+
+
+def row_of(ledger: Ledger, step: Step, found: Produced | Reread) -> Row:
+    """The row about a changelog."""
+    return ledger.row(step, store_partition=found.store_partition, detail=found.model_dump(mode="json"))
 
 
 def verify_again(

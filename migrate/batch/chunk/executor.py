@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from migrate.batch.chunk.bundles import Bundles
 from migrate.batch.chunk.rewrite import RewriteTask, read_breadcrumb
@@ -32,6 +32,7 @@ ATTEMPTS = 3
 _MOST_AT_ONCE = 4096  # threads are only made as tasks come; a cluster's slots may grow while a run goes on
 _POLL_SECONDS = 0.2
 """How soon a request to stop is noticed: a signal handler does not wake the thread that waits for a task."""
+Result = TypeVar("Result")
 Finished = list[tuple[Task, TaskResult]]
 """Tasks that finished together."""
 
@@ -62,12 +63,12 @@ class Executor(Protocol):
 
 
 class InProcessExecutor:
-    """Runs one task at a time in this process, without Spark or a JVM."""
+    """Runs tasks in this process, without Spark or a JVM; several at a time only if they call no code of the user."""
 
-    slots = 1
     call_bytes = 0
 
-    def __init__(self) -> None:
+    def __init__(self, slots: int = 1) -> None:
+        self.slots = slots
         self._cancelled = Event()
 
     def run(self, tasks: Sequence[Task]) -> Sequence[TaskResult]:
@@ -116,6 +117,15 @@ def run_all(
     if calls.failures:
         stop.check()  # Spark also gets the signal; tasks that it then fails have not failed
         raise calls.failures[0]
+
+
+def collected(executor: Executor, tasks: Iterable[Task], kind: type[Result], *, name: str, stop: Stop) -> list[Result]:
+    """The results of this kind, once every task has ended. Raises InterruptedMigrationError after a request to stop."""
+    found: list[Result] = []
+    for finished in run_all(executor, tasks, on_start=lambda _: None, name=name, stop=stop):
+        found += [each for _, each in finished if isinstance(each, kind)]
+    stop.check()
+    return found
 
 
 class _Calls:

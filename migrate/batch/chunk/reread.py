@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import compress, islice, repeat
+from itertools import islice, repeat
 from operator import lt
 from pathlib import Path
 
@@ -136,7 +136,7 @@ class _Comparison:
     def compare(self, expected: Iterator[ChangelogBatch], actual: Iterator[ChangelogBatch]) -> None:
         """Compare column by column; record by record where a column differs."""
         if not self.task.new.is_in_order_of_time:
-            actual = _live(actual)
+            expected, actual = _live(expected), _live(actual)
         for wanted, got in paired(expected, actual):
             if wanted.keys == got.keys and _columns(wanted) == _columns(got):
                 self._equal += len(wanted)
@@ -223,13 +223,7 @@ def _live(batches: Iterator[ChangelogBatch]) -> Iterator[ChangelogBatch]:
             continue
         is_put = [value is not None for value in batch.values]
         if any(is_put):
-            yield ChangelogBatch(
-                list(compress(batch.keys, is_put)),
-                list(compress(batch.values, is_put)),
-                list(compress(batch.timestamps, is_put)),
-                None if batch.headers is None else list(compress(batch.headers, is_put)),
-                None if batch.offsets is None else list(compress(batch.offsets, is_put)),
-            )
+            yield batch.where(is_put)
 
 
 def _difference(expected: _Record, actual: _Record) -> tuple[str, str, str]:

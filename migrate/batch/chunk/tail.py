@@ -10,20 +10,18 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeVar, cast
+from typing import Literal, cast
 
 from formats import Conversion, EntryError, get_format
-from migrate.batch.chunk.merged_scan import MergedScan
 from migrate.batch.stop import never_stop
 from migrate.engine.changelog import Entries, from_changelog, to_changelog
 from migrate.engine.columns import pack_times
 from migrate.engine.converter import Converter, reject_policy
 from migrate.engine.digest import RecordDigest
 from migrate.engine.rejects import CountRejects, RecordRejectedError
-from migrate.errors import ChunkFailedError, CorruptionError, RejectedError
+from migrate.errors import ChunkFailedError, RejectedError
 from migrate.kafka.connection import Connection
 from migrate.kafka.latest import Latest, packed, unpacked
 from migrate.kafka.reader import read
@@ -37,11 +35,10 @@ from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.function.fingerprint import checked_code
 from migrate.stores.batch import Batch
 from migrate.stores.changelog_batch import ChangelogBatch
-from migrate.stores.files import content_digest, fsync_tree, make_directories, remove_tree
-from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database, open_read_only
-from migrate.stores.rocksdb.writing import SstWriter, TableOptions, create_database
-
-T = TypeVar("T")
+from migrate.stores.files import content_digest, fsync_tree, make_directories
+from migrate.stores.rocksdb.database import DEFAULT_FAMILY
+from migrate.stores.rocksdb.openings import open_tables
+from migrate.stores.rocksdb.writing import SstWriter, TableOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +123,8 @@ class _Making:
         """Convert the records, and write them."""
         task, segments = self._task, self._task.segments
         if segments is not None:
-            segments = segments.reaching(max(map(self._newest, latest.scan()), default=None))
+            newest = max((max(self._times_of(batch.keys)) for batch in latest.scan()), default=None)
+            segments = segments.reaching(newest)
         for batch in latest.scan():
             check()
             self._keys += len(batch)
@@ -134,11 +132,10 @@ class _Making:
             if segments is None:
                 self._write(WHOLE, entries)
                 continue
-            for name, part in _by_segment(entries, [segments.of(each) for each in self._times_of(batch.keys)]):
-                if name is None:
-                    self._expired += len(part)
-                else:
-                    self._write(name, part)
+            names = [segments.of(each) for each in self._times_of(batch.keys)]
+            self._expired += names.count(None)
+            for name in dict.fromkeys(filter(None, names)):
+                self._write(name, entries.where([each == name for each in names]))
         keeps_rejects = self._rejects.finish()
         return Tail(
             store_partition=task.changelog.store_partition,
@@ -198,14 +195,8 @@ class _Making:
             pass
         puts, times = Batch([], []), []
         for at, key in enumerate(batch.keys):
-            one = ChangelogBatch(
-                [key],
-                [batch.values[at]],
-                [batch.timestamps[at]],
-                None if batch.headers is None else [batch.headers[at]],
-            )
             try:
-                found = self._restore(one)
+                found = self._restore(batch.part(at, at + 1))
             except EntryError as error:
                 self._rejects.add(self._task.mapping.source, key, batch.values[at] or b"", str(error), error.place)
                 continue
@@ -219,9 +210,6 @@ class _Making:
             return self._conversion.convert_key(key)
         except EntryError:
             return key  # its record was rejected, now and in the snapshot: there is nothing to delete
-
-    def _newest(self, batch: ChangelogBatch) -> int:
-        return max(self._times_of(batch.keys))
 
     def _times_of(self, keys: Sequence[bytes]) -> list[int]:
         """The time by which each key belongs to a segment. Raises ChunkFailedError for a key without one."""
@@ -268,41 +256,13 @@ class _Run:
         )
 
 
-def _by_segment(entries: ChangelogBatch, names: Sequence[str | None]) -> Iterator[tuple[str | None, ChangelogBatch]]:
-    for name in dict.fromkeys(names):
-        yield name, entries.where([each == name for each in names])
-
-
-@contextmanager
-def open_run(home: Path, written: TailFile) -> Iterator[Database]:
-    """Open a sorted run as a database of one family. Raises CorruptionError where its file is gone or damaged."""
-    file = home / written.file
-    folder = file.with_name(f"{file.stem}.{uuid.uuid4().hex[:8]}.opened")
-    make_directories(folder)
-    try:
-        link = folder / "000000.sst"
-        link.hardlink_to(file)
-        create_database(folder / "rocksdb", {}, {DEFAULT_FAMILY: [link]}, {})
-        with open_read_only(folder / "rocksdb") as database:
-            yield database
-    except FileNotFoundError as error:
-        raise CorruptionError(f"{file} was removed after it was written", hint=START_AGAIN, place=file) from error
-    finally:
-        remove_tree(folder)
-
-
-START_AGAIN = "restore it from a backup; or abandon the migration, and start again"
-"""The hint about a tail that is lost: the topic's retention may have removed its records meanwhile."""
-
-
 @dataclass(frozen=True, slots=True)
 class TailEntries:
-    """What a tail means for the new changelog, in a form that a task can carry."""
+    """What tails that follow each other mean for the new changelog, in a form that a task can carry."""
 
     home: str
-    tail: Tail
+    tails: tuple[Tail, ...]
     format: str
-    with_tombstones: bool
 
     @property
     def is_in_order_of_time(self) -> bool:
@@ -310,30 +270,29 @@ class TailEntries:
         return False
 
     def records(self, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
-        """The changelog records, in key order."""
+        """The changelog records in key order, and tombstones in key order among them."""
         convert = to_changelog(get_format(self.format))
         for entries in self._entries(check):
             puts = entries.where([value is not None for value in entries.values])
-            found = convert(Batch(puts.keys, cast("list[bytes]", puts.values)), puts.timestamps) if len(puts) else puts
-            if not self.with_tombstones or len(puts) == len(entries):
-                yield from [found] if len(found) else []
-                continue
-            gone = entries.where([value is None for value in entries.values])
-            headers = None if found.headers is None else [*found.headers, *([] for _ in gone.keys)]
-            both = ChangelogBatch(
-                [*found.keys, *gone.keys], [*found.values, *gone.values], [*found.timestamps, *gone.timestamps], headers
-            )
-            yield both.chosen(sorted(range(len(both)), key=both.keys.__getitem__))
+            if len(puts):
+                yield convert(Batch(puts.keys, cast("list[bytes]", puts.values)), puts.timestamps)
+            yield from _gone(entries)
 
     def tombstones(self, _: object, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
         """The tombstones among them."""
         for entries in self._entries(check):
-            if len(gone := entries.where([value is None for value in entries.values])):
-                yield gone
+            yield from _gone(entries)
 
     def _entries(self, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
-        with ExitStack() as stack:
-            runs = [stack.enter_context(open_run(Path(self.home), each)) for each in self.tail.files]
-            for batch in MergedScan([run.batches(DEFAULT_FAMILY) for run in runs]):
+        files = [Path(self.home, file.file) for tail in self.tails for file in tail.files]
+        if not files:
+            return
+        with open_tables(files, files[-1].with_suffix(f".{uuid.uuid4().hex[:8]}.opened")) as runs:
+            for batch in runs.batches(DEFAULT_FAMILY):
                 check()
                 yield unpacked(batch)
+
+
+def _gone(entries: ChangelogBatch) -> Iterator[ChangelogBatch]:
+    gone = entries.where([value is None for value in entries.values])
+    yield from [gone] if len(gone) else []

@@ -17,6 +17,7 @@ from deltalake.exceptions import DeltaError
 from migrate.batch.home import DEAD_LETTERS, UNFINISHED_DEAD_LETTERS, remove_table
 from migrate.engine.reject_file import REJECT_SCHEMA
 from migrate.errors import CorruptionError
+from migrate.model.changelog import Tail
 from migrate.model.receipt import Receipt
 from migrate.model.reports import Column
 from migrate.model.values import with_seal, without_seal
@@ -32,8 +33,8 @@ def dead_letter_columns() -> tuple[Column, ...]:
     return tuple(Column(name=field.name, type=str(field.type)) for field in _COLUMNS)
 
 
-def write_dead_letters(home: Path, receipts: Iterable[Receipt]) -> Path | None:
-    """Write the table of the rejects of these receipts, unless it exists already; None: there are no rejects.
+def write_dead_letters(home: Path, receipts: Iterable[Receipt | Tail]) -> Path | None:
+    """Write the table of the rejects of these chunks and tails, unless it exists already; None: there are no rejects.
 
     A table that has those of other attempts, too, is replaced: their chunks were rewritten since.
     """
@@ -57,7 +58,7 @@ def write_dead_letters(home: Path, receipts: Iterable[Receipt]) -> Path | None:
     return folder
 
 
-def _is_of(folder: Path, receipts: list[Receipt]) -> bool:
+def _is_of(folder: Path, receipts: list[Receipt | Tail]) -> bool:
     """Whether the table has the rejects of these attempts alone: each is an application transaction of its own."""
     try:
         if not _is_intact(folder):
@@ -81,19 +82,20 @@ def _digests(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): content_digest(path) for path in files}
 
 
-def _append(table: DeltaTable, receipt: Receipt, file: Path) -> None:
+def _append(table: DeltaTable, receipt: Receipt | Tail, file: Path) -> None:
     if not file.is_file() or receipt.rejects_digest not in (None, content_digest(file)):
         raise CorruptionError(
             f"{file} has gone, or was damaged, since it was written",
-            hint="run the command again: it rewrites that chunk, and no other",
+            hint="stateferry run SPEC rewrites that chunk, stateferry catch-up SPEC makes that tail again",
             place=file,
         )
     rejects = pq.ParquetFile(file)
+    chunk = receipt.number if isinstance(receipt, Receipt) else None
     batches = (
         pa.RecordBatch.from_arrays(
             [
                 pa.array([receipt.attempt] * batch.num_rows),
-                pa.array([receipt.number] * batch.num_rows, pa.int64()),
+                pa.array([chunk] * batch.num_rows, pa.int64()),
                 *batch.columns,
                 *(
                     pa.nulls(batch.num_rows, field.type)

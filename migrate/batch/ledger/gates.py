@@ -39,7 +39,10 @@ def concerns_of(
     spec: Spec, standing: Standing, totals: Totals, acceptance: Acceptance = NOTHING_ACCEPTED
 ) -> tuple[Concern, ...]:
     """All concerns, the gravest first; those that were accepted when the stores went live are marked."""
-    found = (_mismatch(standing) or _unverified(spec, standing, acceptance), _rejects(spec, totals, acceptance))
+    found = (
+        _mismatch(standing) or _unverified(spec, standing, acceptance),
+        _rejects(spec, standing, totals, acceptance),
+    )
     recorded = {concern.kind: concern.accepted for concern in _accepted_then(standing)}
     return tuple(
         concern.model_copy(update={"accepted": recorded.get(concern.kind, concern.accepted)})
@@ -141,7 +144,7 @@ def _unverified(spec: Spec, standing: Standing, acceptance: Acceptance) -> Conce
     )
 
 
-def _rejects(spec: Spec, totals: Totals, acceptance: Acceptance) -> Concern | None:
+def _rejects(spec: Spec, standing: Standing, totals: Totals, acceptance: Acceptance) -> Concern | None:
     count = totals.rejected
     if not count:
         return None
@@ -149,7 +152,8 @@ def _rejects(spec: Spec, totals: Totals, acceptance: Acceptance) -> Concern | No
     if acceptance.rejects is not None and count <= acceptance.rejects:
         accepted = f"--accept-rejects {acceptance.rejects}"
     sentence = f"{plural(count, 'record')} could not be converted and {'is' if count == 1 else 'are'} left out"
-    replay = "fix the function, then stateferry replay SPEC; or, " if spec.conversion.function is not None else ""
+    can_be_replayed = spec.conversion.function is not None and not standing.tails
+    replay = "fix the function, then stateferry replay SPEC; or, " if can_be_replayed else ""
     fix = (
         f"stateferry rejects SPEC shows these records; {replay}to go live without them: "
         f"stateferry {_verb(spec)} SPEC --accept-rejects {count}, or [run] max_rejects = {count}"

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
+from migrate.model.changelog import Tail
 from migrate.model.comparison import Totals
 from migrate.model.key_range import KeyRange, subtract
 from migrate.model.ledger_row import Row, Step
@@ -116,11 +117,12 @@ def disjoint(receipts: Iterable[Receipt]) -> defaultdict[Place, Disjoint]:
     return found
 
 
-def totals_of(receipts: list[Receipt]) -> Totals:
-    """The sums over these receipts."""
+def totals_of(receipts: list[Receipt], tails: Iterable[Tail] = ()) -> Totals:
+    """The sums over these receipts, and the tails that are laid over their chunks."""
+    every: list[Receipt | Tail] = [*receipts, *tails]
     counts = Totals.model_fields.keys() - {"chunks", "task_seconds"}
     return Totals(
         chunks=len(receipts),
-        task_seconds=round(sum(receipt.seconds for receipt in receipts), 3),
-        **{name: sum(getattr(receipt, name) for receipt in receipts) for name in counts},
+        task_seconds=round(sum(each.seconds for each in every), 3),
+        **{name: sum(getattr(each, name, 0) for each in every) for name in counts},
     )

@@ -14,7 +14,7 @@ from migrate.batch.ledger.intervals import has_files, in_force, pending_chunks, 
 from migrate.batch.ledger.marker import check_ours, is_abandoned
 from migrate.batch.ledger.revisions import FIRST, Revision, recorded_revisions, revised
 from migrate.batch.ledger.stored_plan import load_plan
-from migrate.model.changelog import Tail, with_tails
+from migrate.model.changelog import Tail, tails_in_order, with_tails
 from migrate.model.comparison import Totals, Verification
 from migrate.model.journal import STATES, Journal
 from migrate.model.ledger_row import Row, Step, check_migration, read_detail
@@ -48,10 +48,12 @@ class Standing:
     @cached_property
     def tails(self) -> dict[str, list[Tail]]:
         """The tails of each store partition, in their order. Raises RefusedError for those of a newer release."""
-        found: dict[str, list[Tail]] = {}
-        for tail in (read_detail(row, Tail, "a tail") for row in self.rows if row.step is Step.TAIL):
-            found.setdefault(tail.store_partition, []).append(tail)
-        return found
+        return tails_in_order(read_detail(row, Tail, "a tail") for row in self.rows if row.step is Step.TAIL)
+
+    @property
+    def every_tail(self) -> list[Tail]:
+        """The tails of all store partitions."""
+        return [tail for tails in self.tails.values() for tail in tails]
 
     @cached_property
     def recorded(self) -> list[Receipt]:
@@ -111,8 +113,8 @@ class Standing:
 
     @cached_property
     def totals(self) -> Totals:
-        """The sums over the receipts in force."""
-        return totals_of(self.receipts)
+        """The sums over the receipts in force, and the tails."""
+        return totals_of(self.receipts, self.every_tail)
 
     @property
     def is_in_use(self) -> bool:
@@ -143,10 +145,7 @@ class Standing:
 
     @cached_property
     def newest(self) -> dict[str, Path]:
-        """The folder in which each new store partition was assembled last, by id, also if it is gone.
-
-        Only those of the conversion that holds and of all tails: a revision, or a further tail, makes others void.
-        """
+        """By id, the last folder of each new store partition, by the conversion that holds and with all tails."""
         return {partition: self.home / facts["folder"] for partition, facts in self._newest.items()}
 
     @cached_property
@@ -157,8 +156,9 @@ class Standing:
     @cached_property
     def _newest(self) -> dict[str, dict[str, Any]]:
         made = ((str(row.store_partition), row.facts) for row in self.rows if row.step is Step.ASSEMBLED)
-        mine = ((partition, each) for partition, each in made if each.get("revision", FIRST) == self.revision_id)
-        return {each: found for each, found in mine if found.get("tails", 0) == len(self.tails.get(each, ()))}
+        mine = (each for each in made if each[1].get("revision", FIRST) == self.revision_id)
+        last = {each: tails[-1].number for each, tails in self.tails.items()}
+        return {each: found for each, found in mine if found.get("tail", 0) == last.get(each, 0)}
 
     @cached_property
     def assembled(self) -> dict[str, Path]:

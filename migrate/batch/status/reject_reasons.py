@@ -11,6 +11,7 @@ from migrate.batch.home import DEAD_LETTERS
 from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.engine.rejects import OTHER, RejectsByReason, reject_example
 from migrate.errors import system_errors_explained
+from migrate.model.changelog import Tail
 from migrate.model.key_range import subtract
 from migrate.model.ledger_row import Step, StoppedRun, read_detail
 from migrate.model.preview import RejectExample, RejectReason
@@ -59,6 +60,8 @@ def rejects(spec: Spec) -> RejectsReport:
 def _next_step(spec: Spec, standing: Standing) -> str:
     if standing.is_live:
         return f"the new stores are in use ({standing.state}) without these records, which the old ones still hold"
+    if standing.tails:
+        return "fix the function, and start again under another `name`; or go live without these records"
     if spec.conversion.function is None:
         return "correct [source] format, or the serdes of [conversion], and start again under another `name`"
     return "fix the function; then stateferry replay SPEC rewrites only the chunks that lack these records"
@@ -70,13 +73,14 @@ def reject_reasons(standing: Standing, *, from_files: bool = True) -> tuple[Reje
     `from_files`: receipts of earlier releases do not have the reasons; then the files of kept rejects are read.
     """
     merged, older = RejectsByReason(), []
-    for receipt in standing.receipts:
+    every: list[Receipt | Tail] = [*standing.receipts, *standing.every_tail]
+    for receipt in every:
         for each in receipt.reasons:
             found = tuple(example.model_copy(update=_place_of(receipt)) for example in each.examples)
             merged.take(each.reason, each.place, each.records, lambda found=found: found)  # type: ignore[misc]
         if receipt.reasons and (rest := receipt.rejected - sum(each.records for each in receipt.reasons)):
             merged.take(OTHER, "", rest, tuple)
-        if receipt.rejected and not receipt.reasons:
+        if isinstance(receipt, Receipt) and receipt.rejected and not receipt.reasons:
             older.append(receipt)
     stopped = stopped_at(standing)
     files = _of_files(standing.home, older) if from_files and older else ()
@@ -99,8 +103,9 @@ def stopped_at(standing: Standing) -> RejectReason | None:
     return stopped.reason.model_copy(update={"examples": examples})
 
 
-def _place_of(receipt: Receipt) -> dict[str, object]:
-    return {"store_partition": receipt.store_partition, "chunk": receipt.number}
+def _place_of(receipt: Receipt | Tail) -> dict[str, object]:
+    chunk = receipt.number if isinstance(receipt, Receipt) else None
+    return {"store_partition": receipt.store_partition, "chunk": chunk}
 
 
 def _of_files(home: Path, receipts: list[Receipt]) -> tuple[RejectReason, ...]:

@@ -100,7 +100,7 @@ def run_report(
         target_format=context.spec.target.format,
         source=context.spec.source_path,
         store_partitions=len(plan.store_partitions),
-        totals=totals_of(outcome.receipts),
+        totals=totals_of(outcome.receipts, standing.every_tail),
         throughput=throughput_of(standing),
         chunks_planned=len(plan.chunks),
         chunks_done_before=len(done_before),

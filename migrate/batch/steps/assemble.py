@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
 
-from migrate.batch.changelog.overlay import make_overlay, overlay_of, plan_of, write_changes
+from migrate.batch.changelog.overlay import link_written, make_overlay, overlay_of, plan_of, write_changes
 from migrate.batch.chunk.side_by_side import batches_without
 from migrate.batch.context import Context
 from migrate.batch.home import CHANGELOG, NEW, OVERLAYS
@@ -19,7 +19,7 @@ from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.plan.target_positions import PositionEntries
 from migrate.batch.source.snapshot import snapshot_directories
-from migrate.errors import ChunkFailedError, CorruptionError, MigrationError
+from migrate.errors import ChunkFailedError, MigrationError
 from migrate.model.changelog import Tail
 from migrate.model.key_range import show_key
 from migrate.model.ledger_row import Step
@@ -82,7 +82,7 @@ class _Waiting:
         unsynced = [_unsynced(folder, partition)]
         if tails := standing.tails.get(partition.id, ()):
             overlay = overlay_folder(self._context, partition)
-            detail |= {"tails": len(tails), "overlay": str(overlay.relative_to(home))}
+            detail |= {"tail": tails[-1].number, "overlay": str(overlay.relative_to(home))}
             unsynced += [_unsynced(overlay, partition)]
         row = self._ledger.row(Step.ASSEMBLED, store_partition=partition.id, detail=detail)
         self._commits.add(row, unsynced=chain.from_iterable(unsynced))
@@ -200,20 +200,10 @@ def _link_chunks(home: Path, receipts: list[Receipt], links: Path) -> dict[str, 
         for written in receipt.written:
             if written.file is not None:
                 link = links / Path(written.file).name
-                _link(home / written.file, link)
+                hint = "run the command again: it rewrites that chunk, and no other"
+                link_written(home / written.file, link, hint)
                 files[written.family].append(link)
     return files
-
-
-def _link(file: Path, link: Path) -> None:
-    try:
-        link.hardlink_to(file)
-    except FileNotFoundError as error:
-        raise CorruptionError(
-            f"{file} was removed after it was written",
-            hint="run the command again: it rewrites that chunk, and no other",
-            place=file,
-        ) from error
 
 
 def _write_carried(records: Iterator[Batch], file: Path) -> list[Path]:

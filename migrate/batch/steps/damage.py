@@ -14,16 +14,17 @@ from migrate.batch.ledger.standing import Standing
 from migrate.batch.source.snapshot import check_copies
 from migrate.engine.digest import RecordDigest
 from migrate.errors import ChunkFailedError, CorruptionError, MigrationError, RefusedError, VerificationError
+from migrate.model.changelog import Tail, TailFile
 from migrate.model.key_range import subtract
-from migrate.model.ledger_row import Row
+from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import Plan
 from migrate.model.receipt import Receipt, Written, read_receipt
 from migrate.model.store_partition import StorePartition
 from migrate.model.values import with_seal
 from migrate.stores.files import content_digest, fsync_directory, make_directories, remove_tree, write_durably
-from migrate.stores.rocksdb.database import open_read_only
+from migrate.stores.rocksdb.database import DEFAULT_FAMILY
 from migrate.stores.rocksdb.layout import rocksdb_identities
-from migrate.stores.rocksdb.writing import TableOptions, create_database
+from migrate.stores.rocksdb.openings import open_tables
 
 MOST_TIMES = 3
 """After that many times the disk, or a process that removes files, is at fault."""
@@ -42,6 +43,45 @@ def hinting_at_repair(home: Path) -> Iterator[None]:
         if error.place is not None and error.place.is_relative_to(home / "new"):
             error.hint = "stateferry run SPEC makes that store again, and rewrites a chunk that is damaged"
         raise
+
+
+def is_as_written(home: Path, written: Written | TailFile) -> bool:
+    """Whether an SST file of the migration has the records that it was written with."""
+    digest = RecordDigest()
+    try:
+        with open_tables([home / str(written.file)], home / CHECKED_CHUNK) as database:
+            for batch in database.batches(DEFAULT_FAMILY):
+                digest.update(batch)
+    except (CorruptionError, RefusedError, FileNotFoundError):
+        return False
+    return (digest.records, str(digest)) == (written.records, written.digest)
+
+
+def without_damaged_tails(context: Context, standing: Standing) -> Standing:
+    """The standing before the first damaged tail of each store partition: from there on they have to be made again."""
+    damaged: dict[str, int] = {}
+    for tail in standing.every_tail:
+        if tail.store_partition not in damaged and not _is_intact(context.home, tail):
+            damaged[tail.store_partition] = tail.start
+            context.warn(
+                f"tail {tail.number} of {tail.store_partition} was damaged or removed after it was written: it is made "
+                "again from the old changelog"
+            )
+    if not damaged:
+        return standing
+    kept = [tail for tail in standing.every_tail if tail.start < damaged.get(tail.store_partition, tail.end)]
+    names = {(tail.store_partition, tail.number) for tail in kept}
+    rows = [
+        row for row in standing.rows if row.step is not Step.TAIL or (row.store_partition, row.facts["number"]) in names
+    ]
+    return Standing(context.home, rows)
+
+
+def _is_intact(home: Path, tail: Tail) -> bool:
+    rejects = home / (tail.rejects_file or "")
+    if tail.rejects_file is not None and not (rejects.is_file() and content_digest(rejects) == tail.rejects_digest):
+        return False
+    return all(is_as_written(home, file) for file in tail.files)
 
 
 class Repairs:
@@ -95,26 +135,7 @@ class Repairs:
         rejects, digest = receipt.rejects_file, receipt.rejects_digest
         if rejects is not None and digest not in (None, content_digest(self._home / rejects)):
             return False
-        return all(self._is_whole(written) for written in receipt.written if written.file is not None)
-
-    def _is_whole(self, written: Written) -> bool:
-        folder = self._home / CHECKED_CHUNK
-        remove_tree(folder)
-        make_directories(folder)
-        try:
-            link = folder / "000000.sst"
-            link.hardlink_to(self._home / str(written.file))
-            options = {written.family: TableOptions()}
-            create_database(folder / "rocksdb", options, {written.family: [link]}, {})
-            digest = RecordDigest()
-            with open_read_only(folder / "rocksdb") as database:
-                for batch in database.batches(written.family):
-                    digest.update(batch)
-        except (CorruptionError, RefusedError):
-            return False
-        finally:
-            remove_tree(folder)
-        return (digest.records, str(digest)) == (written.records, written.digest)
+        return all(is_as_written(self._home, written) for written in receipt.written if written.file is not None)
 
     def _drop_assembled(self, partition: StorePartition, rows: Sequence[Row]) -> None:
         """Remove the new store, which links to the chunks' files; never an old store, the application's (I8)."""

@@ -19,6 +19,7 @@ from migrate.batch.ledger.table import Ledger
 from migrate.batch.stop import RERUN
 from migrate.engine.rejects import RecordRejectedError, way_past_the_cap
 from migrate.errors import InterruptedMigrationError, MigrationError, RejectedError
+from migrate.model.comparison import Totals
 from migrate.model.ledger_row import Step, StoppedRun, chunk_row
 from migrate.model.plan import Chunk, Plan
 from migrate.model.receipt import Receipt
@@ -47,8 +48,7 @@ def rewrite(
     if left := len(pending) - (len(receipts) - len(before)):
         why = "interrupted" if context.stop.is_requested else "the time budget is used up"
         raise InterruptedMigrationError(f"{why} with {left} of {len(plan.chunks)} chunks left", hint=RERUN)
-    rewritten.check_reject_count()
-    _check_reject_share(context, receipts)
+    check_rejects(context, totals_of(receipts))
     return receipts
 
 
@@ -92,9 +92,7 @@ class _Rewritten:
     def check_reject_count(self) -> None:
         """Raises RejectedError if there are more rejects than `max_rejects` allows."""
         if self._has_too_many:
-            limit = self._context.spec.run.max_rejects
-            found = f"records that cannot be converted: {self._rejected}, max_rejects allows {limit}"
-            raise _too_many(self._context, found)
+            raise _more_than_allowed(self._context, self._rejected)
 
 
 def _reporting_failures(
@@ -136,13 +134,21 @@ def _tasks(context: Context, plan: Plan, pending: Iterable[Chunk], revision: str
         )
 
 
-def _check_reject_share(context: Context, receipts: list[Receipt]) -> None:
-    limit = context.spec.run.max_reject_share
-    totals = totals_of(receipts)
+def check_rejects(context: Context, totals: Totals) -> None:
+    """Raises RejectedError where more records were rejected than [run] allows."""
+    run = context.spec.run
+    if run.max_rejects is not None and totals.rejected > run.max_rejects:
+        raise _more_than_allowed(context, totals.rejected)
+    limit = run.max_reject_share
     if limit is not None and totals.rejected > limit * totals.records_in:
         found = f"{totals.rejected} of {totals.records_in} records cannot be converted"
         share = f"({totals.rejected / totals.records_in:.2%}), max_reject_share allows {limit:.2%}"
         raise _too_many(context, f"{found} {share}")
+
+
+def _more_than_allowed(context: Context, count: int) -> RejectedError:
+    limit = context.spec.run.max_rejects
+    return _too_many(context, f"records that cannot be converted: {count}, max_rejects allows {limit}")
 
 
 def _too_many(context: Context, message: str) -> RejectedError:

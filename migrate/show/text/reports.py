@@ -211,7 +211,7 @@ def show_verify(report: VerifyReport, output: Output) -> list[str]:
 def show_catch_up(report: CatchUpReport, output: Output) -> list[str]:
     """What a catch-up has read and laid over the new stores."""
     rows = {"migration": report.name, "catch-up": f"{report.what}, in {report.seconds:.1f} s"}
-    rows["tails"] = "\n".join(map(_tail_in_words, report.tails))
+    rows |= {"tails": "\n".join(map(_tail_in_words, report.tails)), "application": report.application}
     rows |= {ATTENTION: concerns_in_words(report.concerns), "next": report.next_step}
     return output.layout.facts(rows | _ids(report.migration_id, "", output))
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Lock, Thread
 
-from migrate.stores.rocksdb.database import Database, open_read_only
+from migrate.stores.files import make_directories, remove_tree
+from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database, open_read_only
+from migrate.stores.rocksdb.writing import create_database
 
 _MOST_IDLE = 4
 """The old and the new store of two tasks. Each takes about 1 KiB for each of its tables, and has up to 64 files open:
@@ -120,3 +122,23 @@ def open_pooled(directory: Path) -> Iterator[Database]:
         opened[1].close()
         raise
     _openings.give_back(opened)
+
+
+@contextmanager
+def open_tables(files: Sequence[Path], folder: Path) -> Iterator[Database]:
+    """Open SST files as a database of the default family; of a key in several of them, the last file's entry counts.
+
+    `folder`: a scratch folder on their file system, which is removed. Raises CorruptionError where a file is damaged,
+    and FileNotFoundError where it is gone.
+    """
+    remove_tree(folder)
+    make_directories(folder)
+    try:
+        links = [folder / f"{number:06d}.sst" for number in range(len(files))]
+        for link, file in zip(links, files, strict=True):
+            link.hardlink_to(file)
+        create_database(folder / "rocksdb", {}, {DEFAULT_FAMILY: links}, {})
+        with open_read_only(folder / "rocksdb") as database:
+            yield database
+    finally:
+        remove_tree(folder)

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from formats import StateRecord
+from migrate.batch.ledger.standing import Standing
+from migrate.batch.ledger.table import read_ledger
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
@@ -17,7 +19,7 @@ from migrate.spec.loading import parse_spec
 from migrate.spec.spec import Spec
 from migrate.stores.changelog_batch import ChangelogBatch
 from tests.shared.windowed import checkpoint, make_segments, window_key
-from tests.support import KEY_VALUE, TIMESTAMPED, make_families
+from tests.support import KEY_VALUE, TIMESTAMPED, make_families, read_family
 
 NOW = int(time.time()) // 3600 * 3_600_000
 """The same in every process of a test, within retention times."""
@@ -34,6 +36,13 @@ Record = tuple[bytes | None, int]
 def convert(record: StateRecord) -> StateRecord | None:
     """Changes every value, and drops some keys."""
     return None if record.key.startswith(DROPPED) else replace(record, value=record.value + b"!")
+
+
+def convert_some(record: StateRecord) -> StateRecord | None:
+    """As `convert`; some values cannot be converted."""
+    if record.value.startswith(b"bad"):
+        raise ValueError("a bad value")
+    return convert(record)
 
 
 class Address(Protocol):
@@ -149,3 +158,36 @@ class App:
     def all_restored(self) -> bool:
         """Whether every partition holds what it should."""
         return all(self.restored(number) == self.expected(number) for number in range(len(TASKS)))
+
+
+def tail_of(app: App, number: int, *, salt: bytes = b"") -> dict[bytes, Record]:
+    """Changed, deleted and new keys, and some that the conversion drops: the last record of each."""
+    known = sorted(app.old(number))
+    tail: dict[bytes, Record] = {key: (b"changed" + salt, NOW + at) for at, key in enumerate(known[5:300:7])}
+    tail |= {key: (None, NOW + 9) for key in known[6:300:7]}
+    news = [DROPPED + b"new", *(b"key-%05d-%d-new%s" % (at, number, salt) for at in range(30))]
+    if app.kind == WINDOW:
+        news = [window_key(key, NOW + 3_600_000 + at) for at, key in enumerate(news)]
+    return tail | {key: (b"new" + salt, NOW + 10) for key in news}
+
+
+def applied(state: Mapping[bytes, Record], tail: Mapping[bytes, Record]) -> dict[bytes, Record]:
+    """The state that a restore of the new changelog must give."""
+    touched = {**state}
+    for key, (value, at) in tail.items():
+        touched.pop(key, None)
+        if value is not None and not key.startswith(DROPPED):
+            touched[key] = (value + b"!", at)
+    return dict(sorted(touched.items()))
+
+
+def stored(app: App, number: int) -> dict[bytes, bytes]:
+    """All entries of a new store partition, read from disk."""
+    standing = Standing(app.spec.home, read_ledger(app.spec.home))
+    folder = standing.assembled[f"{TASKS[number]}/orders"]
+    databases = [file.parent for file in folder.rglob("CURRENT")]
+    return {key: value for each in databases for key, value in read_family(each, FAMILIES[app.kind]).items()}
+
+
+def entries_of(app: App, state: Mapping[bytes, Record]) -> dict[bytes, bytes]:
+    return {key: app._entry(*record) for key, record in state.items()}

@@ -5,22 +5,24 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from deltalake import DeltaTable
 
-from migrate import RefusedError, VerificationError, catch_up, replay, run, verify
+from migrate import RefusedError, VerificationError, catch_up, cutover, rejects, replay, run, status, verify
 from migrate.batch.changelog import tails
-from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.table import read_ledger
 from migrate.batch.steps import assemble
+from migrate.errors import RejectedError
+from migrate.kafka.cluster import Cluster, Ends
 from migrate.model.events import TAIL_EVENTS
-from tests.batch.changelog.support import DROPPED, FAMILIES, NOW, TASKS, WINDOW, App, Record
+from tests.batch.changelog.support import NOW, TASKS, WINDOW, App, applied, entries_of, stored, tail_of
 from tests.broker.broker import Broker
 from tests.shared.windowed import window_key
-from tests.support import KEY_VALUE, TIMESTAMPED, read_family
+from tests.support import KEY_VALUE, TIMESTAMPED
 
 HOUR = 3_600_000
 RETENTION = {"retention_ms": 12 * HOUR, "segment_ms": HOUR}
@@ -34,39 +36,6 @@ def _windowed(app: App) -> App:
     return replace(app, sections={"source": source, "target": {"format": WINDOW, "store": "orders2", **RETENTION}})
 
 
-def _tail(app: App, number: int, *, salt: bytes = b"") -> dict[bytes, Record]:
-    """Changed, deleted and new keys, and some that the conversion drops: the last record of each."""
-    known = sorted(app.old(number))
-    tail: dict[bytes, Record] = {key: (b"changed" + salt, NOW + at) for at, key in enumerate(known[5:300:7])}
-    tail |= {key: (None, NOW + 9) for key in known[6:300:7]}
-    news = [DROPPED + b"new", *(b"key-%05d-%d-new%s" % (at, number, salt) for at in range(30))]
-    if app.kind == WINDOW:
-        news = [window_key(key, NOW + HOUR + at) for at, key in enumerate(news)]
-    return tail | {key: (b"new" + salt, NOW + 10) for key in news}
-
-
-def _apply(state: Mapping[bytes, Record], tail: Mapping[bytes, Record]) -> dict[bytes, Record]:
-    """The state that a restore of the new changelog must give."""
-    touched = {**state}
-    for key, (value, at) in tail.items():
-        touched.pop(key, None)
-        if value is not None and not key.startswith(DROPPED):
-            touched[key] = (value + b"!", at)
-    return dict(sorted(touched.items()))
-
-
-def _stored(app: App, number: int) -> dict[bytes, bytes]:
-    """All entries of a new store partition, read from disk."""
-    standing = Standing(app.spec.home, read_ledger(app.spec.home))
-    folder = standing.assembled[f"{TASKS[number]}/orders"]
-    databases = [file.parent for file in folder.rglob("CURRENT")]
-    return {key: value for each in databases for key, value in read_family(each, FAMILIES[app.kind]).items()}
-
-
-def _entries(app: App, state: Mapping[bytes, Record]) -> dict[bytes, bytes]:
-    return {key: app._entry(*record) for key, record in state.items()}
-
-
 @pytest.mark.parametrize("kind", [TIMESTAMPED, KEY_VALUE])
 def test_tails_are_laid_over_the_stores_and_their_changelogs(kind: str, broker: Broker, tmp_path: Path) -> None:
     app = App(f"tails-{kind.rpartition('.')[2]}", tmp_path, broker, kind).make()
@@ -74,15 +43,15 @@ def test_tails_are_laid_over_the_stores_and_their_changelogs(kind: str, broker: 
     expected = [app.expected(number) for number in range(len(TASKS))]
     for salt in (b"", b"-again"):
         for number in range(len(TASKS)):
-            tail = _tail(app, number, salt=salt)
+            tail = tail_of(app, number, salt=salt)
             first = next(iter(tail))
             app.write(app.topic, number, {first: (b"an older one", NOW)})
             app.write(app.topic, number, tail)
-            expected[number] = _apply(expected[number], tail)
+            expected[number] = applied(expected[number], tail)
         report = catch_up(app.spec)
-        assert [each.records for each in report.tails] == [len(_tail(app, 0)) + 1] * 2
+        assert [each.records for each in report.tails] == [len(tail_of(app, 0)) + 1] * 2
         for number in range(len(TASKS)):
-            assert _stored(app, number) == _entries(app, expected[number])
+            assert stored(app, number) == entries_of(app, expected[number])
             assert app.restored(number) == expected[number]
     assert catch_up(app.spec).tails == ()
     assert verify(app.spec, mode="full").verification.ok
@@ -98,19 +67,21 @@ def test_a_catch_up_killed_anywhere_is_finished_by_the_next_one(broker: Broker, 
     run(app.spec)
     expected = []
     for number in range(len(TASKS)):
-        tail = _tail(app, number)
+        tail = tail_of(app, number)
         app.write(app.topic, number, tail)
-        expected.append(_apply(app.expected(number), tail))
+        expected.append(applied(app.expected(number), tail))
+    before = _of_the_old_application(app)
     for event in KILLS:
         command = [sys.executable, "-m", "tests.batch.changelog.catch_up_victim"]
         arguments = [str(tmp_path), broker.bootstrap, app.name, event]
         victim = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=100, check=False)
         assert victim.returncode == -signal.SIGKILL, (event, victim.stderr)
+        assert _of_the_old_application(app) == before, "it may be started again"
     seen: list[str] = []
     catch_up(app.spec, on_event=lambda event: seen.append(event.name))
     assert "tail.committed" not in seen, "what was recorded is not read again"
     for number in range(len(TASKS)):
-        assert _stored(app, number) == _entries(app, expected[number])
+        assert stored(app, number) == entries_of(app, expected[number])
         assert app.restored(number) == expected[number]
     home = app.spec.home
     assert len(list((home / "new").glob("*/*/orders"))) == len(TASKS)
@@ -118,21 +89,28 @@ def test_a_catch_up_killed_anywhere_is_finished_by_the_next_one(broker: Broker, 
     assert len(list((home / "changelog").glob("*/orders/tail-*/*"))) == len(TASKS)
 
 
+def _of_the_old_application(app: App) -> tuple[dict[Path, bytes], dict[int, Ends]]:
+    """The files of its stores, and its changelog's ends."""
+    files = {file: file.read_bytes() for file in (app.base / app.name).rglob("*") if file.is_file()}
+    with Cluster(app.connection) as cluster:
+        return files, cluster.ends(app.topic, range(len(TASKS)))
+
+
 def test_a_windowed_store_gets_new_segments_and_loses_expired_ones(broker: Broker, tmp_path: Path) -> None:
     app = _windowed(App("tail-window", tmp_path, broker, WINDOW, count=200)).make()
     run(app.spec)
     for number in range(len(TASKS)):
-        late = {window_key(b"late", NOW - 40 * HOUR): (b"expired", NOW), **_tail(app, number)}
+        late = {window_key(b"late", NOW - 40 * HOUR): (b"expired", NOW), **tail_of(app, number)}
         far = {window_key(b"far", NOW + 10 * HOUR): (b"new", NOW + 1)}
         app.write(app.topic, number, late | far)
     report = catch_up(app.spec)
     assert all(each.expired for each in report.tails)
     oldest = (NOW + 10 * HOUR - RETENTION["retention_ms"]) // HOUR * HOUR
     for number in range(len(TASKS)):
-        tail = _tail(app, number) | {window_key(b"far", NOW + 10 * HOUR): (b"new", NOW + 1)}
-        live = _apply(app.expected(number), tail)
+        tail = tail_of(app, number) | {window_key(b"far", NOW + 10 * HOUR): (b"new", NOW + 1)}
+        live = applied(app.expected(number), tail)
         live = {key: each for key, each in live.items() if int.from_bytes(key[-12:-4], "big") >= oldest}
-        assert _stored(app, number) == _entries(app, live)
+        assert stored(app, number) == entries_of(app, live)
         assert {key: each for key, each in app.restored(number).items() if key in live} == live
     assert verify(app.spec, mode="full").verification.ok
     assert verify(app.spec, mode="digest").verification.ok
@@ -163,6 +141,112 @@ def test_changes_that_did_not_arrive_are_found(broker: Broker, tmp_path: Path, m
     with pytest.raises(RefusedError):
         catch_up(app.spec)
     assert run(app.spec).state == "verified"
-    assert b"key-00001-0" not in _stored(app, 0)
+    assert b"key-00001-0" not in stored(app, 0)
     catch_up(app.spec)
     assert b"key-00001-0" not in app.restored(0)
+
+
+def _rejecting(app: App, **run_section: object) -> App:
+    conversion = {"function": "tests.batch.changelog.support:convert_some"}
+    return replace(app, sections={"conversion": conversion, "run": {"chunk_size": "8 KiB", **run_section}})
+
+
+def test_records_of_tails_that_cannot_be_converted_hold_a_cut_over_back(broker: Broker, tmp_path: Path) -> None:
+    app = _rejecting(App("tail-rejects", tmp_path, broker, count=30).make(), on_reject="dead-letter", max_rejects=2)
+    run(app.spec)
+    for number in range(len(TASKS)):
+        app.write(app.topic, number, {b"key-%05d-%d" % (each, number): (b"bad", NOW) for each in range(2)})
+    with pytest.raises(RejectedError, match="converted: 4, max_rejects allows 2"):
+        catch_up(app.spec)
+    app = _rejecting(app, on_reject="dead-letter")
+    report = catch_up(app.spec)
+    assert [each.kind for each in report.concerns] == ["rejects"]
+    assert "replay" not in report.next_step
+    found = rejects(app.spec)
+    assert (found.rejected, found.rejects[0].records, found.rejects[0].place != "") == (4, 4, True)
+    assert found.dead_letters is not None
+    assert DeltaTable(str(found.dead_letters)).to_pyarrow_table().num_rows == 4
+    assert status(app.spec).totals.rejected == 4
+    assert run(app.spec).totals.rejected == 4
+    assert DeltaTable(str(found.dead_letters)).to_pyarrow_table().num_rows == 4
+    with pytest.raises(RejectedError, match="4 records"):
+        cutover(app.spec)
+    assert cutover(app.spec, accept_rejects=4).state == "cut over"
+
+
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_a_damaged_tail_is_made_again(broker: Broker, tmp_path: Path, *, is_removed: bool) -> None:
+    app = App(f"tail-damaged-{is_removed:d}", tmp_path, broker, count=60).make()
+    run(app.spec)
+    expected = app.expected(0)
+    for salt in (b"", b"-2"):
+        tail = tail_of(app, 0, salt=salt)
+        app.write(app.topic, 0, tail)
+        expected = applied(expected, tail)
+        catch_up(app.spec)
+    file = min((app.spec.home / "changelog").glob("*/orders/tail-*/*.sst"))
+    content = file.read_bytes()
+    file.unlink()
+    if not is_removed:
+        file.write_bytes(content[:40] + bytes([content[40] ^ 1]) + content[41:])
+    app.write(app.topic, 0, {b"key-00001-0": (b"last", NOW)})
+    report = catch_up(app.spec)
+    assert "was damaged or removed" in report.warnings[0]
+    expected = applied(expected, {b"key-00001-0": (b"last", NOW)})
+    assert stored(app, 0) == entries_of(app, expected)
+    assert app.restored(0) == expected
+    assert verify(app.spec).verification.ok
+    assert cutover(app.spec).state == "cut over"
+
+
+def test_a_lost_tail_that_the_old_changelog_has_no_more_is_refused(broker: Broker, tmp_path: Path) -> None:
+    app = App("tail-gone", tmp_path, broker, count=20).make()
+    run(app.spec)
+    for _ in range(2):
+        last = app.write(app.topic, 0, {b"key-00001-0": (b"x", NOW)})
+        if not (found := list((app.spec.home / "changelog").glob("*/orders/tail-*/*.sst"))):
+            catch_up(app.spec)
+    found[0].unlink()
+    assert last is not None
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    policy = ConfigEntry("cleanup.policy", "compact,delete", incremental_operation=AlterConfigOpType.SET)
+    topic = ConfigResource(ResourceType.TOPIC, app.topic, incremental_configs=[policy])
+    for changed in admin.incremental_alter_configs([topic]).values():
+        changed.result()
+    for future in admin.delete_records([TopicPartition(app.topic, 0, last)]).values():
+        future.result()
+    with pytest.raises(RefusedError, match="begins at offset"):
+        catch_up(app.spec)
+
+
+def test_a_store_that_is_behind_its_changelog_catches_up(broker: Broker, tmp_path: Path) -> None:
+    app = App("tail-behind", tmp_path, broker, count=60).make()
+    tails = [tail_of(app, number) for number in range(len(TASKS))]
+    for number, tail in enumerate(tails):
+        app.write(app.topic, number, tail)
+    run(app.spec)
+    with pytest.raises(RefusedError, match="which the new store lacks"):
+        cutover(app.spec)
+    catch_up(app.spec)
+    for number, tail in enumerate(tails):
+        expected = applied(app.expected(number), tail)
+        assert stored(app, number) == entries_of(app, expected)
+        assert app.restored(number) == expected
+    assert cutover(app.spec).state == "cut over"
+
+
+def test_what_a_killed_catch_up_has_written_is_read_back(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = App("tail-unread", tmp_path, broker, count=20).make()
+    run(app.spec)
+    app.write(app.topic, 0, {b"key-00001-0": (b"x", NOW)})
+    with monkeypatch.context() as killed:
+        killed.setattr(tails, "_read_back", lambda *_: None)
+        catch_up(app.spec)
+    app.write(app.new_topic, 0, {b"key-00001-0": (b"of another process", NOW)})
+    app.write(app.topic, 0, {b"key-00002-0": (b"y", NOW)})
+    with pytest.raises(VerificationError, match="1 differing"):
+        catch_up(app.spec)
+    with pytest.raises(VerificationError, match="1 differing"):
+        catch_up(app.spec)

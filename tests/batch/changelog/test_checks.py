@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from migrate import RefusedError, doctor, plan, run, status
+from migrate import RefusedError, catch_up, doctor, plan, run, status
 from migrate.batch.changelog.broker import stopped
 from migrate.batch.preflight.check import CheckReport
 from migrate.batch.status.history import report as history_of
-from migrate.errors import BrokerError
 from migrate.kafka import cluster as kafka_cluster
 from migrate.kafka.cluster import Cluster, Committed
 from migrate.kafka.connection import Connection
@@ -115,7 +114,6 @@ class App:
 
 @pytest.fixture
 def app(request: pytest.FixtureRequest, tmp_path: Path, broker: Broker) -> App:
-    _until_groups_can_be_asked_for(broker)
     return App(request.node.name.removeprefix("test_").replace("[", "-").strip("]")[:60], tmp_path, broker)
 
 
@@ -156,16 +154,6 @@ def test_an_application_that_runs_is_waited_for(app: App) -> None:
     assert "45 s by default" in error.hint
 
 
-def _until_groups_can_be_asked_for(broker: Broker) -> None:
-    """A broker that has just started knows no coordinator yet."""
-    with Cluster(Connection(broker.bootstrap)) as cluster:
-        for _ in range(50):
-            with suppress(BrokerError):
-                cluster.group("any")
-                return
-            time.sleep(0.1)
-
-
 @contextmanager
 def _member(app: App) -> Iterator[None]:
     """A consumer in the application's group."""
@@ -198,6 +186,14 @@ def test_an_open_transaction_is_refused_and_ended_where_it_is_of_a_dead_instance
     with app.cluster as cluster:
         ends = cluster.ends(app.topic, [1])[1]
     assert ends.stable == ends.end
+    left = _left_open(app, f"{app.name}-{PROCESS}-2")
+    with _member(app):
+        found = catch_up(app.spec(), fence=True)
+    assert (found.behind, "has 1 member" in found.application) == (2, True)
+    assert found.next_step.startswith("the application still runs: once it has stopped, stateferry catch-up SPEC")
+    assert "2 offsets" in catch_up(app.spec()).next_step
+    found = catch_up(app.spec(), fence=True)
+    assert (found.behind, found.next_step.startswith("nothing is behind: stateferry cutover")) == (0, True)
     del left
 
 
