@@ -95,9 +95,7 @@ def _tasks(context: Context, known: Mapping[str, Times]) -> Iterator[TimesTask]:
         for changelog in changelogs(context.spec):
             partition = changelog.store_partition
             ends = cluster.ends(changelog.topic, [changelog.number])[changelog.number]
-            end = _checked(changelog, at[partition], ends)
-            if (lost := lost_beginning(changelog, ends, context.conversion)) is not None:
-                context.warn(lost)
+            end = checked_end(changelog, at[partition], ends)
             before = known.get(partition)
             _remove_others(context.home, f"{CHANGELOG}/{partition}", before)
             yield TimesTask(
@@ -111,14 +109,15 @@ def _tasks(context: Context, known: Mapping[str, Times]) -> Iterator[TimesTask]:
             )
 
 
-def _checked(changelog: Changelog, position: int | None, ends: Ends) -> int:
-    if position is not None and position <= ends.end:
-        return position
-    stated = "states no position" if position is None else f"is at {position}, behind the end at {ends.end}"
-    raise RefusedError(
-        f"{changelog.store_partition} {stated} in {changelog.topic}-{changelog.number}: its times cannot be read there",
-        hint="start and stop the old application once, cleanly; is [changelog] bootstrap its cluster?",
-    )
+def checked_end(changelog: Changelog, position: int | None, ends: Ends) -> int:
+    """Where the records end that a store has applied. Raises RefusedError where nothing states that."""
+    if position is None and ends.end > ends.start:
+        raise RefusedError(
+            f"{changelog.store_partition} states no position in {changelog.topic}-{changelog.number}: its times cannot "
+            "be read there",
+            hint="start and stop the old application once, cleanly; is [changelog] bootstrap its cluster?",
+        )
+    return ends.end if position is None else min(position, ends.end)
 
 
 def _remove_others(home: Path, folder: str, kept: Times | None) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from migrate.batch.changelog.checks import AtBroker
+from migrate.batch.changelog.times import are_needed
+from migrate.batch.context import Context
 from migrate.batch.preflight.check import Check
 
 
-def changelog_checks(at: Callable[[], AtBroker], *, is_live: bool, fence: bool) -> Iterator[Check]:
-    """The checks, in their order. `is_live`: the application is stopped for the whole run, not only at the cut-over."""
+def changelog_checks(context: Context, at: Callable[[], AtBroker]) -> Iterator[Check]:
+    """The checks, in their order."""
+    is_live = context.spec.run.source == "live"  # the application is stopped for the whole run
     broker, topic = ("source.found", "changelog.broker"), ("changelog.topic",)
     yield Check("changelog.broker", "a broker answers", lambda: at().reachable(), ("source.found",))
     if is_live:
@@ -30,7 +33,7 @@ def changelog_checks(at: Callable[[], AtBroker], *, is_live: bool, fence: bool) 
         yield Check(
             "changelog.transactions",
             "no transaction is open in the changelogs",
-            lambda: at().transactions(fence=fence),
+            lambda: at().transactions(fence=context.fence),
             topic,
             on_failure="waiting",
         )
@@ -40,6 +43,8 @@ def changelog_checks(at: Callable[[], AtBroker], *, is_live: bool, fence: bool) 
         lambda: at().position(),
         topic,
     )
+    if are_needed(context.spec, context.conversion):
+        yield Check("changelog.times", "the changelogs still tell the time of each key", lambda: at().times(), topic)
     yield from _of_what_is_written(at, topic, is_live=is_live)
 
 

@@ -30,7 +30,7 @@ from migrate.kafka.cluster import Cluster, Committed
 from migrate.kafka.connection import Connection
 from migrate.show.page.dry_run_page import dry_run_page
 from migrate.show.page.run_page import run_page
-from migrate.show.text.plan import changelog_rows
+from migrate.show.text.changelogs import changelog_rows
 from migrate.spec.spec import Spec
 from tests.broker.broker import USERS, Broker
 from tests.support import KEY_VALUE, TIMESTAMPED, make_store
@@ -142,7 +142,7 @@ def test_a_plan_says_the_way_its_price_and_how_long_the_tail_is(app: App) -> Non
     rows = changelog_rows(found)
     assert "[target] names a new store" in rows["way"]
     assert rows["topics"] == f"{app.topic} -> {app.name}-orders-v2-changelog"
-    assert "3 records: stateferry catch-up takes about" in rows["since then"]
+    assert "3 records that the stores lack: stateferry catch-up takes about" in rows["tail"]
     assert "outputs are doubled" in rows["way back"]
     assert "the new store is moved out again" in dry_run_page(report)
 
