@@ -169,8 +169,8 @@ _HOMES = {
     "migrate.model.events": "Event",
     "migrate.model.preview": "RejectReason",
     "migrate.model.reports": (
-        "AbandonReport Behind CatchUpReport ChangelogReport Column Concern RejectsReport RunReport SetBack SnapshotReport "
-        "StatusReport SwitchReport TailReport Throughput Verifying VerifyReport"
+        "AbandonReport Behind CatchUpReport ChangelogReport Column Concern RejectsReport RunReport SetBack "
+        "SnapshotReport StatusReport SwitchReport TailReport Throughput Verifying VerifyReport"
     ),
     "migrate.spec.loading": "load_spec",
     "migrate.spec.spec": "ChangelogSection ConversionSection RunSection SourceSection Spec TargetSection",

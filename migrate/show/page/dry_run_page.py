@@ -183,8 +183,8 @@ def _time_parts(cost: Cost) -> list[Part]:
     parts = (
         ("rewrite", cost.rewrite_seconds, "accent"),
         ("verify", cost.verify_seconds, "accent"),
+        *([("changelog", cost.changelog_seconds, "accent")] if cost.changelog_seconds else []),
         ("the rest", cost.other_seconds, "accent"),
-        *([("the changelog", cost.changelog_seconds, "accent")] if cost.changelog_seconds else []),
         ("downtime", cost.downtime_seconds, "accent-2"),
     )
     return parts_of(max(cost.total_seconds, cost.downtime_seconds), parts, duration)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,11 @@ from migrate.kafka.cluster import Cluster
 from migrate.model.reports import Behind
 from migrate.show.text.changelogs import behind_in_words
 from migrate.spec.spec import Spec
-from tests.batch.changelog.support import NOW, App
+from tests.batch.changelog.support import NOW, App, convert
 from tests.broker.broker import Broker
 from tests.kafka.streams_group import join
+from tests.support import TIMESTAMPED, make_store
+from tests.systems.test_streamiz import as_streamiz_writes
 
 _LATER = {b"later-%d" % each: (b"new", NOW) for each in range(3)}
 
@@ -82,3 +85,32 @@ def test_members_that_cannot_be_asked_about_are_said_to_be_unknown(
 
     monkeypatch.setattr(Cluster, "group", no_answer)
     assert _check(app.spec, "changelog.group").outcome == "failed"  # nothing is waited for that nobody saw
+
+
+def test_a_streamiz_position_past_the_end_is_said_and_its_store_moves_with_its_changelog(
+    tmp_path: Path, broker: Broker
+) -> None:
+    values = {b"key-%d" % each: b"value-%d" % each for each in range(20)}
+    app = App("streamiz", tmp_path, broker)
+    with Cluster(app.connection) as cluster:
+        cluster.create_topic(app.topic, partitions=1, replication=1, settings={"cleanup.policy": "compact"})
+    app.write(app.topic, 0, {key: (value, NOW) for key, value in values.items()})  # and a marker behind them
+    stored = {key: struct.pack("<qi", NOW, len(value)) + value for key, value in values.items()}
+    make_store(tmp_path / "streamiz/0-0/rocksdb/orders", stored)
+    (tmp_path / "streamiz/0-0/.checkpoint").write_bytes(as_streamiz_writes([(app.topic, 0, 24)]))
+    spec = Spec(
+        name=app.name,
+        work_dir=tmp_path / "work",
+        source={"format": "streamiz.timestamped-key-value", "path": tmp_path / "streamiz", "store": "orders"},
+        target={"format": TIMESTAMPED, "path": tmp_path / "java/streamiz", "store": "orders2"},
+        conversion={"function": convert},
+        changelog={"bootstrap": broker.bootstrap},
+    )
+
+    check = _check(spec, "changelog.position")
+    assert (check.outcome, "is at 24 of" in check.detail) == ("warning", True)
+    assert run(spec).state == "published"
+
+    assert app.restored(0) == {key: (value + b"!", NOW) for key, value in values.items()}
+    line = (tmp_path / "java/streamiz/0_0/.checkpoint").read_text(encoding="ascii").splitlines()[2]
+    assert line == f"{app.new_topic} 0 {len(values) - 1}"

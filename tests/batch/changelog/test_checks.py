@@ -265,8 +265,7 @@ def test_a_store_that_is_not_a_part_of_its_changelog_is_refused(app: App, offset
 def test_what_retention_removed_is_missed(app: App) -> None:
     app.make(settings={"cleanup.policy": "compact,delete"}).at(1, 2)
     admin = AdminClient({"bootstrap.servers": app.broker.bootstrap})
-    removed = admin.delete_records([TopicPartition(app.topic, 1, 7)])
-    for done in removed.values():
+    for done in admin.delete_records([TopicPartition(app.topic, 1, 7)]).values():
         done.result(30)
     error = app.refusal("is at 3 of .*, partition 1, which begins at 7 by now: its retention has removed records")
     assert "lost-tombstones" in error.hint
