@@ -71,12 +71,49 @@ def _pipeline(page: Path) -> str:
 
 def test_every_key_of_the_spec_is_documented() -> None:
     from migrate.spec.serde_section import NewSerdeSection, OldSerdeSection
-    from migrate.spec.spec import ConversionSection, RunSection, SourceSection, TargetSection
+    from migrate.spec.spec import ChangelogSection, ConversionSection, RunSection, SourceSection, TargetSection
 
     page = (ROOT / "docs/operations.md").read_text()
-    sections = (SourceSection, TargetSection, ConversionSection, RunSection, OldSerdeSection, NewSerdeSection)
+    new = (ChangelogSection, NewSerdeSection)
+    sections = (SourceSection, TargetSection, ConversionSection, RunSection, OldSerdeSection, *new)
     keys = [field.alias or name for section in sections for name, field in section.model_fields.items()]
     assert [key for key in keys if not re.search(rf"[`.]{re.escape(key)}`|\[conversion\.{key}\]| {key}`", page)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_that_a_page_names_exists(page: Path) -> None:
+    from migrate.cli.main import main
+
+    named = re.findall(r"\bstateferry ([a-z][a-z-]*)((?: (?:SPEC|[\w./-]+\.toml|--[a-z-]+))*)", page.read_text())
+    assert [verb for verb, _ in named if verb not in main.commands] == []
+    for verb, options in named:
+        known = {name for option in main.commands[verb].params for name in option.opts}
+        assert set(re.findall(r"--[a-z-]+", options)) <= known, verb
+
+
+def test_the_spec_of_the_page_on_changelogs_loads(tmp_path: Path) -> None:
+    from migrate import load_spec
+    from migrate.spec.conversion import conversion_ref, load_conversion
+    from migrate.spec.spec import ChangelogSection
+    from migrate.spec.ways import check_way, way_of
+
+    (block,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/changelogs.md").read_text(), flags=re.DOTALL)
+    for file in ("orders-v1.avsc", "orders-v2.avsc"):
+        (tmp_path / file).write_bytes((ROOT / "examples/changelog" / file).read_bytes())
+    (tmp_path / "migration.toml").write_text(block)
+    spec = load_spec(tmp_path / "migration.toml")
+    conversion = load_conversion(conversion_ref(spec))
+    check_way(spec, conversion)
+    assert way_of(spec, conversion) == "new-topic"
+    left_out = set(re.findall(r"^# (\w+) = ", block, flags=re.MULTILINE))
+    assert left_out | {"bootstrap"} == set(ChangelogSection.model_fields)
+
+
+def test_the_page_on_changelogs_lists_every_check_at_the_broker() -> None:
+    from tests.cli.check_names import all_checks
+
+    listed = re.findall(r"^\| `(changelog\.\w+)` \|", (ROOT / "docs/changelogs.md").read_text(), flags=re.MULTILINE)
+    assert sorted(listed) == sorted(name for name, _ in all_checks() if name.startswith("changelog."))
 
 
 def test_every_allowance_is_documented() -> None:

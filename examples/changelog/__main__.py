@@ -28,6 +28,7 @@ from tests.live.changelog.model import (
     rows_after,
     send,
 )
+from tests.live.maven import ProgramError
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parents[1] / "build/changelog"
@@ -47,13 +48,13 @@ def main(folder: Path = FOLDER, customers: int = CUSTOMERS) -> int:
     folder.mkdir(parents=True)
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"[dim]starting a broker, and building an application with Kafka Streams {VERSION} ...")
-    classpath(VERSION)
     (folder / "broker").mkdir()
     try:
+        classpath(VERSION)
         with running_broker(folder / "broker") as broker:
             _Demo(folder, broker.bootstrap, console).show(customers)
-    except DemoError as error:
-        console.print(f"[bold red]{error}")
+    except (DemoError, ProgramError) as error:
+        console.print(f"{error}", style="bold red", markup=False)
         return 1
     console.print("Everything is in build/changelog: the spec, the state directory, work_dir with plan and ledger.")
     return 0

@@ -175,13 +175,16 @@ class Cluster:
         members = tuple(Member(each.member_id, each.client_id, each.host) for each in found.members)
         return Group(name, found.state.name, found.type.name.lower(), members)
 
-    def committed(self, group: str) -> dict[tuple[str, int], Committed]:
-        """What a group has committed, by topic and partition. Metadata is base64, and ends where that does."""
+    def committed(self, group: str, *, stable: bool = True) -> dict[tuple[str, int], Committed]:
+        """What a group has committed, by topic and partition. Metadata is base64, and ends where that does.
+
+        The broker leaves out topics that this user may not describe. `stable`: open transactions are waited for.
+        """
         from confluent_kafka import ConsumerGroupTopicPartitions
 
         doing = f"ask for the offsets of group {group}"
         asked = [ConsumerGroupTopicPartitions(group)]
-        found = self._ask(doing, self._admin.list_consumer_group_offsets, asked, require_stable=True)
+        found = self._ask(doing, self._admin.list_consumer_group_offsets, asked, require_stable=stable)
         return {
             (each.topic, each.partition): Committed(each.offset, _metadata(each))
             for each in self._checked(found.topic_partitions, doing)

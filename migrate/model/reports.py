@@ -290,7 +290,7 @@ class SwitchReport(Report):
     stores: tuple[Path, ...]
     """The exchanged store partitions, where the application opens them."""
     old_stores: Path | None
-    """The directory where the old stores are kept until `finalize`."""
+    """The directory where the old stores are kept until `finalize`; None: nowhere, or in their own places."""
     concerns: tuple[Concern, ...]
     """What was accepted when the new stores were put into use, and what was found since."""
     changelog: str

@@ -15,8 +15,8 @@ _TWO_WAYS = (
     'or set [changelog] way = "append": the store keeps its name, and the converted records are appended to its topic'
 )
 _NOTES = {
-    "new-topic": "the new store has a changelog of its own, with the same records: a restore gives them; the old store "
-    "keeps the old one",
+    "new-topic": "the new store has a changelog of its own, and a restore from it gives the same store; the old store "
+    "keeps the old changelog",
     "append": "the converted records are appended to the changelog: a restore gives the new store's records",
 }
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 
 from tests.broker.broker import running_broker
+from tests.live.maven import ProgramError
 
 
 def main() -> None:
@@ -19,4 +21,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except ProgramError as error:
+        sys.exit(str(error))

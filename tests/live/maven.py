@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,6 +39,8 @@ def cache_locked(name: str) -> Iterator[Path]:
 
 def run_maven(pom: Path, goals: Sequence[str], properties: Mapping[str, str]) -> None:
     """Raises ProgramError."""
+    if shutil.which("mvn") is None:
+        raise ProgramError("this needs Maven (mvn) and a JDK, 17 or newer, on the PATH, and once the network")
     repository = cache_directory() / "maven"
     command = ["mvn", "--quiet", "--batch-mode", "--file", str(pom), f"-Dmaven.repo.local={repository}"]
     command += [f"-D{name}={value}" for name, value in properties.items()] + list(goals)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from migrate.batch.changelog.claims import Fleet, lost, marker_group, place_of
+from migrate.batch.changelog.broker.claims import Fleet, lost, marker_group, place_of
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.topics import AssembledStores
 from migrate.batch.changelog.verify import expired_before, reread_task, settled

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from formats import Format
-from migrate.batch.changelog.claims import Fleet, is_empty, marker_group, place_of
-from migrate.batch.changelog.group import has_records
+from migrate.batch.changelog.broker.claims import Fleet, is_empty, marker_group, place_of
+from migrate.batch.changelog.broker.group import has_records
 from migrate.batch.changelog.overlay import kept_databases
 from migrate.batch.changelog.standing import ChangelogStanding, content_of
 from migrate.batch.changelog.ways import application_of, changelogs, reached, way_of

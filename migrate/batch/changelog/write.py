@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from migrate.batch.changelog.claims import Fleet
+from migrate.batch.changelog.broker.claims import Fleet
 from migrate.batch.changelog.overlay import overlay_of
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.topics import AssembledStores, open_topics

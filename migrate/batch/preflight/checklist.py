@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, cached_property
 
-from migrate.batch.changelog.checks import AtBroker
+from migrate.batch.changelog.broker.checks import AtBroker
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.context import Context
 from migrate.batch.identity import check_identity, migration_id, migration_identity

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from migrate.batch.changelog.checks import tail_after, total_of
+from migrate.batch.changelog.broker.checks import tail_after, total_of
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.ways import reached
 from migrate.batch.changelog.write import connection_of

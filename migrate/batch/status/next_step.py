@@ -70,12 +70,11 @@ def _after_rollback(spec: Spec, standing: Standing) -> str:
     with suppress(MigrationError):  # a rollback does not need the plan
         is_assembled = Standing(standing.home, standing.rows).is_assembled  # as they are now
     if any(row.step is Step.CHANGELOG for row in standing.rows):
-        return f"stateferry run SPEC writes the changelogs of the new stores again; {_AGAIN} starts over"
-    again = (
-        "stateferry cutover SPEC exchanges the stores again"
-        if is_assembled
-        else "stateferry run SPEC makes the discarded new stores again"
-    )
+        again = "stateferry run SPEC writes the changelogs of the new stores again"
+    elif is_assembled:
+        again = "stateferry cutover SPEC exchanges the stores again"
+    else:
+        again = "stateferry run SPEC makes the discarded new stores again"
     if spec.run.source == "snapshot":
         return f"{again}; {_AGAIN} starts over"
     return f"until it has written to the old stores: {again}; from then on: {_AGAIN}"

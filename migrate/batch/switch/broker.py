@@ -7,17 +7,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from migrate.batch.changelog.claims import Fleet
-from migrate.batch.changelog.group import (
+from migrate.batch.changelog.broker.claims import Fleet
+from migrate.batch.changelog.broker.group import (
     committed_offsets,
     has_records,
+    hidden_offsets,
     merged,
     moved_since,
     set_back,
 )
+from migrate.batch.changelog.broker.stopped import check_group, check_repartition, end_transactions, open_transaction
 from migrate.batch.changelog.lines import line_after
 from migrate.batch.changelog.standing import ChangelogStanding
-from migrate.batch.changelog.stopped import check_group, end_transactions, open_transaction
 from migrate.batch.changelog.topics import AssembledStores
 from migrate.batch.changelog.undo import check_is_ours, old_store, undo
 from migrate.batch.changelog.ways import application_of, reached
@@ -114,7 +115,12 @@ def ask_broker(migration: Migration, source: Source, *, fence: bool) -> tuple[At
         with ThreadPoolExecutor(_AT_ONCE) as threads:  # the application waits for it
             for _ in threads.map(check, topics.changelogs):
                 pass
-        return AtCutOver(topics=topics, offsets=committed_offsets(cluster, connection, application)), warnings
+        check_repartition(cluster, connection, migration.spec, topics.changelogs)
+        offsets = committed_offsets(cluster, connection, application)
+        if not offsets and not warnings:
+            hidden = hidden_offsets(application)
+            warnings = (f"{hidden.detail}: {hidden.fix}",)
+        return AtCutOver(topics=topics, offsets=offsets), warnings
 
 
 def mark_whole(migration: Migration, at: AtCutOver) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from migrate.batch.changelog.claims import Fleet, old_topics
+from migrate.batch.changelog.broker.claims import Fleet, old_topics
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.write import connection_of
 from migrate.batch.home import (

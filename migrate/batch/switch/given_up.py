@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from migrate.batch.changelog.claims import Fleet, is_of_others, made_topics, names_of_made
+from migrate.batch.changelog.broker.claims import Fleet, is_of_others, made_topics, names_of_made
+from migrate.batch.changelog.broker.stopped import check_group
 from migrate.batch.changelog.standing import ChangelogStanding
-from migrate.batch.changelog.stopped import check_group
 from migrate.batch.changelog.undo import fence, old_store, undo
 from migrate.batch.changelog.write import connection_of
 from migrate.batch.identity import planned_state, store_state

@@ -211,18 +211,21 @@ def check_in_place(spec: Spec, verb: str) -> None:
 
 def switch_report(migration: Migration, journal: Journal, step: Step) -> SwitchReport:
     """The report of a command that ended at this step, now or earlier."""
-    state = STATES[step]
+    state, is_back = STATES[step], step is Step.ROLLED_BACK
+    were_moved = any(not entry.is_moved_in for entry in journal.exchanges)
     return SwitchReport(
         name=migration.spec.name,
         migration_id=migration.migration_id,
         state=state,
-        stores=tuple(places.live for places in migration.places(journal)),
-        old_stores=migration.home / "old" if step is Step.CUT_OVER else None,
-        concerns=journal.accepted if step is not Step.ROLLED_BACK else (),
-        changelog=journal.changelog if step is not Step.ROLLED_BACK else "",
+        stores=tuple(
+            places.old if is_back and places.entry.is_moved_in else places.live for places in migration.places(journal)
+        ),
+        old_stores=migration.home / "old" if step is Step.CUT_OVER and were_moved else None,
+        concerns=() if is_back else journal.accepted,
+        changelog="" if is_back else journal.changelog,
         warnings=(*migration.warnings, *journal.warnings),
-        topics=_topics(journal, is_new=step is not Step.ROLLED_BACK),
-        set_back=journal.broker.set_back if journal.broker is not None and step is Step.ROLLED_BACK else (),
+        topics=_topics(journal, is_new=not is_back),
+        set_back=journal.broker.set_back if journal.broker is not None and is_back else (),
         next_step=next_step(migration.spec, migration.standing, state),
     )
 

@@ -64,7 +64,9 @@ def _section(layout: Layout, title: str, rows: Rows) -> list[str]:
 
 
 def _spec(report: DryRunReport) -> Rows:
-    in_place = f"takes the place of the old one at stateferry cutover; built in {report.work_dir}"
+    is_beside = report.changelogs is not None and report.changelogs.way == "new-topic"
+    place = "is put beside the old one" if is_beside else "takes the place of the old one"
+    in_place = f"{place} at stateferry cutover; built in {report.work_dir}"
     return {
         "old store": f"{report.source}" + (f" ({', '.join(report.stores)})" if report.stores else ""),
         "new store": in_place if report.target is None else str(report.target),

@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 )
 
 from migrate import RefusedError, doctor, plan, run, status
-from migrate.batch.changelog import stopped
+from migrate.batch.changelog.broker import stopped
 from migrate.batch.preflight.check import CheckReport
 from migrate.batch.status.history import report as history_of
 from migrate.errors import BrokerError

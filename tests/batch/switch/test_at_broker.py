@@ -56,6 +56,12 @@ class Switched(App):
 
     def begin(self, on_event: Listener = ignore) -> Switched:
         """The application as it was stopped, and the migration up to the cut-over."""
+        self.prepare()
+        run(self.spec, on_event=on_event)
+        return self
+
+    def prepare(self) -> None:
+        """The application as it was stopped."""
         self.make()
         with self.cluster as cluster:
             cluster.create_topic(self.input, partitions=2, replication=1, settings={})
@@ -66,8 +72,6 @@ class Switched(App):
         assert reached is not None
         self._await_the_coordinator(reached + 1)
         self.group_reaches(BEGUN)
-        run(self.spec, on_event=on_event)
-        return self
 
     def _await_the_coordinator(self, offset: int) -> None:
         """A broker that has just started refuses the first offsets."""
@@ -186,6 +190,7 @@ def test_there_and_back_killed_at_every_event(way: str, make: Make) -> None:
         (app.input, BEGUN, LATER - BEGUN)
     }
     assert report.topics == (app.topic,)
+    assert report.stores == tuple(map(app.place, range(2)))
     assert app.is_old()
     assert app.passes_over_repartitioned()
     if way == "new-topic":
@@ -206,6 +211,16 @@ def _claim(app: Switched, last_offset: int) -> None:
     ledger = Ledger(app.spec.home, rows[-1].migration_id, "0123456789ab", command="run")
     detail = receipt.model_copy(update={"last_offset": last_offset}).model_dump(mode="json")
     ledger.commit(ledger.row(Step.PRODUCED, store_partition=receipt.store_partition, detail=detail))
+
+
+def test_input_under_the_old_stores_name_keeps_a_cutover_from_beginning(make: Make) -> None:
+    app = make().begin()
+    waiting = f"{app.name}-orders-repartition"
+    with app.cluster as cluster:
+        cluster.create_topic(waiting, partitions=1, replication=1, settings={})
+    app.write(waiting, 0, {b"k": (b"", NOW)})
+    with pytest.raises(RefusedError, match=f"{waiting}, partition 0, has input that the application has not read"):
+        cutover(app.spec)
 
 
 def test_what_the_broker_says_keeps_a_cutover_from_beginning(make: Make) -> None:

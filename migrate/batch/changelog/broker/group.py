@@ -10,9 +10,17 @@ from migrate.kafka.cluster import Cluster, Committed, Ends
 from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
 from migrate.model.journal import GroupOffset
-from migrate.model.reports import SetBack
+from migrate.model.reports import Doubt, SetBack
 
 _REPARTITION = "-repartition"
+
+
+def hidden_offsets(application: str) -> Doubt:
+    """What it means that a group is there, and the broker shows no offset of it."""
+    return Doubt(
+        f"the broker shows no offset that group {application} has committed, and rollback could set none back",
+        "let this user READ, DESCRIBE and DESCRIBE_CONFIGS the application's inputs (docs/changelogs.md)",
+    )
 
 
 def committed_offsets(cluster: Cluster, connection: Connection, application: str) -> tuple[GroupOffset, ...]:

@@ -11,14 +11,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from formats import Conversion
-from migrate.batch.changelog.standing import ChangelogStanding
-from migrate.batch.changelog.stopped import (
+from migrate.batch.changelog.broker.group import hidden_offsets
+from migrate.batch.changelog.broker.stopped import (
     check_group,
     check_repartition,
     end_transactions,
     open_transaction,
     open_transactions,
 )
+from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.times import checked_end, lost_beginning
 from migrate.batch.changelog.topics import check_not_foreign
 from migrate.batch.changelog.ways import application_of, changelogs, positions, reached, way_of
@@ -39,7 +40,7 @@ MOST_COUNTED = 100_000
 """A longer tail is not read: its offsets say how many records it has at most."""
 _FENCE = (
     "wait until it ends (transaction.timeout.ms: 10 s by default in Kafka Streams), then run the same command again; "
-    "or end what dead instances of this host left open: --fence, with run, catch-up or cutover"
+    "or end what dead instances of this host left open: --fence, with run or cutover"
 )
 _CATCH_UP = "after the run, and before the cut-over: stateferry catch-up SPEC brings these records"
 _RIGHTS = "docs/changelogs.md lists the rights that each way needs"
@@ -277,6 +278,10 @@ class AtBroker:
                     unknown += self._missing(new, {"READ", "WRITE"})
         if unknown:
             return Doubt(f"the broker does not say what this user may do with {', '.join(unknown)}", _RIGHTS)
+        application = application_of(self.spec)
+        is_known = self.way != "none" and self.cluster.group(application).state not in ("DEAD", "UNKNOWN")
+        if is_known and not self.cluster.committed(application, stable=False):
+            return hidden_offsets(application)
         return (
             "to read"
             + {"none": "", "append": " and write", "new-topic": " the old topics, and make the new ones"}[self.way]
