@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from migrate.model.events import Event as Event
     from migrate.model.preview import RejectReason as RejectReason
     from migrate.model.reports import AbandonReport as AbandonReport
+    from migrate.model.reports import Behind as Behind
     from migrate.model.reports import CatchUpReport as CatchUpReport
     from migrate.model.reports import ChangelogReport as ChangelogReport
     from migrate.model.reports import Column as Column
@@ -168,8 +169,8 @@ _HOMES = {
     "migrate.model.events": "Event",
     "migrate.model.preview": "RejectReason",
     "migrate.model.reports": (
-        "AbandonReport CatchUpReport ChangelogReport Column Concern RejectsReport RunReport SetBack SnapshotReport "
-        "StatusReport SwitchReport TailReport Throughput Verifying VerifyReport"
+        "AbandonReport Behind CatchUpReport ChangelogReport Column Concern RejectsReport RunReport SetBack "
+        "SnapshotReport StatusReport SwitchReport TailReport Throughput Verifying VerifyReport"
     ),
     "migrate.spec.loading": "load_spec",
     "migrate.spec.spec": "ChangelogSection ConversionSection RunSection SourceSection Spec TargetSection",

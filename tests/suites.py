@@ -8,6 +8,7 @@ from tests.live.kafka_streams.kinds import VERSIONS
 
 REAL = (
     "bad_input",
+    "batch/changelog/test_behind.py",
     "batch/changelog/test_catch_up.py",
     "batch/changelog/test_changelogs.py",
     "batch/changelog/test_checks.py",
@@ -90,6 +91,7 @@ LONG = (
 
 GROUPS = {
     "broker": (
+        "batch/changelog/test_behind.py",
         "batch/changelog/test_catch_up.py",
         "batch/changelog/test_changelogs.py",
         "batch/changelog/test_checks.py",

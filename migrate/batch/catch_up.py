@@ -49,6 +49,7 @@ from migrate.model.plan import Plan
 from migrate.model.reports import CatchUpReport, Doubt
 from migrate.model.store_partition import place_name
 from migrate.spec.spec import Spec
+from migrate.spec.ways import check_catch_up
 from migrate.stores.rocksdb.openings import open_pooled
 
 _RUN = "stateferry run SPEC"
@@ -176,27 +177,7 @@ def _checked_plan(context: Context, standing: Standing) -> Plan:
 
 def _check_possible(context: Context, standing: Standing) -> None:
     """Raises RefusedError for a store whose tails cannot be laid over it, or a changelog that is not written yet."""
-    spec, conversion = context.spec, context.conversion
-    instead = 'stop the application, and migrate under another `name`, with [run] source = "live"'
-    if way_of(spec, conversion) == "append":
-        raise RefusedError(
-            '[changelog] way = "append": a catch-up would take our own records for the application\'s',
-            hint="start and stop the old application once, cleanly, before a run; or name a new store: [target] store",
-        )
-    if "versioned" in (conversion.source.kind, conversion.target.kind):
-        raise RefusedError("the tail of a versioned store is its history, which is not reduced to keys", hint=instead)
-    if conversion.function is not None and conversion.keys_may_change:
-        raise RefusedError(
-            "the function may change keys: of a key that was deleted since, nothing tells what became of it",
-            hint=instead,
-        )
-    if conversion.source.is_segmented and None in (spec.source.retention_ms, spec.target.retention_ms):
-        raise RefusedError(
-            "nothing tells into which segments new records belong, and which ones have expired",
-            hint="a windowed store needs retention_ms in [source] and [target]: what the application gives it (its "
-            "changelog's retention.ms less windowstore.changelog.additional.retention.ms, a day by default). Start "
-            "again with these under another `name`",
-        )
+    check_catch_up(context.spec, context.conversion)
     if ChangelogStanding(standing.rows).topics is None or not standing.recorded:
         raise RefusedError("the new changelog is not written yet", hint=_RUN)
 

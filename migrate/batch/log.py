@@ -183,7 +183,8 @@ class RunLog:
                 self._log_tenth("rewrite", done.share, f"{done.note}, {done.seconds_left:,.0f} s left")
             case "assemble.committed":
                 self._assembled += 1
-                share = self._assembled / max(1, self._stores)
+                self._stores = max(self._stores, self._assembled)  # a catch-up begins no run
+                share = self._assembled / self._stores
                 self._log_tenth("assemble", share, f"{self._assembled}/{self._stores} store partitions")
             case "verify.started" | "verify.resumed":
                 self._verify.follow(name, facts["records"])

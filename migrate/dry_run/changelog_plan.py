@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from migrate.batch.changelog.broker.checks import AtBroker
-from migrate.dry_run.report import ChangelogPlan, Inventory, TopicPlanned
+from migrate.batch.changelog.broker.checks import AtBroker, total_of
+from migrate.batch.preflight.check import CheckReport
+from migrate.dry_run.report import ChangelogPlan, Inventory, SampleConversion, TopicPlanned
 from migrate.model.changelog import Way
-from migrate.model.units import plural
+from migrate.model.units import plural, size
 
-RECORDS_PER_SECOND = 300_000
+WRITTEN_PER_SECOND = 400_000
+READ_BACK_PER_SECOND = 600_000
 BYTES_PER_SECOND = 60 << 20
-"""Assumed for one slot, for writing and for reading back; the broker and the network decide."""
-CAUGHT_UP_PER_SECOND = 100_000
-"""Records of a tail: read, converted, applied, written and compared."""
+"""Of one slot, as the benchmarks have them on a machine with two cores and its own broker."""
+_FIXED_SECONDS = 1.0
+"""To make the topics, and to begin and end transactions."""
+_FRAME_BYTES = 512
+"""Beside the key and the value of a record, with room to spare."""
 _WHY: dict[Way, str] = {
     "none": "the conversion leaves the changelog's bytes as they are",
     "new-topic": "the conversion changes what the changelog must hold, and [target] names a new store: its topic is "
@@ -30,10 +34,9 @@ _WAY_BACK: dict[Way, str] = {
 def changelog_plan(at: AtBroker, found: Inventory, slots: int) -> ChangelogPlan:
     """The plan, by what the checks have found at the broker."""
     way = at.way
-    records, size = (0, 0) if way == "none" else (found.records, found.record_bytes)
-    seconds = max(records / RECORDS_PER_SECOND, size / BYTES_PER_SECOND) / slots
-    tails = list(at.tails.values())
-    tail = sum(each.records for each in tails)
+    is_done = way == "none" or at.written.is_verified
+    records, record_bytes = (0, 0) if is_done else (found.records, found.record_bytes)
+    tail = total_of(at.tails.values()) if at.tails else None
     return ChangelogPlan(
         way=way,
         why=_WHY[way],
@@ -42,13 +45,36 @@ def changelog_plan(at: AtBroker, found: Inventory, slots: int) -> ChangelogPlan:
             for each in at.changelogs
         ),
         records=records,
-        bytes=size,
-        write_seconds=seconds,
-        read_back_seconds=seconds,
-        assumed=f"{RECORDS_PER_SECOND:,} records or {BYTES_PER_SECOND >> 20} MiB a second on each of "
-        f"{plural(slots, 'slot')}",
-        tail_records=tail if tails else None,
-        is_most=any(each.is_most for each in tails),
-        catch_up_seconds=0.0 if way == "none" else tail / CAUGHT_UP_PER_SECOND,
+        bytes=record_bytes,
+        write_seconds=_seconds(records, record_bytes, WRITTEN_PER_SECOND * slots, BYTES_PER_SECOND * slots),
+        read_back_seconds=_seconds(records, record_bytes, READ_BACK_PER_SECOND * slots, BYTES_PER_SECOND * slots),
+        assumed=f"{WRITTEN_PER_SECOND:,} records written or {READ_BACK_PER_SECOND:,} read in a second, or "
+        f"{BYTES_PER_SECOND >> 20} MiB, on each of {plural(slots, 'slot')}: a machine with its own broker did that; "
+        "yours, and the network, decide",
+        tail_records=None if tail is None else tail.records,
+        is_most=tail is not None and tail.is_most,
+        catch_up_seconds=tail.seconds if tail is not None and way == "new-topic" else 0.0,
         way_back=_WAY_BACK[way],
+    )
+
+
+def _seconds(records: int, size: int, per_second: int, bytes_per_second: int) -> float:
+    return _FIXED_SECONDS + max(records / per_second, size / bytes_per_second) if records else 0.0
+
+
+def message_check(at: AtBroker, tried: SampleConversion) -> CheckReport:
+    """Whether the largest record of the sample is one that the broker takes, which compression may change."""
+    name, claim = "changelog.messages", "the broker takes records as large as the largest new one"
+    sizes = (tried.key_sizes, tried.value_sizes)
+    largest = sum(each.largest for each in sizes if each is not None) + _FRAME_BYTES
+    topic = min(at.old_topics.values(), key=lambda each: each.max_message_bytes)
+    limit = f"max.message.bytes of {topic.name} is {size(topic.max_message_bytes)}"
+    if largest <= topic.max_message_bytes:
+        return CheckReport(name=name, claim=claim, outcome="ok", detail=f"{size(largest)}; {limit}")
+    return CheckReport(
+        name=name,
+        claim=claim,
+        outcome="warning",
+        detail=f"a record of {size(largest)} was found, and {limit}: unless it is compressed, the broker refuses it",
+        fix="raise max.message.bytes of that topic (kafka-configs.sh --alter): a new topic gets the same",
     )

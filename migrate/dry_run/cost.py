@@ -12,7 +12,7 @@ from pathlib import Path
 
 from formats import Conversion
 from migrate.batch.chunk.reader import Records
-from migrate.dry_run.report import ChunkPlanned, Cost, Inventory
+from migrate.dry_run.report import ChangelogPlan, ChunkPlanned, Cost, Inventory
 from migrate.dry_run.scale_model import (
     PARTS,
     Estimate,
@@ -28,6 +28,7 @@ from migrate.engine.pump import pump
 from migrate.engine.rejects import RejectsByReason
 from migrate.model.key_range import KeyRange
 from migrate.model.plan import Chunk, FamilyMapping
+from migrate.model.units import duration
 from migrate.spec.spec import Spec
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.writing import KeyOrderError, SstWriter, TableOptions
@@ -130,6 +131,13 @@ class CostInputs:
     copied_bytes: int
     required_bytes: int
     free_bytes: int | None
+    changelogs: ChangelogPlan | None = None
+
+    @property
+    def changelog_seconds(self) -> float:
+        """Time to write the changelogs, and to read them back."""
+        found = self.changelogs
+        return 0.0 if found is None else found.write_seconds + found.read_back_seconds
 
     @property
     def left_bytes(self) -> int:
@@ -185,7 +193,8 @@ def cost_of(inputs: CostInputs) -> Cost:
         rewrite_seconds=round(estimate.rewrite, 1),
         verify_seconds=round(estimate.verify, 1),
         other_seconds=round(estimate.plan + estimate.start + estimate.assemble, 1),
-        total_seconds=round(estimate.seconds, 1),
+        changelog_seconds=round(inputs.changelog_seconds, 1),
+        total_seconds=round(estimate.seconds + inputs.changelog_seconds, 1),
         downtime_seconds=round(downtime, 1),
         downtime=why,
         new_bytes=new_bytes,
@@ -212,11 +221,16 @@ def host_memory() -> int:
 
 
 def _downtime(inputs: CostInputs, estimate: Estimate) -> tuple[float, str]:
+    plan = inputs.changelogs
+    caught_up = 0.0 if plan is None or not plan.tail_records else plan.catch_up_seconds
+    tail = f"{duration(caught_up)} for the catch-up, and " if caught_up else "and "
     if inputs.spec.run.source == "snapshot":
-        seconds = estimate.plan + estimate.switch
-        return seconds, "the snapshot and, later, the cut-over; the application runs in between"
+        seconds = estimate.plan + caught_up + estimate.switch
+        later = f"{tail}the cut-over".removeprefix("and ")
+        return seconds, f"the snapshot and, later, {later}; the application runs in between"
     last = "the cut-over" if inputs.spec.target_path is None else "the restart on the new state directory"
-    return estimate.seconds + estimate.switch, f"the whole run, and {estimate.switch:.0f} s for {last}"
+    seconds = estimate.seconds + inputs.changelog_seconds + caught_up + estimate.switch
+    return seconds, f"the whole run, {tail}{estimate.switch:.0f} s for {last}"
 
 
 def _new_bytes(inputs: CostInputs, left: int) -> int:

@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cached_property, partial
 
 from migrate.batch.context import Context, make_context
@@ -24,7 +25,7 @@ from migrate.batch.source.snapshot import has_snapshot
 from migrate.batch.source.source import target_system
 from migrate.batch.status.current import status_of
 from migrate.batch.status.run_report import already_migrated
-from migrate.dry_run.changelog_plan import changelog_plan
+from migrate.dry_run.changelog_plan import changelog_plan, message_check
 from migrate.dry_run.cost import CostInputs, cost_of, cost_warnings
 from migrate.dry_run.report import (
     ChangelogPlan,
@@ -130,6 +131,9 @@ class _DryRun:
         self, finished: str | None, found: Inventory | None, tried: SampleConversion | None, inputs: CostInputs | None
     ) -> DryRunReport:
         spec = self._spec
+        changelogs = None if found is None or inputs is None else self._changelog_plan(found, inputs.slots)
+        if changelogs is not None and changelogs.way != "none" and tried is not None:
+            self._checks.append(message_check(self._preflight.at_broker, tried))
         return DryRunReport(
             name=spec.name,
             source_format=spec.source.format,
@@ -146,9 +150,9 @@ class _DryRun:
             found=found,
             tried=tried,
             segments=() if found is None or not spec.has_segments else tuple(self._segmentations()),
-            cost=None if inputs is None else cost_of(inputs),
+            cost=None if inputs is None else cost_of(replace(inputs, changelogs=changelogs)),
             changelog=self._changelog(),
-            changelogs=None if found is None or inputs is None else self._changelog_plan(found, inputs.slots),
+            changelogs=changelogs,
             warnings=(*self._warnings(), *(() if inputs is None else cost_warnings(inputs))),
             checks=tuple(self._checks),
             verdict=make_verdict(self._checks, finished=finished, next_step=self._next_step(), tried=tried),
@@ -262,5 +266,6 @@ class _DryRun:
         if is_snapshot and not has_snapshot(self._spec):
             before = "stop the application, stateferry snapshot SPEC, start it again, "
         stop = "stop the application, " if is_snapshot else ""
+        stop += "stateferry catch-up SPEC, " if self._preflight.needs_catch_up else ""
         after = f", {stop}stateferry cutover SPEC" if self._spec.target_path is None else ""
         return f"{before}stateferry run SPEC{after}"

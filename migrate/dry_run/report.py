@@ -237,6 +237,8 @@ class Cost(Value):
     verify_seconds: float
     other_seconds: float
     """Snapshot, assembly and the start of Spark."""
+    changelog_seconds: float = 0.0
+    """Writing the changelogs, and reading them back."""
     total_seconds: float
     downtime_seconds: float
     """How long the application must be stopped."""

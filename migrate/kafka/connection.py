@@ -9,7 +9,9 @@ from __future__ import annotations
 import logging
 import os
 import re
+import socket
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,6 +66,14 @@ class Connection:
             "log_level": 0,
             **more,
         }
+
+    def is_reachable(self, seconds: float) -> bool:
+        """Whether one of the brokers takes a connection within that time; whether it lets a client in is not asked."""
+        for address in self.bootstrap.split(","):
+            host, _, port = address.strip().rpartition("://")[2].rpartition(":")
+            with suppress(OSError, ValueError), socket.create_connection((host.strip("[]"), int(port)), seconds):
+                return True
+        return False
 
     def masked(self, text: str) -> str:
         """A text of librdkafka's, without the secrets."""

@@ -8,6 +8,7 @@ from typing import Literal
 
 from migrate.model.comparison import Totals, Verification
 from migrate.model.preview import RejectReason
+from migrate.model.units import plural
 from migrate.model.values import Report, Value
 
 State = Literal[
@@ -28,6 +29,11 @@ State = Literal[
 
 
 Phase = Literal["rewriting", "verification"]
+
+
+_CATCH_UP_SECONDS = 3.0
+_CAUGHT_UP_PER_SECOND = 100_000
+"""Records of a tail: read, converted, applied, written and compared."""
 
 
 class Throughput(Value):
@@ -147,6 +153,24 @@ class Verifying(Value):
     """Seconds that the rest takes at that rate."""
 
 
+class Behind(Value):
+    """The tail: what the old changelogs have that the new stores lack."""
+
+    records: int = 0
+    is_most: bool = False
+    """They were not counted: by their offsets, there are so many at most."""
+    unknown: str = ""
+    """Why nothing is known; empty: it is."""
+
+    @property
+    def seconds(self) -> float:
+        """How long a catch-up takes, roughly: most of it does not depend on the number of records."""
+        return _CATCH_UP_SECONDS + self.records / _CAUGHT_UP_PER_SECOND
+
+    def __str__(self) -> str:
+        return f"{'up to ' if self.is_most else ''}{plural(self.records, 'record')}"
+
+
 class StatusReport(Report):
     """The state of the migration by its plan and ledger; no store is opened."""
 
@@ -165,6 +189,8 @@ class StatusReport(Report):
     """Milliseconds since the epoch."""
     changelogs: tuple[ChangelogReport, ...] = ()
     """Those that were written, tails included."""
+    behind: Behind | None = None
+    """What a catch-up would bring; null: there is nothing to catch up with, or nobody asked."""
     verification: Verification | None = None
     verifying: Verifying | None = None
     """The progress of a verification that is at work or was interrupted; null: there is none to resume."""

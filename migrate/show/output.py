@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from migrate.model.values import Report
 
 R = TypeVar("R", bound="Report")
-_COMMAND = re.compile(r"\b(stateferry [a-z]+ )SPEC\b")
+_COMMAND = re.compile(r"\b(stateferry [a-z-]+ )SPEC\b")
 
 
 @dataclass(frozen=True, slots=True)

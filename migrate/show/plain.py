@@ -21,7 +21,7 @@ ATTENTION = "attention"
 """The label of the fact that is printed in yellow."""
 _LEAST_WIDTH = 20
 COMMAND = re.compile(
-    r"""stateferry [a-z]+ (?:SPEC\b|(?=[^\s]*[./'])(?:'[^']*'|"[^"]*"|[^\s'",;()])*(?:'[^']*'|[^\s'",;().:]))"""
+    r"""stateferry [a-z-]+ (?:SPEC\b|(?=[^\s]*[./'])(?:'[^']*'|"[^"]*"|[^\s'",;()])*(?:'[^']*'|[^\s'",;().:]))"""
     r"""(?: --[a-z-]+(?: [0-9]+)?)*"""
 )
 """A command in a sentence: the verb, the spec as a shell reads it, and options."""

@@ -38,7 +38,7 @@ MEANINGS: dict[str, str] = {
 }
 
 
-_MIGRATE_IT = "migrate the changelog with the store: a section [changelog] with `bootstrap`, the broker; or "
+_MIGRATE_IT = 'migrate it with the store: a section [changelog] with bootstrap = "host:port" (docs/changelogs.md); or '
 
 
 def allowing(name: str) -> str:
@@ -67,8 +67,8 @@ def check_allowed(conversion: Conversion, allow: Collection[str]) -> None:
             raise RefusedError(
                 "the changelog topic would still hold records of the old form: the next rebalance or restore would put "
                 "them back into the new store, and the application would misread them",
-                hint=f"{_MIGRATE_IT if conversion.source.has_changelog else ''}{allowing(name)}, if the changelog is "
-                "rewritten in another way",
+                hint=f"{_MIGRATE_IT if conversion.source.has_changelog else ''}{allowing(name)}, if you rewrite that "
+                "topic yourself",
             )
         raise RefusedError(
             f"{conversion.target.id} cannot hold the {name.removeprefix('loss:')} that {conversion.source.id} holds",

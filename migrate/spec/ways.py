@@ -111,6 +111,34 @@ def _check_nothing_asked(spec: Spec, section: ChangelogSection) -> None:
         )
 
 
+def check_catch_up(spec: Spec, conversion: Conversion, why: str = "") -> None:
+    """Raises RefusedError for a store over which nothing can be laid; `why`: what has to be."""
+    before = f"{why}, and no catch-up is possible: " if why else ""
+    stop = "start and stop the old application once, cleanly"
+    instead = f'{stop}, and migrate under another `name`, with [run] source = "live"'
+    if way_of(spec, conversion) == "append":
+        raise RefusedError(
+            f'{before}with [changelog] way = "append" it would take our own records for the application\'s',
+            hint=f"{stop}, before a run; or name a new store: [target] store",
+        )
+    if "versioned" in (conversion.source.kind, conversion.target.kind):
+        raise RefusedError(
+            f"{before}the tail of a versioned store is its history, which is not reduced to keys", hint=instead
+        )
+    if conversion.function is not None and conversion.keys_may_change:
+        raise RefusedError(
+            f"{before}the function may change keys: of a key that was deleted since, nothing tells what became of it",
+            hint=instead,
+        )
+    if conversion.source.is_segmented and None in (spec.source.retention_ms, spec.target.retention_ms):
+        raise RefusedError(
+            f"{before}nothing tells into which segments new records belong, and which ones have expired",
+            hint="a windowed store needs retention_ms in [source] and [target]: what the application gives it (its "
+            "changelog's retention.ms less windowstore.changelog.additional.retention.ms, a day by default). Start "
+            "again with these under another `name`",
+        )
+
+
 def changelog_note(spec: Spec, conversion: Conversion) -> str:
     """What the operator must know about the changelog, in one sentence; every step reports it."""
     if (way := way_of(spec, conversion)) != "none":

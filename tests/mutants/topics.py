@@ -61,4 +61,12 @@ TOPICS: tuple[Mutant, ...] = (
         new="",
         tests=("test_a_copy_goes_on_from_what_the_other_host_has_written",),
     ),
+    Mutant(
+        name="appended-behind-records-that-the-store-lacks",
+        claim="I12",
+        definition="AtBroker.position",
+        old="if self.is_behind:",
+        new="if ahead:",
+        tests=("test_nothing_is_appended_to_a_changelog_that_has_records_which_the_store_lacks",),
+    ),
 )

@@ -34,8 +34,22 @@ def recorded_times(rows: Iterable[Row]) -> dict[str, Times]:
 
 def use_times(context: Context, rows: Iterable[Row]) -> None:
     """Let the tasks of this command take times from the recorded runs, if they are needed."""
-    if _are_needed(context.spec, context.conversion):
+    if are_needed(context.spec, context.conversion):
         context.times.update(recorded_times(rows))
+
+
+def lost_beginning(changelog: Changelog, ends: Ends, conversion: Conversion) -> str | None:
+    """A sentence on keys whose times are lost, where retention has removed the beginning of a changelog.
+
+    A segmented store loses records of that age itself.
+    """
+    if not ends.start or conversion.source.is_segmented:
+        return None
+    instead = f"{conversion.default_timestamp_ms}" if conversion.takes_times else "the newest time that is left"
+    return (
+        f"{changelog.topic}-{changelog.number} begins at offset {ends.start}, as the broker has removed what was "
+        f"before: keys that were written then and not since get {instead} as their time"
+    )
 
 
 def take_times(context: Context, executor: Executor, ledger: Ledger) -> None:
@@ -44,7 +58,7 @@ def take_times(context: Context, executor: Executor, ledger: Ledger) -> None:
     Raises ChangelogFailedError where a changelog cannot be read to the store's position, or a damaged run cannot be
     made again as it was; RefusedError where the position is not in the changelog.
     """
-    if not _are_needed(context.spec, context.conversion):
+    if not are_needed(context.spec, context.conversion):
         return
     known = recorded_times(ledger.rows)
     in_use = {receipt.store_partition for receipt in Standing(context.home, ledger.rows).receipts}
@@ -68,7 +82,7 @@ def take_times(context: Context, executor: Executor, ledger: Ledger) -> None:
     use_times(context, ledger.rows)
 
 
-def _are_needed(spec: Spec, conversion: Conversion) -> bool:
+def are_needed(spec: Spec, conversion: Conversion) -> bool:
     """Whether the times are needed: for the new store, or for records of which the new store does not tell the time."""
     if spec.changelog is None:
         return False
@@ -83,9 +97,7 @@ def _tasks(context: Context, known: Mapping[str, Times]) -> Iterator[TimesTask]:
         for changelog in changelogs(context.spec):
             partition = changelog.store_partition
             ends = cluster.ends(changelog.topic, [changelog.number])[changelog.number]
-            end = _checked(changelog, at[partition], ends)
-            if (lost := _lost_beginning(changelog, ends, context.conversion)) is not None:
-                context.warn(lost)
+            end = checked_end(changelog, at[partition], ends)
             before = known.get(partition)
             _remove_others(context.home, f"{CHANGELOG}/{partition}", before)
             yield TimesTask(
@@ -99,28 +111,15 @@ def _tasks(context: Context, known: Mapping[str, Times]) -> Iterator[TimesTask]:
             )
 
 
-def _lost_beginning(changelog: Changelog, ends: Ends, conversion: Conversion) -> str | None:
-    """A sentence on keys whose times are lost, where retention has removed the beginning of a changelog.
-
-    A segmented store loses records of that age itself.
-    """
-    if not ends.start or conversion.source.is_segmented:
-        return None
-    instead = f"{conversion.default_timestamp_ms}" if conversion.takes_times else "the newest time that is left"
-    return (
-        f"{changelog.topic}-{changelog.number} begins at offset {ends.start}, as the broker has removed what was "
-        f"before: keys that were written then and not since get {instead} as their time"
-    )
-
-
-def _checked(changelog: Changelog, position: int | None, ends: Ends) -> int:
-    if position is not None and position <= ends.end:
-        return position
-    stated = "states no position" if position is None else f"is at {position}, behind the end at {ends.end}"
-    raise RefusedError(
-        f"{changelog.store_partition} {stated} in {changelog.topic}-{changelog.number}: its times cannot be read there",
-        hint="start and stop the old application once, cleanly; is [changelog] bootstrap its cluster?",
-    )
+def checked_end(changelog: Changelog, position: int | None, ends: Ends) -> int:
+    """Where the records end that a store has applied. Raises RefusedError where nothing states that."""
+    if position is None and ends.end > ends.start:
+        raise RefusedError(
+            f"{changelog.store_partition} states no position in {changelog.topic}-{changelog.number}: its times cannot "
+            "be read there",
+            hint="start and stop the old application once, cleanly; is [changelog] bootstrap its cluster?",
+        )
+    return ends.end if position is None else min(position, ends.end)
 
 
 def _remove_others(home: Path, folder: str, kept: Times | None) -> None:

@@ -6,14 +6,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from migrate.batch.changelog.broker.checks import AtBroker
+from migrate.batch.changelog.times import are_needed
+from migrate.batch.context import Context
 from migrate.batch.preflight.check import Check
 
 _BROKER = ("source.found", "changelog.broker")
 _TOPIC = ("changelog.topic",)
 
 
-def changelog_checks(at: Callable[[], AtBroker], *, is_live: bool, fence: bool) -> Iterator[Check]:
-    """The checks, in their order. `is_live`: the application is stopped for the whole run, not only at the cut-over."""
+def changelog_checks(context: Context, at: Callable[[], AtBroker]) -> Iterator[Check]:
+    """The checks, in their order."""
+    is_live = context.spec.run.source == "live"  # the application is stopped for the whole run
     for check in (
         Check("changelog.broker", "a broker answers", lambda: at().reachable(), ("source.found",)),
         Check("changelog.group", "the application's group has no members", lambda: at().group(), _BROKER[1:]),
@@ -26,7 +29,7 @@ def changelog_checks(at: Callable[[], AtBroker], *, is_live: bool, fence: bool) 
         Check(
             "changelog.transactions",
             "no transaction is open in the changelogs",
-            lambda: at().transactions(fence=fence),
+            lambda: at().transactions(fence=context.fence),
             _TOPIC,
         ),
         Check(
@@ -35,6 +38,7 @@ def changelog_checks(at: Callable[[], AtBroker], *, is_live: bool, fence: bool) 
             lambda: at().position(),
             _TOPIC,
         ),
+        Check("changelog.times", "the changelogs still tell the time of each key", lambda: at().times(), _TOPIC),
         Check("changelog.settings", "the changelogs keep what is written to them", lambda: at().settings(), _TOPIC),
         Check("changelog.target", "the new topics are not there yet, or ours", lambda: at().target(), _TOPIC),
         Check("changelog.repartition", "no input waits under the old store's name", lambda: at().repartition(), _TOPIC),
@@ -45,6 +49,8 @@ def changelog_checks(at: Callable[[], AtBroker], *, is_live: bool, fence: bool) 
             "changelog.writer", "the user may write in transactions", lambda: at().writer(), _TOPIC, purposes=("run",)
         ),
     ):
+        if check.name == "changelog.times" and not are_needed(context.spec, context.conversion):
+            continue
         waits = check.name in ("changelog.group", "changelog.transactions")  # for the application to stop
         if is_live or not (waits or check.name == "changelog.repartition"):
             yield replace(check, on_failure="waiting") if waits else check

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from migrate.errors import MigrationError, system_errors_explained
+from migrate.errors import BrokerError, MigrationError, system_errors_explained
 from migrate.model.reports import Doubt
 from migrate.model.values import Value
 
@@ -66,7 +66,8 @@ def _observe(check: Check) -> CheckReport:
         with system_errors_explained():
             found = check.run() or ""
     except MigrationError as error:
-        return failed(check.name, check.claim, error, outcome=check.on_failure)
+        is_unknown = isinstance(error, BrokerError)  # what it waits for was not asked
+        return failed(check.name, check.claim, error, outcome="failed" if is_unknown else check.on_failure)
     if isinstance(found, Doubt):
         return CheckReport(name=check.name, claim=check.claim, outcome="warning", detail=found.detail, fix=found.fix)
     return CheckReport(name=check.name, claim=check.claim, outcome="ok", detail=found)

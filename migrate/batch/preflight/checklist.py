@@ -9,7 +9,6 @@ from functools import cache, cached_property
 
 from migrate.batch.changelog.broker.checks import AtBroker
 from migrate.batch.changelog.standing import ChangelogStanding
-from migrate.batch.changelog.ways import way_of
 from migrate.batch.context import Context
 from migrate.batch.identity import check_identity, migration_id, migration_identity
 from migrate.batch.ledger.marker import is_usable
@@ -38,6 +37,7 @@ from migrate.batch.run_lock import another_run, is_run_at_work
 from migrate.batch.source.reading import read_store
 from migrate.batch.source.snapshot import has_snapshot, is_snapshot_current, open_source
 from migrate.batch.source.source import Source, find_source
+from migrate.batch.status.next_step import may_catch_up
 from migrate.errors import DamagedLedgerError, MigrationError, RefusedError, StoreLockedError
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.reports import Doubt
@@ -124,8 +124,12 @@ class Preflight:
     @cached_property
     def at_broker(self) -> AtBroker:
         """The facts about changelogs."""
-        way = way_of(self._spec, self._context.conversion)
-        return AtBroker(self._spec, way, self.source, ChangelogStanding(self.standing.rows))
+        return AtBroker(self._spec, self._context.conversion, self.source, ChangelogStanding(self.standing.rows))
+
+    @property
+    def needs_catch_up(self) -> bool:
+        """Whether a catch-up comes before the cut-over, as far as the checks have found out."""
+        return may_catch_up(self._spec) or ("at_broker" in self.__dict__ and self.at_broker.is_behind)
 
     @cached_property
     def identity(self) -> dict[str, str]:
@@ -240,10 +244,7 @@ class Preflight:
         )
 
     def _checks_of_changelogs(self) -> Iterable[Check]:
-        if self._spec.changelog is None:
-            return ()
-        is_live = self._spec.run.source == "live"
-        return changelog_checks(lambda: self.at_broker, is_live=is_live, fence=self._context.fence)
+        return () if self._spec.changelog is None else changelog_checks(self._context, lambda: self.at_broker)
 
     def _checks_for_reports(self) -> tuple[Check, ...]:
         """Checks that a run makes elsewhere, or that do not keep it from starting."""

@@ -9,7 +9,7 @@ from migrate.errors import RefusedError
 from migrate.spec.allowed import CHANGELOG, UNVERIFIED, allowing, check_allowed, possible_targets
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.spec import Spec
-from migrate.spec.ways import check_way
+from migrate.spec.ways import check_catch_up, check_way, way_of
 
 _CATCH_UP = (
     "add a section [changelog] with `bootstrap`: stateferry catch-up SPEC then converts what it writes meanwhile; or "
@@ -40,6 +40,8 @@ def check_conversion(spec: Spec, conversion: Conversion, ref: ConversionRef) -> 
             "whole run",
         )
     check_way(spec, conversion)
+    if spec.run.source == "snapshot" and way_of(spec, conversion) != "none":
+        check_catch_up(spec, conversion, "the application goes on")
     check_allowed(conversion, spec.conversion.allow if spec.changelog is None else {*spec.conversion.allow, CHANGELOG})
 
 

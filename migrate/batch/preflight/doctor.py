@@ -56,14 +56,16 @@ def doctor(spec: Spec, *, master: str | None = None, changelog_ends: ChangelogEn
         )
     preflight = Preflight(context, "doctor")
     if master is None:
-        return _report(spec, master, (*preflight.observe(), *not_run("--no-spark")))
+        found = (*preflight.observe(), *not_run("--no-spark"))
+        return _report(spec, master, found, is_behind=preflight.needs_catch_up)
     jobs = importlib.import_module("jobs.doctor_checks")  # by name: this package does not depend on Spark
     checks: AbstractContextManager[tuple[Check, ...]] = jobs.spark_checks(spec, master)
     with checks as of_spark:
-        return _report(spec, master, (*preflight.observe(), *observe(of_spark)))
+        found = (*preflight.observe(), *observe(of_spark))
+        return _report(spec, master, found, is_behind=preflight.needs_catch_up)
 
 
-def _report(spec: Spec, master: str | None, checks: tuple[CheckReport, ...]) -> DoctorReport:
+def _report(spec: Spec, master: str | None, checks: tuple[CheckReport, ...], *, is_behind: bool) -> DoctorReport:
     failed = [check for check in checks if check.outcome == "failed"]
     waiting = [check for check in checks if check.outcome == "waiting"]
     warnings = [check for check in checks if check.outcome == "warning"]
@@ -76,6 +78,8 @@ def _report(spec: Spec, master: str | None, checks: tuple[CheckReport, ...]) -> 
     else:
         verdict = "ready" + (f", with {plural(len(warnings), 'warning')}" if warnings else "")
         next_step = "stateferry plan SPEC shows what a run would do; stateferry run SPEC does it"
+        if is_behind:
+            next_step += "; before the cut-over, stateferry catch-up SPEC brings what the stores lack"
     return DoctorReport(
         name=spec.name,
         master=master,

@@ -21,8 +21,9 @@ _END = re.compile(r"(?P<name>.+-\d+)=(?P<position>\d+)")
 _MOST_SHOWN = 4
 _ACCEPT = f"or, if nothing will be replayed, accept that: {allowing(UNCLEAN_SOURCE)}"
 _CONFIRM = (
-    "ask the broker while the application is stopped (docs/operations.md has the command), and confirm each: "
-    f"--changelog-end TOPIC-PARTITION=N; {_ACCEPT}"
+    'a section [changelog] with bootstrap = "host:port" lets us ask the broker; or ask it yourself while the '
+    "application is stopped (docs/operations.md has the command), and confirm each: --changelog-end "
+    f"TOPIC-PARTITION=N; {_ACCEPT}"
 )
 
 

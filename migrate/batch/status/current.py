@@ -5,11 +5,12 @@ from __future__ import annotations
 from migrate.batch.changelog.standing import changelog_reports
 from migrate.batch.ledger.gates import concerns_of, not_accepted
 from migrate.batch.ledger.standing import Standing, read_standing
+from migrate.batch.status.behind import behind_of
 from migrate.batch.status.next_step import following, next_step
 from migrate.batch.status.reject_reasons import reject_reasons
 from migrate.batch.status.throughput import throughput_of
 from migrate.errors import system_errors_explained
-from migrate.model.reports import StatusReport, Verifying
+from migrate.model.reports import Behind, StatusReport, Verifying
 from migrate.spec.spec import Spec
 
 
@@ -23,12 +24,13 @@ def status(spec: Spec) -> StatusReport:
     Raises:
         RefusedError: the plan or the ledger is of a newer release, or damaged.
     """
-    report = status_of(spec, read_standing(spec.home))
+    standing = read_standing(spec.home)
+    report = status_of(spec, standing, behind_of(spec, standing))
     return report.model_copy(update={"next_step": following(spec.home) or report.next_step})
 
 
-def status_of(spec: Spec, standing: Standing) -> StatusReport:
-    """The report of `status`."""
+def status_of(spec: Spec, standing: Standing, behind: Behind | None = None) -> StatusReport:
+    """The report of `status`; `behind`: what the new stores lack, where the broker was asked."""
     plan, state, left = standing.plan, standing.state, standing.pending
     if plan is None:
         return StatusReport(name=spec.name, state=state, next_step=next_step(spec, standing, state))
@@ -50,13 +52,14 @@ def status_of(spec: Spec, standing: Standing) -> StatusReport:
         runs=len(standing.runs),
         last_commit_ms=standing.last_commit_ms,
         changelogs=changelog_reports(standing.rows),
+        behind=behind,
         verification=standing.verification,
         verifying=None if left else _verifying(standing),
         concerns=concerns,
         rejects=rejects,
         revision=len(standing.revisions),
         published=standing.published,
-        next_step=next_step(spec, standing, state, not_accepted(concerns), has_stopped=has_stopped),
+        next_step=next_step(spec, standing, state, not_accepted(concerns), has_stopped=has_stopped, behind=behind),
     )
 
 

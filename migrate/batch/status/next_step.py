@@ -11,18 +11,25 @@ from migrate.batch.run_lock import pid_at_work
 from migrate.errors import MigrationError
 from migrate.model.journal import NEXT
 from migrate.model.ledger_row import Step
-from migrate.model.reports import Concern, State
+from migrate.model.reports import Behind, Concern, State
 from migrate.spec.spec import Spec
 
 _AGAIN = "stateferry abandon SPEC, then stateferry run SPEC"
 
 
 def next_step(
-    spec: Spec, standing: Standing, state: State, held: Sequence[Concern] = (), *, has_stopped: bool = False
+    spec: Spec,
+    standing: Standing,
+    state: State,
+    held: Sequence[Concern] = (),
+    *,
+    has_stopped: bool = False,
+    behind: Behind | None = None,
 ) -> str:
     """The next step of a migration in this state.
 
     `held`: the concerns that nothing accepts. `has_stopped`: the last run did, at a record that its function rejected.
+    `behind`: what the new stores lack, where the broker was asked.
     """
     if has_stopped:
         return "stateferry rejects SPEC shows where the function fails; fix it, then stateferry replay SPEC goes on"
@@ -36,25 +43,26 @@ def next_step(
             f"point the application at {standing.published or spec.target_path}, the old state directory is as it was; "
             f"{NEXT[state]}"
         )
-    return NEXT.get(state) or _going_live(spec)
+    return NEXT.get(state) or _going_live(spec, behind)
 
 
-def _going_live(spec: Spec) -> str:
+def _going_live(spec: Spec, behind: Behind | None) -> str:
     if spec.target_path is not None:
         return "stateferry run SPEC (verifies and publishes)"
     ready = "stop the application" if spec.run.source == "snapshot" else "with the application still stopped"
     place = "beside the old ones" if spec.target.store_names else "in the old ones' places"
     if may_catch_up(spec):
         ready += ": stateferry catch-up SPEC brings what it wrote since the snapshot; then"
-        return f"{ready} stateferry cutover SPEC puts the new stores {place}"
-    return f"{ready}: stateferry cutover SPEC puts the new stores {place}"
+    elif behind is not None and behind.records:
+        ready += f": stateferry catch-up SPEC brings the {behind} that the new stores lack; then"
+    else:
+        ready += ":"
+    return f"{ready} stateferry cutover SPEC puts the new stores {place}"
 
 
 def may_catch_up(spec: Spec) -> bool:
     """Whether the application goes on during the run, and its changelog is not one that the new store can replay."""
-    section = spec.changelog
-    changes = section is not None and (bool(spec.target.store_names) or section.way == "append")
-    return spec.run.source == "snapshot" and changes
+    return spec.run.source == "snapshot" and spec.changelog is not None and bool(spec.target.store_names)
 
 
 def _after_rollback(spec: Spec, standing: Standing) -> str:

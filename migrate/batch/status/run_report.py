@@ -12,6 +12,7 @@ from migrate.batch.ledger.dead_letters import dead_letter_columns
 from migrate.batch.ledger.gates import concerns_of, not_accepted, require_acceptance
 from migrate.batch.ledger.intervals import totals_of
 from migrate.batch.ledger.standing import Standing
+from migrate.batch.status.behind import behind_of
 from migrate.batch.status.next_step import next_step
 from migrate.batch.status.throughput import rewriting_of, throughput_of
 from migrate.errors import RefusedError
@@ -115,7 +116,8 @@ def run_report(
         changelog=changelog_note(context.spec, context.conversion),
         changelogs=changelog_reports(standing.rows),
         warnings=(*plan.warnings, *context.warnings),
-        next_step=place + next_step(context.spec, standing, state, not_accepted(concerns)),
+        next_step=place
+        + next_step(context.spec, standing, state, not_accepted(concerns), behind=behind_of(context.spec, standing)),
     )
 
 

@@ -8,6 +8,7 @@ from migrate.batch.log import logged
 from migrate.batch.preflight.checklist import Preflight
 from migrate.batch.run_lock import one_run_at_a_time
 from migrate.batch.source.snapshot import find_snapshot
+from migrate.batch.status.next_step import may_catch_up
 from migrate.batch.steps.prepare import run_preflight, store_snapshot
 from migrate.errors import SpecError, system_errors_explained
 from migrate.model.events import Listener, ignore
@@ -48,5 +49,7 @@ def snapshot(spec: Spec, *, on_event: Listener = ignore) -> SnapshotReport:
         store_partitions=len(taken.partitions),
         taken_at_ms=taken.record.taken_at_ms,
         warnings=tuple(taken.warnings()),
-        next_step="start the application again; stateferry run SPEC; stop the application; stateferry cutover SPEC",
+        next_step="start the application again; stateferry run SPEC; stop the application; "
+        + ("stateferry catch-up SPEC; " if may_catch_up(spec) else "")
+        + "stateferry cutover SPEC",
     )

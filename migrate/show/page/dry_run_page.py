@@ -21,7 +21,7 @@ from migrate.model.units import duration, moment, number, plural, size
 from migrate.show.page.key_map import Band, Piece, band_name, bands, title
 from migrate.show.page.plots import Part, Plot, parts_of, size_histogram, sorted_bars
 from migrate.show.page.rendering import render
-from migrate.show.text.plan import changelog_rows
+from migrate.show.text.changelogs import changelog_rows
 
 _FINDINGS: tuple[Outcome, ...] = ("failed", "warning", "waiting")
 _ORDER: tuple[Outcome, ...] = (*_FINDINGS, "not run", "ok")
@@ -183,6 +183,7 @@ def _time_parts(cost: Cost) -> list[Part]:
     parts = (
         ("rewrite", cost.rewrite_seconds, "accent"),
         ("verify", cost.verify_seconds, "accent"),
+        *([("changelog", cost.changelog_seconds, "accent")] if cost.changelog_seconds else []),
         ("the rest", cost.other_seconds, "accent"),
         ("downtime", cost.downtime_seconds, "accent-2"),
     )

@@ -18,7 +18,7 @@ from migrate.show.page.key_map import Band, Piece, band_name, bands, title
 from migrate.show.page.plots import Part, Plot, parts_of, sorted_bars, throughput
 from migrate.show.page.rendering import render
 from migrate.show.page.working_time import RateOverTime, measure
-from migrate.show.text.reports import changelogs_in_words
+from migrate.show.text.changelogs import changelogs_in_words
 
 _STATES: dict[State, tuple[str, str]] = {
     "not started": ("idle", "Not started"),

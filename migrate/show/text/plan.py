@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from migrate.dry_run.report import (
     BeforeAfter,
-    ChangelogPlan,
     Cost,
     DatabaseInventory,
     DryRunReport,
@@ -20,6 +19,7 @@ from migrate.model.preview import RejectReason
 from migrate.model.units import duration, moment, plural, size
 from migrate.show.output import Output
 from migrate.show.plain import Layout
+from migrate.show.text.changelogs import changelog_rows
 from migrate.show.text.checks import show_checks
 
 _MOST_PARTITIONS = 8
@@ -40,7 +40,9 @@ def show_plan(report: DryRunReport, output: Output) -> list[str]:
         lines += _section(layout, "Old store", _found(report.found))
         lines += layout.facts(_partitions(report.found, is_complete=is_complete), indent=2, label=_LABEL)
     if report.tried is not None:
-        lines += _section(layout, "Conversion", _tried(report.tried) | {"changelog": report.changelog})
+        lines += _section(
+            layout, "Conversion", _tried(report.tried) | {"changelog": "" if report.changelogs else report.changelog}
+        )
         lines += [line for example in report.tried.examples for line in _example(example, layout)]
     if report.segments and report.found is not None:
         lines += _section(layout, "Segments", _segments(report.segments, report.found, is_complete=is_complete))
@@ -171,24 +173,9 @@ def _tried(tried: SampleConversion) -> Rows:
     }
 
 
-def changelog_rows(plan: ChangelogPlan | None) -> Rows:
-    """Labels and texts of what a run does to the changelogs."""
-    if plan is None:
-        return {}
-    topics = {each.topic: each.new_topic for each in plan.topics}
-    tail = "not asked for" if plan.tail_records is None else f"{plan.tail_records:,} records"
-    if plan.way != "none" and plan.tail_records:
-        tail += f": stateferry catch-up takes about {duration(plan.catch_up_seconds)} of the application's stop"
-    written = (
-        f"{plan.records:,} records, {size(plan.bytes)}: about {duration(plan.write_seconds)}, and as long to read "
-    )
-    return {
-        "way": f"{plan.way}: {plan.why}",
-        "topics": "\n".join(old if old == new else f"{old} -> {new}" for old, new in topics.items()),
-        "to write": f"{written}them back, at {plan.assumed}" if plan.way != "none" else "nothing",
-        "since then": f"{'up to ' if plan.is_most else ''}{tail}",
-        "way back": plan.way_back,
-    }
+def _note(report: DryRunReport) -> Rows:
+    """About the changelog, where it has no section of its own."""
+    return {} if report.changelogs is not None else {"changelog": report.changelog}
 
 
 def _leftovers(tried: SampleConversion) -> tuple[tuple[int, str], ...]:
@@ -228,6 +215,7 @@ def _cost(cost: Cost) -> Rows:
     done = f"; {cost.chunks_done:,} more are already done" if cost.chunks_done else ""
     free = "" if cost.free_bytes is None else f", and {size(cost.free_bytes)} are"
     parts = {"rewriting": cost.rewrite_seconds, "verifying": cost.verify_seconds, "the rest": cost.other_seconds}
+    parts |= {"the changelog": cost.changelog_seconds} if cost.changelog_seconds else {}
     times = ", ".join(f"{name} {duration(seconds)}" for name, seconds in parts.items())
     total = duration(cost.total_seconds)
     is_best = cost.recommended_chunk_size == cost.chunk_size

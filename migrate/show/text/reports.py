@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,16 +11,13 @@ from migrate.model.preview import RejectReason, shown_key
 from migrate.model.reports import (
     AbandonReport,
     CatchUpReport,
-    ChangelogReport,
     Column,
     Concern,
     RejectsReport,
     RunReport,
-    SetBack,
     SnapshotReport,
     StatusReport,
     SwitchReport,
-    TailReport,
     Throughput,
     Verifying,
     VerifyReport,
@@ -28,6 +25,7 @@ from migrate.model.reports import (
 from migrate.model.units import duration, moment, plural, rate, share
 from migrate.show.output import Output
 from migrate.show.plain import ATTENTION, Layout
+from migrate.show.text.changelogs import behind_in_words, changelogs_in_words, read_again, tail_in_words
 
 if TYPE_CHECKING:
     from migrate.batch.status.history import RunHistory
@@ -92,6 +90,7 @@ def status_facts(report: StatusReport, output: Output) -> dict[str, str]:
             **_verification(report),
             "rejects": rejects_in_words(report.rejects),
             "changelog": changelogs_in_words(report.changelogs),
+            "tail": behind_in_words(report.behind),
             "published": "" if report.published is None else str(report.published),
         }
     rows["next"] = report.next_step
@@ -160,19 +159,11 @@ def show_switch(report: SwitchReport, output: Output) -> list[str]:
             "changelog": report.changelog,
             "topics": "\n".join(report.topics),
             "deleted topics": "\n".join(report.removed_topics),
-            "read again": "\n".join(_read_again(report.set_back)),
+            "read again": "\n".join(read_again(report.set_back)),
             "warnings": "\n".join(report.warnings),
             "next": report.next_step,
         }
     )
-
-
-def _read_again(moved: Iterable[SetBack]) -> Iterator[str]:
-    found = [each for each in moved if each.records]
-    for each in found:
-        yield f"{each.records:,} records of {each.topic}, partition {each.number}, from offset {each.offset}"
-    if found:
-        yield "they are processed again, and what the application sends on for them is sent twice"
 
 
 def show_snapshot(report: SnapshotReport, output: Output) -> list[str]:
@@ -211,31 +202,9 @@ def show_verify(report: VerifyReport, output: Output) -> list[str]:
 def show_catch_up(report: CatchUpReport, output: Output) -> list[str]:
     """What a catch-up has read and laid over the new stores."""
     rows = {"migration": report.name, "catch-up": f"{report.what}, in {report.seconds:.1f} s"}
-    rows |= {"tails": "\n".join(map(_tail_in_words, report.tails)), "application": report.application}
+    rows |= {"tails": "\n".join(map(tail_in_words, report.tails)), "application": report.application}
     rows |= {ATTENTION: concerns_in_words(report.concerns), "next": report.next_step}
     return output.layout.facts(rows | _ids(report.migration_id, "", output))
-
-
-def _tail_in_words(tail: TailReport) -> str:
-    read = f"{tail.store_partition}: {plural(tail.records, 'record')} from offset {tail.start:,} on"
-    left_out = [
-        f"{count:,} {what}" for what, count in (("rejected", tail.rejected), ("expired", tail.expired)) if count
-    ]
-    return f"{read}, {plural(tail.keys, 'key')}, {tail.deleted:,} deleted" + "".join(f", {each}" for each in left_out)
-
-
-def changelogs_in_words(changelogs: Sequence[ChangelogReport]) -> str:
-    """What was written to each changelog, and whether it was read back."""
-    return "\n".join(map(_changelog_in_words, changelogs))
-
-
-def _changelog_in_words(changelog: ChangelogReport) -> str:
-    written = f"{changelog.new_topic}: {plural(changelog.records, 'record')}"
-    written += f" and {plural(changelog.tombstones, 'tombstone')}" if changelog.tombstones else ""
-    written += f" written here, adopted {', '.join(changelog.adopted)}" if changelog.adopted else ""
-    if changelog.note:
-        return f"{written}, not compared: {changelog.note}"
-    return f"{written}, {'read back and equal to the new store' if changelog.verified else 'not read back'}"
 
 
 def _ids(migration_id: str | None, more: str, output: Output) -> dict[str, str]:

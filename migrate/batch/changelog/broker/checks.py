@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from formats import Conversion
 from migrate.batch.changelog.broker.group import hidden_offsets
 from migrate.batch.changelog.broker.stopped import (
     check_group,
@@ -19,8 +20,9 @@ from migrate.batch.changelog.broker.stopped import (
     open_transactions,
 )
 from migrate.batch.changelog.standing import ChangelogStanding
+from migrate.batch.changelog.times import checked_end, lost_beginning
 from migrate.batch.changelog.topics import check_not_foreign, existing
-from migrate.batch.changelog.ways import application_of, changelogs, positions
+from migrate.batch.changelog.ways import application_of, changelogs, positions, reached, way_of
 from migrate.batch.changelog.write import connection_of
 from migrate.batch.source.source import Source
 from migrate.errors import RefusedError
@@ -28,9 +30,11 @@ from migrate.kafka.cluster import Cluster, Ends, Topic
 from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
 from migrate.model.changelog import Changelog, Topics, Way
-from migrate.model.reports import Doubt
+from migrate.model.reports import Behind, Doubt
 from migrate.model.units import plural, size
+from migrate.spec.allowed import LOST_TOMBSTONES, allowing
 from migrate.spec.spec import Spec
+from migrate.spec.ways import check_catch_up
 
 MOST_COUNTED = 100_000
 """A longer tail is not read: its offsets say how many records it has at most."""
@@ -38,6 +42,7 @@ _FENCE = (
     "wait until it ends (transaction.timeout.ms: 10 s by default in Kafka Streams), then run the same command again; "
     "or end what dead instances of this host left open: --fence, with run or cutover"
 )
+_CATCH_UP = "after the run, and before the cut-over: stateferry catch-up SPEC brings these records"
 _RIGHTS = "docs/changelogs.md lists the rights that each way needs"
 
 
@@ -46,11 +51,11 @@ class AtBroker:
     """The facts about a migration's changelogs, each asked for once; `close` ends the connection."""
 
     spec: Spec
-    way: Way
+    conversion: Conversion
     source: Source
     written: ChangelogStanding
     """What earlier runs wrote."""
-    tails: dict[str, Tail] = field(default_factory=dict, init=False)
+    tails: dict[str, Behind] = field(default_factory=dict, init=False)
     """By store partition, what its changelog has more than the store; empty before `position` has asked."""
     _open: ExitStack = field(default_factory=ExitStack, init=False)
 
@@ -63,6 +68,11 @@ class AtBroker:
         """End the connection; another question makes a new one."""
         self._open.close()
         self.__dict__.pop("cluster", None)
+
+    @cached_property
+    def way(self) -> Way:
+        """How the changelogs come to fit the new stores."""
+        return way_of(self.spec, self.conversion)
 
     @cached_property
     def connection(self) -> Connection:
@@ -87,6 +97,11 @@ class AtBroker:
             return found
         own_end = ours.starts[each.store_partition]  # from there on the records are converted ones
         return Ends(found.start, min(found.stable, own_end), min(found.end, own_end))
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether a catch-up has something to bring, once `position` has asked."""
+        return self.way != "none" and any(each.records for each in self.tails.values())
 
     # The checks, in their order
 
@@ -134,41 +149,37 @@ class AtBroker:
 
     def position(self) -> str | Doubt:
         """That every store has what its changelog has; or how many records it is behind, which is no failure."""
-        stated = positions(self.spec, self.source)
+        stated = reached(self.spec, self.written.rows, self.source)
         behind: list[str] = []
-        doubts: list[str] = []
+        ahead: list[str] = []
+        gone: list[str] = []
         for each in self.changelogs:
             ends = self.ends(each)
             position = stated[each.store_partition]
-            self._check_state(each, position, ends)
+            gone += self._gone(each, position, ends)
             if position is not None and position > ends.end:
-                doubts.append(_ahead(each, position, ends, may_be=self.source.system.ahead > 0))
-            tail = self.tails[each.store_partition] = self._tail(each, position or 0, ends)
+                ahead.append(_ahead(each, position, ends, may_be=self.source.system.ahead > 0))
+            tail = self.tails[each.store_partition] = tail_after(self.connection, each, position or 0, ends)
             if tail.records:
                 behind.append(f"{each.store_partition} is {tail} behind {each.topic}")
-        if doubts:
-            return Doubt("; ".join(doubts), "make sure that these topics were not made again")
+        if self.is_behind:
+            check_catch_up(self.spec, self.conversion, "; ".join(behind))
+        return _positions_in_words(ahead, gone, behind) or self._behind_in_words("; ".join(behind))
+
+    def _behind_in_words(self, behind: str) -> str | Doubt:
         if not behind:
             return "every store has all that its changelog has"
-        does = "the application replays them"
-        if self.way != "none":
-            does = "stateferry catch-up SPEC brings them before the cut-over"
-        return f"{'; '.join(behind)}: {does}"
-
-    def _tail(self, each: Changelog, position: int, ends: Ends) -> Tail:
-        """What a consumer reads after a position: counted where that takes no second, else at most."""
-        start = max(position, ends.start)
-        offsets = ends.stable - start
-        if offsets <= 0:
-            return Tail(0)
-        if offsets > MOST_COUNTED:
-            return Tail(offsets, is_most=True)
-        return Tail(sum(map(len, read(self.connection, each.topic, each.number, start, ends.stable))))
-
-    def _check_state(self, each: Changelog, position: int | None, ends: Ends) -> None:
-        """Raises RefusedError where the store and what follows its position are not the whole state."""
         if self.way == "none":
-            return
+            return f"{behind}: the application replays these records"
+        return f"{behind}; {_CATCH_UP}" if self.spec.run.source == "snapshot" else Doubt(behind, _CATCH_UP)
+
+    def _gone(self, each: Changelog, position: int | None, ends: Ends) -> list[str]:
+        """What its changelog has lost, where that is allowed.
+
+        Raises RefusedError where the store, and what follows its position, are not the whole state.
+        """
+        if self.way == "none":
+            return []
         partition = next(found for found in self.source.partitions if found.id == each.store_partition)
         problem = None
         if self.spec.run.source == "live" and not self.source.system.ahead:
@@ -180,12 +191,31 @@ class AtBroker:
                 f"{each.store_partition}: {problem}, so its files alone are not the state",
                 hint="start the old application, let it restore, and stop it cleanly; then run the same command again",
             )
-        if (position or 0) < ends.start:
-            raise RefusedError(
-                f"{each.store_partition} is at {position or 0} of {each.topic}, partition {each.number}, which begins "
-                f"at {ends.start} by now: its retention has removed records that the store lacks",
-                hint="start the old application, let it catch up, and stop it cleanly; then run the same command again",
-            )
+        if (position or 0) >= ends.start:
+            return []
+        gone = (
+            f"{each.store_partition} is at {position or 0} of {each.topic}, partition {each.number}, which begins "
+            f"at {ends.start} by now: its retention has removed records that the store lacks"
+        )
+        if LOST_TOMBSTONES in self.spec.conversion.allow:
+            return [f"{gone} (allowed by name)"]
+        raise RefusedError(
+            gone,
+            hint="start the old application, let it catch up, and stop it cleanly; then run the same command again; or "
+            f"accept that keys which were deleted come back: {allowing(LOST_TOMBSTONES)}",
+        )
+
+    def times(self) -> str | Doubt:
+        """That the time of each key's last record is still in the old changelogs."""
+        stated = positions(self.spec, self.source)
+        lost = []
+        for each in self.changelogs:
+            ends = self.ends(each)
+            checked_end(each, stated[each.store_partition], ends)
+            lost += [lost_beginning(each, ends, self.conversion)]
+        if found := [sentence for sentence in lost if sentence is not None]:
+            return Doubt("; ".join(found), "know that these keys get another time; nothing brings theirs back")
+        return "every changelog begins at its first record"
 
     def settings(self) -> str | Doubt:
         """That what is written is kept, and can be written at all."""
@@ -264,16 +294,30 @@ class AtBroker:
         return "transactional ids stateferry-..."
 
 
-@dataclass(frozen=True, slots=True)
-class Tail:
-    """Records of a changelog that a store lacks."""
+def _positions_in_words(ahead: list[str], gone: list[str], behind: list[str]) -> Doubt | None:
+    """What is to be said of positions that are past the ends, and of beginnings that are lost."""
+    if ahead:
+        return Doubt("; ".join(ahead + gone + behind), "make sure that these topics were not made again")
+    if gone:
+        return Doubt("; ".join(gone + behind), f"{_CATCH_UP}; keys that were deleted since may come back")
+    return None
 
-    records: int
-    is_most: bool = False
-    """They were not counted: there are so many at most."""
 
-    def __str__(self) -> str:
-        return f"{'up to ' if self.is_most else ''}{plural(self.records, 'record')}"
+def total_of(tails: Iterable[Behind]) -> Behind:
+    """The tails of several changelogs together."""
+    every = list(tails)
+    return Behind(records=sum(each.records for each in every), is_most=any(each.is_most for each in every))
+
+
+def tail_after(connection: Connection, each: Changelog, position: int, ends: Ends) -> Behind:
+    """What a consumer reads after a position: counted where that takes no second, else at most."""
+    start = max(position, ends.start)
+    offsets = ends.stable - start
+    if offsets <= 0:
+        return Behind()
+    if offsets > MOST_COUNTED:
+        return Behind(records=offsets, is_most=True)
+    return Behind(records=sum(map(len, read(connection, each.topic, each.number, start, ends.stable))))
 
 
 def _ahead(each: Changelog, position: int, ends: Ends, *, may_be: bool) -> str:

@@ -1,0 +1,85 @@
+"""Changelogs as text: what a plan does to them, what was written, and what the new stores lack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from migrate.dry_run.report import ChangelogPlan
+from migrate.model.reports import Behind, ChangelogReport, SetBack, TailReport
+from migrate.model.units import duration, plural, size
+
+
+def changelog_rows(plan: ChangelogPlan | None) -> dict[str, str]:
+    """Labels and texts of what a run does to the changelogs."""
+    if plan is None:
+        return {}
+    topics = {each.topic: each.new_topic for each in plan.topics}
+    written = "nothing"
+    if plan.records:
+        times = f"about {duration(plan.write_seconds)}, and {duration(plan.read_back_seconds)} to read it back"
+        written = f"{plural(plan.records, 'record')}, {size(plan.bytes)}: {times}\nat {plan.assumed}"
+    elif plan.way != "none":
+        written = "nothing: earlier runs have written it, and read it back"
+    return {
+        "way": f"{plan.way}: {plan.why}",
+        "topics": "\n".join(old if old == new else f"{old} -> {new}" for old, new in topics.items()),
+        "to write": written,
+        "tail": _tail(plan),
+        "way back": plan.way_back,
+    }
+
+
+def _tail(plan: ChangelogPlan) -> str:
+    if plan.tail_records is None:
+        return "unknown: a check above it failed"
+    if not plan.tail_records:
+        return "none: the stores have all that the changelogs have"
+    tail = f"{'up to ' if plan.is_most else ''}{plural(plan.tail_records, 'record')} that the stores lack"
+    if plan.way == "none":
+        return f"{tail}: the application replays them"
+    if plan.way == "append":
+        return tail
+    return f"{tail}: stateferry catch-up takes about {duration(plan.catch_up_seconds)} of the application's stop"
+
+
+def behind_in_words(behind: Behind | None) -> str:
+    """What a catch-up would bring, and how long it takes; empty: there is nothing to catch up with."""
+    if behind is None:
+        return ""
+    if behind.unknown:
+        return f"unknown: {behind.unknown}"
+    if not behind.records:
+        return "none: the new stores have all that the old changelogs have"
+    return f"{behind} that the new stores lack: a catch-up takes about {duration(behind.seconds)}"
+
+
+def tail_in_words(tail: TailReport) -> str:
+    """What a catch-up has read of one changelog."""
+    read = f"{tail.store_partition}: {plural(tail.records, 'record')} from offset {tail.start:,} on"
+    left_out = [
+        f"{count:,} {what}" for what, count in (("rejected", tail.rejected), ("expired", tail.expired)) if count
+    ]
+    return f"{read}, {plural(tail.keys, 'key')}, {tail.deleted:,} deleted" + "".join(f", {each}" for each in left_out)
+
+
+def changelogs_in_words(changelogs: Sequence[ChangelogReport]) -> str:
+    """What was written to each changelog, and whether it was read back."""
+    return "\n".join(map(_changelog_in_words, changelogs))
+
+
+def _changelog_in_words(changelog: ChangelogReport) -> str:
+    written = f"{changelog.new_topic}: {plural(changelog.records, 'record')}"
+    written += f" and {plural(changelog.tombstones, 'tombstone')}" if changelog.tombstones else ""
+    written += f" written here, adopted {', '.join(changelog.adopted)}" if changelog.adopted else ""
+    if changelog.note:
+        return f"{written}, not compared: {changelog.note}"
+    return f"{written}, {'read back and equal to the new store' if changelog.verified else 'not read back'}"
+
+
+def read_again(moved: Iterable[SetBack]) -> Iterator[str]:
+    """What the application processes once more after a rollback."""
+    found = [each for each in moved if each.records]
+    for each in found:
+        yield f"{each.records:,} records of {each.topic}, partition {each.number}, from offset {each.offset}"
+    if found:
+        yield "they are processed again, and what the application sends on for them is sent twice"
