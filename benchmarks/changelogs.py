@@ -171,9 +171,9 @@ def _read_alone(bootstrap: str, source: str, topic: str, folder: str) -> Facts:
 
     connection, _ = _end(bootstrap, topic)
     settings = {
-        "queued.min.messages": 1_000_000,
-        "queued.max.messages.kbytes": 65_536,
+        "queued.max.messages.kbytes": 16_384,
         "fetch.queue.backoff.ms": 1,
+        "fetch.wait.max.ms": 10,
         "group.id": "alone",
         "enable.auto.commit": False,
     }
@@ -182,7 +182,7 @@ def _read_alone(bootstrap: str, source: str, topic: str, folder: str) -> Facts:
         consumer = Consumer(connection.settings(settings))
         consumer.assign([TopicPartition(topic, 0, 0)])
         while count < _RECORDS:
-            for message in consumer.consume(1000, 0.1):
+            for message in consumer.consume(250, 0.05):
                 message.key(), message.value(), message.timestamp()
                 count += 1
         consumer.close()
