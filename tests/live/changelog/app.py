@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from secrets import token_hex
@@ -106,14 +106,15 @@ def classpath(version: str) -> str:
 class App:
     """One running instance. A context manager, which kills what has not been stopped."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, jvm_flags: Sequence[str] = _JVM_FLAGS) -> None:
         self.program = program
+        self._jvm_flags = jvm_flags
         self._events: list[Event] = []
         self._news = Condition()
         self._has_ended = False
 
     def __enter__(self) -> Self:
-        command = ["java", *_JVM_FLAGS, "-cp", classpath(self.program.version), "stateferry.changelog.Main"]
+        command = ["java", *self._jvm_flags, "-cp", classpath(self.program.version), "stateferry.changelog.Main"]
         self._log = tempfile.TemporaryFile("w+")
         self._process = subprocess.Popen(
             [*command, self.program.arguments()],
