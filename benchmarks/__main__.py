@@ -9,7 +9,19 @@ from pathlib import Path
 
 import click
 
-from benchmarks import changelogs, comparisons, driver, dry_run, durability, growth, lazy, product, scaling, status
+from benchmarks import (
+    changelogs,
+    comparisons,
+    driver,
+    dry_run,
+    durability,
+    growth,
+    lazy,
+    live_changelogs,
+    product,
+    scaling,
+    status,
+)
 from benchmarks.report import machine, missed, write
 from benchmarks.results import Result
 from benchmarks.rounds import ROOT
@@ -39,6 +51,8 @@ BENCHMARKS: dict[str, Callable[[Setting], list[Result]]] = {
     "dry-run": dry_run.dry_run,
     "changelog-write": changelogs.changelog_write,
     "changelog-reread": changelogs.changelog_reread,
+    "changelog-memory": changelogs.changelog_memory,
+    "changelog-migration": live_changelogs.changelog_migration,
 }
 
 

@@ -3,40 +3,57 @@
 from __future__ import annotations
 
 import resource
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import randbytes
 from typing import Any
 
 from benchmarks.results import ROUTE_COLUMNS, Bar, Result, raw_series, route_row
 from benchmarks.rounds import Series, empty_folder, measure, ratio, rotated
 from benchmarks.setting import PER_CORE, Setting
-from benchmarks.stores import ensure_store_of
+from benchmarks.stores import ensure_store_of, key_of
 from formats import get_format
 from migrate.batch.chunk.changelog_entries import NewEntries
-from migrate.batch.chunk.produce import ProduceTask, produce
+from migrate.batch.chunk.produce import ProduceTask, produce, write_records
 from migrate.batch.chunk.reread import RereadTask, in_order, reread
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
-from migrate.kafka.latest import Latest
+from migrate.kafka.latest import MEMORY, Latest
 from migrate.kafka.reader import read
 from migrate.model.changelog import Changelog, Part
 from migrate.model.key_range import KeyRange
+from migrate.stores.changelog_batch import ChangelogBatch
 from tests.broker.broker import running_broker
 
-WRITE_BAR, REREAD_BAR = 0.5, 0.7
+WRITE_BAR, REREAD_BAR, MEMORY_BAR = 0.5, 0.7, 1.3
 _FORMAT = "kafka-streams.timestamped-key-value"
 _RECORDS = 1_000_000
 _TRANSACTION_RECORDS = 350_000
 """About as many as the product has in one: 64 MiB."""
+_GROWTH = (200_000, 2_000_000)
+_LARGE, _FEWER = 256 << 10, 1000
+_MEMORY = 32 << 20
+"""Of a reduction, which then has to write sorted runs."""
 
 Facts = dict[str, Any]
 
 
+def is_unmeasured(*results: Result) -> bool:
+    """Whether no broker can be started here, which the results then say."""
+    missing = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
+    for result in results if missing else ():
+        result.notes.append(f"Not measured: there is no {' and no '.join(missing)} on the PATH.")
+    return bool(missing)
+
+
 def changelog_write(setting: Setting) -> list[Result]:
     """Writing a changelog, by the task of a run and by the producer alone, whose records are in memory before."""
-    result = Result("changelog-write", "", ROUTE_COLUMNS)
+    result = Result("changelog-write", "One topic partition", ROUTE_COLUMNS)
+    if is_unmeasured(result):
+        return [result]
     with _measured(setting, result, ("product", "producer alone")) as (arguments, series):
         for number in range(setting.rounds):
             for route in rotated([*series], number):
@@ -51,7 +68,9 @@ def changelog_reread(setting: Setting) -> list[Result]:
 
     What one task has written is in order, and its last records are found as it is read; else they are sorted first.
     """
-    result = Result("changelog-reread", "", ROUTE_COLUMNS)
+    result = Result("changelog-reread", "One topic partition", ROUTE_COLUMNS)
+    if is_unmeasured(result):
+        return [result]
     routes = ("in order", "consumer alone", "in order, compared", "reduced")
     with _measured(setting, result, routes) as (arguments, series):
         measure("changelog-write, product", {**arguments, "topic": "reread"})
@@ -63,16 +82,46 @@ def changelog_reread(setting: Setting) -> list[Result]:
     return [result]
 
 
+def changelog_memory(setting: Setting) -> list[Result]:
+    """Ten times the records: a worker's peak, librdkafka's buffers included."""
+    title = (
+        f"Peak resident memory of a worker, MiB; large values: {_LARGE >> 10} KiB, of {_FEWER:,} times fewer records"
+    )
+    few, many = (f"{count:,} records" for count in _GROWTH)
+    result = Result("changelog-memory", title, ["task", few, many, "times"])
+    if is_unmeasured(result):
+        return [result]
+    peaks: dict[str, list[float]] = {}
+    with empty_folder(setting.folder) as folder, running_broker(folder) as broker:
+        for records in _GROWTH:
+            store = ensure_store_of(setting.folder, get_format(_FORMAT), records)
+            arguments = {"bootstrap": broker.bootstrap, "records": records, "topic": f"of-{records}"}
+            reading = {**arguments, "source": str(store.path), "folder": str(folder)}
+            jobs = {
+                "changelog-write, product": {**arguments, "source": str(store.path)},
+                "changelog-reread, in order, compared": reading,
+                "changelog-reread, reduced": {**reading, "memory": _MEMORY},
+                "changelog-memory, large values": {**arguments, "topic": f"large-{records}", "folder": str(folder)},
+            }
+            for job, given in jobs.items():
+                peaks.setdefault(job, []).append(measure(job, given).peak_mib)
+    for job, (small, large) in peaks.items():
+        result.rows.append([job, f"{small:.0f}", f"{large:.0f}", f"{large / small:.2f}"])
+        result.bars.append(Bar(result.name, f"times the memory, {job}", MEMORY_BAR, large / small, "at most"))
+    result.raw = {**peaks}
+    return [result]
+
+
 @contextmanager
 def _measured(
     setting: Setting, result: Result, routes: tuple[str, ...]
-) -> Iterator[tuple[dict[str, str], dict[str, Series]]]:
+) -> Iterator[tuple[dict[str, Any], dict[str, Series]]]:
     """A broker and a store; afterwards the table is filled."""
     store = ensure_store_of(setting.folder, get_format(_FORMAT), _RECORDS)
     result.title = f"{store.words}; one topic partition"
     series = {route: Series(route, store.records) for route in routes}
     with empty_folder(setting.folder) as folder, running_broker(folder) as broker:
-        yield {"bootstrap": broker.bootstrap, "source": str(store.path)}, series
+        yield {"bootstrap": broker.bootstrap, "source": str(store.path), "records": _RECORDS}, series
     result.rows += [route_row(each, series[routes[0]]) for each in series.values()]
     result.raw |= {name: raw_series(each) for name, each in series.items()}
 
@@ -83,7 +132,7 @@ def _add_bar(result: Result, product: Series, alone: Series, bar: float) -> None
     result.bars.append(Bar(result.name, what, bar, ratio(product, alone, "cpu")))
 
 
-def _write(bootstrap: str, source: str, topic: str) -> Facts:
+def _write(bootstrap: str, source: str, records: int, topic: str) -> Facts:
     connection = _with_topic(bootstrap, topic)
     part = Part(store_partition="0_0", database=".")
     task = ProduceTask(
@@ -99,27 +148,27 @@ def _write(bootstrap: str, source: str, topic: str) -> Facts:
     )
     with _spent() as spent:
         made = produce(task)
-    if made.records != _RECORDS:
+    if made.records != records:
         raise AssertionError(made)
     return spent
 
 
-def _write_alone(bootstrap: str, source: str, topic: str) -> Facts:
+def _write_alone(bootstrap: str, source: str, records: int, topic: str) -> Facts:
     from confluent_kafka import Producer
 
     connection = _with_topic(bootstrap, topic)
-    records = [
-        record
+    entries = [
+        entry
         for batch in _entries(source).records(_never)
-        for record in zip(batch.keys, batch.values, batch.timestamps, strict=True)
+        for entry in zip(batch.keys, batch.values, batch.timestamps, strict=True)
     ]
     settings = {"linger.ms": 50, "transactional.id": topic, "batch.size": 1_000_000, "message.max.bytes": 1_048_588}
     with _spent() as spent:
         producer = Producer(connection.settings(settings))
         producer.init_transactions(60)
-        for start in range(0, len(records), _TRANSACTION_RECORDS):
+        for start in range(0, records, _TRANSACTION_RECORDS):
             producer.begin_transaction()
-            for key, value, timestamp in records[start : start + _TRANSACTION_RECORDS]:
+            for key, value, timestamp in entries[start : start + _TRANSACTION_RECORDS]:
                 while True:
                     try:
                         producer.produce(topic=topic, partition=0, key=key, value=value, timestamp=timestamp)
@@ -130,25 +179,26 @@ def _write_alone(bootstrap: str, source: str, topic: str) -> Facts:
     return spent
 
 
-def _in_order(bootstrap: str, source: str, topic: str, folder: str) -> Facts:
+def _in_order(bootstrap: str, source: str, records: int, topic: str, folder: str) -> Facts:
     connection, end = _end(bootstrap, topic)
     with _spent() as spent:
         found = sum(map(len, in_order(read(connection, topic, 0, 0, end))))
-    if found != _RECORDS:
+    if found != records:
         raise AssertionError(found)
     return spent
 
 
-def _reduce(bootstrap: str, source: str, topic: str, folder: str) -> Facts:
+def _reduce(bootstrap: str, source: str, records: int, topic: str, folder: str, *, memory: int = MEMORY) -> Facts:
     connection, end = _end(bootstrap, topic)
-    with _spent() as spent, Latest.build(read(connection, topic, 0, 0, end), Path(folder) / "latest") as latest:
+    batches = read(connection, topic, 0, 0, end)
+    with _spent() as spent, Latest.build(batches, Path(folder) / "latest", memory=memory) as latest:
         found = latest.records
-    if found != _RECORDS:
+    if found != records:
         raise AssertionError(found)
     return spent
 
 
-def _compare(bootstrap: str, source: str, topic: str, folder: str) -> Facts:
+def _compare(bootstrap: str, source: str, records: int, topic: str, folder: str) -> Facts:
     connection, end = _end(bootstrap, topic)
     task = RereadTask(
         connection=connection,
@@ -161,19 +211,19 @@ def _compare(bootstrap: str, source: str, topic: str, folder: str) -> Facts:
     )
     with _spent() as spent:
         found = reread(task)
-    if not found.ok or found.records != _RECORDS:
+    if not found.ok or found.records != records:
         raise AssertionError(found)
     return spent
 
 
-def _read_alone(bootstrap: str, source: str, topic: str, folder: str) -> Facts:
+def _read_alone(bootstrap: str, source: str, records: int, topic: str, folder: str) -> Facts:
     from confluent_kafka import Consumer, TopicPartition
 
     connection, _ = _end(bootstrap, topic)
     settings = {
-        "queued.min.messages": 1_000_000,
-        "queued.max.messages.kbytes": 65_536,
+        "queued.max.messages.kbytes": 16_384,
         "fetch.queue.backoff.ms": 1,
+        "fetch.wait.max.ms": 10,
         "group.id": "alone",
         "enable.auto.commit": False,
     }
@@ -181,12 +231,21 @@ def _read_alone(bootstrap: str, source: str, topic: str, folder: str) -> Facts:
     with _spent() as spent:
         consumer = Consumer(connection.settings(settings))
         consumer.assign([TopicPartition(topic, 0, 0)])
-        while count < _RECORDS:
-            for message in consumer.consume(1000, 0.1):
+        while count < records:
+            for message in consumer.consume(250, 0.05):
                 message.key(), message.value(), message.timestamp()
                 count += 1
         consumer.close()
     return spent
+
+
+def _large_values(bootstrap: str, records: int, topic: str, folder: str) -> Facts:
+    """Written, read and reduced."""
+    connection = _with_topic(bootstrap, topic)
+    numbers = range(records // _FEWER)
+    batches = (ChangelogBatch([key_of(each)], [randbytes(_LARGE)], [1]) for each in numbers)
+    write_records(connection, _changelog(topic), topic, batches)
+    return _reduce(bootstrap, "", len(numbers), topic, folder, memory=_MEMORY)
 
 
 def _with_topic(bootstrap: str, topic: str) -> Connection:
@@ -234,5 +293,6 @@ JOBS: dict[str, Callable[..., Facts]] = {
     "changelog-reread, in order": _in_order,
     "changelog-reread, in order, compared": _compare,
     "changelog-reread, reduced": _reduce,
+    "changelog-memory, large values": _large_values,
     "changelog-reread, consumer alone": _read_alone,
 }

@@ -104,6 +104,17 @@ def test_a_full_queue_delays_nothing(connection: Connection, topic: str, monkeyp
     assert time.monotonic() - since < 8
 
 
+def test_an_end_in_a_marker_is_noticed_at_once(connection: Connection, topic: str) -> None:
+    """By default a broker answers half a second later that there is no more."""
+    write(connection, topic, records(0, 10))
+    seconds = []
+    for _ in range(5):
+        since = time.monotonic()
+        assert len(keys(connection, topic, 0, 11)) == 10
+        seconds.append(time.monotonic() - since)
+    assert min(seconds) < 0.4
+
+
 def test_a_topic_that_is_removed_meanwhile_ends_the_reading(
     connection: Connection, cluster: Cluster, topic: str
 ) -> None:

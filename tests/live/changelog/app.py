@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from secrets import token_hex
@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from tests.live.changelog.model import PARTITIONS, RETENTION_MS, SCHEMAS, Rows, read_rows
 from tests.live.kafka_streams.kinds import HEADERS_VERSIONS, VERSIONS
-from tests.live.maven import JVM_FLAGS, ProgramError, built_classpath
+from tests.live.maven import ProgramError, built_classpath
 
 _HERE = Path(__file__).parent
 _PATIENCE_SECONDS = 120.0
@@ -100,14 +100,15 @@ def classpath(version: str) -> str:
 class App:
     """One running instance. A context manager, which kills what has not been stopped."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, jvm_flags: Sequence[str] = _JVM_FLAGS) -> None:
         self.program = program
+        self._jvm_flags = jvm_flags
         self._events: list[Event] = []
         self._news = Condition()
         self._has_ended = False
 
     def __enter__(self) -> Self:
-        command = ["java", *JVM_FLAGS, "-cp", classpath(self.program.version), "stateferry.changelog.Main"]
+        command = ["java", *self._jvm_flags, "-cp", classpath(self.program.version), "stateferry.changelog.Main"]
         self._log = tempfile.TemporaryFile("w+")
         self._process = subprocess.Popen(
             [*command, self.program.arguments()],
