@@ -82,6 +82,7 @@ LONG = (
 
 GROUPS = {
     "broker": (
+        "bad_input/test_changelogs.py",
         "batch/changelog/test_catch_up.py",
         "batch/changelog/test_changelogs.py",
         "batch/changelog/test_checks.py",
