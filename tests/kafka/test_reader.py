@@ -104,6 +104,18 @@ def test_a_full_queue_delays_nothing(connection: Connection, topic: str, monkeyp
     assert time.monotonic() - since < 8
 
 
+def test_a_marker_at_the_end_delays_nothing(connection: Connection, topic: str) -> None:
+    """By default the broker takes half a second to say that nothing follows."""
+    write(connection, topic, records(0, 1))
+
+    def seconds() -> float:
+        since = time.monotonic()
+        assert keys(connection, topic, 0, 2) == [0]
+        return time.monotonic() - since
+
+    assert min(seconds() for _ in range(5)) < 0.45
+
+
 def test_a_topic_that_is_removed_meanwhile_ends_the_reading(
     connection: Connection, cluster: Cluster, topic: str
 ) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -24,7 +24,6 @@ from migrate import RefusedError, doctor, plan, run, status
 from migrate.batch.changelog import stopped
 from migrate.batch.preflight.check import CheckReport
 from migrate.batch.status.history import report as history_of
-from migrate.errors import BrokerError
 from migrate.kafka import cluster as kafka_cluster
 from migrate.kafka.cluster import Cluster, Committed
 from migrate.kafka.connection import Connection
@@ -115,7 +114,6 @@ class App:
 
 @pytest.fixture
 def app(request: pytest.FixtureRequest, tmp_path: Path, broker: Broker) -> App:
-    _until_groups_can_be_asked_for(broker)
     return App(request.node.name.removeprefix("test_").replace("[", "-").strip("]")[:60], tmp_path, broker)
 
 
@@ -154,16 +152,6 @@ def test_an_application_that_runs_is_waited_for(app: App) -> None:
         assert (check.outcome, check.exit_code) == ("waiting", 6)
         error = app.refusal("has 1 member, on ")
     assert "45 s by default" in error.hint
-
-
-def _until_groups_can_be_asked_for(broker: Broker) -> None:
-    """A broker that has just started knows no coordinator yet."""
-    with Cluster(Connection(broker.bootstrap)) as cluster:
-        for _ in range(50):
-            with suppress(BrokerError):
-                cluster.group("any")
-                return
-            time.sleep(0.1)
 
 
 @contextmanager
@@ -221,29 +209,6 @@ def _left_open(app: App, transactional_id: str) -> Producer:
     return producer
 
 
-def test_a_missing_topic_is_refused(app: App) -> None:
-    app.make()
-    with app.cluster as cluster:
-        topic = cluster.topic(app.topic)
-        assert topic is not None
-        cluster.delete_topic(topic)
-    assert "application_id" in app.refusal(f"the changelog {app.topic} does not exist").hint
-
-
-def test_a_topic_with_too_few_partitions_is_refused(app: App) -> None:
-    app.make(partitions=1)
-    app.refusal(rf"0_1/orders has partition 1 of {app.topic}, which has only 1 partition")
-
-
-def test_a_foreign_topic_of_the_new_name_is_refused(app: App) -> None:
-    app.make()
-    name = f"{app.name}-orders-v2-changelog"
-    with app.cluster as cluster:
-        cluster.create_topic(name, partitions=2, replication=1, settings={})
-    app.write(0, 1, name)
-    app.refusal(f"the topic {name} exists already, and this migration did not make it")
-
-
 def test_a_store_behind_its_changelog_can_catch_up(app: App) -> None:
     app.make().write(1, 3)
     check = app.checks()["changelog.position"]
@@ -266,15 +231,6 @@ def test_a_store_behind_its_changelog_can_catch_up(app: App) -> None:
 def test_a_store_that_is_not_a_part_of_its_changelog_is_refused(app: App, offset: int, said: str) -> None:
     app.make().at(1, offset)
     app.refusal(said)
-
-
-def test_what_retention_removed_is_missed(app: App) -> None:
-    app.make(settings={"cleanup.policy": "compact,delete"}).at(1, 2)
-    admin = AdminClient({"bootstrap.servers": app.broker.bootstrap})
-    removed = admin.delete_records([TopicPartition(app.topic, 1, 7)])
-    for done in removed.values():
-        done.result(30)
-    app.refusal("is at 3 of .*, partition 1, which begins at 7 by now: its retention has removed records")
 
 
 def test_settings_that_keep_nothing_are_named(app: App) -> None:
