@@ -16,7 +16,7 @@ from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.tails import tail_tasks, write_tails
 from migrate.batch.changelog.times import use_times
 from migrate.batch.changelog.ways import way_of
-from migrate.batch.changelog.write import connection_of
+from migrate.batch.changelog.write import announce, connection_of
 from migrate.batch.chunk.executor import Executor, executor_opener, run_all
 from migrate.batch.chunk.tail import TailTask
 from migrate.batch.context import Context, make_context
@@ -102,6 +102,7 @@ def catch_up(
             _lay_over(context, executor, ledger, plan)
             try:
                 write_tails(context, executor, ledger, plan)
+                announce(context, ledger)
             except BrokerError as error:  # what is done by now is kept
                 raise ChangelogFailedError(error.message, hint=error.hint) from error
         return _report(context, plan, Standing(context.home, ledger.rows), found, seconds=time.monotonic() - started)

@@ -97,6 +97,15 @@ def spec_identity(spec: Spec, ref: ConversionRef, known: Mapping[str, str] | Non
     return {name: _digest(text) for name, text in sections.items()} | _function_identity(ref, known or {})
 
 
+def common_identity(spec: Spec, ref: ConversionRef) -> str:
+    """A digest of the spec that is the same on every host of the application, wherever its stores are."""
+    sections = {
+        "[source]": stable_json(spec.source, exclude={"path"}),
+        "[target]": stable_json(spec.target, exclude={"path"}),
+    }
+    return migration_id({**spec_identity(spec, ref), **sections})
+
+
 def _function_identity(ref: ConversionRef, known: Mapping[str, str]) -> dict[str, str]:
     """The function's digests by the scheme of the known ones; a digest without a prefix is of the first scheme."""
     if ref.function is None or _is_by_bytecode(known):

@@ -8,11 +8,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from formats import Function
+from migrate.batch.changelog.adopt import adopt_changelogs
 from migrate.batch.changelog.times import take_times
 from migrate.batch.changelog.topics import AssembledStores
 from migrate.batch.changelog.verify import verify_changelogs
 from migrate.batch.changelog.ways import way_of
-from migrate.batch.changelog.write import write_changelogs
+from migrate.batch.changelog.write import announce, write_changelogs
 from migrate.batch.chunk.executor import Executor, ExecutorOpener, executor_opener, in_process
 from migrate.batch.context import Context, make_context
 from migrate.batch.home import remove_all, remove_if_empty
@@ -208,6 +209,8 @@ def _migrate_changelogs(context: Context, executor: Executor, ledger: Ledger, st
         topics = write_changelogs(context, executor, ledger, stores)
         if context.spec.run.verify != "off":
             verify_changelogs(context, executor, ledger, stores, topics)
+        announce(context, ledger)
+        adopt_changelogs(context, executor, ledger, stores, topics)
     except BrokerError as error:  # what is done by now is kept
         raise ChangelogFailedError(error.message, hint=error.hint) from error
 

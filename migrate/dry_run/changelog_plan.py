@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from migrate.batch.changelog.checks import AtBroker
+from migrate.batch.changelog.broker.checks import AtBroker
 from migrate.dry_run.report import ChangelogPlan, Inventory, TopicPlanned
 from migrate.model.changelog import Way
 from migrate.model.units import plural

@@ -88,7 +88,7 @@ class Cluster:
     def __init__(self, connection: Connection, kind: type[MigrationError] = BrokerError) -> None:
         from confluent_kafka.admin import AdminClient
 
-        self._connection = connection
+        self.connection = connection
         self._failures = Failures(connection, kind)
         with self._failures.explained("connect"):
             # By a name of its own: the requests of one that is dropped hang, or fail.
@@ -209,7 +209,7 @@ class Cluster:
 
         with self._failures.explained(f"end the transactions of {transactional_id}"):
             ours = {"transactional.id": transactional_id, "error_cb": self._failures.heed}
-            producer = Producer(self._connection.settings(ours))
+            producer = Producer(self.connection.settings(ours))
             producer.init_transactions(REQUEST_SECONDS)
 
     def _describe(self, name: str, **more: bool) -> TopicDescription | None:

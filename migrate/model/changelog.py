@@ -67,8 +67,8 @@ class Part(Stored):
 class Topics(Stored):
     """Where the records of a migration go: `detail` of a CHANGELOG row.
 
-    A row without `ids` is the intent, committed before a topic is made. What was written before the last row with `ids`
-    does not count: it went to a topic that is no more, or before `starts`.
+    A row without `ids` is the intent, committed before a topic is made. What was written before the last intent does
+    not count: it went to a topic that is no more, or before `starts`. A second row with `ids` only adds to `claimed`.
     """
 
     way: Way
@@ -81,6 +81,12 @@ class Topics(Stored):
     """By store partition, the offset from which on the records in the new topic are ours."""
     parts: tuple[Part, ...] = ()
     """What is to be written. They stay the same from run to run: so a later attempt at a part fences the one before."""
+    owner: str = ""
+    """Whose claims at the broker are this migration's: another one for each folder of a migration."""
+    digest: str = ""
+    """Of what all hosts have in common that migrate parts of the application."""
+    claimed: tuple[str, ...] = ()
+    """The store partitions that this host writes; other hosts write the rest, and have copies of those stores."""
 
     def of(self, store_partition: str) -> Changelog:
         """The changelog of a store partition."""
@@ -104,6 +110,8 @@ class Produced(Stored):
     last_offset: int | None
     """The largest offset; None: the part has no record."""
     seconds: float
+    host: str = ""
+    """The host that has written it from another copy of the store, and whose last offset this is; empty: this one."""
 
     @property
     def part(self) -> Part:

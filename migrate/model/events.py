@@ -45,6 +45,7 @@ RUN_EVENTS = (
     "verify.ranges-committed",
     "verify.committed",
     "changelog.intended",
+    "changelog.claimed",
     "changelog.created",
     "changelog.opened",
     "changelog.written",

@@ -91,6 +91,9 @@ class ChangelogReport(Value):
     """Those for keys that the new store does not have."""
     verified: bool
     """Whether it was read back, and holds the new store."""
+    adopted: tuple[str, ...] = ()
+    """The store partitions that another host has written from its copy, each with that host; this one has written the
+    rest."""
     note: str = ""
     """Why `verify` did not compare it."""
 
@@ -294,6 +297,8 @@ class AbandonReport(Report):
     """The changelogs that the migration had made."""
     undone_topics: tuple[str, ...] = ()
     """The changelogs to which the old values were appended again."""
+    kept_topics: tuple[str, ...] = ()
+    """The changelogs that other hosts of this migration use, or may use."""
 
 
 class Failure(Value):

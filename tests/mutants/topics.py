@@ -37,4 +37,28 @@ TOPICS: tuple[Mutant, ...] = (
         new="not now.topic_id",
         tests=("test_only_the_very_topic_is_deleted",),
     ),
+    Mutant(
+        name="adopted-without-being-equal",
+        claim="I4",
+        definition="_compared",
+        old=" and each.ok",
+        new="",
+        tests=("test_a_copy_that_is_behind_writes_nothing",),
+    ),
+    Mutant(
+        name="records-of-nobody-taken-for-ours",
+        claim="I11",
+        definition="_claimed",
+        old="_has_any(cluster, each)",
+        new="not each.topic",
+        tests=("test_records_without_a_claim_are_left_alone",),
+    ),
+    Mutant(
+        name="topic-of-copies-deleted",
+        claim="I11",
+        definition="is_of_others",
+        old="    if topic.name in fleet.shared(claims):\n        return True\n",
+        new="",
+        tests=("test_a_copy_goes_on_from_what_the_other_host_has_written",),
+    ),
 )

@@ -27,21 +27,25 @@ class ChangelogStanding:
     @cached_property
     def topics(self) -> Topics | None:
         """The topics that are written to; None: they are not made yet."""
-        return _topics(self._written[0]) if self._written else None
+        rows = [row for row in self._written if row.step is Step.CHANGELOG]
+        return _topics(rows[-1]) if rows else None
 
     @cached_property
     def _written(self) -> Sequence[Row]:
-        """The last row about topics, if they exist and no rollback followed, and all later rows."""
-        at = max((n for n, row in enumerate(self.rows) if row.step in (Step.CHANGELOG, Step.ROLLED_BACK)), default=None)
-        if at is None or self.rows[at].step is Step.ROLLED_BACK or not _topics(self.rows[at]).ids:
-            return ()
-        return self.rows[at:]
+        """The rows since the last intent to make topics, if they exist and no rollback followed."""
+        at = max((n for n, row in enumerate(self.rows) if _begins_anew(row)), default=None)
+        rows = () if at is None or self.rows[at].step is Step.ROLLED_BACK else self.rows[at + 1 :]
+        return rows if any(row.step is Step.CHANGELOG for row in rows) else ()
 
     @cached_property
     def produced(self) -> list[Produced]:
         """What was written to these topics, the newest receipt of each part and of each tail."""
         found = (read_detail(row, Produced, "a receipt of a changelog") for row in self._written if _is_receipt(row))
         return list({(each.part, each.tail): each for each in found}.values())
+
+    def tails_of(self, store_partition: str) -> set[int]:
+        """The numbers of the tails of a store partition that were written, or adopted."""
+        return {each.tail for each in self.produced if each.store_partition == store_partition}
 
     def pending(self, contents: dict[Part, str]) -> list[Part]:
         """The parts without a receipt for what is to be written now."""
@@ -95,6 +99,9 @@ def changelog_reports(rows: Sequence[Row], note: str = "") -> tuple[ChangelogRep
                 new_topic=new_topic,
                 records=sum(each.records for each in written),
                 tombstones=sum(each.tombstones for each in written),
+                adopted=tuple(
+                    dict.fromkeys(f"{each.store_partition} from {each.host}" for each in written if each.host)
+                ),
                 verified=not note and all(each is not None and each.ok for each in reread),
                 note=note,
             )
@@ -117,6 +124,10 @@ def content_of(receipts: Sequence[Receipt], part: Part) -> str:
 
 def _topics(row: Row) -> Topics:
     return read_detail(row, Topics, "the topics of a migration")
+
+
+def _begins_anew(row: Row) -> bool:
+    return row.step is Step.ROLLED_BACK or (row.step is Step.CHANGELOG and not _topics(row).ids)
 
 
 def _is_receipt(row: Row) -> bool:

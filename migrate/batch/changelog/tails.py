@@ -186,6 +186,7 @@ class _Writing:
 def write_tails(context: Context, executor: Executor, ledger: Ledger, plan: Plan) -> None:
     """Write each tail that has no receipt to the new changelog, in their order, and read it back.
 
+    Those of copies are left to the host that has claimed the changelog: the next run adopts what it has written.
     Raises BrokerError, ChangelogFailedError; VerificationError where the broker does not have it.
     """
     while tails := list(_unwritten(Standing(context.home, ledger.rows), ChangelogStanding(ledger.rows))):
@@ -206,17 +207,18 @@ def write_tails(context: Context, executor: Executor, ledger: Ledger, plan: Plan
 
 
 def _unwritten(standing: Standing, written: ChangelogStanding) -> Iterator[Tail]:
-    """The first tail of each store partition without a receipt."""
-    done = {(each.store_partition, each.tail) for each in written.produced}
-    for partition, tails in standing.tails.items():
-        left = [tail for tail in tails if (partition, tail.number) not in done]
+    """The first tail without a receipt of each store partition whose changelog this host writes."""
+    claimed = () if written.topics is None else written.topics.claimed
+    for partition in claimed:
+        left = [tail for tail in standing.tails.get(partition, ()) if tail.number not in written.tails_of(partition)]
         yield from left[:1]
 
 
 def _read_back(context: Context, executor: Executor, ledger: Ledger, plan: Plan) -> None:
     standing, written = Standing(context.home, ledger.rows), ChangelogStanding(ledger.rows)
     topics = written.topics
-    left = [tails[-1] for partition, tails in standing.tails.items() if partition not in written.reread]
+    mine = () if topics is None else topics.claimed
+    left = [tails[-1] for name, tails in standing.tails.items() if name in mine and name not in written.reread]
     if topics is None or not left:
         return
     writing = _Writing(context, plan.migration_id, topics)

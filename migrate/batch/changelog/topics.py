@@ -1,24 +1,29 @@
 """The topics that a migration writes to: made, or found again, and recorded before the first record is written.
 
-The intent is committed before a topic is made, and its id after: so a topic of that name that neither names is foreign.
+The intent is committed before a topic is made, and its id after: so a topic of that name that neither names is foreign,
+unless another host of the migration has claimed a partition of it.
 """
 
 from __future__ import annotations
 
-import base64
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from formats import Format
+from migrate.batch.changelog.broker.claims import Fleet, is_empty, marker_group, place_of
+from migrate.batch.changelog.broker.group import has_records
 from migrate.batch.changelog.overlay import kept_databases
 from migrate.batch.changelog.standing import ChangelogStanding, content_of
-from migrate.batch.changelog.ways import application_of, changelogs, way_of
+from migrate.batch.changelog.ways import application_of, changelogs, reached, way_of
 from migrate.batch.context import Context
+from migrate.batch.identity import common_identity
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.plan.cut import cut
-from migrate.errors import RefusedError
-from migrate.kafka.cluster import Cluster, Committed, Topic
+from migrate.errors import BrokerError, RefusedError
+from migrate.kafka.claims import Claims, seen_claims
+from migrate.kafka.cluster import Cluster, Topic
 from migrate.model.changelog import Changelog, Part, Topics
 from migrate.model.ledger_row import Step
 from migrate.model.plan import DatabasePlan, Plan
@@ -52,34 +57,43 @@ class AssembledStores:
 
 
 def open_topics(context: Context, ledger: Ledger, cluster: Cluster, stores: AssembledStores) -> Topics:
-    """The topics to write to. Those of an earlier run serve if all that it wrote is there and still to be written.
+    """The topics to write to, with what this host has claimed of them. Those of an earlier run serve if all that it
+    wrote is there and still to be written.
 
     Raises RefusedError for a topic that is not ours.
     """
     standing = ChangelogStanding(ledger.rows)
     known = standing.topics
     if known is not None and _still_serves(known, standing, cluster, stores):
-        return known
+        return _with_claims(context, ledger, cluster, known)
     wanted = Topics(
         way=way_of(context.spec, context.conversion),
         application=application_of(context.spec),
         changelogs=changelogs(context.spec),
+        owner=next((each.owner for each in standing.opened), "") or uuid.uuid4().hex[:12],
+        digest=common_identity(context.spec, context.ref),
     )
+    fleet = Fleet(cluster.connection, context.spec.name, wanted)
+    claims = fleet.read()
+    fleet.check_same(claims)
     old = {name: _existing(cluster, name) for name in {each.topic: None for each in wanted.changelogs}}
-    former = list(_ours(standing, cluster, wanted, old))
+    shared = fleet.shared(claims)
+    former = list(_ours(standing, cluster, wanted, old, shared))
+    for topic in former:
+        if topic.name in shared:
+            raise _in_use(topic.name, shared[topic.name])
     ledger.commit(ledger.row(Step.CHANGELOG, detail=wanted.model_dump(mode="json")))
     context.notify("changelog.intended", topics=wanted)
     for topic in former:
         cluster.delete_topic(topic)
+    wanted = wanted.model_copy(update={"starts": _starts(cluster, wanted, known, fleet, claims)})
+    wanted = _claimed(context, ledger, cluster, wanted, claims, again=True)
+    context.notify("changelog.claimed", topics=wanted)
     new = {name: _made(cluster, name, old[before]) for name, before in _names(wanted).items()}
     context.notify("changelog.created", topics=wanted)
-    starts = {each.store_partition: 0 for each in wanted.changelogs}
-    if wanted.way == "append":
-        starts = _ends(cluster, wanted) if known is None else dict(known.starts)
     opened = wanted.model_copy(
         update={
             "ids": {topic.name: topic.id for topic in (*old.values(), *new.values())},
-            "starts": starts,
             "parts": tuple(_parts(wanted, stores, context.conversion.target)),
         }
     )
@@ -88,24 +102,63 @@ def open_topics(context: Context, ledger: Ledger, cluster: Cluster, stores: Asse
     return opened
 
 
-def mark_in_progress(cluster: Cluster, name: str, migration_id: str, topics: Topics) -> None:
-    """Say at the broker that records are being appended: as an offset of a group of ours, since no reader of the topic
-    must see it. `name`: the migration's."""
-    _mark(cluster, name, topics, Committed(0, base64.b64encode(f"{migration_id} in progress".encode()).decode()))
+def _with_claims(context: Context, ledger: Ledger, cluster: Cluster, known: Topics) -> Topics:
+    """The topics of an earlier run, with what nobody had claimed then, and this host can write by now."""
+    fleet = Fleet(cluster.connection, context.spec.name, known)
+    claims = fleet.read()
+    fleet.check_same(claims)
+    claimed = _claimed(context, ledger, cluster, known, claims, again=False)
+    if claimed != known:
+        ledger.commit(ledger.row(Step.CHANGELOG, detail=claimed.model_dump(mode="json")))
+    return claimed
 
 
-def mark_done(cluster: Cluster, name: str, migration_id: str, topics: Topics) -> None:
-    """Say at the broker that nothing of the migration is half written there any more."""
-    _mark(cluster, name, topics, Committed(1, base64.b64encode(f"{migration_id} done".encode()).decode()))
+def _claimed(
+    context: Context, ledger: Ledger, cluster: Cluster, topics: Topics, claims: Claims, *, again: bool
+) -> Topics:
+    """The topics with the store partitions that this host writes: whose changelog nobody else has claimed.
+
+    Where other hosts are at work, one of them may have a store that is not behind: that one is to write.
+    """
+    fleet, at = Fleet(cluster.connection, context.spec.name, topics), reached(context.spec, ledger.rows)
+    is_alone = not fleet.others(claims)
+    free = []
+    for each in topics.changelogs:
+        claim = claims.get(place_of(each))
+        is_mine = each.store_partition in topics.claimed
+        if is_mine or (claim is not None and claim.holds) or (topics.way == "new-topic" and _has_any(cluster, each)):
+            continue
+        if is_alone or context.spec.run.source == "snapshot" or _is_whole(cluster, topics, each, at):
+            free.append(each.store_partition)
+    return fleet.take(claims, free, at, again=again)
 
 
-def _mark(cluster: Cluster, name: str, topics: Topics, marker: Committed) -> None:
-    cluster.set_committed(marker_group(name), {(each.new_topic, each.number): marker for each in topics.changelogs})
+def _has_any(cluster: Cluster, changelog: Changelog) -> bool:
+    """Whether somebody has written to the new changelog."""
+    if cluster.topic(changelog.new_topic) is None:
+        return False
+    ends = cluster.ends(changelog.new_topic, [changelog.number])[changelog.number]
+    return ends.start != ends.end
 
 
-def marker_group(name: str) -> str:
-    """The group whose offset marks the changelogs of a migration of that name."""
-    return f"stateferry-{name}"
+def _is_whole(cluster: Cluster, topics: Topics, changelog: Changelog, at: Mapping[str, int | None]) -> bool:
+    """Whether the store has all that its old changelog has."""
+    ends = cluster.ends(changelog.topic, [changelog.number])[changelog.number]
+    end = topics.starts[changelog.store_partition] if topics.way == "append" else ends.stable
+    start = max(at[changelog.store_partition] or 0, ends.start)
+    return not has_records(cluster.connection, changelog.topic, changelog.number, start, end)
+
+
+def _starts(cluster: Cluster, topics: Topics, known: Topics | None, fleet: Fleet, claims: Claims) -> dict[str, int]:
+    """By store partition, the first offset of converted records."""
+    if topics.way != "append":
+        return {each.store_partition: 0 for each in topics.changelogs}
+    found = _ends(cluster, topics) if known is None else dict(known.starts)
+    for each in topics.changelogs:
+        claim = claims.get(place_of(each))
+        if claim is not None and fleet.is_of_another(claim):
+            found[each.store_partition] = claim.start
+    return found
 
 
 def _still_serves(known: Topics, standing: ChangelogStanding, cluster: Cluster, stores: AssembledStores) -> bool:
@@ -141,8 +194,17 @@ def _names(topics: Topics) -> dict[str, str]:
     return {each.new_topic: each.topic for each in topics.changelogs}
 
 
-def _ours(standing: ChangelogStanding, cluster: Cluster, wanted: Topics, old: Mapping[str, Topic]) -> Iterator[Topic]:
-    """The topics of the new names that are ours, and are to be made again. Raises RefusedError for a foreign one."""
+def _ours(
+    standing: ChangelogStanding,
+    cluster: Cluster,
+    wanted: Topics,
+    old: Mapping[str, Topic],
+    shared: Mapping[str, str],
+) -> Iterator[Topic]:
+    """The topics of the new names that are ours, and are to be made again. Raises RefusedError for a foreign one.
+
+    `shared`: those that other hosts have claimed, too.
+    """
     if wanted.way == "append":
         for name, there in old.items():
             if any(each.ids.get(name, there.id) != there.id for each in standing.opened):
@@ -153,12 +215,12 @@ def _ours(standing: ChangelogStanding, cluster: Cluster, wanted: Topics, old: Ma
         return
     made = {topic_id for each in standing.opened for topic_id in each.ids.values()}
     intended = {name for each in standing.opened for name in _names(each)}
-    for name, before in _names(wanted).items():
-        topic = cluster.topic(name)
-        if topic is None:
+    named = ((cluster.topic(name), before) for name, before in _names(wanted).items())
+    for topic, before in ((topic, before) for topic, before in named if topic is not None):
+        is_ours, name = topic.id in made, topic.name
+        if not is_ours and name in shared:
             continue
-        is_ours = topic.id in made
-        if not is_ours and not (name in intended and _is_empty(cluster, topic)):
+        if not is_ours and not (name in intended and is_empty(cluster, topic)):
             raise RefusedError(
                 f"the topic {name} exists already, and this migration did not make it",
                 hint="if nobody needs it, delete it and run the command again; else give the new store another name "
@@ -168,14 +230,22 @@ def _ours(standing: ChangelogStanding, cluster: Cluster, wanted: Topics, old: Ma
             yield topic
 
 
-def check_not_foreign(standing: ChangelogStanding, cluster: Cluster, wanted: Topics, old: Mapping[str, Topic]) -> None:
-    """Raises RefusedError where a topic of a new name is there, and this migration did not make it."""
-    for _ in _ours(standing, cluster, wanted, old):
+def check_not_foreign(
+    standing: ChangelogStanding, cluster: Cluster, wanted: Topics, old: Mapping[str, Topic], name: str
+) -> None:
+    """Raises RefusedError where a topic of a new name is there, and neither this migration nor one on another host has
+    made it. `name`: the migration's."""
+    fleet = Fleet(cluster.connection, name, wanted)
+    for _ in _ours(standing, cluster, wanted, old, fleet.shared(seen_claims(cluster, marker_group(name)))):
         pass
 
 
-def _is_empty(cluster: Cluster, topic: Topic) -> bool:
-    return all(ends.start == ends.end for ends in cluster.ends(topic.name, range(topic.partitions)).values())
+def _in_use(name: str, host: str) -> RefusedError:
+    return RefusedError(
+        f"{name} has to be made again, and the migration on {host} uses it too",
+        hint="on every host: stateferry rollback SPEC if it is cut over, then stateferry abandon SPEC; the last one "
+        "removes the topic; then stateferry run SPEC",
+    )
 
 
 def _existing(cluster: Cluster, name: str) -> Topic:
@@ -192,9 +262,14 @@ def _made(cluster: Cluster, name: str, like: Topic) -> Topic:
     """The topic of this name, as the old one is; it exists where a run was killed before it recorded the id."""
     if name == like.name:
         return like
-    return cluster.topic(name) or cluster.create_topic(
-        name, partitions=like.partitions, replication=like.replication, settings=like.settings
-    )
+    try:
+        return cluster.topic(name) or cluster.create_topic(
+            name, partitions=like.partitions, replication=like.replication, settings=like.settings
+        )
+    except BrokerError:
+        if (made := cluster.topic(name)) is None:
+            raise
+        return made  # another host was faster
 
 
 def _ends(cluster: Cluster, topics: Topics) -> dict[str, int]:

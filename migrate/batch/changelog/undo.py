@@ -38,7 +38,7 @@ def fence(cluster: Cluster, migration_id: str, topics: Topics, written: Sequence
     """End every attempt at a part without a receipt that may live on somewhere, so that it appends nothing more."""
     done = {each.part for each in written}
     for part in topics.parts:
-        if part not in done:
+        if part not in done and part.store_partition in topics.claimed:
             cluster.abort_transactions(transactional_id(migration_id, part))
 
 

@@ -39,18 +39,20 @@ def verify_changelogs(
     *,
     again: bool = False,
 ) -> None:
-    """Read every changelog back, but those that an earlier run found right and that end where they did then.
+    """Read back every changelog that is written or adopted, but those that an earlier run found right and that end
+    where they did then.
 
     `again`: those, too. Raises VerificationError, ChangelogFailedError where a topic cannot be read to its end.
     """
     connection = connection_of(context.spec)
-    before = {} if again else ChangelogStanding(ledger.rows).reread
+    standing = ChangelogStanding(ledger.rows)
+    before, written = {} if again else standing.reread, {each.store_partition for each in standing.produced}
     with Cluster(connection) as cluster:
-        places = [(each, settled(cluster, each)) for each in topics.changelogs]
-        limits = {name: _expired_before(cluster, name) for name in {each.new_topic for each, _ in places}}
+        places = [(each, settled(cluster, each)) for each in topics.changelogs if each.store_partition in written]
+        limits = {name: expired_before(cluster, name) for name in {each.new_topic for each, _ in places}}
     work = Work(context, connection, topics, stores)
     tasks = [
-        _task(work, each, ends, limits[each.new_topic])
+        reread_task(work, each, topics.starts[each.store_partition], ends, limits[each.new_topic])
         for each, ends in places
         if not _is_known(before.get(each.store_partition), ends)
     ]
@@ -118,7 +120,7 @@ def _is_known(before: Reread | None, ends: Ends) -> bool:
     return before is not None and before.ok and before.end == ends.end
 
 
-def _expired_before(cluster: Cluster, name: str) -> int | None:
+def expired_before(cluster: Cluster, name: str) -> int | None:
     """The time before which the topic's retention may have removed records; None: it removes none."""
     topic = cluster.topic(name)
     settings = {} if topic is None else topic.settings
@@ -128,12 +130,13 @@ def _expired_before(cluster: Cluster, name: str) -> int | None:
     return int(time.time() * 1000) - retention
 
 
-def _task(work: Work, changelog: Changelog, ends: Ends, expired_before: int | None) -> RereadTask:
+def reread_task(work: Work, changelog: Changelog, start: int, ends: Ends, expired_before: int | None) -> RereadTask:
+    """The comparison of a changelog, from `start` on, with the new store."""
     partition = changelog.store_partition
     return RereadTask(
         connection=work.connection,
         changelog=changelog,
-        start=max(work.topics.starts[partition], ends.start),
+        start=max(start, ends.start),
         end=ends.end,
         new=work.new(Part(store_partition=partition, database="")),
         old=work.old(partition),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from migrate.batch.source.snapshot import recorded_snapshot
 from migrate.batch.source.source import Source, is_another_system, target_system
 from migrate.errors import RefusedError
-from migrate.model.changelog import Changelog
+from migrate.model.changelog import Changelog, Tail
+from migrate.model.ledger_row import Row, Step, read_detail
 from migrate.model.store_partition import Line, StorePartition
 from migrate.spec.spec import Spec
 from migrate.spec.ways import application_of, check_way, new_names, way_of
 
-__all__ = ["application_of", "changelogs", "check_way", "new_names", "positions", "way_of"]
+__all__ = ["application_of", "changelogs", "check_way", "new_names", "positions", "reached", "way_of"]
 
 _LONGEST_TOPIC = 249
 """org.apache.kafka.common.internals.Topic."""
@@ -29,6 +32,12 @@ def positions(spec: Spec, source: Source | None = None) -> dict[str, int | None]
     """By store partition, the offset of the next record that its owner would apply; None: nothing states it."""
     stores = recorded_snapshot(spec) if source is None else source
     return {partition.id: _position(stores, partition) for partition in stores.partitions}
+
+
+def reached(spec: Spec, rows: Iterable[Row], source: Source | None = None) -> dict[str, int | None]:
+    """By store partition, the offset up to which the new store has its old changelog: the tails follow the source."""
+    tails = (read_detail(row, Tail, "a tail") for row in rows if row.step is Step.TAIL)
+    return {**positions(spec, source), **{each.store_partition: each.end for each in tails}}
 
 
 def _position(source: Source, partition: StorePartition) -> int | None:

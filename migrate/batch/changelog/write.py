@@ -6,10 +6,11 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from migrate.batch.changelog.broker.claims import Fleet
 from migrate.batch.changelog.overlay import overlay_of
 from migrate.batch.changelog.standing import ChangelogStanding
-from migrate.batch.changelog.topics import AssembledStores, mark_in_progress, open_topics
-from migrate.batch.changelog.ways import way_of
+from migrate.batch.changelog.topics import AssembledStores, open_topics
+from migrate.batch.changelog.ways import reached, way_of
 from migrate.batch.chunk.changelog_entries import NewEntries, OldEntries
 from migrate.batch.chunk.executor import Executor, run_all
 from migrate.batch.chunk.produce import ProduceTask
@@ -29,7 +30,7 @@ from migrate.spec.spec import Spec
 
 
 def write_changelogs(context: Context, executor: Executor, ledger: Ledger, stores: AssembledStores) -> Topics:
-    """Write what is not written yet, and return the topics.
+    """Write what this host has claimed and is not written yet, and return the topics.
 
     Raises RefusedError for a topic that is not ours, and BrokerError or ChangelogFailedError where the broker fails.
     """
@@ -38,7 +39,8 @@ def write_changelogs(context: Context, executor: Executor, ledger: Ledger, store
         topics = _opened(context, ledger, cluster, stores)
     work = Work(context, connection, topics, stores)
     contents = stores.contents(topics.parts)
-    tasks = (work.task(part, contents[part]) for part in ChangelogStanding(ledger.rows).pending(contents))
+    pending = ChangelogStanding(ledger.rows).pending(contents)
+    tasks = (work.task(part, contents[part]) for part in pending if part.store_partition in topics.claimed)
     written = _Written(context, ledger)
     try:
         for finished in run_all(executor, tasks, on_start=lambda _: None, name=context.spec.name, stop=context.stop):
@@ -116,16 +118,22 @@ class Work:
         return str(self.context.home / CHANGELOG / partition / name)
 
 
+def announce(context: Context, ledger: Ledger) -> None:
+    """Say at the broker how far this host has written what it has claimed: copies on other hosts go on from there."""
+    standing = ChangelogStanding(ledger.rows)
+    topics, written = standing.topics, {each.part for each in standing.produced}
+    if topics is None or any(each not in written for each in topics.parts if each.store_partition in topics.claimed):
+        return
+    fleet = Fleet(connection_of(context.spec), context.spec.name, topics)
+    fleet.mark("written", standing.last_offsets, reached(context.spec, ledger.rows))
+
+
 def _opened(context: Context, ledger: Ledger, cluster: Cluster, stores: AssembledStores) -> Topics:
-    is_append = way_of(context.spec, context.conversion) == "append"
-    if is_append:
+    if way_of(context.spec, context.conversion) == "append":
         standing = Standing(context.home, ledger.rows)
         concerns = concerns_of(context.spec, standing, totals_of(list(stores.receipts)), context.acceptance)
         require_acceptance(concerns, "nothing is appended to the changelog")
-    topics = open_topics(context, ledger, cluster, stores)
-    if is_append:
-        mark_in_progress(cluster, context.spec.name, stores.plan.migration_id, topics)
-    return topics
+    return open_topics(context, ledger, cluster, stores)
 
 
 def transactional_id(migration_id: str, part: Part) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from migrate.batch.changelog.checks import AtBroker
+from migrate.batch.changelog.broker.checks import AtBroker
 from migrate.batch.preflight.check import Check
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, cached_property
 
-from migrate.batch.changelog.checks import AtBroker
+from migrate.batch.changelog.broker.checks import AtBroker
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.ways import way_of
 from migrate.batch.context import Context

@@ -56,6 +56,7 @@ def abandon(spec: Spec, *, on_event: Listener = ignore) -> AbandonReport:
         left_over=left,
         removed_topics=topics.removed,
         undone_topics=topics.undone,
+        kept_topics=topics.kept,
     )
 
 

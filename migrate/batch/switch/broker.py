@@ -7,19 +7,20 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from migrate.batch.changelog.group import (
+from migrate.batch.changelog.broker.claims import Fleet
+from migrate.batch.changelog.broker.group import (
     committed_offsets,
     has_records,
     merged,
     moved_since,
     set_back,
 )
+from migrate.batch.changelog.broker.stopped import check_group, end_transactions, open_transaction
 from migrate.batch.changelog.lines import line_after
 from migrate.batch.changelog.standing import ChangelogStanding
-from migrate.batch.changelog.stopped import check_group, end_transactions, open_transaction
-from migrate.batch.changelog.topics import AssembledStores, mark_done, mark_in_progress
+from migrate.batch.changelog.topics import AssembledStores
 from migrate.batch.changelog.undo import check_is_ours, old_store, undo
-from migrate.batch.changelog.ways import application_of, positions
+from migrate.batch.changelog.ways import application_of, reached
 from migrate.batch.changelog.write import connection_of
 from migrate.batch.home import CHANGELOG
 from migrate.batch.ledger.gates import Acceptance, require_acceptance, signed_off
@@ -29,9 +30,8 @@ from migrate.batch.switch.places import Places
 from migrate.errors import RefusedError
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
-from migrate.model.changelog import Changelog, Tail, Topics
+from migrate.model.changelog import Changelog, Topics
 from migrate.model.journal import AtCutOver, Journal
-from migrate.model.ledger_row import Step, read_detail
 from migrate.model.plan import Plan
 from migrate.model.reports import Concern, Doubt, SetBack
 from migrate.model.store_partition import Line
@@ -105,10 +105,10 @@ def ask_broker(migration: Migration, source: Source, *, fence: bool) -> tuple[At
             return None, warnings
         if fence:
             end_transactions(cluster, migration.spec, source, standing.topics.changelogs)
-        reached, topics = _reached(migration, source), standing.topics
+        at, topics = reached(migration.spec, migration.standing.rows, source), standing.topics
 
         def check(each: Changelog) -> None:
-            _check_old(cluster, connection, topics, each, reached[each.store_partition] or 0)
+            _check_old(cluster, connection, topics, each, at[each.store_partition] or 0)
             _check_new(cluster, connection, standing, topics, each)
 
         with ThreadPoolExecutor(_AT_ONCE) as threads:  # the application waits for it
@@ -118,17 +118,8 @@ def ask_broker(migration: Migration, source: Source, *, fence: bool) -> tuple[At
 
 
 def mark_whole(migration: Migration, at: AtCutOver) -> None:
-    """Clear the sign that records are being appended."""
-    if at.topics.way == "append":
-        with Cluster(connection_of(migration.spec)) as cluster:
-            mark_done(cluster, migration.spec.name, migration.migration_id, at.topics)
-
-
-def _reached(migration: Migration, source: Source) -> dict[str, int | None]:
-    """By store partition, the offset up to which the new store has its old changelog: the tails follow the source."""
-    rows = (row for row in migration.standing.rows if row.step is Step.TAIL)
-    tails = (read_detail(row, Tail, "a tail") for row in rows)
-    return {**positions(migration.spec, source), **{each.store_partition: each.end for each in tails}}
+    """Say at the broker that what this host has written is in use."""
+    Fleet(connection_of(migration.spec), migration.spec.name, at.topics).mark("in-use")
 
 
 def _check_old(cluster: Cluster, connection: Connection, topics: Topics, changelog: Changelog, reached: int) -> None:
@@ -203,11 +194,14 @@ class WayBack:
             if not self.leaves_offsets:
                 set_back(cluster, self._application, self.at.offsets, moved)
             notify("rollback.offsets-set-back")
-            if not self._is_appended:
-                return {}
-            mark_in_progress(cluster, migration.spec.name, migration.migration_id, self.at.topics)
-            lines = {places.entry.partition.id: self._undone(cluster, connection, places) for places in self.every}
-            mark_done(cluster, migration.spec.name, migration.migration_id, self.at.topics)
+            fleet, lines = Fleet(connection, migration.spec.name, self.at.topics), dict[str, Line | None]()
+            if self._is_appended:
+                fleet.mark("writing")
+                written = (each for each in self.every if each.entry.partition.id in self.at.topics.claimed)
+                lines = {places.entry.partition.id: self._undone(cluster, connection, places) for places in written}
+            fleet.give_up()
+        if not self._is_appended:
+            return {}
         notify("rollback.undone")
         return {partition: line for partition, line in lines.items() if line is not None}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from migrate.batch.changelog.made import old_topics
+from migrate.batch.changelog.broker.claims import Fleet, old_topics
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.write import connection_of
 from migrate.batch.home import (
@@ -94,8 +94,15 @@ def finalize(
 
 def _check_old_topics(migration: Migration) -> None:
     """Raises RefusedError where no old topic can be removed."""
+    topics = _topics(migration)
     with Cluster(_connection(migration)) as cluster:
-        old_topics(cluster, _topics(migration))
+        old_topics(cluster, topics)
+        fleet = Fleet(cluster.connection, migration.spec.name, topics)
+        if waiting := [each.host for each in fleet.others(fleet.read()) if each.state != "in-use"]:
+            raise RefusedError(
+                f"--delete-topic: on {waiting[0]} the stores are not cut over yet, and the old ones need the topic",
+                hint="stateferry cutover SPEC there, or run the command without --delete-topic",
+            )
 
 
 def _delete_old_topics(migration: Migration) -> tuple[str, ...]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from migrate.batch.changelog.made import made_topics, names_of_made
+from migrate.batch.changelog.broker.claims import Fleet, is_of_others, made_topics, names_of_made
+from migrate.batch.changelog.broker.stopped import check_group
 from migrate.batch.changelog.standing import ChangelogStanding
-from migrate.batch.changelog.stopped import check_group
-from migrate.batch.changelog.topics import mark_done
 from migrate.batch.changelog.undo import fence, old_store, undo
 from migrate.batch.changelog.write import connection_of
 from migrate.batch.identity import planned_state, store_state
@@ -30,6 +29,8 @@ class GivenUp:
 
     removed: tuple[str, ...] = ()
     """The topics that were removed."""
+    kept: tuple[str, ...] = ()
+    """The topics that it has made, or filled, and that other hosts use, or may use."""
     undone: tuple[str, ...] = ()
     """The topics to which old values were appended again."""
 
@@ -61,11 +62,17 @@ def give_up_changelogs(spec: Spec, standing: Standing) -> GivenUp:
         appended = half_written(written)
         if appended is not None:
             _append_old(spec, standing, cluster, connection, appended)
+        fleet = Fleet(connection, spec.name, written.opened[-1])
+        claims = fleet.give_up()
         topics = made_topics(cluster, written) if names_of_made(written) else []
-        for topic in topics:
+        kept = [each for each in topics if is_of_others(cluster, fleet, written, claims, each)]
+        removed = [each for each in topics if each not in kept]
+        for topic in removed:
             cluster.delete_topic(topic)
     undone = () if appended is None else tuple(dict.fromkeys(each.topic for each in appended.changelogs))
-    return GivenUp(tuple(topic.name for topic in topics), undone)
+    return GivenUp(
+        removed=tuple(topic.name for topic in removed), kept=tuple(topic.name for topic in kept), undone=undone
+    )
 
 
 def _append_old(spec: Spec, standing: Standing, cluster: Cluster, connection: Connection, topics: Topics) -> None:
@@ -74,7 +81,7 @@ def _append_old(spec: Spec, standing: Standing, cluster: Cluster, connection: Co
     if plan is None:
         raise RefusedError("the plan is gone, without which the changelog cannot be restored", hint="restore work_dir")
     check_group(cluster, topics.application)
-    partitions = plan.store_partitions
+    partitions = [each for each in plan.store_partitions if each.id in topics.claimed]
     with holding_locks(system.lock_files(spec.source_path, partitions)):
         for partition in partitions if spec.run.source == "live" else ():
             _check_as_planned(spec, plan, partition)
@@ -89,7 +96,6 @@ def _append_old(spec: Spec, standing: Standing, cluster: Cluster, connection: Co
                 old=old_store(spec, plan, partition, partition.directories(spec.source_path)),
                 folder=scratch(spec.home, partition.id),
             )
-        mark_done(cluster, spec.name, migration_id, topics)
 
 
 def _check_as_planned(spec: Spec, plan: Plan, partition: StorePartition) -> None:

@@ -194,6 +194,7 @@ def show_abandon(report: AbandonReport, output: Output) -> list[str]:
     left = "\n".join(map(str, report.left_over))
     rows = {"migration": report.name, "removed": removed, "other files": left, "unchanged": str(report.source)}
     rows["deleted topics"] = "\n".join(report.removed_topics)
+    rows["topics that other hosts use"] = "\n".join(report.kept_topics)
     rows["old values again in"] = "\n".join(report.undone_topics)
     return output.layout.facts(rows)
 
@@ -231,6 +232,7 @@ def changelogs_in_words(changelogs: Sequence[ChangelogReport]) -> str:
 def _changelog_in_words(changelog: ChangelogReport) -> str:
     written = f"{changelog.new_topic}: {plural(changelog.records, 'record')}"
     written += f" and {plural(changelog.tombstones, 'tombstone')}" if changelog.tombstones else ""
+    written += f" written here, adopted {', '.join(changelog.adopted)}" if changelog.adopted else ""
     if changelog.note:
         return f"{written}, not compared: {changelog.note}"
     return f"{written}, {'read back and equal to the new store' if changelog.verified else 'not read back'}"

@@ -135,6 +135,11 @@ class App:
             writer.write(ChangelogBatch(list(records), values, times))
             return writer.finish()
 
+    def last_offset(self, number: int) -> int:
+        """Of the last record in the new store's changelog: a marker of its transaction follows."""
+        with Cluster(self.connection) as cluster:
+            return cluster.ends(self.new_topic, [number])[number].end - 2
+
     def restored(self, number: int) -> dict[bytes, Record]:
         """What the new topic's partition holds, once it is compacted."""
         found: dict[bytes, Record] = {}

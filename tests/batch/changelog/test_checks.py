@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 )
 
 from migrate import RefusedError, doctor, plan, run, status
-from migrate.batch.changelog import stopped
+from migrate.batch.changelog.broker import stopped
 from migrate.batch.preflight.check import CheckReport
 from migrate.batch.status.history import report as history_of
 from migrate.kafka import cluster as kafka_cluster
@@ -262,6 +262,8 @@ def test_rights_that_are_missing_are_named_before_anything_is_written(app: App, 
     _allow(app, ResourceType.GROUP, app.name, "READ")
     _allow(app, ResourceType.TOPIC, app.topic, "READ", "DESCRIBE_CONFIGS")
     _allow(app, ResourceType.TOPIC, app.name, "DESCRIBE")
+    app.refusal("cannot ask for the offsets of group stateferry-orders", **secure)
+    _allow(app, ResourceType.GROUP, "stateferry-", "READ")
     error = app.refusal(f"cannot create topic {app.name}-orders-v2-changelog", **secure)
     assert USERS["worker"] not in f"{error}"
     error = app.refusal(

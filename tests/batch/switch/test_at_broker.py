@@ -103,11 +103,6 @@ class Switched(App):
             is_there = self.way == "append" or self.place(number, "orders2").exists()
             assert is_there or self.new_topic not in self.lines(number)
 
-    def last_offset(self, number: int) -> int:
-        """Of the last record in the new store's changelog: a marker of its transaction follows."""
-        with self.cluster as cluster:
-            return cluster.ends(self.new_topic, [number])[number].end - 2
-
     def go_on(self) -> None:
         """What the new version does, until it is stopped: a new key, another value, a deletion."""
         for number in range(2):

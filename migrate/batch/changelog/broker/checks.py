@@ -10,14 +10,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from migrate.batch.changelog.standing import ChangelogStanding
-from migrate.batch.changelog.stopped import (
+from migrate.batch.changelog.broker.stopped import (
     check_group,
     check_repartition,
     end_transactions,
     open_transaction,
     open_transactions,
 )
+from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.topics import check_not_foreign
 from migrate.batch.changelog.ways import application_of, changelogs, positions
 from migrate.batch.changelog.write import connection_of
@@ -221,8 +221,9 @@ class AtBroker:
         """That the new topics are not there yet, or ours."""
         if self.way != "new-topic":
             return "no topic is made"
-        wanted = Topics(way=self.way, application=application_of(self.spec), changelogs=self.changelogs)
-        check_not_foreign(self.written, self.cluster, wanted, self.old_topics)
+        owner = next((each.owner for each in self.written.opened), "")
+        wanted = Topics(way=self.way, application=application_of(self.spec), changelogs=self.changelogs, owner=owner)
+        check_not_foreign(self.written, self.cluster, wanted, self.old_topics, self.spec.name)
         return ", ".join(dict.fromkeys(each.new_topic for each in self.changelogs))
 
     def repartition(self) -> str:

@@ -1,0 +1,145 @@
+"""Copies of stores whose changelogs other hosts write: standbys, and what tasks have left behind when they moved.
+
+A copy goes on from the last record of the host that has written, once that is compared with the copy's new store.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from migrate.batch.changelog.broker.claims import Fleet, lost, marker_group, place_of
+from migrate.batch.changelog.standing import ChangelogStanding
+from migrate.batch.changelog.topics import AssembledStores
+from migrate.batch.changelog.verify import expired_before, reread_task, settled
+from migrate.batch.changelog.ways import reached
+from migrate.batch.changelog.write import Work, connection_of
+from migrate.batch.chunk.executor import Executor, run_all
+from migrate.batch.context import Context
+from migrate.batch.ledger.table import Ledger
+from migrate.errors import RefusedError
+from migrate.kafka.claims import Claim
+from migrate.kafka.cluster import Cluster
+from migrate.model.changelog import Changelog, Part, Produced, Reread, Tail, Topics
+from migrate.model.ledger_row import Row, Step, read_detail
+from migrate.model.units import plural
+
+_AGAIN = "then run the same command again"
+_REMOVE = (
+    "or give this migration up (stateferry abandon SPEC), remove the copy, and let the application restore it from the "
+    "new changelog"
+)
+
+
+def adopt_changelogs(
+    context: Context, executor: Executor, ledger: Ledger, stores: AssembledStores, topics: Topics
+) -> None:
+    """Adopt what other hosts have written of the changelogs of this host's copies.
+
+    Raises RefusedError for a copy that cannot go on from there, or not yet; all others are adopted.
+    """
+    contents, written = stores.contents(topics.parts), ChangelogStanding(ledger.rows)
+    tails = _tails(ledger.rows)
+    pending = {part.store_partition for part in written.pending(contents)}
+    pending |= {partition for partition, numbers in tails.items() if numbers - written.tails_of(partition)}
+    copies = [each for each in topics.changelogs if each.store_partition in pending - {*topics.claimed}]
+    if not copies:
+        return
+    fleet = Fleet(connection_of(context.spec), context.spec.name, topics)
+    claims = fleet.read()
+    held = {each.store_partition: claims.get(place_of(each)) for each in copies}
+    whole = {name: claim for name, claim in held.items() if claim is not None and claim.is_whole}
+    found = _compared(context, executor, Work(context, fleet.connection, topics, stores), whole)
+    if found:
+        fleet.adopt(found)
+        ledger.commit(
+            *(row for name, each in found.items() for row in _rows(ledger, contents, tails[name], whole[name], each))
+        )
+    at = reached(context.spec, ledger.rows)
+    left = [each for each in copies if each.store_partition not in found]
+    reasons = [
+        _reason(context.spec.name, each, held[each.store_partition], at[each.store_partition] or 0) for each in left
+    ]
+    if reasons:
+        sentences = "\n".join(f"  - {sentence}" for sentence, _ in reasons)
+        raise RefusedError(
+            f"all is done, but for the changelogs of {plural(len(reasons), 'store partition')}:\n{sentences}",
+            hint=reasons[0][1],
+        )
+
+
+def _compared(context: Context, executor: Executor, work: Work, whole: Mapping[str, Claim]) -> dict[str, Reread]:
+    """By store partition, the comparisons of what other hosts have written that found it equal to this host's copy."""
+    tasks, found = [], dict[str, Reread]()
+    with Cluster(work.connection) as cluster:
+        for partition, claim in whole.items():
+            changelog = work.topics.of(partition)
+            limit = expired_before(cluster, changelog.new_topic)
+            tasks.append(reread_task(work, changelog, claim.start, settled(cluster, changelog), limit))
+    for finished in run_all(executor, tasks, on_start=lambda _: None, name=context.spec.name, stop=context.stop):
+        found |= {each.store_partition: each for _, each in finished if isinstance(each, Reread) and each.ok}
+    context.stop.check()
+    return found
+
+
+def _tails(rows: Sequence[Row]) -> defaultdict[str, set[int]]:
+    """By store partition, the numbers of the tails that were laid over the new store."""
+    found: defaultdict[str, set[int]] = defaultdict(set)
+    for tail in (read_detail(row, Tail, "a tail") for row in rows if row.step is Step.TAIL):
+        found[tail.store_partition].add(tail.number)
+    return found
+
+
+def _rows(
+    ledger: Ledger, contents: Mapping[Part, str], tails: Iterable[int], claim: Claim, found: Reread
+) -> Iterator[Row]:
+    """A receipt of each part and tail, with the last offset of the host that has written them, and the comparison."""
+    partition = found.store_partition
+    parts = [(part, 0, content) for part, content in contents.items() if part.store_partition == partition]
+    parts += [(Part(store_partition=partition, database=""), number, str(number)) for number in tails]
+    for part, tail, content in parts:
+        receipt = Produced(
+            store_partition=partition,
+            database=part.database,
+            keys=part.keys,
+            tail=tail,
+            content=content,
+            records=0,
+            tombstones=0,
+            size=0,
+            last_offset=claim.last,
+            seconds=0.0,
+            host=claim.host,
+        )
+        yield ledger.row(Step.PRODUCED, store_partition=partition, detail=receipt.model_dump(mode="json"))
+    yield ledger.row(Step.REREAD, store_partition=partition, detail=found.model_dump(mode="json"))
+
+
+def _reason(name: str, changelog: Changelog, claim: Claim | None, at: int) -> tuple[str, str]:
+    """Why this host can neither write the changelog nor adopt it, and what to do."""
+    partition = changelog.store_partition
+    if claim is None or not claim.holds:
+        return (
+            f"{partition}: no host writes its changelog; here the store is behind {changelog.topic}, or "
+            f"{changelog.new_topic} has records of a claim that was given up, or has expired",
+            f"stateferry run SPEC on the host whose copy is not behind, {_AGAIN}; if this is the only copy: "
+            f"stateferry catch-up SPEC first",
+        )
+    if not claim.is_whole:
+        return (
+            f"{partition}: its changelog is written on {claim.host}, and is not complete yet",
+            f"let the run there end (stateferry status SPEC), {_AGAIN}{lost(marker_group(name), changelog)}",
+        )
+    if at > claim.reached:
+        return (
+            f"{partition}: {claim.host} has written its changelog from a copy that is behind this one (at offset "
+            f"{claim.reached} of {changelog.topic}, and this one is at {at})",
+            f"stateferry catch-up SPEC there, {_AGAIN}; or there: stateferry abandon SPEC",
+        )
+    differs = f"has other records than {claim.host} has written"
+    if at < claim.reached:
+        differs = f"is behind the one on {claim.host} (at offset {at}, not {claim.reached})"
+    return (
+        f"{partition}: this copy {differs}",
+        f"stateferry catch-up SPEC, {_AGAIN}; {_REMOVE}",
+    )
