@@ -70,9 +70,10 @@ test-random: setup ## of test-long: thousands of pairs of Avro schemas against J
 	$(WITH_JAVA) $(PYTHON) -m tests.live.avro --pairs 9000
 	$(PYTHON) -m tests.bad_input.flips 1000
 
-test-kill: setup ## of test-long: kill migrations and lazy adapters hundreds of times, resume them, and compare
+test-kill: setup ## of test-long: kill migrations, of changelogs too, and lazy adapters; resume them, and compare
 	$(PYTHON) -m tests.kill --kills 200
 	$(WITH_JAVA) $(PYTHON) -m tests.kill --spark --kills 20
+	$(PYTHON) -m tests.live.changelog --kills 50
 
 test-lazy: setup ## of test-long: a hundred thousand random steps of the lazy adapter, against a dict
 	$(PYTHON) -m tests.dual

@@ -51,11 +51,15 @@ REAL = (
 
 LONG = (
     "batch/changelog/test_tail_conversions.py::test_spark_lays_tails_over_the_stores",
+    "batch/changelog/test_catch_up.py::test_a_catch_up_killed_anywhere_is_finished_by_the_next_one",
+    "batch/changelog/test_catch_up.py::test_tails_are_laid_over_the_stores_and_their_changelogs[kafka-streams.key-value]",
+    "batch/changelog/test_changelogs.py::test_a_restore_gives_the_new_store[kafka-streams.timestamped-window-append]",
     "batch/changelog/test_changelogs.py::test_a_run_killed_anywhere_is_finished_by_the_next_one[append]",
     "batch/changelog/test_changelogs.py::test_spark_writes_the_same",
     "batch/changelog/test_fleet.py::test_a_copy_goes_on_from_what_the_other_host_has_written[append]",
     "batch/changelog/test_fleet.py::test_a_copy_that_is_behind_writes_nothing",
     "batch/changelog/test_fleet.py::test_records_without_a_claim_are_left_alone",
+    "batch/switch/test_at_broker.py::test_there_and_back_killed_at_every_event[append]",
     "batch/plan/test_chunking.py::test_two_million_skewed_records_give_even_chunks",
     "batch/switch/test_rights.py::test_the_rights_of_each_way_suffice",
     "durability/test_order_of_syncs.py::test_a_sync_that_a_switch_leaves_out_is_missed",
@@ -68,7 +72,6 @@ LONG = (
     "kill/test_kills.py::test_segments_that_move_survive_it_too",
     "live/changelog/test_app.py",
     "live/changelog/test_changelog_matrix.py",
-    "live/changelog/test_kills.py::test_changelogs_survive_whatever_kills_the_tool[50-2]",
     "live/kafka_streams/test_kinds.py",
     "live/kafka_streams/test_program.py",
     "live/test_migrated_segments.py::test_records_lie_in_the_segments_of_the_new_retention[4.3.1-20]",
@@ -92,6 +95,7 @@ LONG = (
 GROUPS = {
     "broker": (
         "batch/changelog/test_behind.py",
+        "bad_input/test_changelogs.py",
         "batch/changelog/test_catch_up.py",
         "batch/changelog/test_changelogs.py",
         "batch/changelog/test_checks.py",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 REACH = "check [changelog] bootstrap, that the broker runs, and the security properties in [changelog] config"
 LOGIN = "check the security.protocol, the user, the password and the certificates in [changelog] config"
-RIGHTS = "grant it to the user of [changelog] config; docs/changelogs.md lists the rights that each way needs"
+RIGHTS = "let the user of [changelog] config do that; docs/changelogs.md lists the rights that each way needs"
 NAME = "check the name of the topic, and [changelog] application_id"
 TAKEN = "see whose it is; remove it if nobody needs it, or choose another [target] store"
 FENCED = "another attempt took over: let it end, then run the same command again, which writes what is missing"

@@ -27,8 +27,8 @@ _RECORD_BYTES = 64
 """What a record takes besides its key and its value, about."""
 _QUEUE_BYTES = 16 << 20
 """What is written is not far ahead of what the broker takes, or a slow one could not end a transaction in time."""
-_LARGEST_BYTES = 1_000_000_000
-"""Of a record: more is not to be had from librdkafka."""
+_BATCH_BYTES = range(1000, 1_000_000_001)
+"""What librdkafka takes as the most of a batch."""
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class Writer:
         from confluent_kafka import Producer
 
         self._failures = Failures(self.connection, ChangelogFailedError)
-        largest = min(self._largest_batch(), _LARGEST_BYTES)
+        largest = min(max(self._largest_batch(), _BATCH_BYTES[0]), _BATCH_BYTES[-1])
         ours = {
             "transactional.id": self.transactional_id,
             "transaction.timeout.ms": int(self.patience * 1000),

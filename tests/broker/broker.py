@@ -119,8 +119,7 @@ def _wait_until_it_answers(broker: Broker) -> None:
             socket.create_connection((host, int(port)), timeout=1).close()
             admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
             if admin.list_topics(timeout=10).brokers:
-                # A broker that has just started knows no coordinator of groups yet.
-                admin.describe_consumer_groups(["any"])["any"].result()
+                admin.describe_consumer_groups(["any"])["any"].result(10)  # which makes the topic of all offsets
                 return
         except (OSError, KafkaException):
             pass

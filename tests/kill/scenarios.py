@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from migrate.model.events import EVENTS
+from migrate.model.events import BROKER_EVENTS, EVENTS, TAIL_EVENTS
 from tests.kill.trees import Families
 from tests.shared.windowed import MINUTE, checkpoint, make_segments, windows
 from tests.support import copy_fixture, make_families, numbered, open_store
 
 SENT_ON_FAILURE = frozenset({"chunk.failed", "warning"})
 """Events that no migration sends which only ever dies and is resumed."""
-OF_A_BROKER = ("times.", "changelog.")
-"""Events of migrations whose changelogs are written at a broker: tests/batch/changelog kills at them."""
+OF_A_BROKER = {*BROKER_EVENTS, *TAIL_EVENTS, *(each for each in EVENTS if each.startswith(("times.", "changelog.")))}
+"""Events of migrations whose changelogs are written at a broker: `tests.live.changelog` kills at them."""
 PROVOKED_BY = {"chunks.adopted": "chunk.finished", "verify.resumed": "verify.ranges-committed"}
 """Events that are sent only after a kill: at which other event, where any kill will not do."""
 
@@ -263,4 +263,4 @@ def scenarios() -> list[Scenario]:
 
 def required_events() -> list[str]:
     """Every event to be killed at, in the order in which they come."""
-    return [event for event in EVENTS if event not in SENT_ON_FAILURE and not event.startswith(OF_A_BROKER)]
+    return [event for event in EVENTS if event not in {*SENT_ON_FAILURE, *OF_A_BROKER}]

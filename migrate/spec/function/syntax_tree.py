@@ -6,15 +6,18 @@ import ast
 import hashlib
 import warnings
 from collections.abc import Iterator
+from threading import Lock
 
 _SPELLING = {"kind", "type_comment", "type_ignores"}
 """Fields for how something was written, not for what it does."""
+_PARSING = Lock()
+"""Neither the filters of warnings nor the parser of Python 3.11 work in several threads."""
 
 
 def parsed(source: bytes) -> ast.Module | None:
     """The syntax tree; None: the source is not Python, or nested too deeply for its parser."""
     try:
-        with warnings.catch_warnings():
+        with _PARSING, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # importing the module warns too
             return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

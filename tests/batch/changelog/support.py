@@ -77,9 +77,10 @@ class App:
         return f"{self.name}-orders2-changelog" if self.way == "new-topic" else self.topic
 
     @property
-    def spec(self) -> Spec:
+    def content(self) -> dict[str, Any]:
+        """Of the spec."""
         target = {"store": "orders2"} if self.way == "new-topic" else {}
-        content: dict[str, Any] = {
+        return {
             "name": self.name,
             "work_dir": "work",
             "source": {"format": self.kind, "path": self.name, "store": "orders"},
@@ -89,7 +90,10 @@ class App:
             "run": {"chunk_size": "8 KiB"},
             **self.sections,
         }
-        return parse_spec(content, base_dir=self.base)
+
+    @property
+    def spec(self) -> Spec:
+        return parse_spec(self.content, base_dir=self.base)
 
     def old(self, number: int) -> dict[bytes, Record]:
         """What the old store has, and its changelog: by the changelog's key."""

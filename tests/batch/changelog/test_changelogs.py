@@ -17,14 +17,13 @@ from migrate.batch.chunk import produce
 from migrate.batch.chunk.produce import Confirmed, write_records
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import read_ledger
-from migrate.errors import ChangelogFailedError, ExitCode, RefusedError, VerificationError
-from migrate.kafka import cluster
+from migrate.errors import ExitCode, RefusedError, VerificationError
 from migrate.kafka.claims import read_claims
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
 from migrate.model.changelog import Changelog
-from migrate.model.events import RUN_EVENTS, Event
+from migrate.model.events import RUN_EVENTS
 from migrate.model.ledger_row import Step
 from migrate.stores.changelog_batch import ChangelogBatch
 from tests.batch.changelog.support import NOW, TASKS, WINDOW, App
@@ -147,24 +146,6 @@ def test_a_foreign_topic_is_refused_and_left(app: App) -> None:
         assert topic is not None
         there.delete_topic(topic)
     assert run(app.spec).changelogs[0].verified
-
-
-def test_a_broker_that_is_lost_in_the_middle(app: App, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "REQUEST_SECONDS", 2.0)
-
-    def lose(event: Event) -> None:
-        if event.name == "changelog.opened":
-            broker.pause()
-
-    try:
-        with pytest.raises(ChangelogFailedError) as raised:
-            run(app.spec, on_event=lose)
-    finally:
-        broker.resume()
-    assert raised.value.exit_code == ExitCode.FAILED
-    monkeypatch.undo()
-    assert run(app.spec).changelogs[0].verified
-    assert app.all_restored()
 
 
 def test_spark_writes_the_same(broker: Broker, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -215,29 +215,6 @@ def _left_open(app: App, transactional_id: str) -> Producer:
         producer.produce(topic=app.topic, partition=1, key=b"k", value=b"v")
     producer.flush()
     return producer
-
-
-def test_a_missing_topic_is_refused(app: App) -> None:
-    app.make()
-    with app.cluster as cluster:
-        topic = cluster.topic(app.topic)
-        assert topic is not None
-        cluster.delete_topic(topic)
-    assert "application_id" in app.refusal(f"the changelog {app.topic} does not exist").hint
-
-
-def test_a_topic_with_too_few_partitions_is_refused(app: App) -> None:
-    app.make(partitions=1)
-    app.refusal(rf"0_1/orders has partition 1 of {app.topic}, which has only 1 partition")
-
-
-def test_a_foreign_topic_of_the_new_name_is_refused(app: App) -> None:
-    app.make()
-    name = f"{app.name}-orders-v2-changelog"
-    with app.cluster as cluster:
-        cluster.create_topic(name, partitions=2, replication=1, settings={})
-    app.write(0, 1, name)
-    app.refusal(f"the topic {name} exists already, and this migration did not make it")
 
 
 def test_an_empty_partition_needs_no_position(app: App) -> None:

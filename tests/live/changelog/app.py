@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from tests.live.changelog.model import PARTITIONS, RETENTION_MS, SCHEMAS, Rows, read_rows
 from tests.live.kafka_streams.kinds import HEADERS_VERSIONS, VERSIONS
-from tests.live.maven import ProgramError, built_classpath
+from tests.live.maven import JVM_FLAGS, ProgramError, built_classpath
 
 _HERE = Path(__file__).parent
 _PATIENCE_SECONDS = 120.0
@@ -100,7 +100,7 @@ def classpath(version: str) -> str:
 class App:
     """One running instance. A context manager, which kills what has not been stopped."""
 
-    def __init__(self, program: Program, jvm_flags: Sequence[str] = _JVM_FLAGS) -> None:
+    def __init__(self, program: Program, jvm_flags: Sequence[str] = JVM_FLAGS) -> None:
         self.program = program
         self._jvm_flags = jvm_flags
         self._events: list[Event] = []

@@ -24,6 +24,7 @@ TIMESTAMPED = "timestamped-key-value"
 @pytest.mark.parametrize(
     ("version", "exactly_once", "kind", "keys"),
     [
+        ("4.3.1", True, TIMESTAMPED, 20_000),
         ("4.3.1", False, TIMESTAMPED, 20_000),
         ("4.0.1", True, TIMESTAMPED, 20_000),
         ("4.0.1", False, TIMESTAMPED, 20_000),

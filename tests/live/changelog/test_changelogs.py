@@ -9,4 +9,4 @@ from tests.live.changelog.migrating import there_and_back
 
 
 def test_a_new_schema_in_a_new_topic_and_back(old: Program) -> None:
-    there_and_back(replace(old, exactly_once=True), 20_000)
+    there_and_back(replace(old, exactly_once=True), 2000)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.broker.broker import Broker
 from tests.live.changelog.kills import kill_changelogs
 
 
-@pytest.mark.parametrize(("kills", "seed"), [(8, 1), (50, 2)])
-def test_changelogs_survive_whatever_kills_the_tool(broker: Broker, tmp_path: Path, kills: int, seed: int) -> None:
-    assert kill_changelogs(broker.bootstrap, tmp_path, kills, seed).total() >= kills
+def test_changelogs_survive_whatever_kills_the_tool(broker: Broker, tmp_path: Path) -> None:
+    assert kill_changelogs(broker.bootstrap, tmp_path, 8, seed=1).total() >= 8
