@@ -96,6 +96,7 @@ def _write(bootstrap: str, source: str, topic: str) -> Facts:
         has_records=True,
         old=None,
         folder="",
+        permit=__file__,
     )
     with _spent() as spent:
         made = produce(task)

@@ -118,6 +118,11 @@ def _check_nothing_asked(spec: Spec, section: ChangelogSection) -> None:
         )
 
 
+def takes_times(spec: Spec, conversion: Conversion) -> bool:
+    """Whether the new store takes its times from the old changelog."""
+    return conversion.takes_times and spec.changelog is not None and spec.changelog.timestamps == "changelog"
+
+
 def changelog_note(spec: Spec, conversion: Conversion) -> str:
     """What the operator must know about the changelog, in one sentence; every step reports it."""
     if (way := way_of(spec, conversion)) != "none":

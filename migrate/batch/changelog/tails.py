@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,8 @@ from migrate.batch.changelog.overlay import kept_databases
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.verify import check_equal, settled
 from migrate.batch.changelog.ways import changelogs, positions
-from migrate.batch.changelog.write import connection_of
+from migrate.batch.changelog.write import connection_of, transactional_id
+from migrate.batch.changelog.writing import begin_writing, end_writing
 from migrate.batch.chunk.executor import Executor, run_all
 from migrate.batch.chunk.produce import ProduceTask
 from migrate.batch.chunk.reread import RereadTask
@@ -29,6 +29,7 @@ from migrate.model.changelog import Changelog, Part, Produced, Reread, Segments,
 from migrate.model.ledger_row import Row, Step, read_detail
 from migrate.model.plan import Plan
 from migrate.spec.allowed import LOST_TOMBSTONES, allowing
+from migrate.spec.ways import takes_times
 
 _DELETE_RETENTION_MS = 86_400_000
 """The broker's default of delete.retention.ms."""
@@ -107,7 +108,7 @@ def tail_tasks(context: Context, plan: Plan, standing: Standing, cluster: Cluste
             mapping=database.mappings[0],
             segments=rules.get(changelog.store_partition),
             conversion=context.ref,
-            takes_times=spec.changelog is not None and spec.changelog.timestamps == "changelog",
+            takes_times=takes_times(spec, context.conversion),
             revision=standing.revision_id,
             on_reject=spec.run.on_reject,
             max_rejects=spec.run.max_rejects,
@@ -154,15 +155,19 @@ class _Writing:
     def _folder(self, tail: Tail) -> str:
         return str(self.context.home / CHANGELOG / tail.store_partition / "reread")
 
-    def produce(self, tail: Tail) -> ProduceTask:
-        """The writing of a tail. All tails of a changelog share an id: each ends lost attempts at those before."""
-        place = f"{tail.store_partition}--{hashlib.sha256(b'').hexdigest()[:16]}"
+    def transactional_id(self, tail: Tail) -> str:
+        """All tails of a changelog share an id: each ends lost attempts at those before."""
+        return transactional_id(self.migration_id, Part(store_partition=tail.store_partition, database=""))
+
+    def produce(self, tail: Tail, permit: str) -> ProduceTask:
+        """The writing of a tail."""
         return ProduceTask(
             connection=connection_of(self.context.spec),
             changelog=self.topics.of(tail.store_partition),
             part=Part(store_partition=tail.store_partition, database=""),
             content=str(tail.number),
-            transactional_id=f"stateferry-{self.migration_id}-{place}",
+            transactional_id=self.transactional_id(tail),
+            permit=permit,
             new=self._entries(tail, with_tombstones=True),
             has_records=True,
             old=None,
@@ -188,13 +193,17 @@ def write_tails(context: Context, executor: Executor, ledger: Ledger, plan: Plan
 
     Raises BrokerError, ChangelogFailedError; VerificationError where the broker does not have it.
     """
+    with Cluster(connection_of(context.spec)) as cluster:
+        end_writing(cluster, context.home)  # of a command that was killed: its tasks may live on
     while tails := list(_unwritten(Standing(context.home, ledger.rows), ChangelogStanding(ledger.rows))):
         topics = ChangelogStanding(ledger.rows).topics
         assert topics is not None
         writing = _Writing(context, plan.migration_id, topics)
         numbers = {tail.store_partition: tail.number for tail in tails}
         written = []
-        for finished in run_all(executor, map(writing.produce, tails), on_start=lambda _: None, stop=context.stop):
+        permit = begin_writing(context.home, map(writing.transactional_id, tails))
+        tasks = (writing.produce(tail, permit) for tail in tails)
+        for finished in run_all(executor, tasks, on_start=lambda _: None, stop=context.stop):
             written += [each for _, each in finished if isinstance(each, Produced)]
         context.stop.check()
         if written:
@@ -202,6 +211,8 @@ def write_tails(context: Context, executor: Executor, ledger: Ledger, plan: Plan
             receipts = (each.model_copy(update={"tail": numbers[each.store_partition]}) for each in written)
             ledger.commit(*(_row(ledger, Step.PRODUCED, each) for each in receipts))
             context.notify("tail.confirmed", receipts=written)
+        with Cluster(connection_of(context.spec)) as cluster:
+            end_writing(cluster, context.home)
     _read_back(context, executor, ledger, plan)
 
 

@@ -1,6 +1,7 @@
 """The topics that a migration writes to: made, or found again, and recorded before the first record is written.
 
 The intent is committed before a topic is made, and its id after: so a topic of that name that neither names is foreign.
+Nothing is made to append to, and what was appended stays known.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ def open_topics(context: Context, ledger: Ledger, cluster: Cluster, stores: Asse
     )
     old = {name: _existing(cluster, name) for name in {each.topic: None for each in wanted.changelogs}}
     former = list(_ours(standing, cluster, wanted, old))
-    ledger.commit(ledger.row(Step.CHANGELOG, detail=wanted.model_dump(mode="json")))
+    if wanted.way == "new-topic":
+        ledger.commit(ledger.row(Step.CHANGELOG, detail=wanted.model_dump(mode="json")))
     context.notify("changelog.intended", topics=wanted)
     for topic in former:
         cluster.delete_topic(topic)
@@ -148,7 +150,7 @@ def _ours(standing: ChangelogStanding, cluster: Cluster, wanted: Topics, old: Ma
             if any(each.ids.get(name, there.id) != there.id for each in standing.opened):
                 raise RefusedError(
                     f"the changelog {name} is not the topic that records were appended to: it was made again since",
-                    hint="what it held is gone: stateferry abandon SPEC, and restore the application from a backup",
+                    hint="what it held is in the old stores alone; to start over, remove the migration's folder",
                 )
         return
     made = {topic_id for each in standing.opened for topic_id in each.ids.values()}

@@ -114,9 +114,9 @@ def test_a_tombstone_that_is_not_written_is_missed(
     app = App("revived", tmp_path, broker, way="append").make()
 
     def without_tombstones(
-        there: Connection, changelog: Changelog, name: str, batches: Iterator[ChangelogBatch]
+        there: Connection, changelog: Changelog, name: str, permit: str, batches: Iterator[ChangelogBatch]
     ) -> Confirmed:
-        return write_records(there, changelog, name, (batch for batch in batches if None not in batch.values))
+        return write_records(there, changelog, name, permit, (batch for batch in batches if None not in batch.values))
 
     monkeypatch.setattr(produce, "write_records", without_tombstones)
     with pytest.raises(VerificationError) as raised:

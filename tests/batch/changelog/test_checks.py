@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from migrate import RefusedError, doctor, plan, run, status
 from migrate.batch.changelog import stopped
 from migrate.batch.preflight.check import CheckReport
 from migrate.batch.status.history import report as history_of
-from migrate.errors import BrokerError
 from migrate.kafka import cluster as kafka_cluster
 from migrate.kafka.cluster import Cluster, Committed
 from migrate.kafka.connection import Connection
@@ -115,7 +114,6 @@ class App:
 
 @pytest.fixture
 def app(request: pytest.FixtureRequest, tmp_path: Path, broker: Broker) -> App:
-    _until_groups_can_be_asked_for(broker)
     return App(request.node.name.removeprefix("test_").replace("[", "-").strip("]")[:60], tmp_path, broker)
 
 
@@ -154,16 +152,6 @@ def test_an_application_that_runs_is_waited_for(app: App) -> None:
         assert (check.outcome, check.exit_code) == ("waiting", 6)
         error = app.refusal("has 1 member, on ")
     assert "45 s by default" in error.hint
-
-
-def _until_groups_can_be_asked_for(broker: Broker) -> None:
-    """A broker that has just started knows no coordinator yet."""
-    with Cluster(Connection(broker.bootstrap)) as cluster:
-        for _ in range(50):
-            with suppress(BrokerError):
-                cluster.group("any")
-                return
-            time.sleep(0.1)
 
 
 @contextmanager

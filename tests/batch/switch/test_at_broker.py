@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from migrate import BrokerError, RefusedError, abandon, cutover, finalize, rollback, run
+from migrate import RefusedError, abandon, cutover, finalize, rollback, run
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.ledger.table import Ledger, read_ledger
 from migrate.batch.switch.removal import removed_by_abandon, removed_by_finalize
@@ -64,16 +63,11 @@ class Switched(App):
             self.write(self.input, number, {b"%d" % key: (b"", NOW) for key in range(30)})
         reached = self.write(self.repartition, 0, {b"a": (b"", NOW)})
         assert reached is not None
-        self._await_the_coordinator(reached + 1)
+        with self.cluster as cluster:
+            cluster.set_committed(self.name, {(self.repartition, 0): Committed(reached + 1)})
         self.group_reaches(BEGUN)
         run(self.spec, on_event=on_event)
         return self
-
-    def _await_the_coordinator(self, offset: int) -> None:
-        """A broker that has just started refuses the first offsets."""
-        while True:
-            with suppress(BrokerError), self.cluster as cluster:
-                return cluster.set_committed(self.name, {(self.repartition, 0): Committed(offset)})
 
     def group_reaches(self, offset: int) -> None:
         with self.cluster as cluster:
