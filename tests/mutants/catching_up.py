@@ -22,4 +22,20 @@ CATCHING_UP = (
         new="        for database in ():\n",
         tests=("test_changes_that_did_not_arrive_are_found",),
     ),
+    Mutant(
+        name="permit-not-looked-for",
+        claim="I8",
+        definition="write_records",
+        old="        _check_permit(permit, changelog)\n",
+        new="",
+        tests=("test_attempts_that_were_lost_write_nothing_once_the_stores_are_cut_over",),
+    ),
+    Mutant(
+        name="replay-behind-appended-records",
+        claim="I5",
+        definition="_revision",
+        old="if half_written(ChangelogStanding(standing.rows)) is not None:",
+        new="if False:",
+        tests=("test_a_half_written_changelog_is_given_up_with_its_old_values_and_times",),
+    ),
 )

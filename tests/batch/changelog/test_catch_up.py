@@ -101,11 +101,13 @@ def test_a_catch_up_killed_anywhere_is_finished_by_the_next_one(broker: Broker, 
         tail = _tail(app, number)
         app.write(app.topic, number, tail)
         expected.append(_apply(app.expected(number), tail))
+    before = app.old_state()
     for event in KILLS:
         command = [sys.executable, "-m", "tests.batch.changelog.catch_up_victim"]
         arguments = [str(tmp_path), broker.bootstrap, app.name, event]
         victim = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=100, check=False)
         assert victim.returncode == -signal.SIGKILL, (event, victim.stderr)
+        assert app.old_state() == before, event
     seen: list[str] = []
     catch_up(app.spec, on_event=lambda event: seen.append(event.name))
     assert "tail.committed" not in seen, "what was recorded is not read again"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
@@ -11,7 +11,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from migrate import RefusedError, abandon, cutover, finalize, rollback, run
+from formats import StateRecord
+from migrate import RefusedError, abandon, catch_up, cutover, finalize, replay, rollback, run
+from migrate.batch.changelog import topics
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.ledger.table import Ledger, read_ledger
 from migrate.batch.switch.removal import removed_by_abandon, removed_by_finalize
@@ -19,10 +21,11 @@ from migrate.kafka.cluster import Cluster, Committed
 from migrate.model.events import BROKER_EVENTS, SWITCH_EVENTS, Listener, ignore
 from migrate.model.ledger_row import Step
 from migrate.systems.checkpoint_file import read_checkpoint
+from tests.batch.changelog import support
 from tests.batch.changelog.support import FAMILIES, NOW, TASKS, WINDOW, App
 from tests.batch.switch.support import StopAt, StoppedError, write_to
 from tests.broker.broker import Broker
-from tests.support import TIMESTAMPED, read_families
+from tests.support import KEY_VALUE, TIMESTAMPED, read_families
 
 BEGUN, LATER = 10, 25
 """Up to which offset the group has read each partition of its input at the cut-over, and after it."""
@@ -142,20 +145,18 @@ def make(broker: Broker, tmp_path: Path) -> Make:
 
 def _old_restored(app: Switched) -> bool:
     """Whether the changelog that records were appended to gives the old values again."""
-    return all(
-        {key: value for key, (value, _) in app.restored(number).items()}
-        == {key: value for key, (value, _) in app.old(number).items()}
-        for number in range(2)
-    )
+    return all(app.restored(number) == app.old(number) for number in range(2))
 
 
 def _killed_everywhere(verb: Callable[..., object], app: Switched) -> None:
     """Each attempt gets one event further than the one before."""
+    before = app.old_state()
     for event in EVENTS_OF[verb.__name__]:
         if (event, app.way) != ("undone", "new-topic"):
             with pytest.raises(StoppedError):
                 verb(app.spec, on_event=StopAt(f"{verb.__name__}.{event}"))
             app.check_lines()
+            assert app.way == "append" or verb is rollback or app.old_state() == before, event
     verb(app.spec)
 
 
@@ -271,10 +272,9 @@ def test_a_published_store_has_its_topic_and_the_old_one_is_deleted_by_name_and_
         assert lines == [(app.new_topic, number, app.last_offset(number))]
         assert [folder.name for folder in (app.base / "new" / task / "rocksdb").iterdir()] == ["orders2"]
     assert app.topic in removed_by_finalize(app.spec, delete_topic=True)
+    assert finalize(app.spec, delete_topic=True).removed_topics == (app.topic,)
+    assert (app.has_topic(app.new_topic), app.has_topic(app.topic)) == (True, False)
     with app.cluster as cluster:
-        topic = cluster.topic(app.topic)
-        assert topic is not None
-        cluster.delete_topic(topic)
         cluster.create_topic(app.topic, partitions=2, replication=1, settings={})
     with pytest.raises(RefusedError, match="made again since"):
         finalize(app.spec, delete_topic=True)
@@ -301,14 +301,71 @@ def test_the_old_topic_of_segments_is_deleted_where_that_is_asked_for(make: Make
     assert finalize(app.spec, delete_topic=True).removed_topics == ()
 
 
-def test_a_half_written_changelog_is_given_up_with_its_old_values(make: Make) -> None:
-    app = make(way="append")
+def test_tails_are_cut_over_and_left_again(make: Make) -> None:
+    app = make().begin()
+    first, *_ = app.expected(0)
+    for number in range(2):
+        app.write(app.topic, number, {first: (b"later", NOW), b"new": (b"value", NOW)})
+    catch_up(app.spec)
+    (app.base / app.name / "kafka-streams-process-metadata").write_text('{"processId": "p"}', encoding="ascii")
+    dead = Producer({"bootstrap.servers": app.broker.bootstrap, "transactional.id": f"{app.name}-p-1", "log_level": 0})
+    dead.init_transactions(10)
+    dead.begin_transaction()
+    dead.produce(topic=app.topic, partition=1, key=b"k", value=b"v")
+    dead.flush()
+    with pytest.raises(RefusedError, match="a transaction is open"):
+        cutover(app.spec)
+
+    cutover(app.spec, fence=True)
+
+    for number in range(2):
+        tail = {first: (b"later!", NOW), b"new": (b"value!", NOW)}
+        assert app.restored(number) == dict(sorted({**app.expected(number), **tail}.items()))
+        assert app.new_store(number) == {key: app._entry(*record) for key, record in app.restored(number).items()}
+        assert app.lines(number)[app.new_topic] == app.last_offset(number)
+    app.go_on()
+    admin = AdminClient({"bootstrap.servers": app.broker.bootstrap})
+    admin.delete_consumer_groups([app.name])[app.name].result(60)
+    rollback(app.spec)
+    assert app.is_old()
+    assert abandon(app.spec).removed_topics == (app.new_topic,)
+
+
+def test_new_writes_are_discarded_from_a_changelog_too(make: Make) -> None:
+    app = make(way="append", kind=KEY_VALUE).begin()
+    cutover(app.spec)
+    app.go_on()
+    assert rollback(app.spec, discard_new_writes=True).set_back == ()
+    assert app.group() == {(LATER, METADATA)}
+    assert _old_restored(app)
+
+
+def test_a_half_written_changelog_is_given_up_with_its_old_values_and_times(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = make(way="append", kind=KEY_VALUE, sections={"target": {"format": TIMESTAMPED}})
     with pytest.raises(StoppedError):
         app.begin(StopAt("changelog.committed"))
-    assert not _old_restored(app)
+    assert {at for value, at in app.restored(0).values() if value is not None and value.endswith(b"!")} == {-1}
+    with monkeypatch.context() as patch:
+        patch.setattr(topics, "_still_serves", lambda *_: False)
+        with pytest.raises(StoppedError):
+            run(app.spec, on_event=StopAt("changelog.intended"))
     assert app.topic in removed_by_abandon(app.spec)
+    monkeypatch.setattr(support.convert, "__code__", _another_convert.__code__)
+    with pytest.raises(RefusedError, match="the changelogs have records of the former function") as error:
+        replay(app.spec)
+    assert "stateferry abandon SPEC" in error.value.hint
 
-    assert abandon(app.spec).undone_topics == (app.topic,)
-
+    with pytest.raises(StoppedError):
+        abandon(app.spec, on_event=StopAt("abandon.topics-removed"))
     assert _old_restored(app)
+
+    app.write(app.topic, 0, {b"later": (b"of the old application", NOW)})
+    assert abandon(app.spec).undone_topics == ()
+    assert app.restored(0) == {**app.old(0), b"later": (b"of the old application", NOW)}
     assert list(app.spec.home.parent.iterdir()) == []
+
+
+def _another_convert(record: StateRecord) -> StateRecord:
+    return replace(record, value=record.value + b"?")
