@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
@@ -11,7 +11,6 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from formats import StateRecord
 from migrate import RefusedError, abandon, catch_up, cutover, finalize, replay, rollback, run
 from migrate.batch.changelog import topics
 from migrate.batch.changelog.standing import ChangelogStanding
@@ -21,7 +20,6 @@ from migrate.kafka.cluster import Cluster, Committed
 from migrate.model.events import BROKER_EVENTS, SWITCH_EVENTS, Listener, ignore
 from migrate.model.ledger_row import Step
 from migrate.systems.checkpoint_file import read_checkpoint
-from tests.batch.changelog import support
 from tests.batch.changelog.support import FAMILIES, NOW, TASKS, WINDOW, App
 from tests.batch.switch.support import StopAt, StoppedError, write_to
 from tests.broker.broker import Broker
@@ -36,6 +34,11 @@ EVENTS_OF = {
 }
 """In their order."""
 _numbers = count()
+_APPENDING = """
+from dataclasses import replace
+def convert(record):
+    return None if record.key.startswith(b"drop-") else replace(record, value=record.value + b"!")
+"""
 
 
 @dataclass(frozen=True)
@@ -343,7 +346,10 @@ def test_new_writes_are_discarded_from_a_changelog_too(make: Make) -> None:
 def test_a_half_written_changelog_is_given_up_with_its_old_values_and_times(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = make(way="append", kind=KEY_VALUE, sections={"target": {"format": TIMESTAMPED}})
+    sections = {"target": {"format": TIMESTAMPED}, "conversion": {"function": "appending:convert"}}
+    app = make(way="append", kind=KEY_VALUE, sections=sections)
+    module = app.base / "appending.py"
+    module.write_text(_APPENDING, encoding="utf-8")
     with pytest.raises(StoppedError):
         app.begin(StopAt("changelog.committed"))
     assert {at for value, at in app.restored(0).values() if value is not None and value.endswith(b"!")} == {-1}
@@ -352,7 +358,7 @@ def test_a_half_written_changelog_is_given_up_with_its_old_values_and_times(
         with pytest.raises(StoppedError):
             run(app.spec, on_event=StopAt("changelog.intended"))
     assert app.topic in removed_by_abandon(app.spec)
-    monkeypatch.setattr(support.convert, "__code__", _another_convert.__code__)
+    module.write_text(_APPENDING.replace("!", "?"), encoding="utf-8")
     with pytest.raises(RefusedError, match="the changelogs have records of the former function") as error:
         replay(app.spec)
     assert "stateferry abandon SPEC" in error.value.hint
@@ -365,7 +371,3 @@ def test_a_half_written_changelog_is_given_up_with_its_old_values_and_times(
     assert abandon(app.spec).undone_topics == ()
     assert app.restored(0) == {**app.old(0), b"later": (b"of the old application", NOW)}
     assert list(app.spec.home.parent.iterdir()) == []
-
-
-def _another_convert(record: StateRecord) -> StateRecord:
-    return replace(record, value=record.value + b"?")
