@@ -1,4 +1,4 @@
-"""Mutants of a catch-up: tails that are not laid over the new stores as they are, or not compared."""
+"""Mutants of changelogs: tails that are not laid over the new stores, writers that outlive their command, the undoing."""
 
 from __future__ import annotations
 
@@ -29,6 +29,30 @@ CATCHING_UP = (
         old="        _check_permit(permit, changelog)\n",
         new="",
         tests=("test_attempts_that_were_lost_write_nothing_once_the_stores_are_cut_over",),
+    ),
+    Mutant(
+        name="begun-attempts-left-to-live",
+        claim="I8",
+        definition="end_writing",
+        old=".splitlines()):",
+        new=".splitlines()[:0]):",
+        tests=("test_an_attempt_that_has_begun_ends_with_its_command",),
+    ),
+    Mutant(
+        name="appended-records-forgotten",
+        claim="I8",
+        definition="open_topics",
+        old='    if wanted.way == "new-topic":\n        ledger',
+        new="    if wanted:\n        ledger",
+        tests=("test_a_half_written_changelog_is_given_up_with_its_old_values_and_times",),
+    ),
+    Mutant(
+        name="undone-without-times",
+        claim="I8",
+        definition="old_store",
+        old="None if has_timestamp else",
+        new="None if plan else",
+        tests=("test_a_half_written_changelog_is_given_up_with_its_old_values_and_times",),
     ),
     Mutant(
         name="replay-behind-appended-records",

@@ -17,6 +17,7 @@ import pytest
 from migrate import cutover, run, verify
 from migrate.batch.changelog import write
 from migrate.batch.changelog.standing import ChangelogStanding
+from migrate.batch.changelog.writing import begin_writing, end_writing
 from migrate.batch.chunk import produce
 from migrate.batch.chunk.executor import Executor, Finished
 from migrate.batch.chunk.produce import Confirmed, write_records
@@ -28,6 +29,7 @@ from migrate.kafka import cluster
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
+from migrate.kafka.writer import Writer
 from migrate.model.changelog import Changelog
 from migrate.model.events import RUN_EVENTS, Event
 from migrate.model.ledger_row import Step
@@ -127,6 +129,22 @@ def _paused(app: App, task: Task, method: str) -> subprocess.Popen[str]:
     assert found is not None
     assert found.si_status == signal.SIGSTOP
     return process
+
+
+def test_an_attempt_that_has_begun_ends_with_its_command(broker: Broker, tmp_path: Path) -> None:
+    connection = Connection(broker.bootstrap)
+    with Cluster(connection) as there:
+        there.create_topic("begun", partitions=1, replication=1, settings={})
+        begin_writing(tmp_path, ["of-an-attempt", "of-another"])
+        with Writer(connection, "begun", 0, "of-an-attempt") as attempt:
+            attempt.write(ChangelogBatch([b"key"], [b"value"], [NOW]))
+            end_writing(there, tmp_path)
+            with pytest.raises(ChangelogFailedError):
+                attempt.finish()
+        ends = there.ends("begun", [0])[0]
+    assert not any(map(len, read(connection, "begun", 0, 0, ends.stable)))
+    assert ends.stable == ends.end
+    assert not list((tmp_path / "changelog").iterdir())
 
 
 def test_what_another_writer_did_is_found(app: App) -> None:
