@@ -1,4 +1,4 @@
-"""Mutants of changelogs: tails that are not laid over the new stores, writers that outlive their command, the undoing."""
+"""Mutants of changelogs: tails that are lost, writers that outlive their command, and the way back."""
 
 from __future__ import annotations
 
