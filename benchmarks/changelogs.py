@@ -145,6 +145,7 @@ def _write(bootstrap: str, source: str, records: int, topic: str) -> Facts:
         has_records=True,
         old=None,
         folder="",
+        permit=__file__,
     )
     with _spent() as spent:
         made = produce(task)
@@ -244,7 +245,7 @@ def _large_values(bootstrap: str, records: int, topic: str, folder: str) -> Fact
     connection = _with_topic(bootstrap, topic)
     numbers = range(records // _FEWER)
     batches = (ChangelogBatch([key_of(each)], [randbytes(_LARGE)], [1]) for each in numbers)
-    write_records(connection, _changelog(topic), topic, batches)
+    write_records(connection, _changelog(topic), topic, __file__, batches)
     return _reduce(bootstrap, "", len(numbers), topic, folder, memory=_MEMORY)
 
 

@@ -18,6 +18,7 @@ from migrate.model.plan import Plan
 from migrate.spec.conversion import conversion_ref, load_conversion
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.spec import Spec
+from migrate.spec.ways import takes_times
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class Context:
 
     def times_of(self, partition_id: str) -> str | None:
         """The run that a store partition's new records take their times from; None: they have some, or the default."""
-        found = self.times.get(partition_id) if self.conversion.takes_times else None
+        found = self.times.get(partition_id) if takes_times(self.spec, self.conversion) else None
         return None if found is None else str(self.home / found.folder)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.chunk.executor import ExecutorOpener, executor_opener
 from migrate.batch.context import Context, make_context
 from migrate.batch.identity import changed_parts, spec_identity
@@ -18,6 +19,7 @@ from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.status.reject_reasons import stopped_at
 from migrate.batch.status.run_report import already_migrated
 from migrate.batch.stop import Stop
+from migrate.batch.switch.given_up import half_written
 from migrate.errors import RefusedError, system_errors_explained
 from migrate.model.events import Listener, ignore
 from migrate.model.journal import HALF_DONE, NEXT
@@ -119,6 +121,11 @@ def _revision(context: Context, standing: Standing) -> Revision | None:
         _check_unfinished(context, standing)
         return None
     _check_not_published(context.spec, standing)
+    if half_written(ChangelogStanding(standing.rows)) is not None:
+        raise RefusedError(
+            "the changelogs have records of the former function, and no tombstones of keys that this one does not give",
+            hint=_START_AGAIN,
+        )
     function = function_of(spec_identity(context.spec, context.ref))
     return Revision(number=1 + len(standing.revisions), function=function, by=user())
 

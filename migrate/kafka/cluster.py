@@ -23,6 +23,8 @@ REQUEST_SECONDS = 30.0
 """The broker has so long to answer a request."""
 _Answer = TypeVar("_Answer")
 _POLL_SECONDS = 0.2
+_STARTING = ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
+"""What a broker answers about groups while it starts, or when another one has just taken them over."""
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 
 
@@ -163,7 +165,7 @@ class Cluster:
 
     def group(self, name: str) -> Group:
         """The group of this name, with its members."""
-        found = self._ask(f"ask for group {name}", self._admin.describe_consumer_groups, [name])
+        found = self._ask_coordinator(f"ask for group {name}", self._admin.describe_consumer_groups, name)
         if found.state.name == "DEAD" and self._is_listed(name):
             return Group(name, "UNKNOWN", "unknown", ())
         members = tuple(Member(each.member_id, each.client_id, each.host) for each in found.members)
@@ -176,12 +178,11 @@ class Cluster:
         """
         from confluent_kafka import ConsumerGroupTopicPartitions
 
-        doing = f"ask for the offsets of group {group}"
-        asked = [ConsumerGroupTopicPartitions(group)]
-        found = self._ask(doing, self._admin.list_consumer_group_offsets, asked, require_stable=stable)
+        doing, asked = f"ask for the offsets of group {group}", ConsumerGroupTopicPartitions(group)
+        found = self._ask_coordinator(doing, self._admin.list_consumer_group_offsets, asked, require_stable=stable)
         return {
             (each.topic, each.partition): Committed(each.offset, _metadata(each))
-            for each in self._checked(found.topic_partitions, doing)
+            for each in found.topic_partitions
             if each.offset >= 0
         }
 
@@ -191,8 +192,8 @@ class Cluster:
 
         doing = f"set the offsets of group {group}"
         partitions = [TopicPartition(*place, each.offset, each.metadata) for place, each in offsets.items()]
-        asked = [ConsumerGroupTopicPartitions(group, partitions)]
-        self._checked(self._ask(doing, self._admin.alter_consumer_group_offsets, asked).topic_partitions, doing)
+        asked = ConsumerGroupTopicPartitions(group, partitions)
+        self._ask_coordinator(doing, self._admin.alter_consumer_group_offsets, asked)
 
     def authorised(self, topic: str) -> set[str] | None:
         """What this user may do with a topic, such as "READ", "WRITE" and "DELETE"; None: the broker does not say."""
@@ -260,6 +261,26 @@ class Cluster:
             asked = request(*arguments, request_timeout=REQUEST_SECONDS, **more)
             return self._answer(next(iter(asked.values())) if isinstance(asked, Mapping) else asked)
 
+    def _ask_coordinator(
+        self, doing: str, request: Callable[..., Mapping[Any, Future[Any]]], group: object, **more: object
+    ) -> Any:  # noqa: ANN401 - as many kinds of answers as requests
+        """The answer to a request about one group; a coordinator that is not ready yet is asked again."""
+        from confluent_kafka import KafkaException
+
+        deadline = time.monotonic() + REQUEST_SECONDS
+        with self._failures.explained(doing):
+            while True:
+                try:
+                    (asked,) = request([group], request_timeout=REQUEST_SECONDS, **more).values()
+                    answer = self._answer(asked)
+                    _check(getattr(answer, "topic_partitions", ()))
+                except KafkaException as error:
+                    if error.args[0].name() not in _STARTING or time.monotonic() > deadline:
+                        raise
+                    time.sleep(_POLL_SECONDS)
+                else:
+                    return answer
+
     def _answer(self, asked: Future[_Answer]) -> _Answer:
         from confluent_kafka import KafkaException
 
@@ -274,12 +295,6 @@ class Cluster:
                 self._failures.forget()
                 return answer
 
-    def _checked(self, partitions: list[TopicPartition], doing: str) -> list[TopicPartition]:
-        for each in partitions:
-            if each.error is not None:
-                raise self._failures.error(each.error, f"{doing} (topic {each.topic}, partition {each.partition})")
-        return partitions
-
     def _awaited(self, look: Callable[[], _Answer | None], otherwise: str) -> _Answer:
         deadline = time.monotonic() + REQUEST_SECONDS
         while (found := look()) is None:
@@ -287,6 +302,14 @@ class Cluster:
                 raise self._failures.kind(f"{otherwise} after {REQUEST_SECONDS:.0f} s", hint=AGAIN)
             time.sleep(0.05)
         return found
+
+
+def _check(partitions: Iterable[TopicPartition]) -> None:
+    from confluent_kafka import KafkaException
+
+    for each in partitions:
+        if each.error is not None:
+            raise KafkaException(each.error)
 
 
 def _metadata(partition: TopicPartition) -> str:

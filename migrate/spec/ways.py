@@ -139,6 +139,11 @@ def check_catch_up(spec: Spec, conversion: Conversion, why: str = "") -> None:
         )
 
 
+def takes_times(spec: Spec, conversion: Conversion) -> bool:
+    """Whether the new store takes its times from the old changelog."""
+    return conversion.takes_times and spec.changelog is not None and spec.changelog.timestamps == "changelog"
+
+
 def changelog_note(spec: Spec, conversion: Conversion) -> str:
     """What the operator must know about the changelog, in one sentence; every step reports it."""
     if (way := way_of(spec, conversion)) != "none":

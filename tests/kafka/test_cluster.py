@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -93,7 +96,6 @@ def test_members_of_a_group_are_named_and_keep_its_offsets(
 def test_a_group_of_a_protocol_that_cannot_be_asked_for_is_not_taken_for_an_empty_one(
     broker: Broker, cluster: Cluster, topic: str
 ) -> None:
-    cluster.set_committed("any", {(topic, 0): Committed(1)})  # so that there is a coordinator
     join(broker.bootstrap, "streams", topic)
     found = cluster.group("streams")
     assert (found.state, found.protocol) == ("UNKNOWN", "unknown")
@@ -105,6 +107,29 @@ def test_committed_offsets_come_back_with_their_metadata(cluster: Cluster, topic
     assert cluster.committed("metadata") == offsets
     cluster.set_committed("metadata", {(topic, 1): Committed(7)})
     assert cluster.committed("metadata") == {**offsets, (topic, 1): Committed(7)}
+
+
+@pytest.mark.parametrize("code", [KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR])
+def test_a_coordinator_that_is_not_ready_is_asked_again(
+    cluster: Cluster, topic: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request, refusals = cluster._admin.list_consumer_group_offsets, [code]
+
+    def refuse_once(asked: list[Any], **more: float) -> Mapping[str, Future[Any]]:
+        if not refusals:
+            return request(asked, **more)
+        refused: Future[Any] = Future()
+        refused.set_exception(KafkaException(KafkaError(refusals.pop())))
+        return {"late": refused}
+
+    cluster.set_committed(topic, {(topic, 0): Committed(3)})
+    admin = SimpleNamespace(list_consumer_group_offsets=refuse_once, poll=cluster._admin.poll)
+    monkeypatch.setattr(cluster, "_admin", admin)
+    assert cluster.committed(topic) == {(topic, 0): Committed(3)}
+    monkeypatch.setattr("migrate.kafka.cluster.REQUEST_SECONDS", -1.0)
+    refusals.append(code)
+    with pytest.raises(BrokerError, match=f"ask for the offsets of group {topic}"):
+        cluster.committed(topic)
 
 
 @dataclass

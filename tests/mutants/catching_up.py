@@ -1,4 +1,4 @@
-"""Mutants of a catch-up: tails that are not laid over the new stores as they are, or not compared."""
+"""Mutants of changelogs: tails that are lost, writers that outlive their command, and the way back."""
 
 from __future__ import annotations
 
@@ -37,5 +37,45 @@ CATCHING_UP = (
         old="    return (digest.records, str(digest)) == (written.records, written.digest)\n",
         new="    return True\n",
         tests=("test_a_damaged_tail_is_made_again",),
+    ),
+    Mutant(
+        name="permit-not-looked-for",
+        claim="I8",
+        definition="write_records",
+        old="        _check_permit(permit, changelog)\n",
+        new="",
+        tests=("test_attempts_that_were_lost_write_nothing_once_the_stores_are_cut_over",),
+    ),
+    Mutant(
+        name="begun-attempts-left-to-live",
+        claim="I8",
+        definition="end_writing",
+        old=".splitlines()):",
+        new=".splitlines()[:0]):",
+        tests=("test_an_attempt_that_has_begun_ends_with_its_command",),
+    ),
+    Mutant(
+        name="appended-records-forgotten",
+        claim="I8",
+        definition="open_topics",
+        old='    if wanted.way == "new-topic" or known is None:',
+        new="    if wanted:",
+        tests=("test_a_half_written_changelog_is_given_up_with_its_old_values_and_times",),
+    ),
+    Mutant(
+        name="undone-without-times",
+        claim="I8",
+        definition="old_store",
+        old="None if has_timestamp else",
+        new="None if plan else",
+        tests=("test_a_half_written_changelog_is_given_up_with_its_old_values_and_times",),
+    ),
+    Mutant(
+        name="replay-behind-appended-records",
+        claim="I5",
+        definition="_revision",
+        old="if half_written(ChangelogStanding(standing.rows)) is not None:",
+        new="if False:",
+        tests=("test_a_half_written_changelog_is_given_up_with_its_old_values_and_times",),
     ),
 )

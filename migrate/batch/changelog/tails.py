@@ -12,6 +12,7 @@ from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.verify import check_equal, expired_before, record_comparisons, row_of, settled
 from migrate.batch.changelog.ways import changelogs, reached
 from migrate.batch.changelog.write import connection_of, transactional_id
+from migrate.batch.changelog.writing import begin_writing, end_writing
 from migrate.batch.chunk.executor import Executor, collected
 from migrate.batch.chunk.produce import ProduceTask
 from migrate.batch.chunk.reread import RereadTask
@@ -29,6 +30,7 @@ from migrate.model.changelog import Changelog, Part, Produced, Reread, Segments,
 from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import Plan
 from migrate.spec.allowed import LOST_TOMBSTONES, allowing
+from migrate.spec.ways import takes_times
 
 _DELETE_RETENTION_MS = 86_400_000
 """The broker's default of delete.retention.ms."""
@@ -93,7 +95,7 @@ def tail_tasks(
             mapping=kept_databases(plan, plan.partition(partition))[-1].mappings[0],
             segments=rules.get(partition),
             conversion=context.ref,
-            takes_times=spec.changelog.timestamps == "changelog",
+            takes_times=takes_times(spec, context.conversion),
             revision=standing.revision_id,
             on_reject=spec.run.on_reject,
             max_rejects=spec.run.max_rejects,
@@ -135,12 +137,19 @@ def write_tails(context: Context, executor: Executor, ledger: Ledger, migration_
     written, tails = ChangelogStanding(ledger.rows), Standing(context.home, ledger.rows).tails
     topics = written.topics
     assert topics is not None
-    tasks = []
+    unwritten = []
     for partition in topics.claimed:
         done = written.last_tail(partition)
         if left := [each for each in tails.get(partition, ()) if each.number > done]:
-            tasks.append(_Some(context, topics.of(partition), left).produce_task(migration_id))
-    found = collected(executor, tasks, Produced, name=context.spec.name, stop=context.stop)
+            unwritten.append(_Some(context, topics.of(partition), left))
+    found: list[Produced] = []
+    if unwritten:
+        with Cluster(connection_of(context.spec)) as cluster:
+            end_writing(cluster, context.home)  # of a command that was killed: its tasks may live on
+            permit = begin_writing(context.home, (each.transactional_id(migration_id) for each in unwritten))
+            tasks = [each.produce_task(migration_id, permit) for each in unwritten]
+            found = collected(executor, tasks, Produced, name=context.spec.name, stop=context.stop)
+            end_writing(cluster, context.home)
     if found:
         context.notify("tail.written", receipts=found)
         last = {partition: each[-1].number for partition, each in tails.items()}
@@ -175,15 +184,23 @@ class _Some:
     changelog: Changelog
     tails: Sequence[Tail]
 
-    def produce_task(self, migration_id: str) -> ProduceTask:
-        """Their writing. All tails of a changelog share an id: each ends lost attempts at those before."""
-        part = Part(store_partition=self.changelog.store_partition, database="")
+    @property
+    def _part(self) -> Part:
+        return Part(store_partition=self.changelog.store_partition, database="")
+
+    def transactional_id(self, migration_id: str) -> str:
+        """All tails of a changelog share an id: each ends lost attempts at those before."""
+        return transactional_id(migration_id, self._part)
+
+    def produce_task(self, migration_id: str, permit: str) -> ProduceTask:
+        """Their writing."""
         return ProduceTask(
             connection=connection_of(self.context.spec),
             changelog=self.changelog,
-            part=part,
+            part=self._part,
             content=str(self.tails[-1].number),
-            transactional_id=transactional_id(migration_id, part),
+            transactional_id=self.transactional_id(migration_id),
+            permit=permit,
             new=self._entries,
             has_records=True,
             old=None,

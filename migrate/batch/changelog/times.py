@@ -24,6 +24,7 @@ from migrate.kafka.cluster import Cluster, Ends
 from migrate.model.changelog import Changelog, Times
 from migrate.model.ledger_row import Row, Step, read_detail
 from migrate.spec.spec import Spec
+from migrate.spec.ways import takes_times
 
 
 def recorded_times(rows: Iterable[Row]) -> dict[str, Times]:
@@ -38,14 +39,15 @@ def use_times(context: Context, rows: Iterable[Row]) -> None:
         context.times.update(recorded_times(rows))
 
 
-def lost_beginning(changelog: Changelog, ends: Ends, conversion: Conversion) -> str | None:
+def lost_beginning(changelog: Changelog, ends: Ends, spec: Spec, conversion: Conversion) -> str | None:
     """A sentence on keys whose times are lost, where retention has removed the beginning of a changelog.
 
     A segmented store loses records of that age itself.
     """
     if not ends.start or conversion.source.is_segmented:
         return None
-    instead = f"{conversion.default_timestamp_ms}" if conversion.takes_times else "the newest time that is left"
+    is_stored = takes_times(spec, conversion)
+    instead = f"{conversion.default_timestamp_ms}" if is_stored else "the newest time that is left"
     return (
         f"{changelog.topic}-{changelog.number} begins at offset {ends.start}, as the broker has removed what was "
         f"before: keys that were written then and not since get {instead} as their time"
@@ -83,12 +85,13 @@ def take_times(context: Context, executor: Executor, ledger: Ledger) -> None:
 
 
 def are_needed(spec: Spec, conversion: Conversion) -> bool:
-    """Whether the times are needed: for the new store, or for records of which the new store does not tell the time."""
+    """Whether the times are needed: for the new store, or for records of which a store does not tell the time."""
     if spec.changelog is None:
         return False
-    if conversion.takes_times:
-        return spec.changelog.timestamps == "changelog"
-    return way_of(spec, conversion) != "none" and not conversion.target.changelog_form.has_timestamp
+    if takes_times(spec, conversion):
+        return True
+    written = {"none": (), "new-topic": (conversion.target,), "append": (conversion.source, conversion.target)}
+    return not all(each.changelog_form.has_timestamp for each in written[way_of(spec, conversion)])
 
 
 def _tasks(context: Context, known: Mapping[str, Times]) -> Iterator[TimesTask]:

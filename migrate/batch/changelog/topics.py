@@ -82,7 +82,8 @@ def open_topics(context: Context, ledger: Ledger, cluster: Cluster, stores: Asse
     for topic in former:
         if topic.name in shared:
             raise _in_use(topic.name, shared[topic.name])
-    ledger.commit(ledger.row(Step.CHANGELOG, detail=wanted))
+    if wanted.way == "new-topic" or known is None:  # what was appended before stays known
+        ledger.commit(ledger.row(Step.CHANGELOG, detail=wanted))
     context.notify("changelog.intended", topics=wanted)
     for topic in former:
         cluster.delete_topic(topic)
@@ -210,7 +211,7 @@ def _ours(
             if any(each.ids.get(name, there.id) != there.id for each in standing.opened):
                 raise RefusedError(
                     f"the changelog {name} is not the topic that records were appended to: it was made again since",
-                    hint="what it held is gone: stateferry abandon SPEC, and restore the application from a backup",
+                    hint="what it held is in the old stores alone; to start over, remove the migration's folder",
                 )
         return
     made = {topic_id for each in standing.opened for topic_id in each.ids.values()}

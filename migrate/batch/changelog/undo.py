@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
+from formats import get_format
+from migrate.batch.changelog.times import recorded_times
 from migrate.batch.changelog.verify import settled
 from migrate.batch.changelog.write import transactional_id
 from migrate.batch.chunk.changelog_entries import OldEntries
 from migrate.batch.chunk.reader import Inputs
+from migrate.batch.ledger.standing import Standing
 from migrate.batch.stop import never_stop
 from migrate.errors import RefusedError
 from migrate.kafka.cluster import Cluster
@@ -18,7 +21,7 @@ from migrate.kafka.connection import Connection
 from migrate.kafka.latest import Latest
 from migrate.kafka.reader import read
 from migrate.kafka.writer import Writer
-from migrate.model.changelog import Changelog, Part, Produced, Topics
+from migrate.model.changelog import Changelog, Part, Topics
 from migrate.model.plan import Plan
 from migrate.model.store_partition import StorePartition
 from migrate.spec.spec import Spec
@@ -26,20 +29,21 @@ from migrate.stores.changelog_batch import ChangelogBatch
 from migrate.stores.files import remove_tree
 
 
-def old_store(spec: Spec, plan: Plan, partition: StorePartition, directories: Mapping[str, Path]) -> OldEntries:
-    """The entries of an old store partition, whose `directories` may be anywhere."""
+def old_store(
+    spec: Spec, standing: Standing, plan: Plan, partition: StorePartition, directories: Mapping[str, Path]
+) -> OldEntries:
+    """The entries of an old store partition, whose `directories` may be anywhere; with the times that records had."""
     databases = [each for each in plan.databases if each.store_partition == partition.id]
     mappings = list(dict.fromkeys(mapping for each in databases for mapping in each.mappings))
     inputs = ((Inputs((str(folder),)), mapping) for folder in directories.values() for mapping in mappings)
-    return OldEntries(format=spec.source.format, inputs=tuple(inputs))
-
-
-def fence(cluster: Cluster, migration_id: str, topics: Topics, written: Sequence[Produced]) -> None:
-    """End every attempt at a part without a receipt that may live on somewhere, so that it appends nothing more."""
-    done = {each.part for each in written}
-    for part in topics.parts:
-        if part not in done and part.store_partition in topics.claimed:
-            cluster.abort_transactions(transactional_id(migration_id, part))
+    has_timestamp = get_format(spec.source.format).changelog_form.has_timestamp
+    times = None if has_timestamp else recorded_times(standing.rows).get(partition.id)
+    return OldEntries(
+        format=spec.source.format,
+        inputs=tuple(inputs),
+        times=None if times is None else str(spec.home / times.folder),
+        newest_ms=-1 if times is None or times.newest_ms is None else times.newest_ms,
+    )
 
 
 def undo(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from migrate.batch.changelog.broker.claims import Fleet
@@ -11,6 +11,7 @@ from migrate.batch.changelog.overlay import overlay_of
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.topics import AssembledStores, open_topics
 from migrate.batch.changelog.ways import reached, way_of
+from migrate.batch.changelog.writing import begin_writing, end_writing
 from migrate.batch.chunk.changelog_entries import NewEntries, OldEntries
 from migrate.batch.chunk.executor import Executor, run_all
 from migrate.batch.chunk.produce import ProduceTask
@@ -36,11 +37,22 @@ def write_changelogs(context: Context, executor: Executor, ledger: Ledger, store
     """
     connection = connection_of(context.spec)
     with Cluster(connection) as cluster:
+        end_writing(cluster, context.home)  # of a command that was killed: its tasks may live on
         topics = _opened(context, ledger, cluster, stores)
-    work = Work(context, connection, topics, stores)
     contents = stores.contents(topics.parts)
-    pending = ChangelogStanding(ledger.rows).pending(contents)
-    tasks = (work.task(part, contents[part]) for part in pending if part.store_partition in topics.claimed)
+    found = ChangelogStanding(ledger.rows).pending(contents)
+    pending = [part for part in found if part.store_partition in topics.claimed]
+    if pending:
+        permit = begin_writing(context.home, (transactional_id(stores.plan.migration_id, part) for part in pending))
+        ledger.check_not_fenced()  # by a run elsewhere, which has withdrawn the permits that it found
+        work = Work(context, connection, topics, stores)
+        _write(context, executor, ledger, (work.task(part, contents[part], permit) for part in pending))
+        with Cluster(connection) as cluster:
+            end_writing(cluster, context.home)
+    return topics
+
+
+def _write(context: Context, executor: Executor, ledger: Ledger, tasks: Iterator[ProduceTask]) -> None:
     written = _Written(context, ledger)
     try:
         for finished in run_all(executor, tasks, on_start=lambda _: None, name=context.spec.name, stop=context.stop):
@@ -48,7 +60,6 @@ def write_changelogs(context: Context, executor: Executor, ledger: Ledger, store
     finally:
         written.commit()
     context.stop.check()
-    return topics
 
 
 def connection_of(spec: Spec) -> Connection:
@@ -67,7 +78,7 @@ class Work:
     topics: Topics
     stores: AssembledStores
 
-    def task(self, part: Part, content: str) -> ProduceTask:
+    def task(self, part: Part, content: str, permit: str) -> ProduceTask:
         """The writing of one part."""
         partition = part.store_partition
         sizes = (each.data_bytes for each in self.stores.databases(partition) if part.database in ("", each.database))
@@ -82,6 +93,7 @@ class Work:
             has_records=bool(part.database) or len(parts) == 1,
             old=None if part.database else self.old(partition),
             folder=self.folder(partition, "sorted"),
+            permit=permit,
             size=sum(sizes) // parts.count(part.database),
         )
 

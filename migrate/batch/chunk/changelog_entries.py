@@ -82,6 +82,10 @@ class OldEntries:
     format: str
     inputs: tuple[tuple[Inputs, FamilyMapping], ...]
     """What each RocksDB directory of the new store is made from."""
+    times: str | None = None
+    """The run that the records take their times from; None: the entries tell them, or nothing does."""
+    newest_ms: int = -1
+    """The time of keys that are not in that run."""
 
     def tombstones(self, new: ToWrite, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
         """A tombstone for each key in the old changelog that the new store does not have, in key order."""
@@ -96,9 +100,11 @@ class OldEntries:
         convert = to_changelog(form)
         with ExitStack() as stack:
             opened = [(stack.enter_context(open_inputs(inputs, form)), mapping) for inputs, mapping in self.inputs]
+            run = stack.enter_context(open_times(self.times))
+            times = None if run is None else TimesColumn(run, self.newest_ms)
             for batch in MergedScan([records.batches(mapping) for records, mapping in opened]):
                 check()
-                if len(found := convert(batch)):
+                if len(found := convert(batch, None if times is None else read_times(b"".join(times(batch.keys))))):
                     yield found
 
 

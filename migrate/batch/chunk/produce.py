@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 from migrate.batch.chunk.changelog_entries import ToDelete, ToWrite, in_order_of_time
 from migrate.batch.stop import never_stop
+from migrate.errors import ChangelogFailedError
 from migrate.kafka.connection import Connection
+from migrate.kafka.failures import FENCED
 from migrate.kafka.writer import Writer
 from migrate.model.changelog import Changelog, Part, Produced
 from migrate.stores.changelog_batch import ChangelogBatch
@@ -33,6 +35,8 @@ class ProduceTask:
     """Given: the tombstones of the keys that it alone has are written, too."""
     folder: str
     """For what a sort does not keep in memory."""
+    permit: str
+    """A file that is there as long as attempts may write."""
     size: int = 0
     """About how many bytes the task reads."""
 
@@ -44,7 +48,7 @@ def produce(task: ProduceTask, check: Callable[[], None] = never_stop) -> Produc
     """Write the part; the receipt says that the broker has confirmed every record. Raises ChangelogFailedError."""
     started = time.perf_counter()
     records, tombstones, size, last_offset = write_records(
-        task.connection, task.changelog, task.transactional_id, _batches(task, check)
+        task.connection, task.changelog, task.transactional_id, task.permit, _batches(task, check)
     )
     return Produced(
         store_partition=task.part.store_partition,
@@ -68,6 +72,16 @@ def _batches(task: ProduceTask, check: Callable[[], None]) -> Iterator[Changelog
         yield from task.old.tombstones(task.new, check)
 
 
+def _check_permit(permit: str, changelog: Changelog) -> None:
+    """Raises ChangelogFailedError where the command that this attempt belongs to writes no more."""
+    try:
+        Path(permit).read_bytes()  # over a network this asks the server; whether a file is there may be remembered
+    except FileNotFoundError:
+        raise ChangelogFailedError(
+            f"the changelog of {changelog.store_partition} is written by another command, or was", hint=FENCED
+        ) from None
+
+
 class Confirmed(NamedTuple):
     """What the broker has confirmed."""
 
@@ -79,11 +93,16 @@ class Confirmed(NamedTuple):
 
 
 def write_records(
-    connection: Connection, changelog: Changelog, transactional_id: str, batches: Iterator[ChangelogBatch]
+    connection: Connection,
+    changelog: Changelog,
+    transactional_id: str,
+    permit: str,
+    batches: Iterator[ChangelogBatch],
 ) -> Confirmed:
     """Write records to the new topic's partition, in their order. Raises ChangelogFailedError."""
     records = tombstones = size = 0
     with Writer(connection, changelog.new_topic, changelog.number, transactional_id) as writer:
+        _check_permit(permit, changelog)
         for batch in batches:
             writer.write(batch)
             gone = batch.values.count(None)

@@ -72,7 +72,7 @@ def _remove(spec: Spec, on_event: Listener) -> tuple[tuple[Path, ...], GivenUp]:
     left: list[Path] = []
     with one_run_at_a_time(home):
         if not is_abandoned(home):
-            standing = Standing(home, _rows(home))
+            standing = Standing(home, _rows(spec))
             _check_nothing_was_switched(spec, standing)
             on_event(Event("abandon.started"))
             topics = give_up_changelogs(spec, standing)
@@ -88,11 +88,13 @@ def _remove(spec: Spec, on_event: Listener) -> tuple[tuple[Path, ...], GivenUp]:
     return tuple(left), topics
 
 
-def _rows(home: Path) -> list[Row]:
+def _rows(spec: Spec) -> list[Row]:
     try:
-        return read_ledger(home)
+        return read_ledger(spec.home)
     except DamagedLedgerError:
-        return []  # a damaged ledger does not keep a migration from being abandoned
+        if spec.changelog is not None and spec.changelog.way == "append":
+            raise  # it alone knows what has to be undone at the broker
+        return []  # otherwise it does not keep a migration from being abandoned
 
 
 def _remove_unpublished(spec: Spec, rows: Sequence[Row]) -> list[Path]:

@@ -23,6 +23,7 @@ from migrate.batch.changelog.topics import AssembledStores
 from migrate.batch.changelog.undo import check_is_ours, old_store, undo
 from migrate.batch.changelog.ways import application_of, reached
 from migrate.batch.changelog.write import connection_of
+from migrate.batch.changelog.writing import end_writing
 from migrate.batch.home import CHANGELOG
 from migrate.batch.ledger.gates import Acceptance, require_acceptance, signed_off
 from migrate.batch.source.source import Source
@@ -106,6 +107,7 @@ def ask_broker(migration: Migration, source: Source, *, fence: bool) -> tuple[At
             return None, warnings
         if fence:
             end_transactions(cluster, migration.spec, source, standing.topics.changelogs)
+        end_writing(cluster, migration.home)
         at, topics = reached(migration.spec, migration.standing.rows, source), standing.topics
 
         def check(each: Changelog) -> None:
@@ -221,7 +223,9 @@ class WayBack:
             self.migration.migration_id,
             topics=self.at.topics,
             changelog=changelog,
-            old=old_store(self.migration.spec, plan, partition, partition.below(places.old_store)),
+            old=old_store(
+                self.migration.spec, self.migration.standing, plan, partition, partition.below(places.old_store)
+            ),
             folder=scratch(self.migration.home, partition.id),
         )
         return None if last is None else line_after(self.migration.system, changelog.topic, changelog.number, last)

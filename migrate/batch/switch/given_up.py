@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 
 from migrate.batch.changelog.broker.claims import Fleet, is_of_others, made_topics, names_of_made
 from migrate.batch.changelog.broker.stopped import check_group
 from migrate.batch.changelog.standing import ChangelogStanding
-from migrate.batch.changelog.undo import fence, old_store, undo
+from migrate.batch.changelog.undo import old_store, undo
 from migrate.batch.changelog.write import connection_of
+from migrate.batch.changelog.writing import end_writing
 from migrate.batch.identity import planned_state, store_state
 from migrate.batch.ledger.standing import Standing
+from migrate.batch.ledger.table import Ledger
 from migrate.batch.source.source import source_system
 from migrate.batch.switch.broker import scratch
 from migrate.errors import RefusedError
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
 from migrate.model.changelog import Topics
+from migrate.model.ledger_row import Step
 from migrate.model.plan import Plan
 from migrate.model.store_partition import StorePartition
 from migrate.spec.spec import Spec
@@ -59,6 +63,7 @@ def give_up_changelogs(spec: Spec, standing: Standing) -> GivenUp:
         )
     connection = connection_of(spec)
     with Cluster(connection) as cluster:
+        end_writing(cluster, spec.home)
         appended = half_written(written)
         if appended is not None:
             _append_old(spec, standing, cluster, connection, appended)
@@ -85,7 +90,6 @@ def _append_old(spec: Spec, standing: Standing, cluster: Cluster, connection: Co
     with holding_locks(system.lock_files(spec.source_path, partitions)):
         for partition in partitions if spec.run.source == "live" else ():
             _check_as_planned(spec, plan, partition)
-        fence(cluster, migration_id, topics, ChangelogStanding(standing.rows).produced)
         for partition in partitions:
             undo(  # the application's position stays: it replays what was appended, which ends with its own values
                 cluster,
@@ -93,9 +97,11 @@ def _append_old(spec: Spec, standing: Standing, cluster: Cluster, connection: Co
                 migration_id,
                 topics=topics,
                 changelog=topics.of(partition.id),
-                old=old_store(spec, plan, partition, partition.directories(spec.source_path)),
+                old=old_store(spec, standing, plan, partition, partition.directories(spec.source_path)),
                 folder=scratch(spec.home, partition.id),
             )
+        ledger = Ledger(spec.home, migration_id, uuid.uuid4().hex[:12], command="abandon")
+        ledger.commit(ledger.row(Step.CHANGELOG, detail=topics.model_copy(update={"ids": {}})))
 
 
 def _check_as_planned(spec: Spec, plan: Plan, partition: StorePartition) -> None:

@@ -149,6 +149,15 @@ class App:
         with Cluster(self.connection) as cluster:
             return cluster.ends(self.new_topic, [number])[number].end - 2
 
+    def old_state(self) -> tuple[object, ...]:
+        """What the old version starts with: its stores, their positions, where its changelog ends, and its offsets."""
+        files = [path for path in (self.base / self.name).rglob("*") if path.is_file() and "orders2" not in path.parts]
+        lines = [line for file in files if file.name == ".checkpoint" for line in file.read_text("ascii").splitlines()]
+        stores = {path: path.read_bytes() for path in files if "orders" in path.parts}
+        with Cluster(self.connection) as cluster:
+            there = cluster.ends(self.topic, range(len(TASKS))), cluster.committed(self.name)
+        return stores, sorted(line for line in lines if self.topic in line), *there
+
     def restored(self, number: int) -> dict[bytes, Record]:
         """What the new topic's partition holds, once it is compacted."""
         found: dict[bytes, Record] = {}

@@ -17,7 +17,6 @@ from migrate import RefusedError, VerificationError, catch_up, cutover, rejects,
 from migrate.batch.changelog import tails
 from migrate.batch.steps import assemble
 from migrate.errors import RejectedError
-from migrate.kafka.cluster import Cluster, Ends
 from migrate.model.events import TAIL_EVENTS
 from tests.batch.changelog.support import NOW, TASKS, WINDOW, App, applied, entries_of, stored, tail_of
 from tests.broker.broker import Broker
@@ -70,13 +69,13 @@ def test_a_catch_up_killed_anywhere_is_finished_by_the_next_one(broker: Broker, 
         tail = tail_of(app, number)
         app.write(app.topic, number, tail)
         expected.append(applied(app.expected(number), tail))
-    before = _of_the_old_application(app)
+    before = app.old_state()
     for event in KILLS:
         command = [sys.executable, "-m", "tests.batch.changelog.catch_up_victim"]
         arguments = [str(tmp_path), broker.bootstrap, app.name, event]
         victim = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=100, check=False)
         assert victim.returncode == -signal.SIGKILL, (event, victim.stderr)
-        assert _of_the_old_application(app) == before, "it may be started again"
+        assert app.old_state() == before, event
     seen: list[str] = []
     catch_up(app.spec, on_event=lambda event: seen.append(event.name))
     assert "tail.committed" not in seen, "what was recorded is not read again"
@@ -87,13 +86,6 @@ def test_a_catch_up_killed_anywhere_is_finished_by_the_next_one(broker: Broker, 
     assert len(list((home / "new").glob("*/*/orders"))) == len(TASKS)
     assert len(list((home / "changelog").glob("overlays-*/*/orders"))) == len(TASKS)
     assert len(list((home / "changelog").glob("*/orders/tail-*/*"))) == len(TASKS)
-
-
-def _of_the_old_application(app: App) -> tuple[dict[Path, bytes], dict[int, Ends]]:
-    """The files of its stores, and its changelog's ends."""
-    files = {file: file.read_bytes() for file in (app.base / app.name).rglob("*") if file.is_file()}
-    with Cluster(app.connection) as cluster:
-        return files, cluster.ends(app.topic, range(len(TASKS)))
 
 
 def test_a_windowed_store_gets_new_segments_and_loses_expired_ones(broker: Broker, tmp_path: Path) -> None:

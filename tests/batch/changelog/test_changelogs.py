@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 import signal
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-from migrate import run, verify
+from migrate import cutover, run, verify
+from migrate.batch.changelog import write
 from migrate.batch.changelog.standing import ChangelogStanding
+from migrate.batch.changelog.writing import begin_writing, end_writing
 from migrate.batch.chunk import produce
+from migrate.batch.chunk.executor import Executor, Finished
 from migrate.batch.chunk.produce import Confirmed, write_records
+from migrate.batch.chunk.task import Task
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import read_ledger
-from migrate.errors import ExitCode, RefusedError, VerificationError
+from migrate.errors import ChangelogFailedError, ExitCode, InterruptedMigrationError, RefusedError, VerificationError
 from migrate.kafka.claims import read_claims
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
+from migrate.kafka.writer import Writer
 from migrate.model.changelog import Changelog
 from migrate.model.events import RUN_EVENTS
 from migrate.model.ledger_row import Step
@@ -65,10 +72,12 @@ def test_a_restore_gives_the_new_store(kind: str, way: str, broker: Broker, tmp_
 @pytest.mark.parametrize("way", ["new-topic", "append"])
 def test_a_run_killed_anywhere_is_finished_by_the_next_one(way: str, broker: Broker, tmp_path: Path) -> None:
     app = App(f"killed-{way}", tmp_path, broker, way=way).make()
+    before = app.old_state()
     for event in EVENTS:
         command = [sys.executable, "-m", "tests.batch.changelog.victim", str(tmp_path), broker.bootstrap, way, event]
         victim = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
         assert victim.returncode == -signal.SIGKILL, (event, victim.stderr)
+        assert way == "append" or app.old_state() == before, event
     seen: list[str] = []
     report = run(app.spec, on_event=lambda event: seen.append(event.name))
     assert not [name for name in seen if name.startswith("changelog.")]
@@ -78,6 +87,64 @@ def test_a_run_killed_anywhere_is_finished_by_the_next_one(way: str, broker: Bro
     rows = read_ledger(app.spec.home)
     parts = [(row.store_partition, row.database, row.start_key) for row in rows if row.step is Step.PRODUCED]
     assert len(parts) == len({*parts}) > 4, "each part once, and several of each partition"
+
+
+def test_attempts_that_were_lost_write_nothing_once_the_stores_are_cut_over(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost: list[Task] = []
+
+    def lose(_: Executor, tasks: Iterable[Task], **__: object) -> Iterator[Finished]:
+        lost.extend(tasks)
+        raise InterruptedMigrationError("killed")
+
+    with monkeypatch.context() as patch, pytest.raises(InterruptedMigrationError):
+        patch.setattr(write, "run_all", lose)
+        run(app.spec)
+    attempts = [_paused(app, task, method) for task, method in zip(lost, ("__enter__", "finish"), strict=True)]
+    try:
+        run(app.spec)
+        cutover(app.spec)
+        with Cluster(app.connection) as there:
+            ends = there.ends(app.new_topic, range(len(TASKS)))
+            for each in attempts:
+                each.send_signal(signal.SIGCONT)
+            late, fenced = (each.communicate(timeout=60)[0] for each in attempts)
+            assert "written by another command, or was" in late
+            assert "write to topic" in fenced
+            assert there.ends(app.new_topic, range(len(TASKS))) == ends
+    finally:
+        for each in attempts:
+            each.kill()
+    assert app.all_restored()
+
+
+def _paused(app: App, task: Task, method: str) -> subprocess.Popen[str]:
+    """A process that has come up to a writer's method."""
+    file = app.base / f"{method}.task"
+    file.write_bytes(pickle.dumps(task))
+    command = [sys.executable, "-m", "tests.batch.changelog.lost_writer", str(file), method]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    found = os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+    assert found is not None
+    assert found.si_status == signal.SIGSTOP
+    return process
+
+
+def test_an_attempt_that_has_begun_ends_with_its_command(broker: Broker, tmp_path: Path) -> None:
+    connection = Connection(broker.bootstrap)
+    with Cluster(connection) as there:
+        there.create_topic("begun", partitions=1, replication=1, settings={})
+        begin_writing(tmp_path, ["of-an-attempt", "of-another"])
+        with Writer(connection, "begun", 0, "of-an-attempt") as attempt:
+            attempt.write(ChangelogBatch([b"key"], [b"value"], [NOW]))
+            end_writing(there, tmp_path)
+            with pytest.raises(ChangelogFailedError):
+                attempt.finish()
+        ends = there.ends("begun", [0])[0]
+    assert not any(map(len, read(connection, "begun", 0, 0, ends.stable)))
+    assert ends.stable == ends.end
+    assert not list((tmp_path / "changelog").iterdir())
 
 
 def test_what_another_writer_did_is_found(app: App) -> None:
@@ -114,9 +181,9 @@ def test_a_tombstone_that_is_not_written_is_missed(
     app = App("revived", tmp_path, broker, way="append").make()
 
     def without_tombstones(
-        there: Connection, changelog: Changelog, name: str, batches: Iterator[ChangelogBatch]
+        there: Connection, changelog: Changelog, name: str, permit: str, batches: Iterator[ChangelogBatch]
     ) -> Confirmed:
-        return write_records(there, changelog, name, (batch for batch in batches if None not in batch.values))
+        return write_records(there, changelog, name, permit, (batch for batch in batches if None not in batch.values))
 
     monkeypatch.setattr(produce, "write_records", without_tombstones)
     with pytest.raises(VerificationError) as raised:
@@ -177,8 +244,9 @@ def test_a_versioned_history_is_written_in_the_order_of_time(broker: Broker, tmp
         for at, key in enumerate(keys)
     }
     make_families(tmp_path / app.name / "0_0" / "rocksdb" / "orders", {"default": latest | former})
+    settings = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "1"}  # what is so old would be compacted
     with Cluster(app.connection) as there:
-        there.create_topic(app.topic, partitions=1, replication=1, settings={"cleanup.policy": "compact"})
+        there.create_topic(app.topic, partitions=1, replication=1, settings=settings)
     last = app.write(app.topic, 0, {b"key": (b"value", NOW)})
     line = checkpoint(f"{app.topic} 0 {last}")
     (tmp_path / app.name / "0_0" / ".checkpoint").write_text(line, encoding="ascii")

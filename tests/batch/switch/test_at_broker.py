@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
@@ -11,124 +10,31 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from migrate import RefusedError, abandon, cutover, finalize, rollback, run
+from migrate import RefusedError, abandon, catch_up, cutover, finalize, replay, rollback, run
+from migrate.batch.changelog import topics
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.ledger.table import Ledger, read_ledger
 from migrate.batch.switch.removal import removed_by_abandon, removed_by_finalize
-from migrate.kafka.cluster import Cluster, Committed
-from migrate.model.events import BROKER_EVENTS, SWITCH_EVENTS, Listener, ignore
+from migrate.model.events import BROKER_EVENTS, SWITCH_EVENTS
 from migrate.model.ledger_row import Step
 from migrate.systems.checkpoint_file import read_checkpoint
-from tests.batch.changelog.support import FAMILIES, NOW, TASKS, WINDOW, App
-from tests.batch.switch.support import StopAt, StoppedError, write_to
+from tests.batch.changelog.support import NOW, TASKS, WINDOW
+from tests.batch.switch.support import StopAt, StoppedError
+from tests.batch.switch.switched import BEGUN, LATER, METADATA, Switched
 from tests.broker.broker import Broker
-from tests.support import TIMESTAMPED, read_families
+from tests.support import KEY_VALUE, TIMESTAMPED
 
-BEGUN, LATER = 10, 25
-"""Up to which offset the group has read each partition of its input at the cut-over, and after it."""
-METADATA = "AgAAAYvKYxoA"
 EVENTS_OF = {
     "cutover": ["started", "asked", "checked", "intended", "positioned", "exchanged", "shelved", "marked", "done"],
     "rollback": ["started", "intended", "positioned", "offsets-set-back", "undone", "exchanged", "done"],
 }
 """In their order."""
 _numbers = count()
-
-
-@dataclass(frozen=True)
-class Switched(App):
-    """An application with an input that its group reads."""
-
-    count: int = 40
-
-    @property
-    def input(self) -> str:
-        return f"{self.name}-input"
-
-    @property
-    def repartition(self) -> str:
-        return f"{self.name}-by-key-repartition"
-
-    @property
-    def cluster(self) -> Cluster:
-        return Cluster(self.connection)
-
-    def begin(self, on_event: Listener = ignore) -> Switched:
-        """The application as it was stopped, and the migration up to the cut-over."""
-        self.prepare()
-        run(self.spec, on_event=on_event)
-        return self
-
-    def prepare(self) -> None:
-        """The application as it was stopped."""
-        self.make()
-        with self.cluster as cluster:
-            cluster.create_topic(self.input, partitions=2, replication=1, settings={})
-            cluster.create_topic(self.repartition, partitions=1, replication=1, settings={})
-        for number in range(2):
-            self.write(self.input, number, {b"%d" % key: (b"", NOW) for key in range(30)})
-        reached = self.write(self.repartition, 0, {b"a": (b"", NOW)})
-        assert reached is not None
-        with self.cluster as cluster:
-            cluster.set_committed(self.name, {(self.repartition, 0): Committed(reached + 1)})
-        self.group_reaches(BEGUN)
-
-    def group_reaches(self, offset: int) -> None:
-        with self.cluster as cluster:
-            cluster.set_committed(self.name, {(self.input, number): Committed(offset, METADATA) for number in range(2)})
-
-    def group(self) -> set[tuple[int, str]]:
-        with self.cluster as cluster:
-            found = cluster.committed(self.name)
-        return {(each.offset, each.metadata) for (topic, _), each in found.items() if topic == self.input}
-
-    def passes_over_repartitioned(self) -> bool:
-        """Whether nothing of the repartition topic is left to be read."""
-        with self.cluster as cluster:
-            end = cluster.ends(self.repartition, [0])[0].end
-            return cluster.committed(self.name)[self.repartition, 0].offset == end
-
-    def store(self, number: int, name: str = "orders") -> dict[bytes, bytes]:
-        return read_families(self.place(number, name))[FAMILIES[self.kind]]
-
-    def place(self, number: int, name: str = "orders") -> Path:
-        return self.base / self.name / TASKS[number] / "rocksdb" / name
-
-    def new_store(self, number: int) -> dict[bytes, bytes]:
-        return self.store(number, "orders2" if self.way == "new-topic" else "orders")
-
-    def lines(self, number: int) -> dict[str, int]:
-        checkpoint = read_checkpoint(self.base / self.name / TASKS[number] / ".checkpoint")
-        return {topic: offset for topic, _, offset in checkpoint}
-
-    def check_lines(self) -> None:
-        """A new store's line is never there without the store."""
-        for number in range(2):
-            is_there = self.way == "append" or self.place(number, "orders2").exists()
-            assert is_there or self.new_topic not in self.lines(number)
-
-    def go_on(self) -> None:
-        """What the new version does, until it is stopped: a new key, another value, a deletion."""
-        for number in range(2):
-            first = min(self.expected(number))
-            name = "orders2" if self.way == "new-topic" else "orders"
-            write_to(self.place(number, name), family=FAMILIES[self.kind], key=b"later", value=bytes(8) + b"new!")
-            self.write(
-                self.new_topic, number, {b"later": (b"new!", NOW), first: (b"other!", NOW), b"key-00001-0": (None, NOW)}
-            )
-        self.write(self.repartition, 0, {b"b": (b"", NOW)})
-        self.group_reaches(LATER)
-
-    def has_topic(self, name: str) -> bool:
-        with self.cluster as cluster:
-            return cluster.topic(name) is not None
-
-    def is_old(self) -> bool:
-        """Whether the old code finds its stores, and what a restore of its changelog gives is the same."""
-        return all(
-            self.store(number) == {key: self._entry(*record) for key, record in self.old(number).items()}
-            for number in range(2)
-        ) and self.group() == {(BEGUN, METADATA)}
+_APPENDING = """
+from dataclasses import replace
+def convert(record):
+    return None if record.key.startswith(b"drop-") else replace(record, value=record.value + b"!")
+"""
 
 
 Make = Callable[..., Switched]
@@ -141,20 +47,18 @@ def make(broker: Broker, tmp_path: Path) -> Make:
 
 def _old_restored(app: Switched) -> bool:
     """Whether the changelog that records were appended to gives the old values again."""
-    return all(
-        {key: value for key, (value, _) in app.restored(number).items()}
-        == {key: value for key, (value, _) in app.old(number).items()}
-        for number in range(2)
-    )
+    return all(app.restored(number) == app.old(number) for number in range(2))
 
 
 def _killed_everywhere(verb: Callable[..., object], app: Switched) -> None:
     """Each attempt gets one event further than the one before."""
+    before = app.old_state()
     for event in EVENTS_OF[verb.__name__]:
         if (event, app.way) != ("undone", "new-topic"):
             with pytest.raises(StoppedError):
                 verb(app.spec, on_event=StopAt(f"{verb.__name__}.{event}"))
             app.check_lines()
+            assert app.way == "append" or verb is rollback or app.old_state() == before, event
     verb(app.spec)
 
 
@@ -281,10 +185,9 @@ def test_a_published_store_has_its_topic_and_the_old_one_is_deleted_by_name_and_
         assert lines == [(app.new_topic, number, app.last_offset(number))]
         assert [folder.name for folder in (app.base / "new" / task / "rocksdb").iterdir()] == ["orders2"]
     assert app.topic in removed_by_finalize(app.spec, delete_topic=True)
+    assert finalize(app.spec, delete_topic=True).removed_topics == (app.topic,)
+    assert (app.has_topic(app.new_topic), app.has_topic(app.topic)) == (True, False)
     with app.cluster as cluster:
-        topic = cluster.topic(app.topic)
-        assert topic is not None
-        cluster.delete_topic(topic)
         cluster.create_topic(app.topic, partitions=2, replication=1, settings={})
     with pytest.raises(RefusedError, match="made again since"):
         finalize(app.spec, delete_topic=True)
@@ -311,14 +214,70 @@ def test_the_old_topic_of_segments_is_deleted_where_that_is_asked_for(make: Make
     assert finalize(app.spec, delete_topic=True).removed_topics == ()
 
 
-def test_a_half_written_changelog_is_given_up_with_its_old_values(make: Make) -> None:
-    app = make(way="append")
+def test_tails_are_cut_over_and_left_again(make: Make) -> None:
+    app = make().begin()
+    first, *_ = app.expected(0)
+    for number in range(2):
+        app.write(app.topic, number, {first: (b"later", NOW), b"new": (b"value", NOW)})
+    catch_up(app.spec)
+    (app.base / app.name / "kafka-streams-process-metadata").write_text('{"processId": "p"}', encoding="ascii")
+    dead = Producer({"bootstrap.servers": app.broker.bootstrap, "transactional.id": f"{app.name}-p-1", "log_level": 0})
+    dead.init_transactions(10)
+    dead.begin_transaction()
+    dead.produce(topic=app.topic, partition=1, key=b"k", value=b"v")
+    dead.flush()
+    with pytest.raises(RefusedError, match="a transaction is open"):
+        cutover(app.spec)
+
+    cutover(app.spec, fence=True)
+
+    for number in range(2):
+        tail = {first: (b"later!", NOW), b"new": (b"value!", NOW)}
+        assert app.restored(number) == dict(sorted({**app.expected(number), **tail}.items()))
+        assert app.new_store(number) == {key: app._entry(*record) for key, record in app.restored(number).items()}
+        assert app.lines(number)[app.new_topic] == app.last_offset(number)
+    app.go_on()
+    admin = AdminClient({"bootstrap.servers": app.broker.bootstrap})
+    admin.delete_consumer_groups([app.name])[app.name].result(60)
+    rollback(app.spec)
+    assert app.is_old()
+    assert abandon(app.spec).removed_topics == (app.new_topic,)
+
+
+def test_new_writes_are_discarded_from_a_changelog_too(make: Make) -> None:
+    app = make(way="append", kind=KEY_VALUE).begin()
+    cutover(app.spec)
+    app.go_on()
+    assert rollback(app.spec, discard_new_writes=True).set_back == ()
+    assert app.group() == {(LATER, METADATA)}
+    assert _old_restored(app)
+
+
+def test_a_half_written_changelog_is_given_up_with_its_old_values_and_times(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sections = {"target": {"format": TIMESTAMPED}, "conversion": {"function": "appending:convert"}}
+    app = make(way="append", kind=KEY_VALUE, sections=sections)
+    module = app.base / "appending.py"
+    module.write_text(_APPENDING, encoding="utf-8")
     with pytest.raises(StoppedError):
         app.begin(StopAt("changelog.committed"))
-    assert not _old_restored(app)
+    assert {at for value, at in app.restored(0).values() if value is not None and value.endswith(b"!")} == {-1}
+    with monkeypatch.context() as patch:
+        patch.setattr(topics, "_still_serves", lambda *_: False)
+        with pytest.raises(StoppedError):
+            run(app.spec, on_event=StopAt("changelog.intended"))
     assert app.topic in removed_by_abandon(app.spec)
+    module.write_text(_APPENDING.replace("!", "?"), encoding="utf-8")
+    with pytest.raises(RefusedError, match="the changelogs have records of the former function") as error:
+        replay(app.spec)
+    assert "stateferry abandon SPEC" in error.value.hint
 
-    assert abandon(app.spec).undone_topics == (app.topic,)
-
+    with pytest.raises(StoppedError):
+        abandon(app.spec, on_event=StopAt("abandon.topics-removed"))
     assert _old_restored(app)
+
+    app.write(app.topic, 0, {b"later": (b"of the old application", NOW)})
+    assert abandon(app.spec).undone_topics == ()
+    assert app.restored(0) == {**app.old(0), b"later": (b"of the old application", NOW)}
     assert list(app.spec.home.parent.iterdir()) == []

@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
 
 from migrate import abandon, cutover, doctor, finalize, rollback, run
 from migrate.spec.spec import Spec
-from tests.batch.switch.test_at_broker import Switched
+from tests.batch.switch.switched import Switched
 from tests.broker.broker import Broker
 
 GROUP, TOPIC, ID = ResourceType.GROUP, ResourceType.TOPIC, ResourceType.TRANSACTIONAL_ID

@@ -212,7 +212,7 @@ class AtBroker:
         for each in self.changelogs:
             ends = self.ends(each)
             checked_end(each, stated[each.store_partition], ends)
-            lost += [lost_beginning(each, ends, self.conversion)]
+            lost += [lost_beginning(each, ends, self.spec, self.conversion)]
         if found := [sentence for sentence in lost if sentence is not None]:
             return Doubt("; ".join(found), "know that these keys get another time; nothing brings theirs back")
         return "every changelog begins at its first record"
