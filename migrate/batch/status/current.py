@@ -5,7 +5,6 @@ from __future__ import annotations
 from migrate.batch.changelog.standing import changelog_reports
 from migrate.batch.ledger.gates import concerns_of, not_accepted
 from migrate.batch.ledger.standing import Standing, read_standing
-from migrate.batch.status.behind import behind_of
 from migrate.batch.status.next_step import following, next_step
 from migrate.batch.status.reject_reasons import reject_reasons
 from migrate.batch.status.throughput import throughput_of
@@ -25,8 +24,19 @@ def status(spec: Spec) -> StatusReport:
         RefusedError: the plan or the ledger is of a newer release, or damaged.
     """
     standing = read_standing(spec.home)
-    report = status_of(spec, standing, behind_of(spec, standing))
+    report = status_of(spec, standing, _behind(spec, standing))
     return report.model_copy(update={"next_step": following(spec.home) or report.next_step})
+
+
+def _behind(spec: Spec, standing: Standing) -> Behind | None:
+    """What a catch-up would read now: only a spec with changelogs needs the packages that ask a broker."""
+    if spec.changelog is None:
+        return None
+    try:
+        from migrate.batch.status.behind import behind_of
+    except ModuleNotFoundError as error:
+        return Behind(unknown=f"the package {error.name} is not installed")
+    return behind_of(spec, standing)
 
 
 def status_of(spec: Spec, standing: Standing, behind: Behind | None = None) -> StatusReport:
