@@ -163,6 +163,10 @@ class Cluster:
         stable = self._offsets(topic, numbers, OffsetSpec.latest(), isolation_level=IsolationLevel.READ_COMMITTED)
         return {each: Ends(start[each], min(stable[each], end[each]), end[each]) for each in numbers}
 
+    def ends_of(self, topic: str, number: int) -> Ends:
+        """Where one partition of a topic begins and ends."""
+        return self.ends(topic, [number])[number]
+
     def group(self, name: str) -> Group:
         """The group of this name, with its members."""
         found = self._ask_coordinator(f"ask for group {name}", self._admin.describe_consumer_groups, name)

@@ -67,7 +67,7 @@ def _eaten(app: App) -> None:
     admin = AdminClient({"bootstrap.servers": app.broker.bootstrap})
     admin.delete_records([TopicPartition(app.topic, 1, 25)])  # whose answer may come late
     with Cluster(app.connection) as cluster:
-        while cluster.ends(app.topic, [1])[1].start < 25:
+        while cluster.ends_of(app.topic, 1).start < 25:
             time.sleep(0.05)
 
 

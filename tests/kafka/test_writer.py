@@ -59,7 +59,7 @@ def test_an_earlier_writer_of_the_id_can_write_no_more(connection: Connection, c
     with Writer(connection, topic, 0, topic) as lost:
         lost.write(records(0, 10))
         lost._producer.flush()
-        assert cluster.ends(topic, [0])[0].stable == 0
+        assert cluster.ends_of(topic, 0).stable == 0
         with Writer(connection, topic, 0, topic) as later:
             with pytest.raises(ChangelogFailedError, match=r"fenced by (a )?newer") as raised:
                 for _ in range(3):  # the first one may only be queued
@@ -96,7 +96,7 @@ def test_what_a_killed_writer_left_open_ends_with_its_rerun(
             writer._producer.flush()
             os.kill(os.getpid(), signal.SIGKILL)"""
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
-    left = cluster.ends(topic, [0])[0]
+    left = cluster.ends_of(topic, 0)
     assert (left.stable, left.end) == (0, 10)
     with Writer(connection, topic, 0, topic) as rerun:
         rerun.write(records(0, 12))

@@ -56,7 +56,7 @@ def rules_of(context: Context, plan: Plan, standing: Standing) -> dict[str, Segm
 def ends_of(context: Context, cluster: Cluster) -> dict[str, Ends]:
     """Where the old changelog of each store partition begins and ends now."""
     every = changelogs(context.spec)
-    return {each.store_partition: cluster.ends(each.topic, [each.number])[each.number] for each in every}
+    return {each.store_partition: cluster.ends_of(each.topic, each.number) for each in every}
 
 
 def tail_tasks(

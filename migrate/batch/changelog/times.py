@@ -99,7 +99,7 @@ def _tasks(context: Context, known: Mapping[str, Times]) -> Iterator[TimesTask]:
     with Cluster(connection) as cluster:
         for changelog in changelogs(context.spec):
             partition = changelog.store_partition
-            ends = cluster.ends(changelog.topic, [changelog.number])[changelog.number]
+            ends = cluster.ends_of(changelog.topic, changelog.number)
             end = checked_end(changelog, at[partition], ends)
             before = known.get(partition)
             _remove_others(context.home, f"{CHANGELOG}/{partition}", before)

@@ -138,13 +138,13 @@ def _has_any(cluster: Cluster, changelog: Changelog) -> bool:
     """Whether somebody has written to the new changelog."""
     if cluster.topic(changelog.new_topic) is None:
         return False
-    ends = cluster.ends(changelog.new_topic, [changelog.number])[changelog.number]
+    ends = cluster.ends_of(changelog.new_topic, changelog.number)
     return ends.start != ends.end
 
 
 def _is_whole(cluster: Cluster, topics: Topics, changelog: Changelog, at: Mapping[str, int | None]) -> bool:
     """Whether the store has all that its old changelog has."""
-    ends = cluster.ends(changelog.topic, [changelog.number])[changelog.number]
+    ends = cluster.ends_of(changelog.topic, changelog.number)
     end = topics.starts[changelog.store_partition] if topics.way == "append" else ends.stable
     start = max(at[changelog.store_partition] or 0, ends.start)
     return not has_records(cluster.connection, changelog.topic, changelog.number, start, end)
@@ -180,7 +180,7 @@ def _still_serves(known: Topics, standing: ChangelogStanding, cluster: Cluster, 
 def _holds(cluster: Cluster, known: Topics, changelog: Changelog, last: int | None) -> bool:
     """Whether the partition still has our first and our last record, but for those that its retention removes."""
     topic = cluster.topic(changelog.new_topic)
-    ends = cluster.ends(changelog.new_topic, [changelog.number])[changelog.number]
+    ends = cluster.ends_of(changelog.new_topic, changelog.number)
     expires = topic is not None and "delete" in topic.settings.get("cleanup.policy", "")
     is_whole = expires or ends.start <= known.starts[changelog.store_partition]
     return is_whole and (last is None or ends.end > last)
@@ -277,9 +277,7 @@ def _made(cluster: Cluster, name: str, like: Topic) -> Topic:
 
 def _ends(cluster: Cluster, topics: Topics) -> dict[str, int]:
     """Where each changelog ends now, by store partition."""
-    return {
-        each.store_partition: cluster.ends(each.new_topic, [each.number])[each.number].end for each in topics.changelogs
-    }
+    return {each.store_partition: cluster.ends_of(each.new_topic, each.number).end for each in topics.changelogs}
 
 
 def _parts(topics: Topics, stores: AssembledStores, target: Format) -> Iterator[Part]:

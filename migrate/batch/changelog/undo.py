@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 
@@ -67,11 +66,11 @@ def undo(
     since = read(connection, changelog.new_topic, changelog.number, start, settled(cluster, changelog).stable)
     ident = transactional_id(migration_id, Part(store_partition=changelog.store_partition, database="undo"))
     with (
-        Latest.build(chain(map(_tombstones, since), _numbered(old.records(never_stop))), folder) as latest,
+        Latest.build(chain(map(_tombstones, since), old.records(never_stop)), folder) as latest,
         Writer(connection, changelog.new_topic, changelog.number, ident) as writer,
     ):
         for batch in latest.scan():
-            writer.write(replace(batch, offsets=None))
+            writer.write(batch)
         return writer.finish()
 
 
@@ -86,9 +85,4 @@ def check_is_ours(cluster: Cluster, topics: Topics, name: str) -> None:
 
 
 def _tombstones(batch: ChangelogBatch) -> ChangelogBatch:
-    return ChangelogBatch(batch.keys, [None] * len(batch), [-1] * len(batch), None, [0] * len(batch))
-
-
-def _numbered(batches: Iterator[ChangelogBatch]) -> Iterator[ChangelogBatch]:
-    for batch in batches:
-        yield replace(batch, offsets=[0] * len(batch))
+    return ChangelogBatch(batch.keys, [None] * len(batch), [-1] * len(batch))

@@ -96,7 +96,7 @@ def _written_to(context: Context, written: ChangelogStanding) -> str | None:
         for each in written.topics.changelogs:
             last = written.last_offsets[each.store_partition]
             start = written.topics.starts[each.store_partition] if last is None else last + 1
-            ends = cluster.ends(each.new_topic, [each.number])[each.number]
+            ends = cluster.ends_of(each.new_topic, each.number)
             new = read(connection, each.new_topic, each.number, start, ends.stable)
             if ends.stable < ends.end or next(new, None) is not None:
                 return f"{each.new_topic}, partition {each.number},"
@@ -107,7 +107,7 @@ def settled(cluster: Cluster, changelog: Changelog) -> Ends:
     """Where the new topic's partition ends, once no transaction is open there. Raises ChangelogFailedError."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
-        ends = cluster.ends(changelog.new_topic, [changelog.number])[changelog.number]
+        ends = cluster.ends_of(changelog.new_topic, changelog.number)
         if ends.stable >= ends.end:
             return ends
         if time.monotonic() > deadline:

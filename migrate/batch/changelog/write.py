@@ -55,7 +55,7 @@ def write_changelogs(context: Context, executor: Executor, ledger: Ledger, store
 def _write(context: Context, executor: Executor, ledger: Ledger, tasks: Iterator[ProduceTask]) -> None:
     written = _Written(context, ledger)
     try:
-        for finished in run_all(executor, tasks, on_start=lambda _: None, name=context.spec.name, stop=context.stop):
+        for finished in run_all(executor, tasks, name=context.spec.name, stop=context.stop):
             written.add([result for _, result in finished if isinstance(result, Produced)])
     finally:
         written.commit()

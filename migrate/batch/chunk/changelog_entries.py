@@ -114,14 +114,9 @@ ToDelete = OldEntries | TailEntries
 """The keys of which a changelog must hold a tombstone."""
 
 
-def by_time(batches: Iterator[ChangelogBatch]) -> Iterator[ChangelogBatch]:
-    """The batches with the time before each key, so that the order of keys is that of time."""
-    return map(keyed_by_time, batches)
-
-
 def in_order_of_time(batches: Iterator[ChangelogBatch], folder: Path) -> Iterator[ChangelogBatch]:
     """The records sorted by time, in bounded memory; `folder`: for what does not fit there."""
-    with Latest.build(by_time(batches), folder) as latest:
+    with Latest.build(map(keyed_by_time, batches), folder) as latest:
         yield from map(keyed_plainly, latest.scan())
 
 

@@ -88,7 +88,7 @@ def run_all(
     executor: Executor,
     tasks: Iterable[Task],
     *,
-    on_start: Callable[[Task], None],
+    on_start: Callable[[Task], None] = lambda _: None,
     name: str = "",
     deadline: float | None = None,
     stop: Stop | None = None,
@@ -122,7 +122,7 @@ def run_all(
 def collected(executor: Executor, tasks: Iterable[Task], kind: type[Result], *, name: str, stop: Stop) -> list[Result]:
     """The results of this kind, once every task has ended. Raises InterruptedMigrationError after a request to stop."""
     found: list[Result] = []
-    for finished in run_all(executor, tasks, on_start=lambda _: None, name=name, stop=stop):
+    for finished in run_all(executor, tasks, name=name, stop=stop):
         found += [each for _, each in finished if isinstance(each, kind)]
     stop.check()
     return found

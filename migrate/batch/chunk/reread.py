@@ -12,8 +12,10 @@ from operator import lt
 from pathlib import Path
 
 from formats import get_format
-from migrate.batch.chunk.changelog_entries import ToDelete, ToWrite, by_time, paired
+from migrate.batch.chunk.changelog_entries import ToDelete, ToWrite, paired
 from migrate.batch.stop import never_stop
+from migrate.engine.changelog import keyed_by_time
+from migrate.engine.columns import TIME_BYTES
 from migrate.kafka.connection import Connection
 from migrate.kafka.latest import Latest
 from migrate.kafka.reader import read
@@ -23,8 +25,6 @@ from migrate.model.key_range import show_key
 from migrate.model.units import plural
 from migrate.stores.changelog_batch import ChangelogBatch, RecordHeaders
 from migrate.stores.files import remove_tree
-
-_TIME_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def _compare_reduced(task: RereadTask, check: Callable[[], None]) -> Reread:
 def _read(task: RereadTask, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
     place = (task.changelog.new_topic, task.changelog.number, task.start, task.end)
     records = read(task.connection, *place, check=check)
-    return by_time(records) if task.new.is_in_order_of_time else records
+    return map(keyed_by_time, records) if task.new.is_in_order_of_time else records
 
 
 @contextmanager
@@ -93,7 +93,7 @@ def _expected(task: RereadTask, check: Callable[[], None]) -> Iterator[Iterator[
     if not task.new.is_in_order_of_time:
         yield records
         return
-    with Latest.build(by_time(records), Path(task.folder) / "expected") as expected:
+    with Latest.build(map(keyed_by_time, records), Path(task.folder) / "expected") as expected:
         yield expected.scan()
 
 
@@ -191,7 +191,7 @@ class _Comparison:
                 topic=changelog.new_topic,
                 number=changelog.number,
                 offset=offset,
-                key=key[_TIME_BYTES:] if self.task.new.is_in_order_of_time else key,
+                key=key[TIME_BYTES:] if self.task.new.is_in_order_of_time else key,
                 **dict(zip(("field", "expected", "actual"), what, strict=True)),
             )
 
@@ -218,12 +218,9 @@ def _times(batch: ChangelogBatch) -> list[int]:
 def _live(batches: Iterator[ChangelogBatch]) -> Iterator[ChangelogBatch]:
     """Without tombstones: a key that is gone in both is not compared."""
     for batch in batches:
-        if None not in batch.values:
-            yield batch
-            continue
-        is_put = [value is not None for value in batch.values]
-        if any(is_put):
-            yield batch.where(is_put)
+        live = batch if None not in batch.values else batch.where([value is not None for value in batch.values])
+        if len(live):
+            yield live
 
 
 def _difference(expected: _Record, actual: _Record) -> tuple[str, str, str]:

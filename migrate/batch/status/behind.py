@@ -27,7 +27,7 @@ def behind_of(spec: Spec, standing: Standing) -> Behind | None:
             return Behind(unknown="the broker does not answer")
         at = reached(spec, standing.rows)
         with Cluster(connection) as cluster:
-            ends = {each: cluster.ends(each.topic, [each.number])[each.number] for each in topics.changelogs}
+            ends = {each: cluster.ends_of(each.topic, each.number) for each in topics.changelogs}
         return total_of(tail_after(connection, each, at[each.store_partition] or 0, ends[each]) for each in ends)
     except MigrationError as error:
         return Behind(unknown=error.message)

@@ -114,7 +114,7 @@ def _compare_records(
     comparison = FullVerification(subject, before) if is_full else DigestVerification(subject)
     ended_by: list[Mismatch | MigrationError] = []
     tasks = _tasks(subject, comparison, ended_by)
-    for finished in run_all(executor, tasks, on_start=lambda _: None, name=context.spec.name, stop=context.stop):
+    for finished in run_all(executor, tasks, name=context.spec.name, stop=context.stop):
         for task, result in finished:
             assert isinstance(result, Verified)
             assert isinstance(task, VerifyTask)

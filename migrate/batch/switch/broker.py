@@ -133,7 +133,7 @@ def mark_whole(migration: Migration, at: AtCutOver) -> None:
 def _check_old(cluster: Cluster, connection: Connection, topics: Topics, changelog: Changelog, reached: int) -> None:
     check_is_ours(cluster, topics, changelog.topic)
     topic, number = changelog.topic, changelog.number
-    ends = cluster.ends(topic, [number])[number]
+    ends = cluster.ends_of(topic, number)
     if ends.stable < ends.end:
         raise open_transaction((changelog, ends), _WAIT)
     end = topics.starts[changelog.store_partition] if topics.way == "append" else ends.stable
@@ -150,7 +150,7 @@ def _check_new(
 ) -> None:
     check_is_ours(cluster, topics, changelog.new_topic)
     topic, number = changelog.new_topic, changelog.number
-    ends, last = cluster.ends(topic, [number])[number], standing.last_offsets[changelog.store_partition]
+    ends, last = cluster.ends_of(topic, number), standing.last_offsets[changelog.store_partition]
     after = topics.starts[changelog.store_partition] if last is None else last + 1
     if after > ends.end:
         raise RefusedError(

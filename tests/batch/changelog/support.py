@@ -147,7 +147,7 @@ class App:
     def last_offset(self, number: int) -> int:
         """Of the last record in the new store's changelog: a marker of its transaction follows."""
         with Cluster(self.connection) as cluster:
-            return cluster.ends(self.new_topic, [number])[number].end - 2
+            return cluster.ends_of(self.new_topic, number).end - 2
 
     def old_state(self) -> tuple[object, ...]:
         """What the old version starts with: its stores, their positions, where its changelog ends, and its offsets."""
@@ -162,7 +162,7 @@ class App:
         """What the new topic's partition holds, once it is compacted."""
         found: dict[bytes, Record] = {}
         with Cluster(self.connection) as cluster:
-            ends = cluster.ends(self.new_topic, [number])[number]
+            ends = cluster.ends_of(self.new_topic, number)
         for batch in read(self.connection, self.new_topic, number, ends.start, ends.stable):
             for key, record in zip(batch.keys, zip(batch.values, batch.timestamps, strict=True), strict=True):
                 found[key] = record

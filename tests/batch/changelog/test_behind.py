@@ -68,7 +68,7 @@ def test_nothing_is_appended_to_a_changelog_that_has_records_which_the_store_lac
         run(app.spec)
     assert "start and stop the old application once, cleanly" in caught.value.hint
     with Cluster(app.connection) as cluster:
-        assert cluster.ends(app.topic, [1])[1].end < 2 * app.count
+        assert cluster.ends_of(app.topic, 1).end < 2 * app.count
 
 
 def test_members_that_cannot_be_asked_about_are_said_to_be_unknown(

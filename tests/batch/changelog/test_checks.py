@@ -184,7 +184,7 @@ def test_an_open_transaction_is_refused_and_ended_where_it_is_of_a_dead_instance
     assert (shown.topic, shown.records, shown.verified) == (app.topic, 20, True)
     assert f"{shown.new_topic}: 20 records, read back and equal" in run_page(history_of(app.spec()))
     with app.cluster as cluster:
-        ends = cluster.ends(app.topic, [1])[1]
+        ends = cluster.ends_of(app.topic, 1)
     assert ends.stable == ends.end
     left = _left_open(app, f"{app.name}-{PROCESS}-2")
     with _member(app):

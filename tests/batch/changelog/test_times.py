@@ -51,7 +51,7 @@ class PlainApp(App):
     def rebuilt(self, number: int, known: str) -> dict[bytes, bytes]:
         """What the owner of a store of this format restores from the old changelog."""
         with Cluster(self.connection) as cluster:
-            ends = cluster.ends(self.topic, [number])[number]
+            ends = cluster.ends_of(self.topic, number)
         entries: dict[bytes, bytes] = {}
         restore = from_changelog(get_format(known))
         for batch in read(self.connection, self.topic, number, ends.start, ends.stable):

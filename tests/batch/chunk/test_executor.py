@@ -187,7 +187,7 @@ def test_while_no_task_ends_the_caller_gets_a_turn(tmp_path: Path) -> None:
         assert gone_on.wait(10)
         return receipt(number=number)
 
-    turns = run_all(Scripted(work), tasks_of(1, tmp_path), on_start=lambda _: None)
+    turns = run_all(Scripted(work), tasks_of(1, tmp_path))
     assert next(turns) == []
     gone_on.set()
     assert sum(map(len, turns)) == 1
@@ -202,7 +202,7 @@ def test_a_function_that_takes_the_worker_down_is_traced_to_its_record(tmp_path:
     task = rewrite_task(tmp_path, path, chunk(), ConversionRef(RAW, RAW, function=executor.convert))
     (tmp_path / "chunks").mkdir()
     with pytest.raises(ChunkFailedError, match=f'died {ATTEMPTS} times, last on the key "key-00000042"'):
-        list(run_all(executor, [task], on_start=lambda _: None))
+        list(run_all(executor, [task]))
     assert not list((tmp_path / "chunks").glob("*.breadcrumb"))
 
 
@@ -257,11 +257,7 @@ def test_a_stop_lets_running_tasks_end_and_starts_no_more(tmp_path: Path) -> Non
         return receipt(number=number)
 
     executor = Scripted(do)
-    finished = [
-        result
-        for batch in run_all(executor, tasks_of(5, tmp_path), on_start=lambda _: None, stop=stop)
-        for _, result in batch
-    ]
+    finished = [result for batch in run_all(executor, tasks_of(5, tmp_path), stop=stop) for _, result in batch]
     assert [result.number for result in finished if isinstance(result, Receipt)] == [0, 1]
     assert not executor.cancelled
 
@@ -278,7 +274,7 @@ def test_a_task_that_outlives_the_grace_is_abandoned_at_its_next_batch(tmp_path:
 
     task = rewrite_task(tmp_path, source, chunk(0), ConversionRef(RAW, RAW, function=slow))
     with pytest.raises(InterruptedMigrationError, match="abandoned"):
-        list(run_all(InProcessExecutor(), [task], on_start=lambda _: None, stop=stop))
+        list(run_all(InProcessExecutor(), [task], stop=stop))
     assert [file for file in (tmp_path / "chunks").rglob("*") if file.is_file()] == []
 
 
@@ -287,6 +283,4 @@ def test_a_stop_that_was_not_requested_changes_nothing(tmp_path: Path) -> None:
     stop.check()
     stop.check_grace()
     executor = Scripted(fine, slots=2)
-    assert (
-        sum(len(batch) for batch in run_all(executor, tasks_of(4, tmp_path), on_start=lambda _: None, stop=stop)) == 4
-    )
+    assert sum(len(batch) for batch in run_all(executor, tasks_of(4, tmp_path), stop=stop)) == 4

@@ -65,7 +65,7 @@ def test_a_stop_lets_a_bundle_end_and_runs_nothing_of_a_lost_one(dies: bool, fin
         return receipt(number=number)
 
     executor = Scripted(work, call_bytes=BUNDLED)
-    done = list(run_all(executor, tasks_of(20, tmp_path), on_start=lambda _: None, stop=stop))
+    done = list(run_all(executor, tasks_of(20, tmp_path), stop=stop))
     assert sum(map(len, done)) == finished
     assert executor.calls == [[0, 1, 2, 3, 4]]
 
@@ -77,4 +77,4 @@ def test_an_executor_that_forgets_a_task_is_found_out(tmp_path: Path) -> None:
 
     for call_bytes in (0, BUNDLED):
         with pytest.raises((ValueError, ChunkFailedError)):
-            list(run_all(Forgetful(fine, 1, call_bytes), tasks_of(20, tmp_path), on_start=lambda _: None))
+            list(run_all(Forgetful(fine, 1, call_bytes), tasks_of(20, tmp_path)))

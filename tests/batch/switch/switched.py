@@ -68,7 +68,7 @@ class Switched(App):
     def passes_over_repartitioned(self) -> bool:
         """Whether nothing of the repartition topic is left to be read."""
         with self.cluster as cluster:
-            end = cluster.ends(self.repartition, [0])[0].end
+            end = cluster.ends_of(self.repartition, 0).end
             return cluster.committed(self.name)[self.repartition, 0].offset == end
 
     def store(self, number: int, name: str = "orders") -> dict[bytes, bytes]:

@@ -91,7 +91,7 @@ class AtBroker:
 
     def ends(self, each: Changelog) -> Ends:
         """Where the old changelog of a store partition begins, and ends as far as the application wrote it."""
-        found = self.cluster.ends(each.topic, [each.number])[each.number]
+        found = self.cluster.ends_of(each.topic, each.number)
         ours = self.written.topics
         if ours is None or each.new_topic != each.topic:
             return found

@@ -49,7 +49,7 @@ def check_group(cluster: Cluster, application: str) -> str | Doubt:
 
 def open_transactions(cluster: Cluster, every: Iterable[Changelog]) -> list[tuple[Changelog, Ends]]:
     """The old changelogs with an open transaction."""
-    found = ((each, cluster.ends(each.topic, [each.number])[each.number]) for each in every)
+    found = ((each, cluster.ends_of(each.topic, each.number)) for each in every)
     return [(each, ends) for each, ends in found if ends.stable < ends.end]
 
 
