@@ -162,11 +162,11 @@ _HOMES = {
     "migrate.dual.opening": "open_store",
     "migrate.dual.typed_store": "TypedRecords TypedStore",
     "migrate.errors": (
-        "BrokerError ChangelogFailedError ChunkFailedError ConversionError CorruptionError "
-        "DamagedLedgerError ExitCode FencedError IllegalTransitionError InterruptedMigrationError "
-        "InvalidStateStoreError InvalidStateStorePartitionError MigrationError MissingPackageError RefusedError RegistryError RejectedError SourceChangedError "
-        "SpecError StateStoreMigratedError StoreClosedError StoreCorruptedError StoreError StoreFailedError "
-        "StoreLockedError StoreNotReadyError UnknownStateStoreError VerificationError"
+        "BrokerError ChangelogFailedError ChunkFailedError ConversionError CorruptionError DamagedLedgerError ExitCode "
+        "FencedError IllegalTransitionError InterruptedMigrationError InvalidStateStoreError "
+        "InvalidStateStorePartitionError MigrationError MissingPackageError RefusedError RegistryError RejectedError "
+        "SourceChangedError SpecError StateStoreMigratedError StoreClosedError StoreCorruptedError StoreError "
+        "StoreFailedError StoreLockedError StoreNotReadyError UnknownStateStoreError VerificationError"
     ),
     "migrate.model.comparison": "Totals Verification",
     "migrate.model.events": "Event",
