@@ -20,6 +20,7 @@ from benchmarks import (
     live_changelogs,
     product,
     scaling,
+    serving,
     status,
 )
 from benchmarks.report import machine, missed, write
@@ -49,6 +50,7 @@ BENCHMARKS: dict[str, Callable[[Setting], list[Result]]] = {
     "start": growth.start_of_spark,
     "lazy": lazy.lazy,
     "dry-run": dry_run.dry_run,
+    "serve": serving.serving,
     "changelog-write": changelogs.changelog_write,
     "changelog-reread": changelogs.changelog_reread,
     "changelog-memory": changelogs.changelog_memory,
