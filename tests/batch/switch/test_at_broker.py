@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -15,7 +16,9 @@ from migrate.batch.changelog import topics
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.ledger.table import Ledger, read_ledger
 from migrate.batch.switch.removal import removed_by_abandon, removed_by_finalize
-from migrate.model.events import BROKER_EVENTS, SWITCH_EVENTS
+from migrate.errors import ChangelogFailedError, ExitCode
+from migrate.kafka import claims, cluster
+from migrate.model.events import BROKER_EVENTS, SWITCH_EVENTS, Event
 from migrate.model.ledger_row import Step
 from migrate.systems.checkpoint_file import read_checkpoint
 from tests.batch.changelog.support import NOW, TASKS, WINDOW
@@ -156,6 +159,43 @@ def test_what_the_broker_says_keeps_a_cutover_from_beginning(make: Make) -> None
     assert "stateferry catch-up SPEC" in error.value.hint
     assert [app.lines(number) for number in range(2)] == before
     assert not app.place(0, "orders2").exists()
+
+
+def test_a_switch_that_lost_its_broker_is_half_done_and_finished_by_a_rerun(
+    make: Make, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = make().begin()
+    for module in (cluster, claims):
+        monkeypatch.setattr(module, "REQUEST_SECONDS", 1)
+
+    _without_broker(broker, app, cutover, "cutover.shelved", "the cut-over is half done, so start no version")
+    assert cutover(app.spec).state == "cut over"
+    assert app.all_restored()
+    _without_broker(broker, app, rollback, "rollback.positioned", "the rollback is half done, so start no version")
+    assert rollback(app.spec).state == "rolled back"
+    assert app.is_old()
+    run(app.spec)
+    cutover(app.spec)
+    delete = partial(finalize, delete_topic=True)
+    _without_broker(broker, app, delete, "finalize.intended", "the old stores are removed, their changelogs are not")
+    assert delete(app.spec).removed_topics == (app.topic,)
+
+
+def _without_broker(broker: Broker, app: Switched, verb: Callable[..., object], event: str, said: str) -> None:
+    """From that event on the broker answers nothing, and the command fails with these words."""
+
+    def listener(reached: Event) -> None:
+        if reached.name == event:
+            broker.pause()
+
+    try:
+        with pytest.raises(ChangelogFailedError, match=said) as caught:
+            verb(app.spec, on_event=listener)
+    finally:
+        broker.resume()
+    assert caught.value.exit_code is ExitCode.FAILED
+    assert "that the broker runs" in caught.value.hint
+    assert caught.value.hint.endswith("a rerun resumes")
 
 
 def test_offsets_that_are_gone_stay_where_they_are_if_asked(make: Make) -> None:
