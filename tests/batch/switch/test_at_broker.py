@@ -14,10 +14,12 @@ from confluent_kafka.admin import AdminClient
 from migrate import RefusedError, abandon, catch_up, cutover, finalize, replay, rollback, run
 from migrate.batch.changelog import topics
 from migrate.batch.changelog.standing import ChangelogStanding
+from migrate.batch.changelog.write import transactional_id
 from migrate.batch.ledger.table import Ledger, read_ledger
 from migrate.batch.switch.removal import removed_by_abandon, removed_by_finalize
 from migrate.errors import ChangelogFailedError, ExitCode
 from migrate.kafka import claims, cluster
+from migrate.model.changelog import Part
 from migrate.model.events import BROKER_EVENTS, SWITCH_EVENTS, Event
 from migrate.model.ledger_row import Step
 from migrate.systems.checkpoint_file import read_checkpoint
@@ -290,6 +292,20 @@ def test_new_writes_are_discarded_from_a_changelog_too(make: Make) -> None:
     app.go_on()
     assert rollback(app.spec, discard_new_writes=True).set_back == ()
     assert app.group() == {(LATER, METADATA)}
+    assert _old_restored(app)
+
+
+def test_what_a_killed_rollback_left_open_does_not_hold_up_the_next_one(make: Make) -> None:
+    app = make(way="append").begin()
+    cutover(app.spec)
+    migration_id = read_ledger(app.spec.home)[-1].migration_id
+    ident = transactional_id(migration_id, Part(store_partition="0_1/orders", database="undo"))
+    killed = Producer({"bootstrap.servers": app.broker.bootstrap, "transactional.id": ident, "log_level": 0})
+    killed.init_transactions(10)
+    killed.begin_transaction()
+    killed.produce(topic=app.topic, partition=1, key=b"k", value=b"half of it")
+    killed.flush()
+    assert rollback(app.spec).state == "rolled back"
     assert _old_restored(app)
 
 
