@@ -37,6 +37,8 @@ AT = {"run": "changelog", "catch_up": "tail", "cutover": "cutover", "rollback": 
 """The events that a command is killed at, or soon after, by their first word."""
 MOST_KILLS = 3
 """How often one command is killed, at most."""
+SHOWN = 0.25
+"""After so many of the kills the old application is started."""
 CHAINS = (("run", "cutover", "rollback"), ("snapshot", "run", "catch_up", "catch_up", "cutover", "rollback"))
 
 
@@ -124,7 +126,6 @@ class Campaign:
         self._rng = rng
         self._zygote = zygote
         self._known = known
-        self._is_shown = False
         self._old = template.copy(folder.name, folder / "state")
         self._before = rows_after(self._old.kind, template.inputs)
         self._now = self._before
@@ -183,12 +184,11 @@ class Campaign:
         return self._migration.folder / "log"
 
     def _check_after_kill(self, verb: str) -> None:
-        """With a new topic, the old version is right until a cut-over has ended; once it is started to show that."""
+        """With a new topic, the old version is right until a cut-over has ended."""
         if verb == "rollback" or self._migration.new.store == self._old.store:
             return
         self._check_old()
-        if not self._is_shown:
-            self._is_shown = True
+        if self._rng.random() < SHOWN:
             self.show_old_application()
 
     def _check_after(self, verb: str) -> None:
