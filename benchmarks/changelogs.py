@@ -34,7 +34,8 @@ _RECORDS = 1_000_000
 _TRANSACTION_RECORDS = 350_000
 """About as many as the product has in one: 64 MiB."""
 _GROWTH = (200_000, 2_000_000)
-_LARGE, _FEWER = 256 << 10, 1000
+_LARGE, _FEWER = 256 << 10, 200
+"""A thousand values at the least: before some 250 MiB have been read, the buffers of a reader are not full."""
 _MEMORY = 32 << 20
 """Of a reduction, which then has to write sorted runs."""
 
@@ -259,7 +260,7 @@ def _with_topic(bootstrap: str, topic: str) -> Connection:
 def _end(bootstrap: str, topic: str) -> tuple[Connection, int]:
     connection = Connection(bootstrap)
     with Cluster(connection) as cluster:
-        return connection, cluster.ends(topic, [0])[0].stable
+        return connection, cluster.ends_of(topic, 0).end
 
 
 def _changelog(topic: str) -> Changelog:
