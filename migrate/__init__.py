@@ -70,6 +70,8 @@ if TYPE_CHECKING:
     from migrate.errors import FencedError as FencedError
     from migrate.errors import IllegalTransitionError as IllegalTransitionError
     from migrate.errors import InterruptedMigrationError as InterruptedMigrationError
+    from migrate.errors import InvalidStateStoreError as InvalidStateStoreError
+    from migrate.errors import InvalidStateStorePartitionError as InvalidStateStorePartitionError
     from migrate.errors import MigrationError as MigrationError
     from migrate.errors import MissingPackageError as MissingPackageError
     from migrate.errors import RefusedError as RefusedError
@@ -84,6 +86,7 @@ if TYPE_CHECKING:
     from migrate.errors import StoreFailedError as StoreFailedError
     from migrate.errors import StoreLockedError as StoreLockedError
     from migrate.errors import StoreNotReadyError as StoreNotReadyError
+    from migrate.errors import UnknownStateStoreError as UnknownStateStoreError
     from migrate.errors import VerificationError as VerificationError
     from migrate.model.comparison import Totals as Totals
     from migrate.model.comparison import Verification as Verification
@@ -159,11 +162,11 @@ _HOMES = {
     "migrate.dual.opening": "open_store",
     "migrate.dual.typed_store": "TypedRecords TypedStore",
     "migrate.errors": (
-        "BrokerError ChangelogFailedError ChunkFailedError ConversionError CorruptionError "
-        "DamagedLedgerError ExitCode FencedError IllegalTransitionError InterruptedMigrationError "
-        "MigrationError MissingPackageError RefusedError RegistryError RejectedError SourceChangedError "
-        "SpecError StateStoreMigratedError StoreClosedError StoreCorruptedError StoreError StoreFailedError "
-        "StoreLockedError StoreNotReadyError VerificationError"
+        "BrokerError ChangelogFailedError ChunkFailedError ConversionError CorruptionError DamagedLedgerError ExitCode "
+        "FencedError IllegalTransitionError InterruptedMigrationError InvalidStateStoreError "
+        "InvalidStateStorePartitionError MigrationError MissingPackageError RefusedError RegistryError RejectedError "
+        "SourceChangedError SpecError StateStoreMigratedError StoreClosedError StoreCorruptedError StoreError "
+        "StoreFailedError StoreLockedError StoreNotReadyError UnknownStateStoreError VerificationError"
     ),
     "migrate.model.comparison": "Totals Verification",
     "migrate.model.events": "Event",
