@@ -14,7 +14,6 @@ import java.util.Optional;
 import java.util.Properties;
 import java.util.Set;
 import java.util.SortedMap;
-import java.util.TreeMap;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.producer.MockProducer;
 import org.apache.kafka.common.Cluster;
@@ -123,11 +122,7 @@ final class LiveTask implements AutoCloseable {
 
     /** How far the store says it has read its input, by "topic-partition". */
     Map<String, Long> position(final String store) {
-        final Map<String, Long> offsets = new TreeMap<>();
-        final var position = driver.getAllStateStores().get(store).getPosition();
-        position.getTopics().forEach(topic -> position.getPartitionPositions(topic)
-            .forEach((number, offset) -> offsets.put(topic + "-" + number, offset)));
-        return offsets;
+        return Answers.offsets(driver.getAllStateStores().get(store).getPosition());
     }
 
     /** Whether the store still holds records of its older kind (two column families read as one). */
