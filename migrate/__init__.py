@@ -108,6 +108,8 @@ if TYPE_CHECKING:
     from migrate.model.reports import Throughput as Throughput
     from migrate.model.reports import Verifying as Verifying
     from migrate.model.reports import VerifyReport as VerifyReport
+    from migrate.queries.definition import StoreDefinition as StoreDefinition
+    from migrate.queries.stores import QueryableStores as QueryableStores
     from migrate.spec.loading import load_spec as load_spec
     from migrate.spec.spec import ChangelogSection as ChangelogSection
     from migrate.spec.spec import ConversionSection as ConversionSection
@@ -175,6 +177,8 @@ _HOMES = {
         "AbandonReport Behind CatchUpReport ChangelogReport Column Concern RejectsReport RunReport SetBack "
         "SnapshotReport StatusReport SwitchReport TailReport Throughput Verifying VerifyReport"
     ),
+    "migrate.queries.definition": "StoreDefinition",
+    "migrate.queries.stores": "QueryableStores",
     "migrate.spec.loading": "load_spec",
     "migrate.spec.spec": "ChangelogSection ConversionSection RunSection SourceSection Spec TargetSection",
     "migrate.stores.lifecycle": "State",
