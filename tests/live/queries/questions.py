@@ -96,10 +96,15 @@ def skewed_events(kind: str, *, seed: str) -> list[Event]:
     held = KINDS[kind]
     if held.shape == "key-value":
         return events
-    hot = sorted({event.key for event in events}, key=lambda key: (len(key), key))[:3]
+    hot = hot_keys(events)
     times = sorted(rng.choices(edges(events), k=SKEWED))
     more = [_event(held, rng.choice(hot), time, rng) for time in times]
     return list(_intime_of(events, more))
+
+
+def hot_keys(events: Iterable[Event]) -> list[bytes]:
+    """The shortest three: one is the beginning of another, and of many more."""
+    return sorted({event.key for event in events}, key=lambda key: (len(key), key))[:3]
 
 
 def newest_event(events: Iterable[Event]) -> Event:
@@ -173,7 +178,8 @@ class _Arguments:
         self._events = events
         self._rng = rng
         self._edges = edges(events)
-        self._hot = sorted({event.key for event in events}, key=lambda key: (len(key), key))[:3]
+        self._hot = hot_keys(events)
+        self._keys_in_order = sorted({event.key for event in events})
 
     def of(self, word: str) -> tuple[Any, ...]:
         made: tuple[Any, ...] = getattr(self, f"_{word}")()
@@ -181,12 +187,14 @@ class _Arguments:
 
     def _key(self) -> tuple[bytes]:
         key = self._rng.choice(self._hot) if self._rng.random() < 0.4 else self._event().key
-        return (self._rng.choices((key, key + b"\x00", key[:-1]), (8, 1, 1))[0],)
+        return (self._beside(key),)
 
     def _keys(self) -> tuple[bytes | None, bytes | None]:
-        ends = sorted((*self._key(), *self._key()), reverse=self._rng.random() < 0.05)
-        low, high = (None if self._rng.random() < 0.15 else key for key in ends)
-        return low, high
+        """Mostly few keys apart, so that answers are short."""
+        at = self._rng.randrange(len(self._keys_in_order))
+        ends = (self._keys_in_order[at], *self._key()) if self._rng.random() < 0.2 else self._keys_in_order[at : at + 9]
+        low, high = (None if self._rng.random() < 0.08 else self._beside(key) for key in (min(ends), max(ends)))
+        return (high, low) if self._rng.random() < 0.05 else (low, high)
 
     def _prefix(self) -> tuple[bytes]:
         key = self._event().key
@@ -220,6 +228,9 @@ class _Arguments:
 
     def _order(self) -> tuple[str]:
         return (self._rng.choice(("any", "ascending", "descending")),)
+
+    def _beside(self, key: bytes) -> bytes:
+        return self._rng.choices((key, key + b"\x00", key[:-1]), (8, 1, 1))[0]
 
     def _event(self) -> Event:
         return self._rng.choice(self._events)

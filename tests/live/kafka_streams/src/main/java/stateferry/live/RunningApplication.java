@@ -17,7 +17,6 @@ import java.util.TreeMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.producer.internals.BuiltInPartitioner;
-import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.apache.kafka.common.serialization.LongSerializer;
 import org.apache.kafka.common.serialization.Serializer;
@@ -26,9 +25,6 @@ import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.KeyQueryMetadata;
 import org.apache.kafka.streams.StoreQueryParameters;
 import org.apache.kafka.streams.StreamsConfig;
-import org.apache.kafka.streams.Topology;
-import org.apache.kafka.streams.processor.api.Processor;
-import org.apache.kafka.streams.processor.api.ProcessorContext;
 import org.apache.kafka.streams.processor.api.Record;
 import org.apache.kafka.streams.query.QueryResult;
 import org.apache.kafka.streams.query.StateQueryRequest;
@@ -45,14 +41,12 @@ final class RunningApplication {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final Duration PATIENCE = Duration.ofSeconds(90);
 
-    private final SortedMap<String, NamedStore> stores;
     private final CountDownLatch left;
     private final KafkaStreams streams;
 
     private RunningApplication(final SortedMap<String, NamedStore> stores, final Properties properties, final int events) {
-        this.stores = stores;
         left = new CountDownLatch(events);
-        streams = new KafkaStreams(topology(), properties);
+        streams = new KafkaStreams(LiveTask.topology(stores, RunningApplication::event, left::countDown), properties);
     }
 
     /** The questions name their store; the answers come in their order. */
@@ -136,36 +130,11 @@ final class RunningApplication {
         };
     }
 
-    private Topology topology() {
-        final Topology topology = new Topology();
-        for (final String store : stores.keySet()) {
-            topology.addSource(store, new ByteArrayDeserializer(), new ByteArrayDeserializer(), store + "-events");
-        }
-        topology.addProcessor("put", PutProcessor::new, stores.keySet().toArray(String[]::new));
-        stores.values().forEach(store -> topology.addStateStore(store.builder(), "put"));
-        return topology;
-    }
-
-    /** Applies events to the store that their topic is named after. */
-    private final class PutProcessor implements Processor<byte[], byte[], Void, Void> {
-        private ProcessorContext<Void, Void> context;
-
-        @Override
-        public void init(final ProcessorContext<Void, Void> processorContext) {
-            context = processorContext;
-        }
-
-        @Override
-        public void process(final Record<byte[], byte[]> record) {
-            final String topic = context.recordMetadata().orElseThrow().topic();
-            final NamedStore store = stores.get(topic.substring(0, topic.length() - "-events".length()));
-            try {
-                store.kind().applier().apply(
-                    context.getStateStore(store.name()), JSON.readValue(record.value(), Event.class));
-            } catch (final IOException error) {
-                throw new UncheckedIOException(error);
-            }
-            left.countDown();
+    private static Event event(final Record<byte[], byte[]> record) {
+        try {
+            return JSON.readValue(record.value(), Event.class);
+        } catch (final IOException error) {
+            throw new UncheckedIOException(error);
         }
     }
 }
