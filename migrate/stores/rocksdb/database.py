@@ -27,7 +27,7 @@ from migrate.errors import ChunkFailedError, CorruptionError, RefusedError, expl
 from migrate.model.key_range import KeyRange
 from migrate.stores.batch import Batch
 from migrate.stores.files import temporary_folder
-from migrate.stores.rocksdb.layout import DatabaseFiles, check_readable, database_files
+from migrate.stores.rocksdb.layout import DatabaseFiles, check_readable, database_files, log_files
 from migrate.stores.rocksdb.scan import MAX_BATCH_RECORDS, READAHEAD, check_end, pull, streaming
 from migrate.stores.rocksdb.transactions import check_nothing_prepared
 from migrate.stores.rocksdb.unreadable import cannot_open, explain
@@ -90,6 +90,13 @@ class Database:
             return all(_stamp(path) == stamp for path, stamp in self._stamps.items())
         except OSError:
             return False
+
+    def has_every_log(self) -> bool:
+        """Whether its owner began no write-ahead log while it was opened: its families are then of one time.
+
+        Otherwise one family may hold what the owner wrote to that log and flushed, and another one not.
+        """
+        return log_files(self.directory) <= {path.name for path in self._stamps}
 
     @property
     def sequence_number(self) -> int:
