@@ -69,9 +69,7 @@ def application(base: Path, name: str = "app", records: dict[bytes, bytes] | Non
 class Readers:
     """Threads that read a store of one partition by keys and whole, until the block ends."""
 
-    def __init__(
-        self, stores: QueryableStores, name: str, contents: list[dict[bytes, bytes]], threads: int = 8
-    ) -> None:
+    def __init__(self, stores: QueryableStores, name: str, contents: list[dict[bytes, bytes]]) -> None:
         """`contents`: each a right answer to a scan; `get` may give the value of any of them."""
         self._stores, self._name, self._contents = stores, name, contents
         self._stop = threading.Event()

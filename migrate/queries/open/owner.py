@@ -36,8 +36,7 @@ class Owners:
         self.watch(files)
         with self._lock:
             if self._looked is None or time.monotonic() - self._looked >= self._fresh_seconds:
-                found = lock_holders(self._watched).items()
-                self._holders = {file: pid for file, pid in found if not holds_for_us(pid)}
+                self._holders = self._look()
                 self._looked = time.monotonic()
             file = next((file for file in files if file in self._holders), None)
         if file is None:
@@ -50,3 +49,9 @@ class Owners:
             f"the store partition {name} is in use: {who} holds {file}, and may hold writes in memory",
             hint="stop that application, or read what it has written to its files: stale=True",
         )
+
+    def _look(self) -> dict[Path, int]:
+        found = {file: pid for file, pid in lock_holders(self._watched).items() if not holds_for_us(pid)}
+        if found:  # one that ended after the look cannot be asked whether it was ours
+            found = {file: pid for file, pid in lock_holders(found).items() if pid == found[file]}
+        return found

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from migrate import Spec, cutover, finalize, rollback, run
+from migrate import Spec, cutover, finalize, load_spec, rollback, run
 from migrate.errors import StateStoreMigratedError, StoreNotReadyError, UnknownStateStoreError
 from migrate.model.events import Event
 from migrate.queries.open.partition import Partition
@@ -22,13 +22,17 @@ NEW = {key: UNKNOWN_TIMESTAMP + value for key, value in OLD.items()}
 KEY = b"key-000007"
 
 
+def orders(base: Path, app: Path, **sections: object) -> Spec:
+    return kafka_spec(base, app, **{"source": {"stores": ["orders"]}, "target": {"path": None}, **sections})
+
+
 @pytest.fixture
 def spec(tmp_path: Path) -> Spec:
     app = application(tmp_path)
     for task in ("0_1", "0_2"):
         (app / task / "rocksdb").mkdir(parents=True)
         make_store(app / task / "rocksdb" / "orders", OLD)
-    return kafka_spec(tmp_path, app)
+    return orders(tmp_path, app)
 
 
 def sides(spec: Spec) -> dict[str, list[Partition]]:
@@ -133,11 +137,9 @@ def test_handles_follow_the_switches_of_another_process(tmp_path: Path) -> None:
     app = application(tmp_path)
     file = tmp_path / "spec.toml"
     file.write_text(
-        f'name = "m"\nwork_dir = "{tmp_path}/work"\n[source]\nformat = "{KEY_VALUE}"\npath = "{app}"\nstore = "orders"\n'
-        f'[target]\nformat = "{TIMESTAMPED}"\n'
+        f'name = "m"\nwork_dir = "{tmp_path}/work"\n[target]\nformat = "{TIMESTAMPED}"\n'
+        f'[source]\nformat = "{KEY_VALUE}"\npath = "{app}"\nstore = "orders"\n'
     )
-    from migrate import load_spec
-
     run(load_spec(file))
     stores = QueryableStores.of_migration(load_spec(file), refresh=0.01)
     command = [sys.executable, "-c", _SWITCHES, str(file)]
@@ -162,7 +164,7 @@ def test_handles_follow_the_switches_of_another_process(tmp_path: Path) -> None:
 
 def test_a_store_is_read_while_its_migration_converts_it(tmp_path: Path) -> None:
     app = application(tmp_path, records=(records := signed(b"A", 20_000)))
-    spec = kafka_spec(tmp_path, app, run={"chunk_size": "32 KiB"})
+    spec = orders(tmp_path, app, run={"chunk_size": "32 KiB"})
     with Readers(QueryableStores.of_migration(spec), "orders", [records]) as readers:
         run(spec)
     readers.assert_right(least=50)
@@ -171,7 +173,7 @@ def test_a_store_is_read_while_its_migration_converts_it(tmp_path: Path) -> None
 
 def test_a_published_directory_takes_over_and_ends_the_handles(tmp_path: Path) -> None:
     app = application(tmp_path)
-    spec = kafka_spec(tmp_path, app, target={"path": tmp_path / "published"})
+    spec = orders(tmp_path, app, target={"path": str(tmp_path / "published")})
     (live,), (old,) = partitions(spec, "live"), partitions(spec, "old")
     run(spec)
     with pytest.raises(StateStoreMigratedError):
