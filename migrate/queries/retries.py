@@ -23,7 +23,9 @@ def with_retries(call: Callable[[], T], *, on_migrated: Callable[[], object], ti
         timeout: seconds; until then a StoreNotReadyError, of either function, is followed by a wait: 10 ms at first,
             then twice as long each time, up to a second, and a random part of that.
 
-    Raises the last StoreNotReadyError or StateStoreMigratedError after the timeout, and every other error at once.
+    Raises:
+        StoreNotReadyError: the store was still being moved at the timeout.
+        StateStoreMigratedError: it was replaced, and the timeout is over.
     """
     deadline = time.monotonic() + timeout
     pause, resolves, was_replaced = _FIRST_SECONDS, False, False

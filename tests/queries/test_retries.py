@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from migrate.errors import InvalidStateStoreError, StateStoreMigratedError, StoreNotReadyError, UnknownStateStoreError
-from migrate.queries import retries
 from migrate.queries.retries import with_retries
 
 
@@ -32,7 +33,7 @@ MOVED, NOT_READY = StateStoreMigratedError("moved"), StoreNotReadyError("not rea
 
 
 def test_a_store_that_was_replaced_is_resolved_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(retries.time, "sleep")
+    monkeypatch.delattr(time, "sleep")
     store = Store(MOVED)
     assert with_retries(store.get, on_migrated=store.resolve) == "answer"
     assert (store.called, store.resolved) == (2, 1)
@@ -46,7 +47,7 @@ def test_a_store_that_is_not_ready_is_waited_for() -> None:
 
 def test_waits_grow_and_vary(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
-    monkeypatch.setattr(retries.time, "sleep", waits.append)
+    monkeypatch.setattr(time, "sleep", waits.append)
     store = Store(*[NOT_READY] * 10)
     with_retries(store.get, on_migrated=store.resolve)
     assert all(0.005 * 2**at <= wait <= 0.01 * 2**at for at, wait in enumerate(waits[:6]))

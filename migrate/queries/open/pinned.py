@@ -44,6 +44,8 @@ class PinnedPartition:
         self._refresh = refresh
         self._renewing = threading.Lock()
         self._is_migrated = False
+        self._is_outdated = False
+        """Whether the last look failed: what is open may be too old to be read further."""
         try:
             self._directory = HeldDirectory(site.path)
         except (FileNotFoundError, NotADirectoryError) as error:
@@ -58,9 +60,13 @@ class PinnedPartition:
     def opened(self) -> Opened:
         """The store partition as its files were `refresh` seconds ago or later."""
         self.check()
-        if time.monotonic() >= self._next_look and self._renewing.acquire(blocking=False):
+        if time.monotonic() >= self._next_look and self._renewing.acquire(blocking=self._is_outdated):
             try:
                 self._look()
+                self._is_outdated = False
+            except MigrationError:
+                self._is_outdated = True
+                raise
             finally:
                 self._renewing.release()
         return self._held.opened

@@ -11,19 +11,14 @@ import resource
 import weakref
 from pathlib import Path
 
-from rocksdict import Cache
-
 from migrate.errors import MigrationError, RefusedError, StoreNotReadyError
 from migrate.stores.rocksdb.database import Database, open_unmanaged
 from migrate.stores.rocksdb.layout import database_files
 
 _DESCRIPTORS = Path("/proc/self/fd")
-_CACHE_BYTES = 256 << 20
 _ATTEMPTS = 5
 _SPARE_FILES = 64
 """Descriptors that opening takes for a while, besides those of tables."""
-_cache = Cache(_CACHE_BYTES)
-"""Of all directories that this process holds: blocks of records, indexes and filters."""
 
 
 class HeldDirectory:
@@ -56,7 +51,7 @@ def open_held(directory: HeldDirectory) -> Database:
     try:
         _check_files_allowed(directory)
         for _ in range(_ATTEMPTS):
-            database = open_unmanaged(directory.path, _cache)
+            database = open_unmanaged(directory.path)
             if database.has_every_log():
                 return database
     except MigrationError as error:

@@ -73,7 +73,7 @@ with DualReadStore.open(sys.argv[1], source=sys.argv[3], target=sys.argv[4], old
 def test_eight_threads_of_another_process_miss_no_key_while_it_converges(tmp_path: Path, two: bool) -> None:
     app = application(tmp_path, records=OLD)
     old_path = moved_aside(app, two=two) or ""
-    command = [sys.executable, "-c", _ADAPTER, app / PLACE, old_path, KEY_VALUE, TIMESTAMPED]
+    command = [sys.executable, "-c", _ADAPTER, str(app / PLACE), str(old_path), KEY_VALUE, TIMESTAMPED]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as adapter:
         assert adapter.stdin is not None
         assert adapter.stdout is not None

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from migrate.errors import (
+    CorruptionError,
     InvalidStateStoreError,
     InvalidStateStorePartitionError,
     StateStoreMigratedError,
@@ -27,6 +28,7 @@ from tests.support import (
     UNKNOWN_TIMESTAMP,
     copy_fixture,
     fixture_records,
+    flip_byte,
     make_families,
     make_store,
     open_store,
@@ -154,6 +156,22 @@ def test_beside_a_running_owner_stale_reads_what_is_in_the_files(tmp_path: Path)
     assert partition.opened().as_of_ms is None
 
 
+def test_what_was_open_is_not_read_further_once_an_owner_writes(tmp_path: Path) -> None:
+    app = application(tmp_path)
+    (partition,) = QueryableStores.of_directory(app, {"orders": ORDERS}, refresh=0).store("orders", Bare())
+    with subprocess.Popen(
+        [sys.executable, "-c", _OWNER, str(app / PLACE)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as owner:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == "ready\n"
+        for _ in range(2):
+            with pytest.raises(StoreNotReadyError, match="is in use"):
+                partition.opened()
+        assert owner.stdin is not None
+        owner.stdin.close()
+    assert read(partition, b"flushed") == b"1"
+
+
 def test_records_from_before_an_upgrade_are_read_in_the_new_layout(tmp_path: Path) -> None:
     folder = tmp_path / "app" / PLACE
     folder.parent.mkdir(parents=True)
@@ -211,6 +229,19 @@ def test_eight_readers_through_repeated_exchanges_never_get_an_answer_of_another
             exchange(app / PLACE, tmp_path / "b")
             time.sleep(0.01)
     readers.assert_right(least=100)
+
+
+def test_a_damaged_block_is_no_missing_key(tmp_path: Path) -> None:
+    app = application(tmp_path)
+    (table,) = (app / PLACE).glob("*.sst")
+    flip_byte(table, 100)
+    (partition,) = QueryableStores.of_directory(app, {"orders": ORDERS}).store("orders", Bare())
+    with pytest.raises(CorruptionError, match=r"orders cannot be read beyond the key .*: Corruption"):
+        read(partition, b"key-000001")
+    with pytest.raises(CorruptionError):
+        scanned(partition)
+    with pytest.raises(TypeError, match="keys are bytes"):
+        read(partition, "key-000001")  # type: ignore[arg-type]
 
 
 def test_an_answer_after_the_exchange_is_never_the_removed_store(tmp_path: Path) -> None:

@@ -10,8 +10,12 @@ from pathlib import Path
 import pytest
 
 from migrate import Spec, cutover, finalize, load_spec, rollback, run
+from migrate.batch.ledger.standing import read_standing
+from migrate.batch.ledger.table import Ledger
 from migrate.errors import StateStoreMigratedError, StoreNotReadyError, UnknownStateStoreError
 from migrate.model.events import Event
+from migrate.model.journal import Exchange
+from migrate.model.ledger_row import Step
 from migrate.queries.open.partition import Partition
 from migrate.queries.stores import QueryableStores
 from tests.queries.support import ORDERS, Bare, Readers, application, read, scanned, signed
@@ -119,6 +123,17 @@ def test_a_switch_that_was_killed_leaves_each_store_partition_readable(
     assert formats(spec, "new") == [TIMESTAMPED] * 3
 
 
+def test_between_two_renames_a_store_is_not_ready(spec: Spec, tmp_path: Path) -> None:
+    run(spec)
+    with pytest.raises(KilledError):
+        cutover(spec, on_event=kill_at("cutover.positioned", 1))
+    (spec.source_path / "0_1/rocksdb/orders").rename(tmp_path / "aside")
+    with pytest.raises(StoreNotReadyError, match="0_1/orders is being moved"):
+        partitions(spec, "live")
+    (tmp_path / "aside").rename(spec.source_path / "0_1/rocksdb/orders")
+    assert formats(spec, "live") == [KEY_VALUE] * 3
+
+
 _SWITCHES = """
 import sys
 from migrate import cutover, load_spec, rollback
@@ -181,6 +196,45 @@ def test_a_published_directory_takes_over_and_ends_the_handles(tmp_path: Path) -
     assert read(old, KEY) == OLD[KEY]
     assert formats(spec, "live") == formats(spec, "new") == [TIMESTAMPED]
     assert formats(spec, "old") == [KEY_VALUE]
+
+
+def renamed(entry: Exchange) -> Exchange:
+    """The exchange of a migration whose new stores have names of their own."""
+    new = entry.partition.model_copy(update={"store": "orders-2", "path": entry.partition.path.with_name("orders-2")})
+    return entry.model_copy(update={"new_partition": new})
+
+
+def test_a_store_that_is_moved_in_beside_the_old_one_takes_over(spec: Spec) -> None:
+    run(spec)
+    with pytest.raises(KilledError):
+        cutover(spec, on_event=kill_at("cutover.intended", 1))
+    standing = read_standing(spec.home)
+    journal = standing.journal.model_copy(update={"exchanges": tuple(map(renamed, standing.journal.exchanges))})
+    ledger = Ledger(spec.home, standing.rows[-1].migration_id, "0123456789ab", command="switch")
+    ledger.commit(ledger.row(Step.CUTTING_OVER, detail=journal.model_dump(mode="json")))
+    before = sides(spec)
+    assert formats(spec, "live") == formats(spec, "old") == [KEY_VALUE] * 3
+    with pytest.raises(KilledError):
+        cutover(spec, on_event=kill_at("cutover.exchanged", 1))
+    for side, replaced in (("live", [True, False, False]), ("old", [False] * 3)):
+        assert [is_replaced(each) for each in before[side]] == replaced
+    assert formats(spec, "live") == [TIMESTAMPED, KEY_VALUE, KEY_VALUE]
+    cutover(spec)
+    after = partitions(spec, "live")
+    assert formats(spec, "live") == formats(spec, "new") == [TIMESTAMPED] * 3
+    assert formats(spec, "old") == [KEY_VALUE] * 3
+    rollback(spec)
+    assert [is_replaced(each) for each in after] == [True] * 3
+    assert formats(spec, "live") == [KEY_VALUE] * 3
+    assert formats(spec, "new") == [TIMESTAMPED] * 3
+
+
+def is_replaced(partition: Partition) -> bool:
+    try:
+        read(partition, KEY)
+    except StateStoreMigratedError:
+        return True
+    return False
 
 
 def test_positions_are_those_of_the_store_in_each_place(spec: Spec) -> None:
