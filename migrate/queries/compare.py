@@ -197,19 +197,14 @@ class SideBySideStores:
     def _compared(self, pair: _Pair, old_key: bytes, old_value: bytes | None) -> SideBySide:
         """The records of an old key."""
         converted, reason = self._converted(old_key, old_value)
-        new_key = self._new_key(old_key) if converted is None else converted[0]
+        new_key, made_value = (self._new_key(old_key), None) if converted is None else converted
         new_value = pair.new_value(new_key)
         target = pair.new_format or self.conversion.target
         old = None if old_value is None else _reported(pair.old_format, old_key, old_value)
-        made = None if converted is None else _reported(target, *converted)
+        made = None if made_value is None else _reported(target, new_key, made_value)
         new = None if new_value is None else _reported(target, new_key, new_value)
         differences = _differences(made, new, self._leaves_out)
-        if (
-            not differences
-            and not self._leaves_out
-            and None not in (converted, new_value)
-            and converted[1] != new_value
-        ):
+        if None not in (made_value, new_value) and made_value != new_value and not (differences or self._leaves_out):
             differences = ("bytes",)
         return SideBySide(
             store_partition=pair.id,

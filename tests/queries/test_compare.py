@@ -40,7 +40,7 @@ def spec(tmp_path: Path) -> Spec:
         source={"store": "orders"},
         target={"path": None},
         conversion={"function": _with_totals, "allow": ["changelog", "unclean-source"], "key": _TEXT, "value": _JSON},
-        run={"on_reject": "skip"},
+        run={"on_reject": "skip", "max_rejects": 1},
     )
 
 
