@@ -112,6 +112,14 @@ class VersionedFormat(Format):
         )
         return StateRecord(user_key, None, history=History(segment, valid_to_ms, decoded))
 
+    def decode_key(self, key: bytes) -> StateRecord:
+        """The user's key of an entry. Raises EntryError."""
+        return StateRecord(self.key_serde.decode(_cut_key(key)[1]), None)
+
+    def encode_key(self, record: StateRecord) -> bytes:
+        """The key of the latest value. Raises EntryError where it cannot be written."""
+        return _INT64.pack(_LATEST) + self.key_serde.encode(record.key)
+
     def encode(self, record: StateRecord) -> tuple[bytes, bytes]:
         """(key, value). Raises InvalidEntryError for a record of unknown time, by which a versioned store sorts."""
         user_key = self.key_serde.encode(record.key)
@@ -128,7 +136,7 @@ class VersionedFormat(Format):
                 "give [conversion] default_timestamp_ms, or a function that knows"
             )
         value = pack_timestamp(record.timestamp_ms) + self.value_serde.encode(record.value)
-        return _INT64.pack(_LATEST) + user_key, value
+        return self.encode_key(record), value
 
 
 def _cut_key(key: bytes) -> tuple[int, bytes]:
