@@ -1,13 +1,16 @@
 """Keys and values as JSON, and keys from the text of a path.
 
-| serde             | in JSON                                              | in a path                                    |
-|-------------------|------------------------------------------------------|----------------------------------------------|
-| `bytes`           | base64, with padding                                 | base64 or base64url, with or without padding |
-| `string`, `uuid`  | text                                                 | the same text, percent-encoded               |
-| `int32`, `int64`  | a number with all of its digits                      | its digits                                   |
-| `double`          | a number; `"NaN"`, `"Infinity"` or `"-Infinity"`     | the same                                     |
-| `json`            | the value itself                                     | its JSON text, percent-encoded               |
-| `avro`            | records and maps as objects, enums as their symbols, bytes and fixed as base64; a logical type is what lies beneath it: a date a number of days, a decimal the base64 of its bytes; where only the name tells a union's branch: `{name: value}` | JSON text, where the key holds no bytes and no such branch |
+| serde            | in JSON                                            | in a path                        |
+|------------------|----------------------------------------------------|----------------------------------|
+| `bytes`          | base64, with padding                               | base64 or base64url              |
+| `string`, `uuid` | text                                               | the same text, percent-encoded   |
+| `int32`, `int64` | a number with all of its digits                    | its digits                       |
+| `double`         | a number; `"NaN"`, `"Infinity"` or `"-Infinity"`   | the same                         |
+| `json`           | the value itself                                   | its JSON text, percent-encoded   |
+| `avro`           | objects, enums as symbols, bytes as base64         | JSON text, of keys without bytes |
+
+Of Avro, a logical type is what lies beneath it: a date is a number of days, a decimal the base64 of its bytes. Where
+only the name tells a union's branch, its value is `{name: value}`.
 
 With `encoding=base64` a path holds the serialized key of any serde, as for `bytes`.
 """
