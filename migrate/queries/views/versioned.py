@@ -47,11 +47,11 @@ class VersionedView(Composite):
 
     def versions(
         self,
-        key: Any,
+        key: Any,  # noqa: ANN401 - of the serde
         from_time: int | None = None,
         to_time: int | None = None,
         *,
-        ascending: bool = False,  # noqa: ANN401
+        ascending: bool = False,
     ) -> QueryIterator[VersionedRecord]:
         """The versions that were valid at some time from `from_time` to `to_time`, both included; the newest first."""
         stored = self.definition.key.encode(key)
