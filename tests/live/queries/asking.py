@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from tests.live.kafka_streams.kinds import KINDS, versions_of
 from tests.live.kafka_streams.program import write_more
-from tests.live.queries.questions import Question, newest_event, random_questions, skewed_events, write_questions
+from tests.live.queries.questions import Question, newest_events, random_questions, skewed_events, write_questions
 
 TASK = "0_1"
 
@@ -35,7 +35,7 @@ def ask_kafka_streams(version: str, folder: Path, count: int, *, seed: str = "")
     for kind, asked in questions.items():
         write_questions(folder / "questions" / TASK / f"{kind}.jsonl", asked)
     write_more(version, path, kinds=kinds, events={TASK: events})
-    newest = {kind: [newest_event(written)] for kind, written in events.items()}
+    newest = {kind: newest_events(kind, written) for kind, written in events.items()}
     write_more(version, path, kinds=kinds, events={TASK: newest}, asked=folder)
     answers = {kind: _lines(folder / "answers" / TASK / f"{kind}.jsonl") for kind in kinds}
     return Asked(path, {kind: list(zip(questions[kind], answers[kind], strict=True)) for kind in kinds})

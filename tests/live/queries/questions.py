@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from tests.live.kafka_streams.kinds import KINDS, RETENTION_MS, Kind, segment_in
 RECORDS = 400
 SKEWED = 40
 _NEWEST = b"newest"
+_SHORTEST_SEGMENT_MS = 60_000
 
 CALLS: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
     "key-value": (
@@ -107,11 +108,18 @@ def hot_keys(events: Iterable[Event]) -> list[bytes]:
     return sorted({event.key for event in events}, key=lambda key: (len(key), key))[:3]
 
 
-def newest_event(events: Iterable[Event]) -> Event:
-    """A record with the newest time of the others: the store that is opened again knows its stream time by it."""
+def newest_events(kind: str, events: Iterable[Event]) -> list[Event]:
+    """A record with the newest time of the others: the store that is opened again knows its stream time by it.
+
+    A versioned store then knows none of its segments either, not even to read them, until it has written to them.
+    """
     last = max(events, key=time_of)
     start, end = (None, None) if last.start is None else (time_of(last), last.end)
-    return Event(_NEWEST, b"x", max(time_of(last), last.timestamp), start=start, end=end)
+    newest = Event(_NEWEST, b"x", max(time_of(last), last.timestamp), start=start, end=end)
+    if KINDS[kind].shape != "versioned":
+        return [newest]
+    times = range(newest.timestamp - RETENTION_MS - _SHORTEST_SEGMENT_MS, newest.timestamp, _SHORTEST_SEGMENT_MS)
+    return [*(replace(newest, timestamp=time) for time in times), newest]
 
 
 def edges(events: Iterable[Event]) -> list[int]:
@@ -204,8 +212,8 @@ class _Arguments:
         chance = self._rng.random()
         if chance < 0.4:
             return (self._rng.choice(self._edges),)
-        if chance < 0.45:
-            return (self._rng.choice((0, self._edges[0] + RETENTION_MS)),)
+        if chance < 0.5:
+            return (self._rng.choice((-1, 0, self._edges[0] + RETENTION_MS, 1 << 62)),)
         event = self._event()
         return ((event.start or event.timestamp) + self._rng.choice((-1, 0, 0, 1)),)
 

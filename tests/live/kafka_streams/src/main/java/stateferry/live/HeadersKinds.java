@@ -64,7 +64,7 @@ final class HeadersKinds {
         };
     }
 
-    /** A value with headers, as {@link Answers} writes it. */
+    /** A value, its timestamp (-1: a session has none) and its headers, as {@link Answers} writes them. */
     static Object written(final Object found) {
         final boolean isAggregate = found instanceof AggregationWithHeaders<?>;
         final Held held = isAggregate ? AGGREGATES.found(StoreKind.cast(found)) : VALUES.found(StoreKind.cast(found));
@@ -73,7 +73,7 @@ final class HeadersKinds {
             headers.add(Arrays.asList(header.key(), Answers.written(header.value())));
         }
         final Object value = Answers.written(held.value().get());
-        return isAggregate ? List.of(value, headers) : List.of(value, held.timestamp(), headers);
+        return List.of(value, isAggregate ? -1 : held.timestamp(), headers);
     }
 
     private static StoreKind window(final boolean duplicates) {
