@@ -117,17 +117,18 @@ def _type_of(query: Query, stored: Format) -> tuple[Any, _Read] | None:
     """The type of view that answers, and how; None: a store of this format does not answer such a query."""
     has_times = TIMESTAMP in stored.carries
     is_timed = isinstance(query, TimestampedKeyQuery | TimestampedRangeQuery)
+    found: tuple[Any, _Read] | None = None
     if stored.kind == "key-value" and isinstance(query, KeyQuery | RangeQuery) and (has_times or not is_timed):
-        kind = Types.timestamped_key_value() if is_timed else Types.key_value()
-        return kind, _key if isinstance(query, KeyQuery) else _range
-    if stored.kind == "versioned" and isinstance(query, VersionedKeyQuery | MultiVersionedKeyQuery):
-        return Types.versioned(), _version if isinstance(query, VersionedKeyQuery) else _versions
-    if stored.kind == "session" and isinstance(query, WindowRangeQuery) and query.key is not None:
-        return Types.session(), _sessions
-    if stored.kind == "window" and (isinstance(query, WindowKeyQuery) or _has_range(query)):
-        kind = Types.timestamped_window() if has_times else Types.window()
-        return kind, _windows if isinstance(query, WindowKeyQuery) else _all_windows
-    return None
+        read: _Read = _key if isinstance(query, KeyQuery) else _range
+        found = Types.timestamped_key_value() if is_timed else Types.key_value(), read
+    elif stored.kind == "versioned" and isinstance(query, VersionedKeyQuery | MultiVersionedKeyQuery):
+        found = Types.versioned(), _version if isinstance(query, VersionedKeyQuery) else _versions
+    elif stored.kind == "session" and isinstance(query, WindowRangeQuery) and query.key is not None:
+        found = Types.session(), _sessions
+    elif stored.kind == "window" and (isinstance(query, WindowKeyQuery) or _has_range(query)):
+        read = _windows if isinstance(query, WindowKeyQuery) else _all_windows
+        found = Types.timestamped_window() if has_times else Types.window(), read
+    return found
 
 
 def _has_range(query: Query) -> bool:
@@ -156,6 +157,8 @@ def _windows(query: WindowKeyQuery, view: WindowView) -> object:
 
 
 def _all_windows(query: WindowRangeQuery, view: WindowView) -> object:
+    assert query.time_from is not None
+    assert query.time_to is not None
     return view.fetch_all(query.time_from, query.time_to)
 
 
