@@ -36,19 +36,17 @@ _AS_ASCII = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 
 def as_json(value: object) -> Any:  # noqa: ANN401 - any value of JSON
     """A key or a value, as its serde read it, as JSON can write it."""
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode("ascii")
-    if isinstance(value, float):
-        return value if math.isfinite(value) else _NOT_FINITE[str(value)]
     if isinstance(value, dict):
         return {name: as_json(each) for name, each in value.items()}
     if isinstance(value, list):
         return [as_json(each) for each in value]
     if isinstance(value, tuple):  # the branch of a union, which its value does not tell
         return {value[0]: as_json(value[1])}
-    return str(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, float) and not math.isfinite(value):
+        return _NOT_FINITE[str(value)]
+    return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from formats import EntryError, Format, Headers
 from formats.layout import HEADERS, PLAIN, TIMESTAMP
@@ -20,49 +20,69 @@ T = TypeVar("T")
 Decoder = Callable[[bytes, bytes], Any]
 """From a stored key and value to what a view returns for the value."""
 _FIRST_PULL, _LAST_PULL = 16, 256
+_MOST = (1 << 63) - 1
 _NO_HEADERS = Headers()
 
 
+class Part(NamedTuple):
+    """One store partition of a view. In the middle of a cut-over its format may be another one than its neighbour's."""
+
+    partition: Partition
+    format: Format
+    """With the serdes that wrote it."""
+    decode: Decoder
+    """From its stored keys and values to what the view returns for the value."""
+
+
 class Composite:
-    """The store partitions of one store on this host, as they are now.
+    """The store partitions of one store on this host, as they are now. Safe to share between threads.
 
     Every method raises StateStoreMigratedError once one of them was replaced: resolve the store again.
     """
 
-    def __init__(self, name: str, partitions: Sequence[Partition], definition: StoreDefinition) -> None:
+    def __init__(
+        self,
+        name: str,
+        partitions: Sequence[Partition],
+        definition: StoreDefinition,
+        decoder: Callable[[Format], Decoder],
+    ) -> None:
         self.name = name
-        self.partitions = tuple(partitions)
         self.definition = definition
+        formats = [(each, each.opened().format) for each in partitions]
+        self.parts = tuple(Part(each, known, decoder(known)) for each, known in formats)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.name}, {len(self.partitions)} store partitions>"
+        return f"<{type(self).__name__}: {self.name}, {len(self.parts)} store partitions>"
 
     def approximate_num_entries(self) -> int:
         """An estimate of the number of records, in all store partitions."""
-        found = [segment.entries.estimated_records for each in self.partitions for segment in each.opened().segments]
+        found = [
+            segment.entries.estimated_records for each in self.parts for segment in each.partition.opened().segments
+        ]
         return min(sum(found), (1 << 63) - 1)
 
-    def iterate(self, entries: Callable[[Opened], Iterator[T]]) -> QueryIterator[T]:
+    def iterate(self, entries: Callable[[Part, Opened], Iterator[T]]) -> QueryIterator[T]:
         """What `entries` finds in each store partition, one after the other."""
-        for each in self.partitions:
-            each.check()
+        for each in self.parts:
+            each.partition.check()
         return QueryIterator(self._walk(entries), self.name)
 
-    def _walk(self, entries: Callable[[Opened], Iterator[T]]) -> Generator[T]:
-        for each in self.partitions:
+    def _walk(self, entries: Callable[[Part, Opened], Iterator[T]]) -> Generator[T]:
+        for each in self.parts:
             yield from _checked(each, entries)
 
 
-def _checked(partition: Partition, entries: Callable[[Opened], Iterator[T]]) -> Generator[T]:
+def _checked(part: Part, entries: Callable[[Part, Opened], Iterator[T]]) -> Generator[T]:
     """What is found in one store partition; nothing more once it was replaced."""
-    found = entries(partition.opened())
+    found = entries(part, part.partition.opened())
     limit = _FIRST_PULL
     try:
         while batch := _some(found, limit):
-            partition.check()
+            part.partition.check()
             yield from batch
             limit = min(_LAST_PULL, 4 * limit)
-        partition.check()
+        part.partition.check()
     finally:
         if isinstance(found, Generator):
             found.close()

@@ -7,40 +7,63 @@ later by more than the retention. Source: org.apache.kafka.streams.state.interna
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from formats import EntryError, History
+from formats import EntryError, Format, History, StateRecord
 from formats.kafka_streams.versioned import LATEST, cut_key, key_in, newest_time
 from migrate.queries.definition import StoreDefinition
 from migrate.queries.open.partition import Entries, Opened, Partition
-from migrate.queries.views.composite import Composite, Decoder, QueryIterator, records, undecodable
+from migrate.queries.views.composite import Composite, Decoder, Part, QueryIterator, records, undecodable
 from migrate.queries.views.results import VersionedRecord
 
 _NEWEST = (1 << 63) - 1
 
 
+class _Read(NamedTuple):
+    """The entries of one store partition, decoded."""
+
+    format: Format
+    entries: Entries
+
+    def latest(self, key: bytes) -> VersionedRecord | None:
+        """The newest version, if the key was not deleted."""
+        found = self._decoded(key_in(LATEST, key))
+        return None if found is None else VersionedRecord(found.value, found.timestamp_ms or 0)
+
+    def history(self, segment: int, key: bytes) -> History | None:
+        """The former versions in a segment."""
+        found = self._decoded(key_in(segment, key))
+        return None if found is None else found.history
+
+    def _decoded(self, stored: bytes) -> StateRecord | None:
+        value = self.entries.get(stored)
+        try:
+            return None if value is None else self.format.decode(stored, value)
+        except EntryError as error:
+            raise undecodable(self.format.id, stored, error) from error
+
+
 class VersionedView(Composite):
-    """A read-only versioned store. Safe to share between threads."""
+    """A read-only versioned store."""
 
     def __init__(
         self,
         name: str,
         partitions: Sequence[Partition],
         definition: StoreDefinition,
-        decoder: Callable[[Any], Decoder],
+        decoder: Callable[[Format], Decoder],
     ) -> None:
-        super().__init__(name, partitions, definition)
-        self._format = definition.stored
+        super().__init__(name, partitions, definition, decoder)
         self._times: WeakKeyDictionary[Entries, int] = WeakKeyDictionary()
         self._segments: WeakKeyDictionary[Entries, tuple[int, ...]] = WeakKeyDictionary()
 
     def get(self, key: Any, as_of: int | None = None) -> VersionedRecord | None:  # noqa: ANN401 - of the key's serde
         """The newest version, or the one that was valid at a time; None: there was none, or it has expired."""
-        stored = self.definition.key.encode(key)
-        for partition in self.partitions:
-            found = self._get(partition.opened(), stored, as_of)
-            partition.check()
+        for part in self.parts:
+            stored = part.format.key_serde.encode(key)
+            found = self._get(_Read(part.format, part.partition.opened().segments[0].entries), stored, as_of)
+            part.partition.check()
             if found is not None:
                 return found
         return None
@@ -54,24 +77,24 @@ class VersionedView(Composite):
         ascending: bool = False,
     ) -> QueryIterator[VersionedRecord]:
         """The versions that were valid at some time from `from_time` to `to_time`, both included; the newest first."""
-        stored = self.definition.key.encode(key)
         begin, end = (0 if from_time is None else from_time), (_NEWEST if to_time is None else to_time)
 
-        def found(opened: Opened) -> Iterator[VersionedRecord]:
-            every = self._versions(opened, stored, begin, end)
+        def found(part: Part, opened: Opened) -> Iterator[VersionedRecord]:
+            read = _Read(part.format, opened.segments[0].entries)
+            every = self._versions(read, part.format.key_serde.encode(key), begin, end)
             return reversed(list(every)) if ascending else every
 
         return self.iterate(found)
 
-    def _get(self, opened: Opened, key: bytes, as_of: int | None) -> VersionedRecord | None:
-        entries = opened.segments[0].entries
-        latest = self._latest(entries, key)
+    def _get(self, read: _Read, key: bytes, as_of: int | None) -> VersionedRecord | None:
+        entries = read.entries
+        latest = read.latest(key)
         if latest is not None and (as_of is None or latest.timestamp <= as_of):
             return latest
         if as_of is None or self._has_expired(entries, as_of):
             return None
         for segment in reversed(self._segment_ids(entries)):
-            history = self._history(entries, segment, key)
+            history = read.history(segment, key)
             if history is None:
                 continue
             if history.valid_to_ms <= as_of:
@@ -82,16 +105,16 @@ class VersionedView(Composite):
                 )
         return None
 
-    def _versions(self, opened: Opened, key: bytes, begin: int, end: int) -> Generator[VersionedRecord]:
+    def _versions(self, read: _Read, key: bytes, begin: int, end: int) -> Generator[VersionedRecord]:
         """From the newest on."""
-        entries = opened.segments[0].entries
-        latest = self._latest(entries, key)
+        entries = read.entries
+        latest = read.latest(key)
         if latest is not None and latest.timestamp <= end:
             yield latest
         if self.definition.retention_ms is not None:
             begin = max(begin, self._time(entries) - self.definition.retention_ms)
         for segment in reversed(self._segment_ids(entries)):
-            history = self._history(entries, segment, key)
+            history = read.history(segment, key)
             if history is None:
                 continue
             if history.valid_to_ms <= begin:
@@ -99,26 +122,6 @@ class VersionedView(Composite):
             for each in _records_of(history):
                 if each.timestamp <= end and (each.valid_to or 0) > begin:
                     yield each
-
-    def _latest(self, entries: Entries, key: bytes) -> VersionedRecord | None:
-        stored = key_in(LATEST, key)
-        value = entries.get(stored)
-        if value is None:
-            return None
-        record = self._decoded(stored, value)
-        return VersionedRecord(record.value, record.timestamp_ms)
-
-    def _history(self, entries: Entries, segment: int, key: bytes) -> History | None:
-        stored = key_in(segment, key)
-        value = entries.get(stored)
-        found: History | None = None if value is None else self._decoded(stored, value).history
-        return found
-
-    def _decoded(self, key: bytes, value: bytes) -> Any:  # noqa: ANN401 - a StateRecord
-        try:
-            return self._format.decode(key, value)
-        except EntryError as error:
-            raise undecodable(self._format.id, key, error) from error
 
     def _segment_ids(self, entries: Entries) -> tuple[int, ...]:
         """The segments that there are, the oldest first: found by leaping from one to the next."""
