@@ -108,6 +108,9 @@ if TYPE_CHECKING:
     from migrate.model.reports import Throughput as Throughput
     from migrate.model.reports import Verifying as Verifying
     from migrate.model.reports import VerifyReport as VerifyReport
+    from migrate.queries.definition import StoreDefinition as StoreDefinition
+    from migrate.queries.retries import with_retries as with_retries
+    from migrate.queries.stores import QueryableStores as QueryableStores
     from migrate.spec.loading import load_spec as load_spec
     from migrate.spec.spec import ChangelogSection as ChangelogSection
     from migrate.spec.spec import ConversionSection as ConversionSection
@@ -175,6 +178,9 @@ _HOMES = {
         "AbandonReport Behind CatchUpReport ChangelogReport Column Concern RejectsReport RunReport SetBack "
         "SnapshotReport StatusReport SwitchReport TailReport Throughput Verifying VerifyReport"
     ),
+    "migrate.queries.definition": "StoreDefinition",
+    "migrate.queries.retries": "with_retries",
+    "migrate.queries.stores": "QueryableStores",
     "migrate.spec.loading": "load_spec",
     "migrate.spec.spec": "ChangelogSection ConversionSection RunSection SourceSection Spec TargetSection",
     "migrate.stores.lifecycle": "State",
