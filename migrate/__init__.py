@@ -109,6 +109,7 @@ if TYPE_CHECKING:
     from migrate.model.reports import Verifying as Verifying
     from migrate.model.reports import VerifyReport as VerifyReport
     from migrate.queries.definition import StoreDefinition as StoreDefinition
+    from migrate.queries.retries import with_retries as with_retries
     from migrate.queries.stores import QueryableStores as QueryableStores
     from migrate.spec.loading import load_spec as load_spec
     from migrate.spec.spec import ChangelogSection as ChangelogSection
@@ -178,6 +179,7 @@ _HOMES = {
         "SnapshotReport StatusReport SwitchReport TailReport Throughput Verifying VerifyReport"
     ),
     "migrate.queries.definition": "StoreDefinition",
+    "migrate.queries.retries": "with_retries",
     "migrate.queries.stores": "QueryableStores",
     "migrate.spec.loading": "load_spec",
     "migrate.spec.spec": "ChangelogSection ConversionSection RunSection SourceSection Spec TargetSection",

@@ -17,9 +17,9 @@ from typing import Any
 
 from formats import Format
 from formats.layout import TIMESTAMP
+from migrate.queries.json_values import as_json
 from migrate.queries.stores import StoreType
 from migrate.queries.views.types import QueryableStoreTypes
-from migrate.serve.web.json_values import as_json
 from migrate.serve.web.problems import Problem
 
 Json = dict[str, object]
@@ -90,7 +90,7 @@ def every_record(format_: Format, views: Iterable[Any]) -> Generator[Json, None,
             for _, record in records_in(format_, view, None, None, is_reverse=False):
                 yield record
         else:
-            with view.all() if format_.kind == "window" else view.fetch(None, None) as found:
+            with view.all() as found:
                 for windowed, value in found:
                     yield _windowed(format_, windowed.key, windowed.window.start, windowed.window.end, value)
 

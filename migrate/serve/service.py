@@ -11,6 +11,7 @@ from starlette.routing import Route
 from starlette.routing import Router as Routes
 from starlette.types import ASGIApp
 
+from migrate.queries.json_values import json_bytes
 from migrate.queries.routing.metadata import Router
 from migrate.queries.stores import QueryableStores
 from migrate.serve.answers.keys import Keys
@@ -20,7 +21,6 @@ from migrate.serve.answers.stores import about_store, about_stores
 from migrate.serve.context import Context
 from migrate.serve.docs.openapi import openapi
 from migrate.serve.docs.page import docs_page
-from migrate.serve.web.json_values import json_bytes
 from migrate.serve.web.limits import Limits
 from migrate.serve.web.problems import Problem, problem_of
 from migrate.serve.web.wire import Answer, Receive, Request, Scope, Send, refusal

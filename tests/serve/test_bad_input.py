@@ -47,11 +47,15 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
 @pytest.mark.parametrize(
     "path, status, sentence",
     [
-        ("/stores/nothing", 404, "there is no store 'nothing' (there are: customers, numbers, orders, raw, windows)"),
-        ("/stores/nothing/keys/a", 404, "there is no store 'nothing'"),
-        ("/stores/nothing/range", 404, "there is no store 'nothing'"),
-        ("/stores/nothing/all", 404, "there is no store 'nothing'"),
-        ("/metadata/nothing/a", 404, "there is no store 'nothing'"),
+        (
+            "/stores/nothing",
+            404,
+            "there is no state store 'nothing' (there are: customers, numbers, orders, raw, windows)",
+        ),
+        ("/stores/nothing/keys/a", 404, "there is no state store 'nothing'"),
+        ("/stores/nothing/range", 404, "there is no state store 'nothing'"),
+        ("/stores/nothing/all", 404, "there is no state store 'nothing'"),
+        ("/metadata/nothing/a", 404, "there is no state store 'nothing'"),
         ("/stores/orders/keys/none", 404, "the store 'orders' has no record of this key"),
         ("/stores/orders/keys/", 404, "the store 'orders' has no record of this key"),
         (
@@ -66,8 +70,8 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
         ("/stores/numbers/keys/seven", 400, "'seven' is not a key of this store: not a whole number"),
         ("/stores/numbers/keys/3000000000", 400, "3000000000 is not a signed 32-bit number"),
         ("/stores/numbers/keys/AAAA?encoding=base64", 400, "int32 has 3 bytes"),
-        ("/stores/numbers/keys/7", 500, "a record cannot be read: not UTF-8 text"),
-        ("/stores/numbers/all", 500, "a record cannot be read: not UTF-8 text"),
+        ("/stores/numbers/keys/7", 500, "is not what 'string' reads: not UTF-8 text"),
+        ("/stores/numbers/all", 500, "is not what 'string' reads: not UTF-8 text"),
         ("/stores/raw/keys/not*base64", 400, "'not*base64' is not a key of this store: not base64"),
         ("/stores/orders/keys/%ff", 400, "the path is not UTF-8 text"),
         ("/stores/%ff/keys/a", 400, "the path is not UTF-8 text"),

@@ -19,7 +19,7 @@ from formats.serdes.json_text import JsonSerde
 from formats.serdes.numeric import NumberSerde
 from formats.serdes.text import StringSerde
 from formats.serdes.uuid_text import UuidSerde
-from migrate.serve.web.json_values import as_json, json_bytes, key_of
+from migrate.queries.json_values import as_json, json_bytes, key_of
 
 _SCHEMA = """{"type": "record", "name": "R", "fields": [
   {"name": "day", "type": {"type": "int", "logicalType": "date"}},

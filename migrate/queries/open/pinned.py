@@ -1,110 +1,97 @@
-"""The files of one store partition: held open, looked at again, and noticed when another store takes their name."""
+"""A store partition in a directory: held open, looked at again, and noticed when another store takes its place."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from formats import Format
-from migrate.errors import StateStoreMigratedError, StoreNotReadyError
-from migrate.model.store_partition import StorePartition
-from migrate.queries.definition import StoreDefinition
+from migrate.errors import InvalidStateStoreError, MigrationError, StateStoreMigratedError, StoreNotReadyError
+from migrate.queries.open.owner import Owners
 from migrate.queries.open.partition import Opened, OpenSegment
-from migrate.stores.records import BatchSource
-from migrate.stores.rocksdb.database import Database
-from migrate.stores.rocksdb.held import HeldDirectory, open_held
-from migrate.stores.rocksdb.live import read_only_family
-from migrate.systems.base import System
+from migrate.queries.open.site import OpenDatabase, Site, open_database
+from migrate.stores.rocksdb.held import HeldDirectory
+from migrate.stores.rocksdb.layout import database_files, rocksdb_identities
+
+_ATTEMPTS = 3
+_OPENING_SHARE = 10
+"""A store that changes all the time is opened again for at most this part of the time."""
+
+Locate = Callable[[], Site]
+"""Where the store partition lies now. Raises InvalidStateStoreError where it is nowhere."""
 
 
-class PinnedEntries:
-    """One column family of a RocksDB directory whose files are held open."""
-
-    def __init__(self, directory: HeldDirectory, database: Database, family: str) -> None:
-        self._directory = directory
-        self.database = database
-        self._family = read_only_family(database, family)
-        self.get: Callable[[bytes], bytes | None] = self._family.get
-
-    def scan(self, start: bytes | None, end: bytes | None, *, reverse: bool = False) -> BatchSource:
-        """The entries in [start, end), in the order of keys or the reverse."""
-        return self._family.scan(start, end, reverse=reverse)
-
-    @property
-    def estimated_records(self) -> int:
-        """RocksDB's own estimate."""
-        return self._family.estimated_records
-
-
-@dataclass(frozen=True)
-class Site:
-    """Where a store partition lies, and how it is read."""
-
-    root: Path
-    partition: StorePartition
-    system: System
-    definition: StoreDefinition
-
-    @property
-    def path(self) -> Path:
-        """The store partition's own directory."""
-        return self.root / self.partition.path
-
-    @property
-    def format(self) -> Format:
-        """With the serdes of keys and values."""
-        return self.definition.stored
-
-    def family(self, database: Database) -> str:
-        """The column family that holds the records."""
-        named = self.format.column_families
-        if named is not None:
-            return named[0]
-        return self.definition.family or database.families[0]
+@dataclass(frozen=True, slots=True)
+class _Held:
+    opened: Opened
+    databases: tuple[OpenDatabase, ...]
+    cursors: tuple[Path, ...]
 
 
 class PinnedPartition:
     """A store partition in one directory, as `Partition` says."""
 
-    def __init__(self, site: Site, number: int | None, refresh: float) -> None:
-        """Raises StoreNotReadyError where the directory is not there."""
+    def __init__(self, site: Site, locate: Locate, owners: Owners, refresh: float) -> None:
+        """Raises StoreNotReadyError where it is not there or in use, and errors of opening its files."""
         self.id = site.partition.id
-        self.number = number
+        self.number = site.number
         self._site = site
+        self._locate = locate
+        self._owners = owners
         self._refresh = refresh
         self._renewing = threading.Lock()
-        self._migrated = False
+        self._is_migrated = False
+        self._is_outdated = False
+        """Whether the last look failed: what is open may be too old to be read further."""
         try:
-            self._held = HeldDirectory(site.path)
-        except FileNotFoundError as error:
+            self._directory = HeldDirectory(site.path)
+        except (FileNotFoundError, NotADirectoryError) as error:
             raise self._absent() from error
-        self._opened = self._open()
-        self._looked = time.monotonic()
+        try:
+            self._held = self._open(())
+            self.check()
+            self._check_site()
+        except StateStoreMigratedError as error:
+            raise self._absent() from error
 
     def opened(self) -> Opened:
-        """The store partition as it was `refresh` seconds ago or later."""
+        """The store partition as its files were `refresh` seconds ago or later."""
         self.check()
-        if time.monotonic() - self._looked >= self._refresh and self._renewing.acquire(blocking=False):
+        if time.monotonic() >= self._next_look and self._renewing.acquire(blocking=self._is_outdated):
             try:
-                self._renew()
+                self._look()
+                self._is_outdated = False
+            except MigrationError:
+                self._is_outdated = True
+                raise
             finally:
                 self._renewing.release()
-        return self._opened
+        return self._held.opened
 
     def check(self) -> None:
-        """Raise StateStoreMigratedError where another directory has the name, StoreNotReadyError where none has."""
+        """Raise StateStoreMigratedError where another store took its place, StoreNotReadyError where none is there."""
+        if self._is_migrated:
+            raise self._migrated()
         try:
-            if not self._migrated and self._held.has_its_name():
-                return
-        except FileNotFoundError as error:
+            is_there = self._directory.has_its_name()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            self._check_site()
             raise self._absent() from error
-        self._migrated = True
-        raise StateStoreMigratedError(
+        if not is_there:
+            raise self._migrated()
+        successor = self._site.successor
+        if successor is not None and successor.exists():
+            raise self._migrated()
+        for cursor in self._held.cursors:
+            if not cursor.exists():  # the stores have converged
+                raise self._migrated()
+
+    def _migrated(self) -> StateStoreMigratedError:
+        self._is_migrated = True
+        return StateStoreMigratedError(
             f"the store partition {self.id} was replaced after this handle was made",
             hint="resolve it again by its name; a retry on this handle will fail again",
         )
@@ -115,34 +102,74 @@ class PinnedPartition:
             hint="retry with backoff",
         )
 
-    def _renew(self) -> None:
-        self._looked = time.monotonic()
-        if self._is_changed():
-            self._opened = self._open()
+    def _check_site(self) -> None:
+        """Raise StateStoreMigratedError where the store partition lies elsewhere by now."""
+        try:
+            site = self._locate()
+        except StoreNotReadyError:
+            raise
+        except InvalidStateStoreError as error:
+            raise self._migrated() from error
+        mine = self._site
+        if (site.path, site.definition, site.foreign) != (mine.path, mine.definition, mine.foreign):
+            raise self._migrated()
 
-    def _is_changed(self) -> bool:
-        entries = [segment.entries for segment in self._opened.segments]
-        if not all(isinstance(each, PinnedEntries) and each.database.is_current() for each in entries):
-            return True
-        return len(self._databases()) != len(entries)
+    def _look(self) -> None:
+        """Open again what has changed."""
+        self._check_site()
+        known = self._held.databases
+        if all(each.is_current for each in known) and len(known) == len(self._site.segments(self._directory)):
+            self._plan_next_look(0)
+            return
+        try:
+            self._held = self._open(known)
+        except MigrationError:
+            self.check()  # what cannot be opened may be what was replaced
+            raise
 
-    def _databases(self) -> dict[int | None, HeldDirectory]:
-        """The RocksDB directories that are there now, by the start of their segment, the oldest first."""
-        if not self._site.format.is_segmented:
-            return {None: self._held}
-        named = {
-            self._site.system.segment_start(self._site.partition.store, name): name
-            for name in os.listdir(self._held.path)  # noqa: PTH208 - names alone
-        }
-        starts = sorted(start for start in named if start is not None)
-        return {start: HeldDirectory(Path(named[start]), self._held) for start in starts}
+    def _plan_next_look(self, seconds: float) -> None:
+        pause = max(self._refresh, _OPENING_SHARE * seconds) if self._refresh else 0
+        self._next_look = time.monotonic() + pause
 
-    def _open(self) -> Opened:
-        found = [(start, directory, open_held(directory)) for start, directory in self._databases().items()]
-        segments = tuple(
-            OpenSegment(start, PinnedEntries(directory, database, self._site.family(database)))
-            for start, directory, database in found
+    def _open(self, known: tuple[OpenDatabase, ...]) -> _Held:
+        started = time.monotonic()
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                held = self._open_once(known)
+            except (FileNotFoundError, MigrationError):
+                if left and self._site.partition.has_segments:  # its owner may have removed one that expired
+                    continue
+                raise
+            self._plan_next_look(time.monotonic() - started)
+            return held
+        raise AssertionError("the last attempt returns or raises")
+
+    def _open_once(self, known: tuple[OpenDatabase, ...]) -> _Held:
+        site = self._site
+        if site.foreign and not site.foreign.isdisjoint(rocksdb_identities(self._directory.path)):
+            raise self._absent()  # exchanged between the look at its place and its opening
+        directories = site.segments(self._directory)
+        locks = [directory.name / "LOCK" for _, directory in directories]
+        if site.is_in_application:
+            locks += site.system.lock_files(site.application, [site.partition])
+        has_owner = self._owners.has_owner(dict.fromkeys(locks), self.id)
+        position = site.offsets([directory for _, directory in directories])
+        kept = {each.directory.identity: each for each in known if each.is_current}
+        databases = tuple(
+            kept.get(directory.identity) or open_database(site, start_ms, directory)
+            for start_ms, directory in directories
         )
-        content = [(start, directory.identity, database.content()) for start, directory, database in found]
-        tag = hashlib.sha256(repr(content).encode()).hexdigest()[:16]
-        return Opened(self._site.format, segments, {}, tag)
+        content = repr([each.content for each in databases])
+        opened = Opened(
+            format=site.format,
+            segments=tuple(OpenSegment(each.start_ms, each.entries) for each in databases),
+            position=position,
+            tag=hashlib.sha256(content.encode()).hexdigest()[:16],
+            as_of_ms=_newest_file_ms(databases) if has_owner else None,
+        )
+        return _Held(opened, databases, tuple(each.cursor for each in databases if each.cursor is not None))
+
+
+def _newest_file_ms(databases: tuple[OpenDatabase, ...]) -> int | None:
+    files = (file for each in databases for file in database_files(each.directory.path).every)
+    return max((file.stat().st_mtime_ns // 1_000_000 for file in files), default=None)

@@ -8,11 +8,11 @@ from typing import Any
 
 from formats.errors import EntryError
 from migrate.queries.definition import StoreDefinition
+from migrate.queries.json_values import as_json, json_bytes, key_of, shown_problem
 from migrate.queries.routing.hosts import HostInfo
 from migrate.serve import records
 from migrate.serve.context import Context
 from migrate.serve.handles import Handle, Resolved
-from migrate.serve.web.json_values import as_json, json_bytes, key_of, shown_problem
 from migrate.serve.web.problems import Problem
 from migrate.serve.web.wire import Answer, Request, flag, whole_number
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+from migrate.queries.json_values import json_bytes
 from migrate.serve.answers.keys import read_key
 from migrate.serve.context import Context
 from migrate.serve.handles import Resolved
 from migrate.serve.records import records_in
-from migrate.serve.web.json_values import json_bytes
 from migrate.serve.web.problems import Problem
 from migrate.serve.web.wire import Answer, Request, flag, whole_number
 

@@ -13,10 +13,10 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import ExitStack, aclosing, closing, suppress
 from dataclasses import dataclass
 
+from migrate.queries.json_values import json_bytes
 from migrate.serve.context import Context
 from migrate.serve.handles import Resolved
 from migrate.serve.records import every_record
-from migrate.serve.web.json_values import json_bytes
 from migrate.serve.web.problems import Problem, problem_of
 from migrate.serve.web.wire import Answer, Receive, Request, Scope, Send, send_body
 

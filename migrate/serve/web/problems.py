@@ -20,8 +20,8 @@ from __future__ import annotations
 import logging
 from http import HTTPStatus
 
-from formats.errors import EntryError
 from migrate.errors import (
+    ConversionError,
     InvalidStateStoreError,
     InvalidStateStorePartitionError,
     MigrationError,
@@ -31,7 +31,7 @@ from migrate.errors import (
     UnknownStateStoreError,
     explain_system_error,
 )
-from migrate.serve.web.json_values import json_bytes
+from migrate.queries.json_values import json_bytes
 
 _LOG = logging.getLogger("stateferry.serve")
 _STATUSES: tuple[tuple[type[BaseException], int], ...] = (
@@ -73,10 +73,8 @@ def problem_of(error: BaseException) -> Problem:
     """The problem that an error is to whoever asked; a bug is written to the log with its traceback."""
     if isinstance(error, Problem):
         return error
-    if isinstance(error, EntryError):
-        return Problem(
-            500, f"a record cannot be read: {error}", hint="name the serdes that wrote it", error="EntryError"
-        )
+    if isinstance(error, ConversionError):
+        return Problem(500, f"a record cannot be read: {error.message}", hint=error.hint, error="ConversionError")
     known = error if isinstance(error, MigrationError) else explain_system_error(error)
     if known is None:
         _LOG.error("a request failed", exc_info=error)

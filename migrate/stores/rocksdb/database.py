@@ -16,7 +16,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,7 +27,7 @@ from migrate.errors import ChunkFailedError, CorruptionError, RefusedError, expl
 from migrate.model.key_range import KeyRange
 from migrate.stores.batch import Batch
 from migrate.stores.files import temporary_folder
-from migrate.stores.rocksdb.layout import DatabaseFiles, check_readable, database_files
+from migrate.stores.rocksdb.layout import DatabaseFiles, check_readable, database_files, log_files
 from migrate.stores.rocksdb.scan import MAX_BATCH_RECORDS, READAHEAD, check_end, pull, streaming
 from migrate.stores.rocksdb.transactions import check_nothing_prepared
 from migrate.stores.rocksdb.unreadable import cannot_open, explain
@@ -41,6 +41,7 @@ ANY_SIZE = 1 << 62
 _NOT_NEEDED = ("rocksdict-config.json", "OPTIONS-")
 """Options files: an opening with options of its own does not use them, and rocksdict takes 0.5 ms to parse one."""
 _FIRST_BATCH = 64
+_SHARED_BYTES = 256 << 20
 _Stamp = tuple[int, int, int, int]
 
 
@@ -90,6 +91,13 @@ class Database:
             return all(_stamp(path) == stamp for path, stamp in self._stamps.items())
         except OSError:
             return False
+
+    def has_every_log(self) -> bool:
+        """Whether its owner began no write-ahead log while it was opened: its families are then of one time.
+
+        Otherwise one family may hold what the owner wrote to that log and flushed, and another one not.
+        """
+        return log_files(self.directory) <= {path.name for path in self._stamps}
 
     @property
     def sequence_number(self) -> int:
@@ -224,14 +232,20 @@ def open_read_only(directory: Path, *, all_files: bool = False) -> Iterator[Data
         yield database
 
 
-def open_unmanaged(directory: Path, cache: Cache) -> Database:
+@cache
+def _shared_blocks() -> Cache:
+    """One cache for all databases that are opened unmanaged: records, indexes and filters of tables."""
+    return Cache(_SHARED_BYTES)
+
+
+def open_unmanaged(directory: Path) -> Database:
     """Open a RocksDB directory as `open_read_only` does, with every file open, until nothing refers to it any more.
 
-    `cache`: it holds the indexes and filters too, so that many open tables take no more memory than that.
+    Indexes and filters are in the cache that such databases share, so that many open tables take no more memory.
     """
     options = Options(raw_mode=True)
     tables = BlockBasedOptions()
-    tables.set_block_cache(cache)
+    tables.set_block_cache(_shared_blocks())
     tables.set_cache_index_and_filter_blocks(True)
     options.set_block_based_table_factory(tables)
     with ExitStack() as stack:

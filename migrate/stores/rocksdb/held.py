@@ -7,18 +7,18 @@ opened, whatever its name has become.
 from __future__ import annotations
 
 import os
+import resource
 import weakref
 from pathlib import Path
 
-from rocksdict import Cache
-
-from migrate.errors import MigrationError
+from migrate.errors import MigrationError, RefusedError, StoreNotReadyError
 from migrate.stores.rocksdb.database import Database, open_unmanaged
+from migrate.stores.rocksdb.layout import database_files
 
 _DESCRIPTORS = Path("/proc/self/fd")
-_CACHE_BYTES = 256 << 20
-_cache = Cache(_CACHE_BYTES)
-"""Of all directories that this process holds: blocks of records, indexes and filters."""
+_ATTEMPTS = 5
+_SPARE_FILES = 64
+"""Descriptors that opening takes for a while, besides those of tables."""
 
 
 class HeldDirectory:
@@ -43,11 +43,32 @@ class HeldDirectory:
 def open_held(directory: HeldDirectory) -> Database:
     """Open it with every table, until nothing refers to the database, its families and their scans any more.
 
-    Raises RefusedError for a missing, truncated or unreadable file, or where it is no RocksDB directory.
+    What it holds is of one time, also beside a running owner.
+
+    Raises RefusedError for a missing, truncated or unreadable file, where it is no RocksDB directory, or where this
+    process may not open that many files.
     """
     try:
-        return open_unmanaged(directory.path, _cache)
+        _check_files_allowed(directory)
+        for _ in range(_ATTEMPTS):
+            database = open_unmanaged(directory.path)
+            if database.has_every_log():
+                return database
     except MigrationError as error:
         error.message = error.message.replace(str(directory.path), str(directory.name))
         error.args = (error.message,)
         raise
+    raise StoreNotReadyError(f"{directory.name} is being written to faster than it opens", hint="retry with backoff")
+
+
+def _check_files_allowed(directory: HeldDirectory) -> None:
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    tables = len(database_files(directory.path).tables)
+    in_use = len(os.listdir(_DESCRIPTORS)) if _DESCRIPTORS.is_dir() else 0  # noqa: PTH208 - names alone
+    needed = tables + in_use + _SPARE_FILES
+    if allowed not in (resource.RLIM_INFINITY, -1) and needed > allowed:
+        raise RefusedError(
+            f"{directory.name} has {tables} tables, which queries hold open; this process has {in_use} files open, "
+            f"and may have {allowed}",
+            hint=f"raise the limit of open files: ulimit -n {max(2 * needed, 4096)}",
+        )

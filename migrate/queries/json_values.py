@@ -1,17 +1,16 @@
 """Keys and values as JSON, and keys from the text of a path.
 
-| serde            | in JSON                                                | in a path                       |
-|------------------|--------------------------------------------------------|---------------------------------|
-| `bytes`          | base64, with padding                                   | base64 or base64url             |
-| `string`, `uuid` | text                                                   | the same text, percent-encoded  |
-| `int32`, `int64` | a number with all of its digits                        | its digits                      |
-| `double`         | a number; `"NaN"`, `"Infinity"` or `"-Infinity"`       | the same                        |
-| `json`           | the value itself                                       | its JSON text, percent-encoded  |
-| `avro`           | objects, lists, text and numbers; bytes and fixed as   | JSON text, of keys that hold no |
-|                  | base64, a float as a `double`; a logical type is what  | bytes and no such branch        |
-|                  | lies beneath it: a date a number of days, a decimal    |                                 |
-|                  | the base64 of its bytes; `{branch: value}` where the   |                                 |
-|                  | value does not tell the branch of its union            |                                 |
+| serde            | in JSON                                            | in a path                        |
+|------------------|----------------------------------------------------|----------------------------------|
+| `bytes`          | base64, with padding                               | base64 or base64url              |
+| `string`, `uuid` | text                                               | the same text, percent-encoded   |
+| `int32`, `int64` | a number with all of its digits                    | its digits                       |
+| `double`         | a number; `"NaN"`, `"Infinity"` or `"-Infinity"`   | the same                         |
+| `json`           | the value itself                                   | its JSON text, percent-encoded   |
+| `avro`           | objects, enums as symbols, bytes as base64         | JSON text, of keys without bytes |
+
+Of Avro, a logical type is what lies beneath it: a date is a number of days, a decimal the base64 of its bytes. Where
+only the name tells a union's branch, its value is `{name: value}`.
 
 With `encoding=base64` a path holds the serialized key of any serde, as for `bytes`.
 """
@@ -37,17 +36,17 @@ _AS_ASCII = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 
 def as_json(value: object) -> Any:  # noqa: ANN401 - any value of JSON
     """A key or a value, as its serde read it, as JSON can write it."""
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode("ascii")
-    if isinstance(value, float):
-        return value if math.isfinite(value) else _NOT_FINITE[str(value)]
     if isinstance(value, dict):
         return {name: as_json(each) for name, each in value.items()}
     if isinstance(value, list):
         return [as_json(each) for each in value]
-    return {value[0]: as_json(value[1])} if isinstance(value, tuple) else str(value)
+    if isinstance(value, tuple):  # the branch of a union, which its value does not tell
+        return {value[0]: as_json(value[1])}
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, float) and not math.isfinite(value):
+        return _NOT_FINITE[str(value)]
+    return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
