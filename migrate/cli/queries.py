@@ -40,7 +40,7 @@ def get(spec: str, key: str, *, store: str | None, window: str | None, is_base64
     stateferry get migration.toml customer-17 --window 1700000000000
     stateferry get migration.toml 0x637573746f6d65722d3137 --json
     """
-    from migrate.queries.compare import SideBySideStores
+    from migrate.queries.side_by_side.stores import SideBySideStores
     from migrate.show.text.get import show_get
     from migrate.spec.loading import load_spec
 
