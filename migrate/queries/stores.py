@@ -12,6 +12,9 @@ from migrate.dual.handles import Stores
 from migrate.errors import (
     InvalidStateStoreError,
     InvalidStateStorePartitionError,
+    StateStoreMigratedError,
+    StoreClosedError,
+    StoreNotReadyError,
     UnknownStateStoreError,
     system_errors_explained,
 )
@@ -21,10 +24,14 @@ from migrate.queries.open.directory import DirectoryStores
 from migrate.queries.open.migration import MigrationStores, Side
 from migrate.queries.open.partition import Partition
 from migrate.queries.open.site import AdapterFunctions
+from migrate.queries.requests.answer import answer
+from migrate.queries.requests.request import StateQueryRequest
+from migrate.queries.requests.result import StateQueryResult
 from migrate.spec.spec import Spec
 
 V_co = TypeVar("V_co", covariant=True)
 _REFRESH_SECONDS = 0.5
+_ATTEMPTS = 3
 
 
 class StoreType(Protocol[V_co]):
@@ -60,6 +67,7 @@ class QueryableStores:
     def __init__(self, source: _Source) -> None:
         """Made by `of_directory`, `of_migration` or `of_adapter`."""
         self._source = source
+        self._resolved: dict[str, list[Partition]] = {}
 
     @classmethod
     def of_directory(
@@ -144,6 +152,25 @@ class QueryableStores:
                     hint="ask for the type that it is",
                 )
         return store_type.view(name, found, definition)
+
+    @system_errors_explained()
+    def query(self, request: StateQueryRequest) -> StateQueryResult:
+        """Ask a query, of each wanted store partition on this host; a store that was replaced is resolved again.
+
+        Raises UnknownStateStoreError, and StoreNotReadyError where none of it can be opened.
+        """
+        name = request.store_name
+        for _ in range(_ATTEMPTS):
+            resolved = self._resolved.get(name)
+            if resolved is None:
+                resolved = self._resolved[name] = self.partitions(name)
+            try:
+                return answer(request, resolved, self.definition(name))
+            except (StateStoreMigratedError, StoreClosedError):
+                self._resolved.pop(name, None)
+        raise StoreNotReadyError(
+            f"the state store {name!r} is being replaced again and again", hint="retry with backoff"
+        )
 
     def _check_known(self, name: str) -> None:
         if name not in self._source.names:
