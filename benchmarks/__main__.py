@@ -19,6 +19,7 @@ from benchmarks import (
     lazy,
     live_changelogs,
     product,
+    queries,
     scaling,
     status,
 )
@@ -49,6 +50,7 @@ BENCHMARKS: dict[str, Callable[[Setting], list[Result]]] = {
     "start": growth.start_of_spark,
     "lazy": lazy.lazy,
     "dry-run": dry_run.dry_run,
+    "queries": queries.gets,
     "changelog-write": changelogs.changelog_write,
     "changelog-reread": changelogs.changelog_reread,
     "changelog-memory": changelogs.changelog_memory,
