@@ -17,6 +17,7 @@ from typing import Any
 from benchmarks import canned, changelogs, dual_access, safety, status, watched
 from benchmarks.evolving import convert_values
 from benchmarks.pairs import PAIR_ROUTES
+from benchmarks.queries import point_gets
 from benchmarks.retention import move_segments
 from benchmarks.routes import CONVERSION, ROUTES, result_database, rewrite
 from benchmarks.safety import make_spec
@@ -143,6 +144,7 @@ JOBS: dict[str, Callable[..., Facts]] = {
     "verify": verify,
     "run": whole_run,
     "dry-run": dry_run,
+    "point-gets": point_gets,
 }
 
 
