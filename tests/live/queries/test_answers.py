@@ -39,10 +39,7 @@ def test_thousands_of_answers_are_kafka_streams_own(asked_of: AskedOf, version: 
 def _first_difference(asked: Asked, kind: str, retention_ms: int = RETENTION_MS) -> str | None:
     ours = open_ours(asked.path, [kind], retention_ms=retention_ms)
     for question, expected in asked.answers[kind]:
-        if question.is_query:
-            found = ask_query(ours, kind, question)
-        else:
-            found = ask_view(ours, kind, TYPES[kind], question)
+        found = ask_query(ours, kind, question) if question.is_query else ask_view(ours, kind, TYPES[kind], question)
         if not is_as(found, expected, question, kind):
             return f"{question}: expected {expected}, found {found}"
     return None
