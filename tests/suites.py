@@ -68,6 +68,7 @@ LONG = (
     "batch/changelog/test_fleet.py::test_a_copy_goes_on_from_what_the_other_host_has_written[append]",
     "batch/changelog/test_fleet.py::test_a_copy_that_is_behind_writes_nothing",
     "batch/changelog/test_fleet.py::test_records_without_a_claim_are_left_alone",
+    "batch/switch/test_at_broker.py::test_a_switch_that_lost_its_broker_is_half_done_and_finished_by_a_rerun",
     "batch/switch/test_at_broker.py::test_there_and_back_killed_at_every_event[append]",
     "batch/plan/test_chunking.py::test_two_million_skewed_records_give_even_chunks",
     "batch/switch/test_rights.py::test_the_rights_of_each_way_suffice",

@@ -21,7 +21,8 @@ ROWS = (
     ("engine", "kafka", "spec", "systems"),
     ("batch", "dual"),
     ("dry_run", "survey", "queries"),
-    ("show", "serve"),
+    ("show",),
+    ("serve",),
     ("cli",),
 )
 BATCH_ROWS = (

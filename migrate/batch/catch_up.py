@@ -146,7 +146,7 @@ def _application(context: Context, cluster: Cluster) -> Application:
     except RefusedError as error:
         return Application(error.message, runs=True)
     if context.fence:
-        end_transactions(cluster, spec, find_source(spec), changelogs(spec))
+        end_transactions(cluster, spec, find_source(spec), changelogs(spec), ours={})
     if isinstance(group, Doubt):
         return Application(f"{group.detail}: {group.fix}", runs=None)
     return Application(group, runs=False)

@@ -63,15 +63,14 @@ def undo(
     check_is_ours(cluster, topics, changelog.new_topic)
     remove_tree(folder)
     start = topics.starts[changelog.store_partition]
-    since = read(connection, changelog.new_topic, changelog.number, start, settled(cluster, changelog).stable)
     ident = transactional_id(migration_id, Part(store_partition=changelog.store_partition, database="undo"))
-    with (
-        Latest.build(chain(map(_tombstones, since), old.records(never_stop)), folder) as latest,
-        Writer(connection, changelog.new_topic, changelog.number, ident) as writer,
-    ):
-        for batch in latest.scan():
-            writer.write(batch)
-        return writer.finish()
+    with Writer(connection, changelog.new_topic, changelog.number, ident) as writer:
+        # From here on no transaction is open that an attempt which was killed has left.
+        since = read(connection, changelog.new_topic, changelog.number, start, settled(cluster, changelog).stable)
+        with Latest.build(chain(map(_tombstones, since), old.records(never_stop)), folder) as latest:
+            for batch in latest.scan():
+                writer.write(batch)
+            return writer.finish()
 
 
 def check_is_ours(cluster: Cluster, topics: Topics, name: str) -> None:

@@ -106,7 +106,7 @@ def ask_broker(migration: Migration, source: Source, *, fence: bool) -> tuple[At
         if standing.topics is None:
             return None, warnings
         if fence:
-            end_transactions(cluster, migration.spec, source, standing.topics.changelogs)
+            end_transactions(cluster, migration.spec, source, standing.topics.changelogs, ours={})
         end_writing(cluster, migration.home)
         at, topics = reached(migration.spec, migration.standing.rows, source), standing.topics
 

@@ -20,7 +20,7 @@ from migrate.batch.home import (
 )
 from migrate.batch.ledger.gates import signed_off
 from migrate.batch.preflight.places import check_home
-from migrate.batch.switch.migration import Migration, open_migration, switch_report
+from migrate.batch.switch.migration import Migration, half_done, open_migration, switch_report
 from migrate.batch.switch.places import is_seen
 from migrate.errors import RefusedError, system_errors_explained
 from migrate.kafka.cluster import Cluster
@@ -61,6 +61,7 @@ def finalize(
     Raises:
         RefusedError: the switch is not done yet, or no new store is found; or there is no topic to remove.
         VerificationError: a verification found the new stores wrong.
+        ChangelogFailedError: the broker was lost in the middle; the same command goes on.
     """
     check_home(spec)
     with open_migration(spec, on_event) as migration:
@@ -84,7 +85,8 @@ def finalize(
         migration.record(Step.FINALIZING, journal)
         migration.notify("finalize.intended")
         _free(migration)
-        removed = _delete_old_topics(migration) if delete_topic else ()
+        with half_done("the old stores are removed, their changelogs are not"):
+            removed = _delete_old_topics(migration) if delete_topic else ()
         migration.record(Step.FINALIZED, journal)
         migration.notify("finalize.committed")
         report = switch_report(migration, journal, Step.FINALIZED)

@@ -22,7 +22,7 @@ from migrate.batch.run_lock import one_run_at_a_time
 from migrate.batch.source.source import source_system
 from migrate.batch.status.next_step import next_step
 from migrate.batch.switch.places import Places
-from migrate.errors import RefusedError, SpecError
+from migrate.errors import BrokerError, ChangelogFailedError, RefusedError, SpecError
 from migrate.model.comparison import Totals
 from migrate.model.events import Event, Listener
 from migrate.model.journal import STATES, Exchange, Journal
@@ -197,6 +197,15 @@ def open_migration(spec: Spec, on_event: Listener) -> Iterator[Migration]:
         for sentence in warnings:
             on_event(Event("warning", {"sentence": sentence}))
         yield Migration(spec, on_event, standing, warnings=tuple(warnings))
+
+
+@contextmanager
+def half_done(what: str) -> Iterator[None]:
+    """Raises what the broker does not do, after a switch has begun, as ChangelogFailedError that says so."""
+    try:
+        yield
+    except (BrokerError, ChangelogFailedError) as error:
+        raise ChangelogFailedError(f"{what}: {error.message}", hint=f"{error.hint}; a rerun resumes") from error
 
 
 def check_in_place(spec: Spec, verb: str) -> None:

@@ -109,6 +109,11 @@ class StatedHosts:
         """The hosts with an active partition of the store, as they are listed."""
         return tuple(HostInfo.parse(each.address) for each in self._hosts if each.of(store).active)
 
+    @property
+    def listed(self) -> tuple[HostInfo, ...]:
+        """Every host, whatever it has."""
+        return tuple(HostInfo.parse(each.address) for each in self._hosts)
+
 
 def read_hosts(file: Path) -> StatedHosts:
     """The hosts of a file. Raises SpecError where it is not one, or two hosts have a partition active."""

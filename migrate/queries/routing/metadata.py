@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
-from migrate.errors import RefusedError
-from migrate.queries.routing.hosts import HostInfo, Placement
+from migrate.errors import RefusedError, SpecError
+from migrate.queries.routing.hosts import HostInfo, Placement, StatedHosts, read_hosts
 from migrate.queries.routing.murmur2 import default_partition
 
 Partitioner = Callable[[bytes, int], int]
@@ -40,6 +41,10 @@ class Router(Protocol):
         """Every host that has an active partition of the store, in a fixed order."""
         ...
 
+    def active_partitions(self, store: str) -> frozenset[int] | None:
+        """The partitions of the store that are active on this host; None: all that it has."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class KeyRouter:
@@ -66,3 +71,28 @@ class KeyRouter:
     def hosts(self, store: str) -> tuple[HostInfo, ...]:
         """Every host that has an active partition of the store, in a fixed order."""
         return self.placement().hosts(store)
+
+    def active_partitions(self, store: str) -> frozenset[int] | None:
+        """The partitions of the store that are active on this host; None: not known, so all that it has."""
+        if self.me is None or store not in self.partitions:
+            return None
+        placement = self.placement()
+        count = self.partitions[store]
+        return frozenset(number for number in range(count) if placement.active(store, number) == self.me)
+
+
+def stated_router(file: Path | None, partitions: Mapping[str, int], me: HostInfo) -> KeyRouter:
+    """A router by a file of hosts, or of this host alone.
+
+    Raises SpecError where the file is not one, or lacks this host.
+    """
+    if file is None:
+        return KeyRouter(partitions, lambda: StatedHosts(()))
+    found = read_hosts(file)
+    if me not in found.listed:
+        listed = ", ".join(map(str, found.listed))
+        raise SpecError(
+            f"{file} lists no host {me}, which this one is (listed: {listed})",
+            hint="add it, or say which one this is: --application-server HOST:PORT",
+        )
+    return KeyRouter(partitions, lambda: found, me)

@@ -50,26 +50,26 @@ class Composite:
         self.name = name
         self.definition = definition
         formats = [(each, each.opened().format) for each in partitions]
-        self.parts = tuple(Part(each, known, decoder(known)) for each, known in formats)
+        self._parts = tuple(Part(each, known, decoder(known)) for each, known in formats)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.name}, {len(self.parts)} store partitions>"
+        return f"<{type(self).__name__}: {self.name}, {len(self._parts)} store partitions>"
 
     def approximate_num_entries(self) -> int:
         """An estimate of the number of records, in all store partitions."""
         found = [
-            segment.entries.estimated_records for each in self.parts for segment in each.partition.opened().segments
+            segment.entries.estimated_records for each in self._parts for segment in each.partition.opened().segments
         ]
         return min(sum(found), (1 << 63) - 1)
 
-    def iterate(self, entries: Callable[[Part, Opened], Iterator[T]]) -> QueryIterator[T]:
+    def _iterate(self, entries: Callable[[Part, Opened], Iterator[T]]) -> QueryIterator[T]:
         """What `entries` finds in each store partition, one after the other."""
-        for each in self.parts:
+        for each in self._parts:
             each.partition.check()
         return QueryIterator(self._walk(entries), self.name)
 
     def _walk(self, entries: Callable[[Part, Opened], Iterator[T]]) -> Generator[T]:
-        for each in self.parts:
+        for each in self._parts:
             yield from _checked(each, entries)
 
 

@@ -21,7 +21,7 @@ class KeyValueView(Composite):
 
     def get(self, key: Any) -> Any:  # noqa: ANN401 - of the serdes
         """The value, or None. Raises EntryError for what is no key."""
-        for partition, known, decode in self.parts:
+        for partition, known, decode in self._parts:
             stored = known.key_serde.encode(key)
             for segment in partition.opened().segments:
                 value = segment.entries.get(stored)
@@ -33,11 +33,11 @@ class KeyValueView(Composite):
 
     def range(self, from_key: Any = None, to_key: Any = None) -> QueryIterator[KeyValue]:  # noqa: ANN401
         """The records from one key to the other, both included; None: from the first, to the last."""
-        return self.iterate(lambda part, opened: _scan(part, opened, *_bounds(part, from_key, to_key)))
+        return self._iterate(lambda part, opened: _scan(part, opened, *_bounds(part, from_key, to_key)))
 
     def reverse_range(self, from_key: Any = None, to_key: Any = None) -> QueryIterator[KeyValue]:  # noqa: ANN401
         """The same from the last key to the first."""
-        return self.iterate(lambda part, opened: _scan(part, opened, *_bounds(part, from_key, to_key), reverse=True))
+        return self._iterate(lambda part, opened: _scan(part, opened, *_bounds(part, from_key, to_key), reverse=True))
 
     def all(self) -> QueryIterator[KeyValue]:
         """Every record."""
@@ -50,7 +50,7 @@ class KeyValueView(Composite):
     def prefix_scan(self, prefix: Any, serde: Serde = BYTES) -> QueryIterator[KeyValue]:  # noqa: ANN401
         """The records whose serialized keys begin with the prefix, as `serde` writes it."""
         start = serde.encode(prefix)
-        return self.iterate(lambda part, opened: _scan(part, opened, start, after_prefix(start)))
+        return self._iterate(lambda part, opened: _scan(part, opened, start, after_prefix(start)))
 
 
 def _bounds(part: Part, from_key: object, to_key: object) -> tuple[bytes | None, bytes | None]:

@@ -38,7 +38,7 @@ class SessionView(Composite):
 
     def fetch_session(self, key: Any, start: int, end: int) -> Any:  # noqa: ANN401 - of the serdes
         """The value of the session with these times, or None."""
-        for part in self.parts:
+        for part in self._parts:
             opened = part.partition.opened()
             stored = SESSION_KEY.pack(part.format.key_serde.encode(key), {WINDOW_START: start, WINDOW_END: end})
             expired = end < self._oldest(opened)
@@ -99,7 +99,7 @@ class SessionView(Composite):
                 key = decoded(part.format.key_serde, payload, stored)
                 yield WindowedValue(Windowed(key, window), part.decode(stored, value))
 
-        return self.iterate(found)
+        return self._iterate(found)
 
     def _oldest(self, opened: Opened) -> int:
         return self._times.oldest_kept(opened, self.definition.retention_ms)

@@ -60,7 +60,7 @@ class VersionedView(Composite):
 
     def get(self, key: Any, as_of: int | None = None) -> VersionedRecord | None:  # noqa: ANN401 - of the key's serde
         """The newest version, or the one that was valid at a time; None: there was none, or it has expired."""
-        for part in self.parts:
+        for part in self._parts:
             stored = part.format.key_serde.encode(key)
             found = self._get(_Read(part.format, part.partition.opened().segments[0].entries), stored, as_of)
             part.partition.check()
@@ -84,7 +84,7 @@ class VersionedView(Composite):
             every = self._versions(read, part.format.key_serde.encode(key), begin, end)
             return reversed(list(every)) if ascending else every
 
-        return self.iterate(found)
+        return self._iterate(found)
 
     def _get(self, read: _Read, key: bytes, as_of: int | None) -> VersionedRecord | None:
         entries = read.entries

@@ -101,7 +101,7 @@ class WindowView(Composite):
         return self._of_keys(None, None, time_from, time_to, backward=True)
 
     def _one(self, key: object, time: int) -> object:
-        for part in self.parts:
+        for part in self._parts:
             opened = part.partition.opened()
             stored = WINDOW_KEY.pack(part.format.key_serde.encode(key), {WINDOW_START: time})
             expired = time < self._oldest(opened)
@@ -119,7 +119,7 @@ class WindowView(Composite):
             for stored, value in self._found(opened, Asked(False, payload, payload, time_from, time_to), backward):
                 yield WindowValue(_start(stored), part.decode(stored, value))
 
-        return self.iterate(found)
+        return self._iterate(found)
 
     def _of_keys(
         self, key_from: object, key_to: object, time_from: int, time_to: int, *, backward: bool
@@ -135,7 +135,7 @@ class WindowView(Composite):
                 key = decoded(serde, WINDOW_KEY.unpack(stored)[0], stored)
                 yield WindowedValue(Windowed(key, window), part.decode(stored, value))
 
-        return self.iterate(found)
+        return self._iterate(found)
 
     def _found(self, opened: Opened, asked: Asked, backward: bool) -> Generator[Record]:
         kept = replace(asked, time_from=max(asked.time_from, self._oldest(opened)))

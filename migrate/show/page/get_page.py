@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from migrate.queries.side_by_side import GetReport, SideBySide
+from migrate.queries.side_by_side.report import GetReport, SideBySide
 from migrate.show.page.rendering import render
 from migrate.show.text.get import VERDICTS, Row, rows_of
 

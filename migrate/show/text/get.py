@@ -9,7 +9,7 @@ from typing import Any
 
 from migrate.model.preview import UNPRINTABLE, Shown
 from migrate.model.units import moment
-from migrate.queries.side_by_side import GetReport, RecordReport, SideBySide
+from migrate.queries.side_by_side.report import GetReport, RecordReport, SideBySide
 from migrate.show.output import Output
 from migrate.show.plain import Layout
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from migrate.errors import (
 from migrate.queries.definition import StoreDefinition
 from migrate.queries.stores import QueryableStores
 from migrate.stores.exchange import exchange
+from migrate.stores.rocksdb import database
 from tests.queries.support import ORDERS, Bare, Readers, application, read, scanned, signed
 from tests.support import (
     KEY_VALUE,
@@ -111,8 +113,8 @@ def test_what_its_owner_wrote_since_is_read_after_the_next_look(tmp_path: Path) 
     (partition,) = stores.store("orders", Bare())
     first = partition.opened()
     assert partition.opened() is first
-    with open_store(app / PLACE) as database:
-        database[b"new"] = b"record"
+    with open_store(app / PLACE) as written:
+        written[b"new"] = b"record"
     assert read(partition, b"new") == b"record"
     assert partition.opened().tag != first.tag
     assert first.segments[0].entries.get(b"new") is None
@@ -205,10 +207,10 @@ def test_segments_that_come_and_go_are_followed(tmp_path: Path) -> None:
 
 def test_a_low_limit_of_open_files_is_named(tmp_path: Path) -> None:
     app = application(tmp_path, records={})
-    with open_store(app / PLACE) as database:
+    with open_store(app / PLACE) as written:
         for number in range(150):
-            database[b"%d" % number] = b"v"
-            database.flush(True)
+            written[b"%d" % number] = b"v"
+            written.flush(True)
     script = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))\n"
         "from migrate import QueryableStores, StoreDefinition\n"
@@ -242,6 +244,26 @@ def test_a_damaged_block_is_no_missing_key(tmp_path: Path) -> None:
         scanned(partition)
     with pytest.raises(TypeError, match="keys are bytes"):
         read(partition, "key-000001")  # type: ignore[arg-type]
+
+
+def test_an_exchange_and_back_while_it_opens_leaves_it_one_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No look at names before and after can notice that."""
+    app = application(tmp_path)
+    make_store(tmp_path / "b", signed(b"B"))
+    opening = database._open_rocksdb
+
+    def opened_meanwhile(*arguments: Any) -> object:  # noqa: ANN401
+        exchange(app / PLACE, tmp_path / "b")
+        try:
+            return opening(*arguments)
+        finally:
+            exchange(app / PLACE, tmp_path / "b")
+
+    monkeypatch.setattr(database, "_open_rocksdb", opened_meanwhile)
+    (partition,) = QueryableStores.of_directory(app, {"orders": ORDERS}).store("orders", Bare())
+    assert scanned(partition) == signed(b"A")
 
 
 def test_an_answer_after_the_exchange_is_never_the_removed_store(tmp_path: Path) -> None:

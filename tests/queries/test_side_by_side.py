@@ -10,8 +10,8 @@ import pytest
 from formats import StateRecord, Window
 from migrate import Spec, cutover, finalize, rollback, run
 from migrate.errors import SpecError, UnknownStateStoreError
-from migrate.queries.compare import SideBySideStores
-from migrate.queries.side_by_side import SideBySide
+from migrate.queries.side_by_side.report import SideBySide
+from migrate.queries.side_by_side.stores import SideBySideStores
 from tests.support import KEY_VALUE, TIMESTAMPED, UNKNOWN_TIMESTAMP, make_spec, make_store, open_store
 
 _TASKS = ("0_0", "0_1")
