@@ -14,6 +14,7 @@ from tests.live.kafka_streams.kinds import KINDS, RETENTION_MS, Kind, segment_in
 
 RECORDS = 400
 SKEWED = 40
+ORDERS = ("any", "ascending", "descending")
 _NEWEST = b"newest"
 _SHORTEST_SEGMENT_MS = 60_000
 
@@ -235,7 +236,7 @@ class _Arguments:
         return event.key, event.start or 0, (event.end or 0) + self._rng.choice((0, 0, 0, 1))
 
     def _order(self) -> tuple[str]:
-        return (self._rng.choice(("any", "ascending", "descending")),)
+        return (self._rng.choice(ORDERS),)
 
     def _beside(self, key: bytes) -> bytes:
         return self._rng.choices((key, key + b"\x00", key[:-1]), (8, 1, 1))[0]

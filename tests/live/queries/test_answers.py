@@ -12,7 +12,7 @@ from tests.live.kafka_streams.program import require_live
 from tests.live.queries.asking import Asked, ask_kafka_streams
 from tests.live.queries.ours import TYPES, ask_query, ask_view, is_as, open_ours
 
-SOME, MANY = 300, 3000
+SOME, MANY = 200, 3000
 VERSION = HEADERS_VERSIONS[-1]
 EVERY = [(version, kind) for version in VERSIONS for kind in KINDS if version in versions_of(kind)]
 
