@@ -13,7 +13,7 @@ from tests.live.kafka_streams.events import Event, random_events
 from tests.live.kafka_streams.kinds import KINDS, RETENTION_MS, Kind, segment_interval
 
 RECORDS = 400
-SKEWED = 40
+SKEWED = 30
 ORDERS = ("any", "ascending", "descending")
 _NEWEST = b"newest"
 _SHORTEST_SEGMENT_MS = 60_000
@@ -99,7 +99,7 @@ def skewed_events(kind: str, *, seed: str) -> list[Event]:
     if held.shape == "key-value":
         return events
     hot = hot_keys(events)
-    times = sorted(rng.choices(edges(events), k=SKEWED))
+    times = sorted([*edges(events), *rng.choices(edges(events), k=SKEWED)])
     more = [_event(held, rng.choice(hot), time, rng) for time in times]
     return list(_intime_of(events, more))
 
