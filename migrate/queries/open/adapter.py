@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count, islice
@@ -13,6 +14,7 @@ from migrate.queries.open.partition import Opened, OpenSegment, Partition
 from migrate.stores.records import BatchSource, Record, Records
 
 _OPENINGS = count()
+_FORGET_SECONDS = 10
 _PROCESS = secrets.token_hex(6)
 
 
@@ -46,19 +48,26 @@ class _AdapterPartition:
         self.id = name
         self._handle = handle
         self._format = definition.stored
-        self._segments = (OpenSegment(None, _HandleEntries(handle)),)
+        self._forget()
 
     def opened(self) -> Opened:
         """The store as it is from now on: every other opening may differ."""
         self._handle.check()
+        if time.monotonic() >= self._forget_at:
+            self._forget()
         return Opened(self._format, self._segments, {}, f"{_PROCESS}-{next(_OPENINGS)}")
 
     def check(self) -> None:
         """Raise StateStoreMigratedError where the store was replaced or has converged."""
         self._handle.check()
 
+    def _forget(self) -> None:
+        """What is known of the entries, such as the newest time of them, ends with the object that stands for them."""
+        self._segments = (OpenSegment(None, _HandleEntries(self._handle)),)
+        self._forget_at = time.monotonic() + _FORGET_SECONDS
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class _HandleEntries:
     handle: ReadHandle
 

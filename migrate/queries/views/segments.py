@@ -111,26 +111,29 @@ def _searched(segments: tuple[OpenSegment, ...], asked: Asked) -> list[OpenSegme
     return [each for each, end in spans if (each.start_ms or 0) <= latest and end > asked.time_from]
 
 
-class StreamTimes:
-    """The newest time in each store partition, read once from the keys of its newest segment that has any."""
+_NEWEST_TIMES: WeakKeyDictionary[Entries, int] = WeakKeyDictionary()
+"""Of segments that were read; -1: it has no record."""
 
-    def __init__(self) -> None:
-        self._known: WeakKeyDictionary[Entries, int] = WeakKeyDictionary()
 
-    def oldest_kept(self, opened: Opened, retention_ms: int | None) -> int:
-        """The time before which records have expired; without a retention none has."""
-        if retention_ms is None:
-            return 0
-        newest = (self._newest(opened.format, each.entries) for each in reversed(opened.segments))
-        return next((time for time in newest if time >= 0), -1) - retention_ms + 1
+def oldest_kept(opened: Opened, retention_ms: int | None) -> int:
+    """The time before which records have expired; without a retention none has.
 
-    def _newest(self, known: Format, entries: Entries) -> int:
-        """-1: the segment has no record."""
-        if entries not in self._known:
-            place = known.segment_time
-            newest = max((key[place] for key in _keys(entries)), default=None)
-            self._known[entries] = -1 if newest is None else int.from_bytes(newest, "big", signed=True)
-        return self._known[entries]
+    The store's time is read once, from the keys of its newest segment that has any.
+    """
+    if retention_ms is None:
+        return 0
+    newest = (_newest_time(opened.format, each.entries) for each in reversed(opened.segments))
+    return next((time for time in newest if time >= 0), -1) - retention_ms + 1
+
+
+def _newest_time(known: Format, entries: Entries) -> int:
+    found = _NEWEST_TIMES.get(entries)
+    if found is None:
+        place = known.segment_time
+        newest = max((key[place] for key in _keys(entries)), default=None)
+        found = -1 if newest is None else int.from_bytes(newest, "big", signed=True)
+        _NEWEST_TIMES[entries] = found
+    return found
 
 
 def _keys(entries: Entries) -> Iterator[bytes]:

@@ -6,17 +6,15 @@ CompositeReadOnlySessionStore.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from typing import Any
 
-from formats import Format
 from formats.encoding.window_keys import SESSION_KEY
 from formats.layout import WINDOW_END, WINDOW_START
-from migrate.queries.definition import StoreDefinition
-from migrate.queries.open.partition import Opened, Partition
-from migrate.queries.views.composite import Composite, Decoder, Part, QueryIterator, decoded
+from migrate.queries.open.partition import Opened
+from migrate.queries.views.composite import Composite, Part, QueryIterator, decoded
 from migrate.queries.views.results import TimeWindow, Windowed
-from migrate.queries.views.segments import MAX_TIME, Asked, StreamTimes, found_in
+from migrate.queries.views.segments import MAX_TIME, Asked, found_in, oldest_kept
 from migrate.queries.views.window import WindowedValue
 
 _SAME: Any = ...
@@ -25,16 +23,6 @@ _SAME: Any = ...
 
 class SessionView(Composite):
     """A read-only session store. A session's window has the times of its first and its last record."""
-
-    def __init__(
-        self,
-        name: str,
-        partitions: Sequence[Partition],
-        definition: StoreDefinition,
-        decoder: Callable[[Format], Decoder],
-    ) -> None:
-        super().__init__(name, partitions, definition, decoder)
-        self._times = StreamTimes()
 
     def fetch_session(self, key: Any, start: int, end: int) -> Any:  # noqa: ANN401 - of the serdes
         """The value of the session with these times, or None."""
@@ -102,7 +90,7 @@ class SessionView(Composite):
         return self._iterate(found)
 
     def _oldest(self, opened: Opened) -> int:
-        return self._times.oldest_kept(opened, self.definition.retention_ms)
+        return oldest_kept(opened, self.definition.retention_ms)
 
 
 _Keys = Callable[[Part], tuple[bytes | None, bytes | None]]

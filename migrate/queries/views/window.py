@@ -5,18 +5,16 @@ Source: org.apache.kafka.streams.state.ReadOnlyWindowStore, internals.RocksDBWin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator
 from dataclasses import replace
 from typing import Any, NamedTuple, overload
 
-from formats import Format
 from formats.encoding.window_keys import WINDOW_KEY
 from formats.layout import WINDOW_START
-from migrate.queries.definition import StoreDefinition
-from migrate.queries.open.partition import Opened, Partition
-from migrate.queries.views.composite import Composite, Decoder, Part, QueryIterator, decoded
+from migrate.queries.open.partition import Opened
+from migrate.queries.views.composite import Composite, Part, QueryIterator, decoded
 from migrate.queries.views.results import TimeWindow, Windowed
-from migrate.queries.views.segments import MAX_TIME, Asked, StreamTimes, found_in
+from migrate.queries.views.segments import MAX_TIME, Asked, found_in, oldest_kept
 from migrate.stores.records import Record
 
 
@@ -37,16 +35,6 @@ class WindowedValue(NamedTuple):
 
 class WindowView(Composite):
     """A read-only window store. Times are of the windows' starts, and both ends of a range are included."""
-
-    def __init__(
-        self,
-        name: str,
-        partitions: Sequence[Partition],
-        definition: StoreDefinition,
-        decoder: Callable[[Format], Decoder],
-    ) -> None:
-        super().__init__(name, partitions, definition, decoder)
-        self._times = StreamTimes()
 
     @overload
     def fetch(self, key: Any, time_from: int) -> Any: ...  # noqa: ANN401
@@ -142,7 +130,7 @@ class WindowView(Composite):
         return found_in(opened, kept, backward=backward)
 
     def _oldest(self, opened: Opened) -> int:
-        return self._times.oldest_kept(opened, self.definition.retention_ms)
+        return oldest_kept(opened, self.definition.retention_ms)
 
 
 def _start(stored: bytes) -> int:

@@ -10,7 +10,7 @@ import pytest
 from tests.live.kafka_streams.kinds import HEADERS_VERSIONS, KINDS, RETENTION_MS, VERSIONS, versions_of
 from tests.live.kafka_streams.program import require_live
 from tests.live.queries.asking import Asked, ask_kafka_streams
-from tests.live.queries.ours import TYPES, ask_query, ask_view, is_as, open_ours
+from tests.live.queries.ours import TYPES, as_kafka_streams_has_it, ask_query, ask_view, is_as, open_ours
 
 SOME, MANY = 200, 3000
 VERSION = HEADERS_VERSIONS[-1]
@@ -46,6 +46,6 @@ def _first_difference(asked: Asked, kind: str, retention_ms: int = RETENTION_MS)
     ours = open_ours(asked.path, [kind], retention_ms=retention_ms)
     for question, expected in asked.answers[kind]:
         found = ask_query(ours, kind, question) if question.is_query else ask_view(ours, kind, TYPES[kind], question)
-        if not is_as(found, expected, question, kind):
+        if not is_as(as_kafka_streams_has_it(found, question), expected, question, kind):
             return f"{question}: expected {expected}, found {found}"
     return None
