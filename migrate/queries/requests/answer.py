@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from formats import EntryError, Format
+from formats import Format
 from formats.layout import TIMESTAMP
 from migrate.errors import InvalidStateStoreError, MigrationError, StateStoreMigratedError, StoreNotReadyError
 from migrate.queries.definition import StoreDefinition
@@ -105,7 +105,7 @@ def _found(query: Query, partition: Partition, stored: Format, definition: Store
         return QueryResult(read(query, kind.view(partition.id, [partition], definition)))
     except InvalidStateStoreError:
         raise
-    except (MigrationError, EntryError) as error:
+    except MigrationError as error:
         return QueryResult(failure_reason=FailureReason.STORE_EXCEPTION, failure_message=str(error))
 
 

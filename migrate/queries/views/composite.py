@@ -19,6 +19,8 @@ from migrate.stores.records import BatchSource, Record
 T = TypeVar("T")
 Decoder = Callable[[bytes, bytes], Any]
 """From a stored key and value to what a view returns for the value."""
+Search = Callable[[Opened], Iterator[T]]
+"""From a store partition to what is found in it."""
 _FIRST_PULL, _LAST_PULL = 16, 256
 _MOST = (1 << 63) - 1
 _NO_HEADERS = Headers()
@@ -62,20 +64,22 @@ class Composite:
         ]
         return min(sum(found), (1 << 63) - 1)
 
-    def _iterate(self, entries: Callable[[Part, Opened], Iterator[T]]) -> QueryIterator[T]:
-        """What `entries` finds in each store partition, one after the other."""
+    def _iterate(self, ask: Callable[[Part], Search[T]]) -> QueryIterator[T]:
+        """What is found in each store partition, one after the other; `ask` is called at once, and serializes keys."""
+        searches = [(each, ask(each)) for each in self._parts]
         for each in self._parts:
             each.partition.check()
-        return QueryIterator(self._walk(entries), self.name)
-
-    def _walk(self, entries: Callable[[Part, Opened], Iterator[T]]) -> Generator[T]:
-        for each in self._parts:
-            yield from _checked(each, entries)
+        return QueryIterator(_walk(searches), self.name)
 
 
-def _checked(part: Part, entries: Callable[[Part, Opened], Iterator[T]]) -> Generator[T]:
+def _walk(searches: list[tuple[Part, Search[T]]]) -> Generator[T]:
+    for part, search in searches:
+        yield from _checked(part, search)
+
+
+def _checked(part: Part, search: Search[T]) -> Generator[T]:
     """What is found in one store partition; nothing more once it was replaced."""
-    found = entries(part, part.partition.opened())
+    found = search(part.partition.opened())
     limit = _FIRST_PULL
     try:
         while batch := _some(found, limit):

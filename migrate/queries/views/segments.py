@@ -20,8 +20,9 @@ from struct import Struct
 from weakref import WeakKeyDictionary
 
 from formats import Format
+from formats.errors import TruncatedEntryError
 from migrate.queries.open.partition import Entries, Opened, OpenSegment
-from migrate.queries.views.composite import records
+from migrate.queries.views.composite import records, undecodable
 from migrate.stores.records import Record
 
 MAX_TIME = (1 << 63) - 1
@@ -61,7 +62,7 @@ class Asked:
         """The stored keys [start, end) to read in each segment; None: unbounded."""
         start, last = self.key_from, self.key_to
         if start is not None and start == last:
-            earliest = max(0, self.time_from)
+            earliest = min(max(self.time_from, 0), MAX_TIME)
             begin = _SESSION.pack(earliest, 0) if self.is_session else _WINDOW.pack(earliest, 0)
             return start + begin, start + self._latest() + b"\0"
         low = None if start is None else start + bytes(self.suffix)
@@ -69,7 +70,7 @@ class Asked:
 
     def _latest(self) -> bytes:
         """The greatest suffix of a key in the range."""
-        time_to = max(self.time_to, -MAX_TIME - 1)
+        time_to = min(max(self.time_to, -MAX_TIME - 1), MAX_TIME)
         return _SESSION.pack(MAX_TIME, time_to) if self.is_session else _WINDOW.pack(time_to, _MAX_SEQUENCE)
 
     def includes(self, stored: bytes) -> bool:
@@ -99,6 +100,9 @@ def found_in(opened: Opened, asked: Asked, *, backward: bool = False) -> Generat
     segments = _searched(opened.segments, asked)
     for segment in reversed(segments) if backward else segments:
         for record in records(segment.entries.scan(start, end, reverse=backward)):
+            if len(record[0]) < asked.suffix:
+                short = TruncatedEntryError("stored key", len(record[0]), asked.suffix)
+                raise undecodable(opened.format.id, record[0], short)
             if asked.includes(record[0]):
                 yield record
 

@@ -8,7 +8,7 @@ ended. Source: org.apache.kafka.streams.state.internals.RocksDBVersionedStore.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -77,12 +77,11 @@ class VersionedView(Composite):
         if begin > end:
             raise ValueError(f"from_time {begin} is later than to_time {end}: name the earlier one first")
 
-        def found(part: Part, opened: Opened) -> Iterator[VersionedRecord]:
-            read = _Read(part.format, opened.segments[0].entries)
-            every = self._versions(read, part.format.key_serde.encode(key), begin, end)
+        def found(part: Part, stored: bytes, opened: Opened) -> Iterator[VersionedRecord]:
+            every = self._versions(_Read(part.format, opened.segments[0].entries), stored, begin, end)
             return reversed(list(every)) if ascending else every
 
-        return self._iterate(found)
+        return self._iterate(lambda part: partial(found, part, part.format.key_serde.encode(key)))
 
     def _get(self, read: _Read, key: bytes, as_of: int | None) -> VersionedRecord | None:
         latest = read.latest(key)
