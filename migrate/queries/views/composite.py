@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 from formats import EntryError, Format, Headers
 from formats.layout import HEADERS, PLAIN, TIMESTAMP
 from formats.serde import Serde, uses_headers
-from migrate.errors import ConversionError, StoreClosedError
+from migrate.errors import ConversionError, MigrationError, StoreClosedError
 from migrate.model.key_range import show_key
 from migrate.queries.definition import StoreDefinition
 from migrate.queries.open.partition import Opened, Partition
@@ -82,18 +82,29 @@ def _checked(part: Part, search: Search[T]) -> Generator[T]:
     found = search(part.partition.opened())
     limit = _FIRST_PULL
     try:
-        while batch := _some(found, limit):
+        while True:
+            batch, error = _some(found, limit)
             part.partition.check()
             yield from batch
+            if error is not None:
+                raise error
+            if not batch:
+                return
             limit = min(_LAST_PULL, 4 * limit)
-        part.partition.check()
     finally:
         if isinstance(found, Generator):
             found.close()
 
 
-def _some(found: Iterator[T], limit: int) -> list[T]:
-    return [each for _, each in zip(range(limit), found, strict=False)]
+def _some(found: Iterator[T], limit: int) -> tuple[list[T], MigrationError | None]:
+    """The next results, and the error that came after them."""
+    batch: list[T] = []
+    try:
+        for _, each in zip(range(limit), found, strict=False):
+            batch.append(each)
+    except MigrationError as error:
+        return batch, error
+    return batch, None
 
 
 class QueryIterator(Iterator[T], Generic[T]):

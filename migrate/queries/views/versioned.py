@@ -8,6 +8,7 @@ ended. Source: org.apache.kafka.streams.state.internals.RocksDBVersionedStore.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from contextlib import closing
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -17,6 +18,7 @@ from formats.kafka_streams.versioned import LATEST, cut_key, default_segment_ms,
 from migrate.queries.open.partition import Entries, Opened
 from migrate.queries.views.composite import Composite, Part, QueryIterator, records, undecodable
 from migrate.queries.views.results import VersionedRecord
+from migrate.stores.records import Record
 
 _OLDEST, _NEWEST = -(1 << 63), (1 << 63) - 1
 _SEGMENT_IDS: WeakKeyDictionary[Entries, tuple[int, ...]] = WeakKeyDictionary()
@@ -135,9 +137,17 @@ class VersionedView(Composite):
         retention = self.definition.retention_ms
         if retention is None:
             return False
-        segments = _segment_ids(read)
-        at_least = segments[-1] * self._segment_ms if segments else 0
-        return time < at_least - retention or time < _store_time(read) - retention
+        known = _STORE_TIMES.get(read.entries)
+        if known is None and time >= _least_store_time(read) - retention:
+            known = _store_time(read)
+        return known is None or time < known - retention
+
+
+def _least_store_time(read: _Read) -> int:
+    """What the first entry of the newest segment tells of the store partition's time."""
+    newest = _segment_ids(read)[-1:]
+    found = _first_entry(read, newest[0]) if newest else None
+    return -1 if found is None else _time_of(read, *found)
 
 
 def _store_time(read: _Read) -> int:
@@ -150,14 +160,16 @@ def _store_time(read: _Read) -> int:
 
 
 def _newest_in(read: _Read, segment: int) -> int:
-    found = -1
     end = None if segment == LATEST else key_in(segment + 1, b"")
-    for key, value in records(read.entries.scan(key_in(segment, b""), end)):
-        try:
-            found = max(found, time_of(value))
-        except EntryError as error:
-            raise undecodable(read.format.id, key, error) from error
-    return found
+    found = records(read.entries.scan(key_in(segment, b""), end))
+    return max((_time_of(read, key, value) for key, value in found), default=-1)
+
+
+def _time_of(read: _Read, key: bytes, value: bytes) -> int:
+    try:
+        return time_of(value)
+    except EntryError as error:
+        raise undecodable(read.format.id, key, error) from error
 
 
 def _segment_ids(read: _Read) -> tuple[int, ...]:
@@ -169,23 +181,21 @@ def _segment_ids(read: _Read) -> tuple[int, ...]:
 
 
 def _segments(read: _Read) -> Iterator[int]:
-    start = key_in(0, b"")
-    while True:
-        source = read.entries.scan(start, None)
+    segment = LATEST
+    while (found := _first_entry(read, segment + 1)) is not None:
         try:
-            found = source.pull(1)
-        finally:
-            source.close()
-        if not found:
-            return
-        try:
-            segment, _ = cut_key(found[0][0])
+            segment, _ = cut_key(found[0])
         except EntryError as error:
-            raise undecodable(read.format.id, found[0][0], error) from error
+            raise undecodable(read.format.id, found[0], error) from error
         if segment == LATEST:
             return
         yield segment
-        start = key_in(segment + 1, b"")
+
+
+def _first_entry(read: _Read, segment: int) -> Record | None:
+    """The first entry of a segment, or of what follows it."""
+    with closing(read.entries.scan(key_in(segment, b""), None)) as source:
+        return next(iter(source.pull(1)), None)
 
 
 def _records_of(history: History) -> Iterator[VersionedRecord]:
