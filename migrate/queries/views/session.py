@@ -19,7 +19,7 @@ from migrate.queries.views.results import TimeWindow, Windowed
 from migrate.queries.views.segments import MAX_TIME, Asked, StreamTimes, found_in
 from migrate.queries.views.window import WindowedValue
 
-_SAME: Any = object()
+_SAME: Any = ...
 """Stands for the upper bound of a range of one key."""
 
 
