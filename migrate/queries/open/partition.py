@@ -38,7 +38,7 @@ class OpenSegment:
     entries: Entries
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Opened:
     """A store partition, opened: what it held at one time. The files stay open as long as this object lives."""
 
