@@ -5,7 +5,8 @@ within each. A range of keys is one of stored keys. Where keys differ in size it
 and a key that is the beginning of the upper bound may lie behind it.
 
 Expired records are those whose time (of a window its start, of a session its end) is older than the store's by the
-retention or more. The store's time is that of its newest record, as it is for the owner once it has written again.
+retention or more; Streamiz leaves out whole segments of them only. The store's time is that of its newest record, as it
+is for the owner once it has written again.
 
 Source: org.apache.kafka.streams.state.internals AbstractRocksDBSegmentedBytesStore, SegmentIterator, WindowKeySchema,
 SessionKeySchema, OrderedBytes.
@@ -23,6 +24,7 @@ from migrate.queries.definition import StoreDefinition
 from migrate.queries.open.partition import Entries, Opened, OpenSegment
 from migrate.queries.views.composite import records
 from migrate.stores.records import Record
+from migrate.systems import get_system
 
 MAX_TIME = (1 << 63) - 1
 _MAX_SEQUENCE = (1 << 31) - 1
@@ -125,7 +127,8 @@ def oldest_kept(opened: Opened, definition: StoreDefinition) -> int:
     """The time before which records have expired; without a retention none has."""
     if definition.retention_ms is None or (newest := _newest(opened)) < 0:
         return 0
-    return max(0, newest - definition.retention_ms + 1)
+    system = get_system(opened.format.system)
+    return max(0, system.oldest_kept(newest, definition.retention_ms, definition.segment_ms))
 
 
 _NEWEST: WeakKeyDictionary[Opened, int] = WeakKeyDictionary()

@@ -86,6 +86,15 @@ def test_what_is_as_old_as_the_retention_has_expired(tmp_path: Path) -> None:
     assert [view.fetch(b"k", time) for time in (expired, kept)] == [None, b"%d" % kept]
 
 
+def test_of_streamiz_whole_segments_expire(tmp_path: Path) -> None:
+    newest = 4 * MINUTE + 7
+    times = [newest - RETENTION // MINUTE * MINUTE - 8, newest - RETENTION - 7, newest - RETENTION, newest]
+    records = {window_key(b"k", time): b"%d" % time for time in times}
+    view = window_view(tmp_path, records, RETENTION, format="streamiz.window", task="0-0")
+    assert [each.time for each in view.fetch(b"k", 0, MAX_TIME)] == times[1:]
+    assert [view.fetch(b"k", time) for time in times[:2]] == [None, b"%d" % times[1]]
+
+
 def test_windows_from_before_an_upgrade_are_found_and_tell_the_time(tmp_path: Path) -> None:
     families = {
         PLAIN: {window_key(b"a", 5): b"old", window_key(b"b", RETENTION + 5): b"newest"},
