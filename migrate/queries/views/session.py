@@ -12,7 +12,7 @@ from typing import Any
 from formats.encoding.window_keys import SESSION_KEY
 from formats.layout import WINDOW_END, WINDOW_START
 from migrate.queries.open.partition import Opened
-from migrate.queries.views.composite import Composite, Part, QueryIterator, decoded
+from migrate.queries.views.composite import Composite, Part, QueryIterator, key_decoder
 from migrate.queries.views.results import TimeWindow, Windowed
 from migrate.queries.views.segments import MAX_TIME, Asked, found_in, oldest_kept, stored_value
 from migrate.queries.views.window import WindowedValue
@@ -78,11 +78,12 @@ class SessionView(Composite):
     ) -> QueryIterator[WindowedValue]:
         def found(part: Part, opened: Opened) -> Generator[WindowedValue]:
             low, high = keys(part)
+            read_key = key_decoder(part.format)
             asked = Asked(True, low, high, max(earliest_end, oldest_kept(opened, self.definition)), latest_start)
             for stored, value in found_in(opened, asked, backward=backward):
                 payload, times = SESSION_KEY.unpack(stored)
                 window = TimeWindow(times[WINDOW_START], times[WINDOW_END])
-                key = decoded(part.format.key_serde, payload, stored)
+                key = read_key(payload, stored, value)
                 yield WindowedValue(Windowed(key, window), part.decode(stored, value))
 
         return self._iterate(found)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, overload
 from formats.encoding.window_keys import WINDOW_KEY
 from formats.layout import WINDOW_START
 from migrate.queries.open.partition import Opened
-from migrate.queries.views.composite import Composite, Part, QueryIterator, decoded
+from migrate.queries.views.composite import Composite, Part, QueryIterator, key_decoder
 from migrate.queries.views.results import TimeWindow, Windowed
 from migrate.queries.views.segments import MAX_TIME, Asked, found_in, oldest_kept, stored_value
 from migrate.stores.records import Record
@@ -113,12 +113,12 @@ class WindowView(Composite):
         size = self.definition.window_size_ms
 
         def found(part: Part, opened: Opened) -> Generator[WindowedValue]:
-            serde = part.format.key_serde
+            serde, read_key = part.format.key_serde, key_decoder(part.format)
             low, high = (None if key is None else serde.encode(key) for key in (key_from, key_to))
             for stored, value in self._found(opened, Asked(False, low, high, time_from, time_to), backward):
                 start = _start(stored)
                 window = TimeWindow(start, None if size is None else min(start + size, MAX_TIME))
-                key = decoded(serde, WINDOW_KEY.unpack(stored)[0], stored)
+                key = read_key(WINDOW_KEY.unpack(stored)[0], stored, value)
                 yield WindowedValue(Windowed(key, window), part.decode(stored, value))
 
         return self._iterate(found)
