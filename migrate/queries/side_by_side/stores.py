@@ -10,11 +10,14 @@ from itertools import islice
 
 from formats import EntryError, Format, StateRecord, Window
 from formats.conversion import Conversion
-from formats.serde import BYTES
-from migrate.batch.ledger.standing import read_standing
-from migrate.errors import SpecError, StateStoreMigratedError, StoreNotReadyError, UnknownStateStoreError
+from formats.serde import BYTES, Serde
+from migrate.batch.ledger.standing import Standing, read_standing
+from migrate.errors import SpecError, StoreNotReadyError, UnknownStateStoreError
+from migrate.model.journal import HALF_DONE
+from migrate.model.ledger_row import Step
 from migrate.queries.json_values import key_of
 from migrate.queries.open.partition import Partition
+from migrate.queries.retries import with_retries
 from migrate.queries.side_by_side.pair import Entry, Pair, place_of
 from migrate.queries.side_by_side.record import differences as differences_of
 from migrate.queries.side_by_side.record import reported
@@ -28,7 +31,10 @@ MOST_RECORDS = 100
 """Windows or sessions of one key that are shown."""
 _HEX = re.compile(r"0x(?:[0-9a-fA-F]{2})*")
 """Bytes as other reports show them."""
-_ATTEMPTS = 3
+_WINDOW = re.compile(r"([0-9]{1,18})(?:,([0-9]{1,18}))?")
+_REMOVED = (Step.FINALIZING, Step.FINALIZED)
+_MOVING_SECONDS = 2.0
+"""How long a store is waited for that is being moved."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,17 @@ class SideBySideStores:
     def conversion(self) -> Conversion:
         """The conversion that the spec describes now. Raises SpecError."""
         return load_conversion(conversion_ref(self.spec))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The old names of the stores."""
+        return self.spec.source.store_names or (self.spec.source_path.name,)
+
+    @property
+    def key_serde(self) -> Serde:
+        """What a key's text is read by."""
+        key = conversion_ref(self.spec).key
+        return BYTES if key is None else key.source
 
     @cached_property
     def _sides(self) -> tuple[QueryableStores, QueryableStores]:
@@ -88,8 +105,7 @@ class SideBySideStores:
 
     def _name(self, store: str | None) -> str:
         """The old store's name."""
-        section = self.spec.source.store_names or (self.spec.source_path.name,)
-        names = dict(zip(section, self.spec.target.store_names or section, strict=True))
+        names = dict(zip(self.names, self.spec.target.store_names or self.names, strict=True))
         found = [old for old, new in names.items() if store in (None, old, new)]
         if not found:
             raise UnknownStateStoreError(f"the spec has no store {store!r}", hint=f"it has {', '.join(names)}")
@@ -99,14 +115,9 @@ class SideBySideStores:
 
     def _report(self, store: str | None, find: Callable[[Pair], Iterator[SideBySide]], limit: int) -> GetReport:
         name = self._name(store)
-        for _ in range(_ATTEMPTS - 1):
-            try:
-                records = self._found(name, find, limit + 1)
-                break
-            except StateStoreMigratedError:
-                continue  # a switch meanwhile: what is there now is asked
-        else:
-            records = self._found(name, find, limit + 1)
+        records = with_retries(
+            lambda: self._found(name, find, limit + 1), on_migrated=lambda: None, timeout=_MOVING_SECONDS
+        )
         newest = dict(zip(self.spec.source.store_names, self.spec.target.store_names, strict=False))
         return GetReport(
             store=name,
@@ -133,10 +144,25 @@ class SideBySideStores:
         return ("timestamp_ms",) if from_changelog and self.conversion.takes_times else ()
 
     def _pairs(self, name: str) -> list[Pair]:
-        old, new = (_partitions(side, name) for side in self._sides)
+        old, new = (self._partitions(side, name) for side in self._sides)
         by_place = {place_of(each): each for each in new or ()}
         pairs = [Pair(each, by_place.pop(place_of(each), None), is_early=new is None) for each in old or ()]
         return pairs + [Pair(None, each, is_gone=old is None) for each in by_place.values()]
+
+    def _partitions(self, stores: QueryableStores, name: str) -> list[Partition] | None:
+        """The store partitions of one side; None: they are not assembled yet, or were removed by `finalize`.
+
+        Raises StoreNotReadyError while they are being moved.
+        """
+        try:
+            return stores.partitions(name)
+        except (StoreNotReadyError, UnknownStateStoreError) as error:
+            standing = read_standing(self.spec.home)
+            if _is_early(standing) if stores is self._sides[1] else standing.step in _REMOVED:
+                return None
+            if standing.step in HALF_DONE:
+                raise StoreNotReadyError(error.message, hint=error.hint) from error
+            raise
 
     def _of_key(self, pair: Pair, payload: bytes, window: Window | None) -> Iterator[SideBySide]:
         source = self.conversion.source
@@ -229,12 +255,21 @@ class SideBySideStores:
             return None, str(error)
 
 
-def _partitions(stores: QueryableStores, name: str) -> list[Partition] | None:
-    """The store partitions of one side; None: it is not there yet, or not any more."""
-    try:
-        return stores.partitions(name)
-    except (StoreNotReadyError, UnknownStateStoreError):
+def stated_window(text: str | None) -> Window | None:
+    """The window of `START`, or the session of `START,END`, in ms. Raises SpecError."""
+    if text is None:
         return None
+    found = _WINDOW.fullmatch(text)
+    if found is None:
+        raise SpecError(f"the window {text[:60]!r} is not START or START,END", hint="for example: 1700000000000")
+    return Window(int(found[1]), None if found[2] is None else int(found[2]))
+
+
+def _is_early(standing: Standing) -> bool:
+    """Whether the new stores were neither switched to nor are complete."""
+    planned = () if standing.plan is None else standing.plan.store_partitions
+    is_assembled = bool(planned) and all(each.id in standing.assembled for each in planned)
+    return standing.step in (None, Step.ROLLED_BACK) and not is_assembled
 
 
 def _stored_key(known: Format, payload: bytes, window: Window | None) -> bytes:
