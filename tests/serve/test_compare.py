@@ -75,9 +75,9 @@ def test_the_page_shows_a_key_or_the_records_from_it_on(spec: Spec, asked: Asked
     assert "14" in one
     some = asked.get("/compare?key=key-050&from=here").text
     assert some.count('class="record"') == 25
-    assert "There are more than these 25" in some
+    assert "25 records: 25 equal; there are more." in some
     assert asked.get("/compare?key=&from=here").text.count('class="record"') == 25
-    assert "Neither store has this key" in asked.get("/compare?key=none").text
+    assert "Neither store has such a record" in asked.get("/compare?key=none").text
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ class SideBySideStores:
         """
         source = self.conversion.source
         if window is not None and not source.is_segmented:
-            raise SpecError(f"a store of {source.id} has no windows", hint="leave --window out")
+            raise SpecError(f"a store of {source.id} has no windows", hint="ask without a window")
         payload = self._payload(key, is_base64=is_base64)
         return self._report(store, lambda pair: self._of_key(pair, payload, window), MOST_RECORDS)
 
@@ -100,7 +100,7 @@ class SideBySideStores:
         except EntryError as error:
             raise SpecError(
                 f"{key[:60]!r} is not a key of this store: {error}",
-                hint=f"its serde is {serde.name!r}; --base64 takes the serialized key",
+                hint=f"its serde is {serde.name!r}",
             ) from error
 
     def _name(self, store: str | None) -> str:

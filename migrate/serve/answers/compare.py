@@ -86,7 +86,7 @@ _SPEC = "stateferry serve SPEC"
 
 def _asked(sides: SideBySideStores, given: dict[str, str]) -> GetReport:
     """What the form asks for. Raises the errors of SideBySideStores."""
-    store, key = given.get("store"), given["key"]
+    store, key = given.get("store", sides.names[0]), given["key"]
     if "from" in given:
         return sides.first(store, key or None, _ROWS)
     if not key:
@@ -95,8 +95,9 @@ def _asked(sides: SideBySideStores, given: dict[str, str]) -> GetReport:
 
 
 def _form(sides: SideBySideStores, given: dict[str, str]) -> GetForm:
+    store = given.get("store")
     return GetForm(
-        store=given.get("store", sides.names[0]),
+        store=store if store in sides.names else sides.names[0],
         stores=sides.names,
         key=given.get("key", ""),
         key_hint=_HINTS.get(sides.key_serde.name, "a number"),
