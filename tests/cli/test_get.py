@@ -83,7 +83,8 @@ def records(commands: CommandServer, spec: Path, *arguments: str) -> list[dict[s
 
 def refused(commands: CommandServer, spec: Path, *arguments: str) -> Outcome:
     found = commands.run(["get", str(spec), *arguments])
-    assert (found.code, found.out) == (2, "")
+    assert found.code in (1, 2)
+    assert found.out == ""
     return found
 
 
@@ -91,15 +92,15 @@ def test_a_key_is_shown_from_the_start_to_the_end(commands: CommandServer, spec:
     stages = {
         "not started": ("", "not there yet"),
         "verified": ("run --no-spark", "equal"),
-        "cut over": ("cutover --yes", "equal"),
-        "rolled back": ("rollback --yes", "equal"),
-        "cut over ": ("cutover --yes", "equal"),
+        "cut over": ("cutover", "equal"),
+        "rolled back": ("rollback", "equal"),
+        "cut over ": ("cutover", "equal"),
         "finalized": ("finalize --yes", "gone"),
     }
     for state, (verb, verdict) in stages.items():
         if verb:
-            name, option = verb.split()
-            done = commands.run([name, str(spec), option])
+            name, *options = verb.split()
+            done = commands.run([name, str(spec), *options])
             assert done.code == 0, done.err
         text = got(commands, spec, "key-7")
         assert f"; the migration is {state.strip()}\n" in text
@@ -113,7 +114,7 @@ def test_a_key_is_shown_from_the_start_to_the_end(commands: CommandServer, spec:
 
 def test_the_fields_stand_in_columns_and_what_differs_is_marked(commands: CommandServer, spec: Path) -> None:
     commands.run(["run", str(spec), "--no-spark"])
-    commands.run(["cutover", str(spec), "--yes"])
+    commands.run(["cutover", str(spec)])
     with open_store(spec.parent / "app/0_1/rocksdb/orders") as database:
         column = database.get_column_family("keyValueWithTimestamp")
         column[b"key-7"] = struct.pack(">q", 1_700_000_000_000) + b'{"price": 7, "total": 15}'
@@ -126,10 +127,8 @@ def test_the_fields_stand_in_columns_and_what_differs_is_marked(commands: Comman
         "               old      converted     new",
         ' key           "key-7"  "key-7"       "key-7"',
         " value.price   7        7             7",
-        " value.total            14            15                      differs",
-        " timestamp_ms           -1 (unknown)  1700000000000           differs",
-        "                                      (2023-11-14 22:13:20",
-        "                                      UTC)",
+        " value.total            14            15                                       differs",
+        " timestamp_ms           -1 (unknown)  1700000000000 (2023-11-14 22:13:20 UTC)  differs",
     ]
 
 
@@ -168,7 +167,7 @@ def test_all_windows_of_a_key_are_shown_or_one(commands: CommandServer, tmp_path
 def test_sessions_are_shown_by_their_times(commands: CommandServer, tmp_path: Path) -> None:
     own = {session_key(b"a", start, start + 5): b"%d" % start for start in (100, 200)}
     make_segments(tmp_path / "app/0_0/orders", own, 60 * MINUTE, time=session_time)
-    spec = write_spec(tmp_path, "kafka-streams.session", "kafka-streams.session-with-headers", conversion="")
+    spec = write_spec(tmp_path, "kafka-streams.session", "kafka-streams.headers-session", conversion="")
     assert [each["old"]["window_end_ms"] for each in records(commands, spec, "a")] == [105, 205]
     (one,) = records(commands, spec, "a", "--window", "200,205")
     assert one["old"]["window_start_ms"] == 200
