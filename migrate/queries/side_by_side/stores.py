@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 
@@ -54,6 +54,11 @@ class SideBySideStores:
         return self.spec.source.store_names or (self.spec.source_path.name,)
 
     @property
+    def _new_names(self) -> dict[str, str]:
+        """The new name of each store, by its old one."""
+        return dict(zip(self.names, self.spec.target.store_names or self.names, strict=True))
+
+    @property
     def key_serde(self) -> Serde:
         """What a key's text is read by."""
         key = conversion_ref(self.spec).key
@@ -78,8 +83,8 @@ class SideBySideStores:
             UnknownStateStoreError: there is no such store.
         """
         source = self.conversion.source
-        if window is not None and not source.is_segmented:
-            raise SpecError(f"a store of {source.id} has no windows", hint="ask without a window")
+        if window is not None:
+            _check_window(source, window)
         payload = self._payload(key, is_base64=is_base64)
         return self._report(store, lambda pair: self._of_key(pair, payload, window), MOST_RECORDS)
 
@@ -88,7 +93,9 @@ class SideBySideStores:
 
         Raises SpecError, UnknownStateStoreError, as `get`.
         """
-        at = None if start is None else self._payload(start, is_base64=False)
+        payload = b"" if start is None else self._payload(start, is_base64=False)
+        source = self.conversion.source  # of a versioned store, the latest values
+        at = payload if source.is_segmented else _stored_key(source, payload, None)
         return self._report(store, lambda pair: self._first(pair, at, limit), limit)
 
     def _payload(self, key: str, *, is_base64: bool) -> bytes:
@@ -105,7 +112,7 @@ class SideBySideStores:
 
     def _name(self, store: str | None) -> str:
         """The old store's name."""
-        names = dict(zip(self.names, self.spec.target.store_names or self.names, strict=True))
+        names = self._new_names
         found = [old for old, new in names.items() if store in (None, old, new)]
         if not found:
             raise UnknownStateStoreError(f"the spec has no store {store!r}", hint=f"it has {', '.join(names)}")
@@ -118,10 +125,9 @@ class SideBySideStores:
         records = with_retries(
             lambda: self._found(name, find, limit + 1), on_migrated=lambda: None, timeout=_MOVING_SECONDS
         )
-        newest = dict(zip(self.spec.source.store_names, self.spec.target.store_names, strict=False))
         return GetReport(
             store=name,
-            new_store=newest.get(name, name),
+            new_store=self._new_names[name],
             old_format=self.conversion.source.id,
             new_format=self.conversion.target.id,
             state=read_standing(self.spec.home).state,
@@ -144,7 +150,8 @@ class SideBySideStores:
         return ("timestamp_ms",) if from_changelog and self.conversion.takes_times else ()
 
     def _pairs(self, name: str) -> list[Pair]:
-        old, new = (self._partitions(side, name) for side in self._sides)
+        names = name, self._new_names[name]
+        old, new = (self._partitions(side, each) for side, each in zip(self._sides, names, strict=True))
         by_place = {place_of(each): each for each in new or ()}
         pairs = [Pair(each, by_place.pop(place_of(each), None), is_early=new is None) for each in old or ()]
         return pairs + [Pair(None, each, is_gone=old is None) for each in by_place.values()]
@@ -179,14 +186,16 @@ class SideBySideStores:
         def is_asked_for(entry: Entry) -> bool:
             return source.key_schema.unpack(entry[0])[0] == payload
 
-        old = dict(filter(is_asked_for, pair.scan_old(payload, after_prefix(payload))))
+        most = MOST_RECORDS + 1  # a key may have a million
+        old = dict(islice(filter(is_asked_for, pair.scan_old(payload, after_prefix(payload))), most))
+        end = max(old) if len(old) == most else None
         new_payload = self._new_payload(payload)
         new = (key for key, _ in pair.scan_new(new_payload, after_prefix(new_payload)))
         extra = {self._old_key(key) for key in new if self.conversion.target.key_schema.unpack(key)[0] == new_payload}
-        for old_key in sorted(old.keys() | extra):
+        for old_key in sorted(old.keys() | {key for key in extra if end is None or key <= end}):
             yield self._compared(pair, old_key, old.get(old_key))
 
-    def _first(self, pair: Pair, start: bytes | None, limit: int) -> Iterator[SideBySide]:
+    def _first(self, pair: Pair, start: bytes, limit: int) -> Iterator[SideBySide]:
         """The first records from a stored key on; those that only the new store has stand where its keys are."""
         old = dict(islice(pair.scan_old(start, None), limit + 1))
         end = max(old) if len(old) > limit else None
@@ -265,6 +274,14 @@ def stated_window(text: str | None) -> Window | None:
     return Window(int(found[1]), None if found[2] is None else int(found[2]))
 
 
+def _check_window(source: Format, window: Window) -> None:
+    if not source.is_segmented:
+        raise SpecError(f"a store of {source.id} has no windows", hint="ask without a window")
+    if (window.end_ms is None) is (source.kind == "session"):
+        what = "a session is given by START,END" if window.end_ms is None else "a window is given by its START alone"
+        raise SpecError(f"{what}: the store is of {source.id}", hint="without one, all those of the key are shown")
+
+
 def _is_early(standing: Standing) -> bool:
     """Whether the new stores were neither switched to nor are complete."""
     planned = () if standing.plan is None else standing.plan.store_partitions
@@ -274,7 +291,7 @@ def _is_early(standing: Standing) -> bool:
 
 def _stored_key(known: Format, payload: bytes, window: Window | None) -> bytes:
     """The key of a payload's newest value, as a store of the format has it."""
-    return known.encode_key(StateRecord(known.key_serde.decode(payload), None, window=window))
+    return replace(known, key_serde=BYTES).encode_key(StateRecord(payload, None, window=window))
 
 
 def _verdict(

@@ -21,7 +21,7 @@ VERDICTS = {
     "equal": "the new record is what the conversion makes of the old one",
     "different": "the new record is not what the conversion makes of the old one",
     "missing": "the new store does not have it",
-    "extra": "only the new store has it",
+    "extra": "the new store has it, and the conversion makes no such record",
     "rejected": "the conversion rejects the old record",
     "dropped": "the function drops it, and the new store does not have it",
     "not there yet": "the new store is not assembled yet",
