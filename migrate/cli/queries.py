@@ -97,7 +97,7 @@ def serve(
     stateferry serve state/orders-app --store orders --format kafka-streams.key-value --key-serde string
     curl http://127.0.0.1:7654/stores/orders/keys/order-001586
     """
-    from migrate.queries.routing.hosts import HostInfo
+    from migrate.queries.routing.hosts import HostInfo, read_hosts
     from migrate.queries.routing.metadata import KeyRouter, stated_router
     from migrate.serve.server import listening
 
@@ -107,8 +107,8 @@ def serve(
 
     def router(here: HostInfo) -> KeyRouter:
         me = here if application_server is None else HostInfo.parse(application_server)
-        file = None if hosts is None else Path(hosts)
-        return stated_router(file, dict.fromkeys(stores.names, partitions or 0), me)
+        stated = None if hosts is None else read_hosts(Path(hosts))
+        return stated_router(stated, dict.fromkeys(stores.names, partitions or 0), me)
 
     service = listening(
         stores,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from migrate.errors import RefusedError, SpecError
-from migrate.queries.routing.hosts import HostInfo, Placement, StatedHosts, read_hosts
+from migrate.queries.routing.hosts import HostInfo, Placement, StatedHosts
 from migrate.queries.routing.murmur2 import default_partition
 
 Partitioner = Callable[[bytes, int], int]
@@ -81,18 +80,14 @@ class KeyRouter:
         return frozenset(number for number in range(count) if placement.active(store, number) == self.me)
 
 
-def stated_router(file: Path | None, partitions: Mapping[str, int], me: HostInfo) -> KeyRouter:
-    """A router by a file of hosts, or of this host alone.
-
-    Raises SpecError where the file is not one, or lacks this host.
-    """
-    if file is None:
+def stated_router(hosts: StatedHosts | None, partitions: Mapping[str, int], me: HostInfo) -> KeyRouter:
+    """A router by these hosts, or of this host alone. Raises SpecError where they lack this host."""
+    if hosts is None:
         return KeyRouter(partitions, lambda: StatedHosts(()))
-    found = read_hosts(file)
-    if me not in found.listed:
-        listed = ", ".join(map(str, found.listed))
+    if me not in hosts.listed:
+        listed = ", ".join(map(str, hosts.listed))
         raise SpecError(
-            f"{file} lists no host {me}, which this one is (listed: {listed})",
+            f"the hosts are {listed}: {me}, which this one is, is none of them",
             hint="add it, or say which one this is: --application-server HOST:PORT",
         )
-    return KeyRouter(partitions, lambda: found, me)
+    return KeyRouter(partitions, lambda: hosts, me)
