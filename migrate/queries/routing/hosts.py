@@ -119,7 +119,14 @@ class StatedHosts:
 
 
 def read_hosts(file: Path) -> StatedHosts:
-    """The hosts of a file. Raises SpecError where it is not one, or two hosts have a partition active."""
+    """The hosts of a file.
+
+    Args:
+        file: a TOML file; docs/queries.md shows one.
+
+    Raises:
+        SpecError: it is not one, or two hosts have a partition active.
+    """
     try:
         found = _File.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -134,7 +141,12 @@ def read_hosts(file: Path) -> StatedHosts:
 def stated_hosts(active: Iterable[str], standby: Iterable[str] = ()) -> StatedHosts:
     """The hosts of texts like `10.0.0.1:7654=0,2-5`: of every store, the partitions that each has.
 
-    Raises SpecError for another text, or where two hosts have a partition active.
+    Args:
+        active: the active partitions of each host.
+        standby: those of which it has a standby.
+
+    Raises:
+        SpecError: another text, or two hosts have a partition active.
     """
     found: dict[str, dict[str, set[int]]] = {}
     for part, texts in (("active", active), ("standby", standby)):
