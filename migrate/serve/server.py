@@ -85,6 +85,7 @@ def listening(
     port: int = 7654,
     router: Callable[[HostInfo], Router] | None = None,
     limits: Limits | None = None,
+    stale: bool = True,
 ) -> Listening:
     """A service of these stores, ready to run.
 
@@ -94,6 +95,7 @@ def listening(
         port: 0 takes any that is free.
         router: from this host's address to what knows the partitions of keys and the other hosts.
         limits: None: the usual ones.
+        stale: answer from stores that their application has open without being asked for what is on disk.
 
     Raises:
         RefusedError: it cannot listen there.
@@ -112,7 +114,7 @@ def listening(
         names = None if token is not None else (*_NAMES, host.lower())
         known = None if router is None else router(here)
         config = uvicorn.Config(
-            Service(stores, router=known, token=token, limits=granted, names=names),
+            Service(stores, router=known, token=token, limits=granted, names=names, stale=stale),
             http=type("LimitedConnection", (Connection,), {"limits": granted}),
             loop="uvloop",
             ws="none",

@@ -41,6 +41,7 @@ class Service:
         token: str | None = None,
         limits: Limits | None = None,
         names: tuple[str, ...] | None = None,
+        stale: bool = True,
     ) -> None:
         """Serve `stores`.
 
@@ -51,8 +52,9 @@ class Service:
             limits: None: the usual ones.
             names: the names that a client may call this host, so that no web page reaches a service without a token
                 under a name of its own; None: any.
+            stale: answer from stores that their application has open without being asked for what is on disk.
         """
-        self.context = Context(stores, router, token, limits or Limits())
+        self.context = Context(stores, router, token, limits or Limits(), stale=stale)
         self._token = None if token is None else f"Bearer {token}".encode()
         self._names = None if names is None else frozenset(name.encode() for name in names)
         keys = Keys(self.context)

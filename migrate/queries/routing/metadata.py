@@ -41,7 +41,10 @@ class Router(Protocol):
         ...
 
     def active_partitions(self, store: str) -> frozenset[int] | None:
-        """The partitions of the store that are active on this host; None: all that it has."""
+        """The partitions of the store that are active on this host; None: all that it has.
+
+        Raises RefusedError where a partition is on no host that is known.
+        """
         ...
 
 
@@ -57,13 +60,7 @@ class KeyRouter:
 
     def key_metadata(self, store: str, key: bytes) -> KeyQueryMetadata:
         """Where a serialized key is. Raises RefusedError where the number of partitions is not known."""
-        count = self.partitions.get(store)
-        if count is None:
-            raise RefusedError(
-                f"how many partitions the store {store!r} has is not known: the directory of one host does not show it",
-                hint="state it: --partitions N",
-            )
-        partition = self.partitioner(key, count)
+        partition = self.partitioner(key, self._count(store))
         placement = self.placement()
         return KeyQueryMetadata(partition, placement.active(store, partition), placement.standbys(store, partition))
 
@@ -72,12 +69,29 @@ class KeyRouter:
         return self.placement().hosts(store)
 
     def active_partitions(self, store: str) -> frozenset[int] | None:
-        """The partitions of the store that are active on this host; None: not known, so all that it has."""
-        if self.me is None or store not in self.partitions:
+        """The partitions of the store that are active on this host; None: it is no host of several.
+
+        Raises RefusedError where a partition is on no host that is known.
+        """
+        if self.me is None:
             return None
         placement = self.placement()
-        count = self.partitions[store]
-        return frozenset(number for number in range(count) if placement.active(store, number) == self.me)
+        active = [placement.active(store, number) for number in range(self._count(store))]
+        if None in active:
+            raise RefusedError(
+                f"no host is known that has partition {active.index(None)} of the store {store!r} active",
+                hint="list it in the hosts; or wait until the application's group is stable",
+            )
+        return frozenset(number for number, host in enumerate(active) if host == self.me)
+
+    def _count(self, store: str) -> int:
+        count = self.partitions.get(store)
+        if count is None:
+            raise RefusedError(
+                f"how many partitions the store {store!r} has is not known: the directory of one host does not show it",
+                hint="state it: --partitions N",
+            )
+        return count
 
 
 def stated_router(hosts: StatedHosts | None, partitions: Mapping[str, int], me: HostInfo) -> KeyRouter:
