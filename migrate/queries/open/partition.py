@@ -52,6 +52,8 @@ class Opened:
     """Differs between two openings that may hold different entries."""
     as_of_ms: int | None = None
     """The time of the newest file, where a running owner may have written since; None: the store is at rest."""
+    written_ms: int | None = None
+    """The time of the newest file in any case; None: there is none, or the owner is this process."""
 
 
 class Partition(Protocol):
