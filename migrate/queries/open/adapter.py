@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count, islice
@@ -14,7 +13,6 @@ from migrate.queries.open.partition import Opened, OpenSegment, Partition
 from migrate.stores.records import BatchSource, Record, Records
 
 _OPENINGS = count()
-_FORGET_SECONDS = 10
 _PROCESS = secrets.token_hex(6)
 
 
@@ -48,26 +46,21 @@ class _AdapterPartition:
         self.id = name
         self._handle = handle
         self._format = definition.stored
-        self._forget()
+        self._segments = (OpenSegment(None, _HandleEntries(handle)),)
 
     def opened(self) -> Opened:
         """The store as it is from now on: every other opening may differ."""
         self._handle.check()
-        if time.monotonic() >= self._forget_at:
-            self._forget()
         return Opened(self._format, self._segments, {}, f"{_PROCESS}-{next(_OPENINGS)}")
+
+    recent = opened
 
     def check(self) -> None:
         """Raise StateStoreMigratedError where the store was replaced or has converged."""
         self._handle.check()
 
-    def _forget(self) -> None:
-        """What is known of the entries, such as the newest time of them, ends with the object that stands for them."""
-        self._segments = (OpenSegment(None, _HandleEntries(self._handle)),)
-        self._forget_at = time.monotonic() + _FORGET_SECONDS
 
-
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@dataclass(frozen=True, slots=True)
 class _HandleEntries:
     handle: ReadHandle
 

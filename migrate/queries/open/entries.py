@@ -64,7 +64,7 @@ class _WithoutOwn:
         self.scan.close()
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@dataclass(frozen=True, slots=True)
 class MergedEntries:
     """New entries, and the converted old ones of keys that have none; the old store was opened first."""
 

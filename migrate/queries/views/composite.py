@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from formats import EntryError, Format, Headers
-from formats.layout import HEADERS, PLAIN, TIMESTAMP
+from formats.layout import HEADERS, PLAIN, TIMESTAMP, Carried
 from formats.serde import Serde, uses_headers
 from migrate.errors import ConversionError, MigrationError, StoreClosedError
 from migrate.model.key_range import show_key
@@ -21,6 +21,8 @@ Decoder = Callable[[bytes, bytes], Any]
 """From a stored key and value to what a view returns for the value."""
 Search = Callable[[Opened], Iterator[T]]
 """From a store partition to what is found in it."""
+KeyDecoder = Callable[[bytes, bytes, bytes], Any]
+"""From a serialized key, and the stored key and value that it is of, to the key."""
 _FIRST_PULL, _LAST_PULL = 16, 256
 _MOST = (1 << 63) - 1
 _NO_HEADERS = Headers()
@@ -150,6 +152,14 @@ def decoded(serde: Serde, payload: bytes, stored_key: bytes, headers: Headers | 
         raise undecodable(serde.name, stored_key, error) from error
 
 
+def key_decoder(known: Format) -> KeyDecoder:
+    """Reads keys; some serdes need the headers of the entry for that."""
+    serde = known.key_serde
+    if not uses_headers(serde) or HEADERS not in known.carries:
+        return lambda payload, key, _: decoded(serde, payload, key)
+    return lambda payload, key, value: decoded(serde, payload, key, _unframed(known, key, value)[1].get(HEADERS))
+
+
 def value_decoder(known: Format) -> Decoder:
     """Reads the bare value of an entry: what a view without timestamps returns."""
     serde, layout = known.value_serde, known.value_layout
@@ -178,12 +188,16 @@ def headers_decoder(known: Format) -> Decoder:
 
 
 def _unpacked(known: Format, key: bytes, value: bytes) -> tuple[Any, int, Headers]:
-    try:
-        payload, carried = known.value_layout.unpack(value)
-    except EntryError as error:
-        raise undecodable(known.id, key, error) from error
+    payload, carried = _unframed(known, key, value)
     headers = carried.get(HEADERS, _NO_HEADERS)
     return decoded(known.value_serde, payload, key, headers), carried.get(TIMESTAMP, -1), headers
+
+
+def _unframed(known: Format, key: bytes, value: bytes) -> tuple[bytes, Carried]:
+    try:
+        return known.value_layout.unpack(value)
+    except EntryError as error:
+        raise undecodable(known.id, key, error) from error
 
 
 def undecodable(reader: str, stored_key: bytes, error: EntryError) -> ConversionError:

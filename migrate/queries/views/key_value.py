@@ -12,7 +12,7 @@ from typing import Any
 
 from formats.serde import BYTES, Serde
 from migrate.queries.open.partition import Opened
-from migrate.queries.views.composite import Composite, Part, QueryIterator, Search, decoded, records
+from migrate.queries.views.composite import Composite, Part, QueryIterator, Search, key_decoder, records
 from migrate.queries.views.results import KeyValue
 from migrate.stores.state_store import after_prefix
 
@@ -64,7 +64,7 @@ def _scan(
 ) -> Generator[KeyValue]:
     if start is not None and end is not None and start >= end:
         return
-    serde, read = part.format.key_serde, part.decode
+    read_key, read = key_decoder(part.format), part.decode
     for segment in opened.segments:
         for key, value in records(segment.entries.scan(start, end, reverse=reverse)):
-            yield KeyValue(decoded(serde, key, key), read(key, value))
+            yield KeyValue(read_key(key, key, value), read(key, value))

@@ -14,9 +14,9 @@ from typing import Any
 from formats.encoding.window_keys import SESSION_KEY
 from formats.layout import WINDOW_END, WINDOW_START
 from migrate.queries.open.partition import Opened
-from migrate.queries.views.composite import Composite, Part, QueryIterator, decoded
+from migrate.queries.views.composite import Composite, Part, QueryIterator, key_decoder
 from migrate.queries.views.results import TimeWindow, Windowed
-from migrate.queries.views.segments import MAX_TIME, Asked, found_in, oldest_kept
+from migrate.queries.views.segments import MAX_TIME, Asked, found_in, oldest_kept, stored_value
 from migrate.queries.views.window import WindowedValue
 
 _SAME: Any = ...
@@ -31,13 +31,11 @@ class SessionView(Composite):
         for part in self._parts:
             opened = part.partition.opened()
             stored = SESSION_KEY.pack(part.format.key_serde.encode(key), {WINDOW_START: start, WINDOW_END: end})
-            expired = end < self._oldest(opened)
-            for segment in () if expired else reversed(opened.segments):
-                value = segment.entries.get(stored)
-                if value is not None:
-                    part.partition.check()
-                    return part.decode(stored, value)
+            expired = end < oldest_kept(opened, self.definition)
+            value = None if expired else stored_value(opened, stored, end)
             part.partition.check()
+            if value is not None:
+                return part.decode(stored, value)
         return None
 
     def fetch(self, key_from: Any, key_to: Any = _SAME) -> QueryIterator[WindowedValue]:  # noqa: ANN401
@@ -81,17 +79,15 @@ class SessionView(Composite):
         self, keys: _Keys, earliest_end: int, latest_start: int, *, backward: bool
     ) -> QueryIterator[WindowedValue]:
         def found(part: Part, asked: Asked, opened: Opened) -> Generator[WindowedValue]:
-            kept = replace(asked, time_from=max(earliest_end, self._oldest(opened)))
+            read_key = key_decoder(part.format)
+            kept = replace(asked, time_from=max(earliest_end, oldest_kept(opened, self.definition)))
             for stored, value in found_in(opened, kept, backward=backward):
                 payload, times = SESSION_KEY.unpack(stored)
                 window = TimeWindow(times[WINDOW_START], times[WINDOW_END])
-                key = decoded(part.format.key_serde, payload, stored)
+                key = read_key(payload, stored, value)
                 yield WindowedValue(Windowed(key, window), part.decode(stored, value))
 
         return self._iterate(lambda part: partial(found, part, Asked(True, *keys(part), earliest_end, latest_start)))
-
-    def _oldest(self, opened: Opened) -> int:
-        return oldest_kept(opened, self.definition.retention_ms)
 
 
 _Keys = Callable[[Part], tuple[bytes | None, bytes | None]]

@@ -21,16 +21,25 @@ from migrate.queries.views.results import VersionedRecord
 from migrate.stores.records import Record
 
 _OLDEST, _NEWEST = -(1 << 63), (1 << 63) - 1
-_SEGMENT_IDS: WeakKeyDictionary[Entries, tuple[int, ...]] = WeakKeyDictionary()
-_STORE_TIMES: WeakKeyDictionary[Entries, int] = WeakKeyDictionary()
+_SEGMENT_IDS: WeakKeyDictionary[Opened, tuple[int, ...]] = WeakKeyDictionary()
+_STORE_TIMES: WeakKeyDictionary[Opened, int] = WeakKeyDictionary()
 """Of store partitions that were read."""
 
 
 class _Read(NamedTuple):
     """The entries of one store partition, decoded."""
 
-    format: Format
-    entries: Entries
+    opened: Opened
+
+    @property
+    def format(self) -> Format:
+        """With the serdes of keys and values."""
+        return self.opened.format
+
+    @property
+    def entries(self) -> Entries:
+        """Those of its one RocksDB directory."""
+        return self.opened.segments[0].entries
 
     def latest(self, key: bytes) -> VersionedRecord | None:
         """The newest version, if the key was not deleted."""
@@ -57,7 +66,7 @@ class VersionedView(Composite):
         """The newest version, or the one that was valid at a time; None: there was none, or it has expired."""
         for part in self._parts:
             stored = part.format.key_serde.encode(key)
-            found = self._get(_Read(part.format, part.partition.opened().segments[0].entries), stored, as_of)
+            found = self._get(_Read(part.partition.opened()), stored, as_of)
             part.partition.check()
             if found is not None:
                 return found
@@ -80,7 +89,7 @@ class VersionedView(Composite):
             raise ValueError(f"from_time {begin} is later than to_time {end}: name the earlier one first")
 
         def found(part: Part, stored: bytes, opened: Opened) -> Iterator[VersionedRecord]:
-            every = self._versions(_Read(part.format, opened.segments[0].entries), stored, begin, end)
+            every = self._versions(_Read(opened), stored, begin, end)
             return reversed(list(every)) if ascending else every
 
         return self._iterate(lambda part: partial(found, part, part.format.key_serde.encode(key)))
@@ -137,7 +146,7 @@ class VersionedView(Composite):
         retention = self.definition.retention_ms
         if retention is None:
             return False
-        known = _STORE_TIMES.get(read.entries)
+        known = _STORE_TIMES.get(read.opened)
         if known is None and time >= _least_store_time(read) - retention:
             known = _store_time(read)
         return known is None or time < known - retention
@@ -152,10 +161,10 @@ def _least_store_time(read: _Read) -> int:
 
 def _store_time(read: _Read) -> int:
     """The store partition's newest timestamp: read once, from the latest values and the newest segment."""
-    known = _STORE_TIMES.get(read.entries)
+    known = _STORE_TIMES.get(read.opened)
     if known is None:
         known = max(_newest_in(read, segment) for segment in (*_segment_ids(read)[-1:], LATEST))
-        _STORE_TIMES[read.entries] = known
+        _STORE_TIMES[read.opened] = known
     return known
 
 
@@ -174,9 +183,9 @@ def _time_of(read: _Read, key: bytes, value: bytes) -> int:
 
 def _segment_ids(read: _Read) -> tuple[int, ...]:
     """The segments that there are, the oldest first: found once, by leaping from one to the next."""
-    known = _SEGMENT_IDS.get(read.entries)
+    known = _SEGMENT_IDS.get(read.opened)
     if known is None:
-        known = _SEGMENT_IDS[read.entries] = tuple(_segments(read))
+        known = _SEGMENT_IDS[read.opened] = tuple(_segments(read))
     return known
 
 

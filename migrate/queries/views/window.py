@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, overload
 from formats.encoding.window_keys import WINDOW_KEY
 from formats.layout import WINDOW_START
 from migrate.queries.open.partition import Opened
-from migrate.queries.views.composite import Composite, Part, QueryIterator, Search, decoded
+from migrate.queries.views.composite import Composite, Part, QueryIterator, Search, key_decoder
 from migrate.queries.views.results import TimeWindow, Windowed
-from migrate.queries.views.segments import MAX_TIME, Asked, found_in, oldest_kept
+from migrate.queries.views.segments import MAX_TIME, Asked, found_in, oldest_kept, stored_value
 from migrate.stores.records import Record
 
 
@@ -93,13 +93,11 @@ class WindowView(Composite):
         for part in self._parts:
             opened = part.partition.opened()
             stored = WINDOW_KEY.pack(part.format.key_serde.encode(key), {WINDOW_START: time})
-            expired = time < self._oldest(opened)
-            for segment in () if expired else reversed(opened.segments):
-                value = segment.entries.get(stored)
-                if value is not None:
-                    part.partition.check()
-                    return part.decode(stored, value)
+            expired = time < oldest_kept(opened, self.definition)
+            value = None if expired else stored_value(opened, stored, time)
             part.partition.check()
+            if value is not None:
+                return part.decode(stored, value)
         return None
 
     def _of_key(self, key: object, time_from: int, time_to: int, *, backward: bool) -> QueryIterator[WindowValue]:
@@ -123,20 +121,18 @@ class WindowView(Composite):
             return partial(found, part, Asked(False, low, high, time_from, time_to))
 
         def found(part: Part, asked: Asked, opened: Opened) -> Generator[WindowedValue]:
+            read_key = key_decoder(part.format)
             for stored, value in self._found(opened, asked, backward):
                 start = _start(stored)
                 window = TimeWindow(start, None if size is None else min(start + size, MAX_TIME))
-                key = decoded(part.format.key_serde, WINDOW_KEY.unpack(stored)[0], stored)
+                key = read_key(WINDOW_KEY.unpack(stored)[0], stored, value)
                 yield WindowedValue(Windowed(key, window), part.decode(stored, value))
 
         return self._iterate(ask)
 
     def _found(self, opened: Opened, asked: Asked, backward: bool) -> Generator[Record]:
-        kept = replace(asked, time_from=max(asked.time_from, self._oldest(opened)))
+        kept = replace(asked, time_from=max(asked.time_from, oldest_kept(opened, self.definition)))
         return found_in(opened, kept, backward=backward)
-
-    def _oldest(self, opened: Opened) -> int:
-        return oldest_kept(opened, self.definition.retention_ms)
 
 
 def _start(stored: bytes) -> int:

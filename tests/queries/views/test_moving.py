@@ -158,8 +158,7 @@ def test_windows_from_before_an_upgrade_expire_like_others(tmp_path: Path) -> No
     assert view.fetch(b"a", 1) is None
 
 
-def test_an_adapters_windows_expire_as_its_process_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("migrate.queries.open.adapter._FORGET_SECONDS", 0)
+def test_an_adapters_windows_expire_as_its_process_writes(tmp_path: Path) -> None:
     folder = make_store(tmp_path / "segment", {window_key(b"a", 1): b"1", window_key(b"a", 5): b"2"})
     definition = StoreDefinition("kafka-streams.timestamped-window", retention_ms=10)
     with Stores() as opened:
