@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from formats import EntryError, Format, Headers
 from formats.layout import HEADERS, PLAIN, TIMESTAMP
-from formats.serde import Serde, uses_headers
+from formats.serde import BYTES, Serde, uses_headers
 from migrate.errors import ConversionError, StoreClosedError
 from migrate.model.key_range import show_key
 from migrate.queries.definition import StoreDefinition
@@ -138,6 +138,8 @@ def decoded(serde: Serde, payload: bytes, stored_key: bytes, headers: Headers | 
 def value_decoder(known: Format) -> Decoder:
     """Reads the bare value of an entry: what a view without timestamps returns."""
     serde, layout = known.value_serde, known.value_layout
+    if layout == PLAIN and serde == BYTES:
+        return lambda _, value: value
     if layout == PLAIN and not uses_headers(serde):
         return lambda key, value: decoded(serde, value, key)
     return lambda key, value: _unpacked(known, key, value)[0]
