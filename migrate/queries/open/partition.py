@@ -77,6 +77,10 @@ class Partition(Protocol):
         """
         ...
 
+    def recent(self) -> Opened:
+        """The same without a look at whether it was replaced: what is read from it is an answer only after `check`."""
+        ...
+
     def check(self) -> None:
         """Raise the errors of `opened` where the store was replaced since: asked after a read, before its answer."""
         ...

@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from formats import EntryError, Format, Headers
 from formats.layout import HEADERS, PLAIN, TIMESTAMP, Carried
-from formats.serde import Serde, uses_headers
+from formats.serde import BYTES, Serde, uses_headers
 from migrate.errors import ConversionError, MigrationError, StoreClosedError
 from migrate.model.key_range import show_key
 from migrate.queries.definition import StoreDefinition
@@ -163,6 +163,8 @@ def key_decoder(known: Format) -> KeyDecoder:
 def value_decoder(known: Format) -> Decoder:
     """Reads the bare value of an entry: what a view without timestamps returns."""
     serde, layout = known.value_serde, known.value_layout
+    if layout == PLAIN and serde == BYTES:
+        return lambda _, value: value
     if layout == PLAIN and not uses_headers(serde):
         return lambda key, value: decoded(serde, value, key)
     return lambda key, value: _unpacked(known, key, value)[0]
