@@ -18,6 +18,8 @@ from migrate.queries.views.composite import QueryIterator
 from migrate.queries.views.key_value import KeyValueView
 from migrate.queries.views.results import KeyValue, ValueAndTimestamp
 from migrate.queries.views.types import QueryableStoreTypes as Types
+from migrate.stores.rocksdb.database import Database
+from migrate.stores.rocksdb.held import HeldDirectory, open_held
 from tests.queries.open.test_migration import KilledError, kill_at
 from tests.queries.views.made import (
     NAME,
@@ -167,6 +169,29 @@ def test_an_adapters_windows_expire_as_its_process_writes(tmp_path: Path) -> Non
         assert [each.time for each in view.fetch(b"a", 0, 100)] == [1, 5]
         store.put(window_key(b"b", 11), bytes(8) + b"3")
         assert [each.time for each in view.fetch(b"a", 0, 100)] == [5]
+
+
+def test_of_two_databases_the_old_one_is_opened_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that moves in between is then in both, and never in neither."""
+    app = key_value(tmp_path, MANY)
+    old = (app / PLACE).rename(app / PLACE.with_name("before"))
+    _converge(app, old)
+
+    def moving(directory: HeldDirectory) -> Database:
+        found = open_held(directory)
+        _converge(app, old)
+        return found
+
+    monkeypatch.setattr("migrate.queries.open.site.open_held", moving)
+    view = stores(app, TIMESTAMPED, refresh=60).store(NAME, Types.key_value())
+    assert [key for key in MANY if view.get(key) != b"old"] == []
+    assert dict(view.all()) == MANY
+
+
+def _converge(app: Path, old: Path) -> None:
+    with Stores() as opened:
+        store = opened.open(NAME, app / PLACE, source=KEY_VALUE, target=TIMESTAMPED, old_path=old)
+        store.converge(100, None)
 
 
 def test_streamiz_values_are_read_with_their_timestamps(tmp_path: Path) -> None:
