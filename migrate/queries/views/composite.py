@@ -64,7 +64,7 @@ class Composite:
         found = [
             segment.entries.estimated_records for each in self._parts for segment in each.partition.opened().segments
         ]
-        return min(sum(found), (1 << 63) - 1)
+        return min(sum(found), _MOST)
 
     def _iterate(self, ask: Callable[[Part], Search[T]]) -> QueryIterator[T]:
         """What is found in each store partition, one after the other; `ask` is called at once, and serializes keys."""
