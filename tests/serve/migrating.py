@@ -124,7 +124,7 @@ class Clients:
     by_format: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
     longest_refusal: float = 0.0
-    """Seconds from a first 503 of a client to its next answer."""
+    """Seconds from a first 503 of a client to its next question that was answered."""
     _stop: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
     _counting: threading.Lock = field(default_factory=threading.Lock)
@@ -154,16 +154,16 @@ class Clients:
         with httpx.Client(timeout=20.0) as client:
             while not self._stop.is_set():
                 number = (number * 31 + 17) % (2 * self.records)
+                began = time.monotonic()
                 try:
                     outcome = ask(client, number)
                 except Exception as error:  # noqa: BLE001 - told by the test
                     self.wrong.append(f"{ask.__name__}: {error!r}")
                     return
-                now = time.monotonic()
                 if outcome.endswith("503"):
-                    refused_since = refused_since or now
+                    refused_since = refused_since or time.monotonic()
                 elif refused_since:
-                    self.longest_refusal = max(self.longest_refusal, now - refused_since)
+                    self.longest_refusal = max(self.longest_refusal, began - refused_since)
                     refused_since = 0.0
                 with self._counting:
                     self.answers[outcome] += 1
