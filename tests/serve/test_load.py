@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.serve.migrating import BOTH, NEW, OLD, Clients, Migration, key_of, serving_process, value_of
-from tests.support import KEY_VALUE
+from tests.serve.migrating import BOTH, NEW, OLD, Clients, Migration, Stage, key_of, serving_process, value_of
+from tests.support import KEY_VALUE, TIMESTAMPED
 
 INSTANT_SECONDS = 3.0
 """Within which a client that was refused is answered, on a machine that is busy."""
@@ -81,3 +81,47 @@ def _formats(client: httpx.Client) -> list[str]:
     told = ["old" if each["format"] == KEY_VALUE else "new" for each in described]
     assert [{each} for each in told] == formats
     return told
+
+
+_ADAPTER = """
+import sys, time
+from migrate import DualReadStore
+formats = dict(source=sys.argv[1], target=sys.argv[2])
+stores = [DualReadStore.open(path, **formats) for path in sys.argv[3:]]
+print("open", flush=True)
+sys.stdin.readline()
+for store in stores:
+    while not store.is_converged:
+        store.converge(200, None)
+        time.sleep(0.02)
+print("converged", flush=True)
+sys.stdin.readline()
+for store in stores:
+    store.close()
+"""
+
+
+def test_a_service_beside_an_adapter_misses_no_record_while_it_converges(tmp_path: Path) -> None:
+    records = 10_000
+    Migration(tmp_path, records).make()
+    paths = [str(tmp_path / f"app/0_{partition}/rocksdb/orders") for partition in (0, 1)]
+    serdes = ["--key-serde", "string", "--value-serde", "string"]
+    place = [str(tmp_path / "app"), "--store", "orders", "--format", TIMESTAMPED, "--stale"]
+    command = [sys.executable, "-c", _ADAPTER, KEY_VALUE, TIMESTAMPED, *paths]
+    stage = Stage()
+    stage.set(BOTH)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as adapter:
+        assert adapter.stdin is not None
+        assert adapter.stdout is not None
+        assert adapter.stdout.readline() == "open\n"
+        with serving_process(*place, *serdes) as url, Clients(url, records, stage) as clients:
+            clients.wait(50)
+            print(file=adapter.stdin, flush=True)
+            assert adapter.stdout.readline() == "converged\n"
+            clients.wait(50)
+        print(file=adapter.stdin, flush=True)
+    assert adapter.returncode == 0
+    assert clients.wrong == []
+    assert clients.longest_refusal < INSTANT_SECONDS
+    assert clients.by_format["old"] == 0
+    assert clients.by_format["new"] > 2 * records
