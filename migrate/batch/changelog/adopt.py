@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from migrate.batch.changelog.broker.claims import Fleet, lost, marker_group, place_of
+from migrate.batch.changelog.assembled import AssembledStores
+from migrate.batch.changelog.broker.claims import Fleet, fleet_of, place_of
+from migrate.batch.changelog.broker.records import settled
 from migrate.batch.changelog.standing import ChangelogStanding
-from migrate.batch.changelog.topics import AssembledStores
-from migrate.batch.changelog.verify import expired_before, reread_task, row_of, settled
+from migrate.batch.changelog.verify import row_of
 from migrate.batch.changelog.ways import reached
-from migrate.batch.changelog.write import Work, connection_of
+from migrate.batch.changelog.write import Work
 from migrate.batch.chunk.executor import Executor, collected
 from migrate.batch.context import Context
 from migrate.batch.ledger.table import Ledger
@@ -46,7 +47,7 @@ def adopt_changelogs(
     copies = [each for each in topics.changelogs if each.store_partition in pending - {*topics.claimed}]
     if not copies:
         return
-    fleet = Fleet(connection_of(context.spec), context.spec.name, topics)
+    fleet = fleet_of(context.spec, topics)
     claims = fleet.read()
     held = {each.store_partition: claims.get(place_of(each)) for each in copies}
     whole = {name: claim for name, claim in held.items() if claim is not None and claim.is_whole}
@@ -61,10 +62,8 @@ def adopt_changelogs(
             )
         )
     at = reached(context.spec, ledger.rows)
-    left = [each for each in copies if each.store_partition not in found]
-    reasons = [
-        _reason(context.spec.name, each, held[each.store_partition], at[each.store_partition] or 0) for each in left
-    ]
+    left = [(each, each.store_partition) for each in copies if each.store_partition not in found]
+    reasons = [_reason(fleet, each, held[partition], at[partition] or 0) for each, partition in left]
     if reasons:
         sentences = "\n".join(f"  - {sentence}" for sentence, _ in reasons)
         raise RefusedError(
@@ -79,8 +78,7 @@ def _compared(context: Context, executor: Executor, work: Work, whole: Mapping[s
     with Cluster(work.connection) as cluster:
         for partition, claim in whole.items():
             changelog = work.topics.of(partition)
-            limit = expired_before(cluster, changelog.new_topic)
-            tasks.append(reread_task(work, changelog, claim.start, settled(cluster, changelog), limit))
+            tasks.append(work.reread(cluster, changelog, claim.start, settled(cluster, changelog)))
     found = collected(executor, tasks, Reread, name=context.spec.name, stop=context.stop)
     return {each.store_partition: each for each in found if each.ok}
 
@@ -114,7 +112,7 @@ def _rows(ledger: Ledger, contents: Mapping[Part, str], tail: int, claim: Claim,
     yield row_of(ledger, Step.REREAD, found)
 
 
-def _reason(name: str, changelog: Changelog, claim: Claim | None, at: int) -> tuple[str, str]:
+def _reason(fleet: Fleet, changelog: Changelog, claim: Claim | None, at: int) -> tuple[str, str]:
     """Why this host can neither write the changelog nor adopt it, and what to do."""
     partition = changelog.store_partition
     if claim is None or not claim.holds:
@@ -127,7 +125,7 @@ def _reason(name: str, changelog: Changelog, claim: Claim | None, at: int) -> tu
     if not claim.is_whole:
         return (
             f"{partition}: its changelog is written on {claim.host}, and is not complete yet",
-            f"let the run there end (stateferry status SPEC), {_AGAIN}{lost(marker_group(name), changelog)}",
+            f"let the run there end (stateferry status SPEC), {_AGAIN}{fleet.lost(changelog)}",
         )
     if at > claim.reached:
         return (

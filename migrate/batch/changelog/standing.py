@@ -26,6 +26,11 @@ class ChangelogStanding:
         return [_topics(row) for row in self.rows if row.step is Step.CHANGELOG]
 
     @cached_property
+    def topic_ids(self) -> set[str]:
+        """The ids of all topics that were ever recorded."""
+        return {topic_id for each in self.opened for topic_id in each.ids.values()}
+
+    @cached_property
     def topics(self) -> Topics | None:
         """The topics that are written to; None: they are not made yet."""
         rows = [row for row in self._written if row.step is Step.CHANGELOG]

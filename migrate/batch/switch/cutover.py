@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from migrate.batch.changelog.broker.claims import fleet_of
 from migrate.batch.ledger.gates import Acceptance
+from migrate.batch.switch.at_cutover import check_nobody_is_at_work
 from migrate.batch.switch.begin import start_journal, verified_stores
-from migrate.batch.switch.broker import check_nobody_is_at_work, mark_whole
 from migrate.batch.switch.migration import Migration, check_in_place, is_as_it_was, open_migration, switch_report
 from migrate.batch.switch.places import Places, sync_names
 from migrate.errors import RefusedError, system_errors_explained
@@ -107,7 +108,7 @@ def _carry_out(migration: Migration, journal: Journal, check_unopened: Callable[
     notify("cutover.shelved")
     migration.write_positions((each.in_use, each.after) for each in entries)
     if journal.broker is not None:
-        mark_whole(migration, journal.broker)
+        fleet_of(migration.spec, journal.broker.topics).mark("in-use")
         notify("cutover.marked")
     check_unopened()
     for places in every:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from migrate.batch.changelog.broker.claims import names_of_made
+from migrate.batch.changelog.broker.ownership import names_of_made
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.home import OLD
 from migrate.batch.ledger.standing import read_standing
