@@ -19,7 +19,9 @@ from benchmarks import (
     lazy,
     live_changelogs,
     product,
+    queries,
     scaling,
+    serving,
     status,
 )
 from benchmarks.report import machine, missed, write
@@ -49,6 +51,8 @@ BENCHMARKS: dict[str, Callable[[Setting], list[Result]]] = {
     "start": growth.start_of_spark,
     "lazy": lazy.lazy,
     "dry-run": dry_run.dry_run,
+    "serve": serving.serving,
+    "queries": queries.gets,
     "changelog-write": changelogs.changelog_write,
     "changelog-reread": changelogs.changelog_reread,
     "changelog-memory": changelogs.changelog_memory,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -11,15 +10,15 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from benchmarks.ledgers import make_receipt
 from benchmarks.safety import EnoughError, make_spec
-from migrate.batch.chunk.rewrite import RewriteTask, chunk_directory
+from migrate.batch.chunk.rewrite import RewriteTask
 from migrate.batch.chunk.task import Task, TaskResult
 from migrate.batch.run import run_with
 from migrate.model.events import Event
-from migrate.model.receipt import Receipt, Scanned, Written, attempt_name
+from migrate.model.receipt import Receipt
 
 Facts = dict[str, Any]
-_DIGEST = "-".join(["0123456789abcdef"] * 3)
 
 
 class CannedExecutor:
@@ -38,41 +37,9 @@ class CannedExecutor:
 
 
 def _receipt(task: RewriteTask) -> Receipt:
-    chunk, home = task.chunk, Path(task.home)
-    attempt = attempt_name(task.run_id, chunk.number)
-    folder = chunk_directory(home, chunk.store_partition, chunk.database)
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{attempt}.0.sst"
-    file.touch()
     (mapping,) = task.mappings
-    written = Written(
-        family=mapping.target,
-        file=str(file.relative_to(home)),
-        file_size=0,
-        records=50,
-        size=chunk.estimated_bytes,
-        digest=_DIGEST,
-        first_key=chunk.keys.start or b"k",
-        last_key=chunk.keys.end or b"l",
-    )
-    return Receipt(
-        migration_id=task.migration_id,
-        run_id=task.run_id,
-        attempt=attempt,
-        store_partition=chunk.store_partition,
-        database=chunk.database,
-        number=chunk.number,
-        keys=chunk.keys,
-        scanned=(Scanned(family=mapping.source, records=50, size=chunk.estimated_bytes, digest=_DIGEST),),
-        written=(written,),
-        dropped=0,
-        rejected=0,
-        rejects_file=None,
-        seconds=0.001,
-        engine="canned",
-        host=socket.gethostname(),
-        revision=task.revision,
-    )
+    place = (Path(task.home), task.migration_id, task.run_id, task.chunk, mapping)
+    return make_receipt(*place, records=50, content=b"")
 
 
 class _Clock:

@@ -11,8 +11,8 @@ from pathlib import Path
 from random import randbytes
 from typing import Any
 
-from benchmarks.results import ROUTE_COLUMNS, Bar, Result, raw_series, route_row
-from benchmarks.rounds import Series, empty_folder, measure, ratio, rotated
+from benchmarks.results import Bar, Result, route_result
+from benchmarks.rounds import Sample, empty_folder, measure, ratio, take_turns
 from benchmarks.setting import PER_CORE, Setting
 from benchmarks.stores import ensure_store_of, key_of
 from formats import get_format
@@ -34,7 +34,8 @@ _RECORDS = 1_000_000
 _TRANSACTION_RECORDS = 350_000
 """About as many as the product has in one: 64 MiB."""
 _GROWTH = (200_000, 2_000_000)
-_LARGE, _FEWER = 256 << 10, 1000
+_LARGE, _FEWER = 256 << 10, 200
+"""A thousand values at the least: before some 250 MiB have been read, the buffers of a reader are not full."""
 _MEMORY = 32 << 20
 """Of a reduction, which then has to write sorted runs."""
 
@@ -51,16 +52,7 @@ def is_unmeasured(*results: Result) -> bool:
 
 def changelog_write(setting: Setting) -> list[Result]:
     """Writing a changelog, by the task of a run and by the producer alone, whose records are in memory before."""
-    result = Result("changelog-write", "One topic partition", ROUTE_COLUMNS)
-    if is_unmeasured(result):
-        return [result]
-    with _measured(setting, result, ("product", "producer alone")) as (arguments, series):
-        for number in range(setting.rounds):
-            for route in rotated([*series], number):
-                mine = {**arguments, "topic": f"{route.replace(' ', '-')}-{number}"}
-                series[route].samples.append(measure(f"changelog-write, {route}", mine))
-    _add_bar(result, series["product"], series["producer alone"], WRITE_BAR)
-    return [result]
+    return _compare_routes(setting, "changelog-write", ("product", "producer alone"), WRITE_BAR)
 
 
 def changelog_reread(setting: Setting) -> list[Result]:
@@ -68,17 +60,35 @@ def changelog_reread(setting: Setting) -> list[Result]:
 
     What one task has written is in order, and its last records are found as it is read; else they are sorted first.
     """
-    result = Result("changelog-reread", "One topic partition", ROUTE_COLUMNS)
-    if is_unmeasured(result):
-        return [result]
     routes = ("in order", "consumer alone", "in order, compared", "reduced")
-    with _measured(setting, result, routes) as (arguments, series):
-        measure("changelog-write, product", {**arguments, "topic": "reread"})
-        for number in range(setting.rounds):
-            for route in rotated([*series], number):
-                mine = {**arguments, "topic": "reread", "folder": str(setting.folder)}
-                series[route].samples.append(measure(f"changelog-reread, {route}", mine))
-    _add_bar(result, series["in order"], series["consumer alone"], REREAD_BAR)
+    return _compare_routes(setting, "changelog-reread", routes, REREAD_BAR, topic="written-before")
+
+
+def _compare_routes(
+    setting: Setting, name: str, routes: tuple[str, ...], bar: float, *, topic: str = ""
+) -> list[Result]:
+    """The first route against the second one, and the others beside them; `topic`: written before, where it is read."""
+    unmeasured = Result(name, "One topic partition", ["route"])
+    if is_unmeasured(unmeasured):
+        return [unmeasured]
+    store = ensure_store_of(setting.folder, get_format(_FORMAT), _RECORDS)
+    with empty_folder(setting.folder) as folder, running_broker(folder) as broker:
+        given: dict[str, object] = {"bootstrap": broker.bootstrap, "source": str(store.path), "records": _RECORDS}
+        if topic:
+            given |= {"topic": topic}
+            measure("changelog-write, product", given)
+            given |= {"folder": str(setting.folder)}
+
+        def sample(route: str, number: int) -> Sample:
+            own = {} if topic else {"topic": f"{route}-{number}".replace(" ", "-")}
+            return measure(f"{name}, {route}", {**given, **own})
+
+        series = take_turns(setting.rounds, routes, store.records, sample)
+    result = route_result(name, f"{store.words}; one topic partition", series)
+    result.notes.append(PER_CORE)
+    product, alone = (series[route] for route in routes[:2])
+    what = f"times {alone.name}, of CPU, {product.name}"
+    result.bars.append(Bar(name, what, bar, ratio(product, alone, "cpu")))
     return [result]
 
 
@@ -110,26 +120,6 @@ def changelog_memory(setting: Setting) -> list[Result]:
         result.bars.append(Bar(result.name, f"times the memory, {job}", MEMORY_BAR, large / small, "at most"))
     result.raw = {**peaks}
     return [result]
-
-
-@contextmanager
-def _measured(
-    setting: Setting, result: Result, routes: tuple[str, ...]
-) -> Iterator[tuple[dict[str, Any], dict[str, Series]]]:
-    """A broker and a store; afterwards the table is filled."""
-    store = ensure_store_of(setting.folder, get_format(_FORMAT), _RECORDS)
-    result.title = f"{store.words}; one topic partition"
-    series = {route: Series(route, store.records) for route in routes}
-    with empty_folder(setting.folder) as folder, running_broker(folder) as broker:
-        yield {"bootstrap": broker.bootstrap, "source": str(store.path), "records": _RECORDS}, series
-    result.rows += [route_row(each, series[routes[0]]) for each in series.values()]
-    result.raw |= {name: raw_series(each) for name, each in series.items()}
-
-
-def _add_bar(result: Result, product: Series, alone: Series, bar: float) -> None:
-    result.notes.append(PER_CORE)
-    what = f"times {alone.name}, of CPU, {product.name}"
-    result.bars.append(Bar(result.name, what, bar, ratio(product, alone, "cpu")))
 
 
 def _write(bootstrap: str, source: str, records: int, topic: str) -> Facts:
@@ -259,7 +249,7 @@ def _with_topic(bootstrap: str, topic: str) -> Connection:
 def _end(bootstrap: str, topic: str) -> tuple[Connection, int]:
     connection = Connection(bootstrap)
     with Cluster(connection) as cluster:
-        return connection, cluster.ends(topic, [0])[0].stable
+        return connection, cluster.ends_of(topic, 0).end
 
 
 def _changelog(topic: str) -> Changelog:

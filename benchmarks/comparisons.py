@@ -8,10 +8,10 @@ from dataclasses import replace
 from benchmarks.evolving import AVRO_ROUTES, CHANGES, ensure_values
 from benchmarks.evolving import RECORDS as AVRO_RECORDS
 from benchmarks.pairs import PAIR_ROUTES, PAIRS
-from benchmarks.results import ROUTE_COLUMNS, Bar, Result, raw_series, route_row
+from benchmarks.results import Bar, Result, route_result
 from benchmarks.retention import RECORDS as WINDOWS
 from benchmarks.retention import RETENTIONS, ensure_windows
-from benchmarks.rounds import Series, empty_folder, measure, ratio, rotated
+from benchmarks.rounds import Sample, Series, empty_folder, measure, ratio, take_turns
 from benchmarks.setting import PER_CORE, SMALL, Setting
 from benchmarks.stores import KILO, MIXED, Store, ensure_store, ensure_store_of
 from formats import get_format
@@ -64,18 +64,16 @@ def avro(setting: Setting) -> list[Result]:
 
 
 def _evolve(setting: Setting, file: str, change: str) -> Result:
-    series = {route: Series(route, AVRO_RECORDS) for route in AVRO_ROUTES}
-    for number in range(setting.rounds):
-        for route in rotated(list(series), number):
-            sample = measure("avro", {"change": change, "route": route, "file": file})
-            series[route].samples.append(replace(sample, cpu=sample.facts["seconds"]))
+    def sample(route: str, _: int) -> Sample:
+        found = measure("avro", {"change": change, "route": route, "file": file})
+        return replace(found, cpu=found.facts["seconds"])
+
+    series = take_turns(setting.rounds, AVRO_ROUTES, AVRO_RECORDS, sample)
     digests = {sample.facts["digest"] for each in series.values() for sample in each.samples}
     if len(digests) != 1:
         raise AssertionError(f"{change}: the two do not write the same")
     subject = f"avro, {change}"
-    result = Result(subject, f"{subject}: {AVRO_RECORDS:,} values", ROUTE_COLUMNS)
-    result.rows = [route_row(each, series["program"]) for each in series.values()]
-    result.raw = {name: raw_series(each) for name, each in series.items()}
+    result = route_result(subject, f"{subject}: {AVRO_RECORDS:,} values", series)
     times = ratio(series["program"], series["fastavro"], "cpu")
     result.bars = [Bar(subject, "times fastavro's resolving and encoding, of CPU", AVRO_BARS[change], times)]
     return result
@@ -84,16 +82,14 @@ def _evolve(setting: Setting, file: str, change: str) -> Result:
 def retention(setting: Setting) -> list[Result]:
     """A windowed store under another retention, against the same run without."""
     source = str(ensure_windows(setting.folder))
-    series = {route: Series(route, WINDOWS) for route in RETENTIONS}
-    for number in range(setting.rounds):
-        for route in rotated(list(series), number):
-            with empty_folder(setting.folder) as folder:
-                arguments = {"route": route, "source": source, "folder": str(folder)}
-                series[route].samples.append(measure("retention", arguments))
+
+    def sample(route: str, _: int) -> Sample:
+        with empty_folder(setting.folder) as folder:
+            return measure("retention", {"route": route, "source": source, "folder": str(folder)})
+
+    series = take_turns(setting.rounds, RETENTIONS, WINDOWS, sample)
     same, *others = series.values()
-    result = Result("retention", f"{WINDOWS:,} windows in two segments", ROUTE_COLUMNS)
-    result.rows = [route_row(each, same) for each in series.values()]
-    result.raw = {name: raw_series(each) for name, each in series.items()}
+    result = route_result("retention", f"{WINDOWS:,} windows in two segments", series)
     what = "times the same run with the segments as they are, of CPU"
     result.bars = [Bar(f"retention, {each.name}", what, RETENTION_BAR, ratio(each, same, "cpu")) for each in others]
     return [result]
@@ -123,20 +119,20 @@ def _compare(setting: Setting, store: Store, name: str, others: list[str]) -> tu
 
 
 def _take_turns(setting: Setting, store: Store, name: str, jobs: dict[str, Job]) -> tuple[Result, dict[str, Series]]:
-    series = {route: Series(route, store.records) for route in jobs}
     digests: dict[str, str] = {}
-    for number in range(setting.rounds):
-        for route in rotated(list(series), number):
-            job, arguments = jobs[route]
-            with empty_folder(setting.folder) as folder:
-                series[route].samples.append(measure(job, {**arguments, "folder": str(folder)}))
-                if number == 0:
-                    found = measure("digest", {"folder": str(folder)}).facts
-                    digests[route] = f"{found['records']} records, digest {found['digest']}"
+
+    def sample(route: str, _: int) -> Sample:
+        job, arguments = jobs[route]
+        with empty_folder(setting.folder) as folder:
+            measured = measure(job, {**arguments, "folder": str(folder)})
+            if route not in digests:
+                found = measure("digest", {"folder": str(folder)}).facts
+                digests[route] = f"{found['records']} records, digest {found['digest']}"
+        return measured
+
+    series = take_turns(setting.rounds, jobs, store.records, sample)
     if len(set(digests.values())) != 1:
         raise RuntimeError(f"the routes do not do the same work: {digests}")
-    result = Result(name, store.words, ROUTE_COLUMNS)
-    result.rows = [route_row(one, series["engine"]) for one in series.values()]
-    result.raw = {one.name: raw_series(one) for one in series.values()}
+    result = route_result(name, store.words, series)
     result.notes = [PER_CORE, f"Every route's result: {digests['engine']}."]
     return result, series

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.durability import PARTITION_RECORDS, make_application
-from benchmarks.processes import Spent, peaks_of, run_command
+from benchmarks.processes import CLI, Spent, peaks_of, run_command
 from benchmarks.results import Bar, Result
 from benchmarks.rounds import ROOT, Sample, empty_folder, measure, start
 from benchmarks.setting import Setting
@@ -30,7 +30,6 @@ SWITCH_BAR = 5.0
 MEMORY_BAR = 1.3
 START_BAR = 5.0
 CHUNK_RECORDS = 100
-_CLI = [sys.executable, "-c", "from migrate.cli import main; main()"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +110,7 @@ def tables(setting: Setting) -> list[Result]:
             result.raw[result.rows[-1][0]] = phases
     with empty_folder(setting.folder) as folder:
         spec = _write_spec(folder, store.path)
-        shell = run_command([*_CLI, "plan", str(spec)])
+        shell = run_command([*CLI, "plan", str(spec)])
     result.rows.append(["`stateferry plan`, from the shell", f"{shell.wall:.2f}", "", ""])
     times = statistics.median(ratios)
     slowest = max(planned)
@@ -212,8 +211,8 @@ def start_of_spark(setting: Setting) -> list[Result]:
     os.environ.setdefault("JAVA_HOME", str(find_java_home()))
     submit = [str(Path(sys.executable).with_name("spark-submit")), "--master", "local[2]"]
     commands = {
-        "`stateferry run --no-spark`": [*_CLI, "run", "SPEC", "--no-spark"],
-        "`stateferry run --master local[2]`": [*_CLI, "run", "SPEC", "--master", "local[2]"],
+        "`stateferry run --no-spark`": [*CLI, "run", "SPEC", "--no-spark"],
+        "`stateferry run --master local[2]`": [*CLI, "run", "SPEC", "--master", "local[2]"],
         "`spark-submit --master local[2]`": [*submit, str(ROOT / "jobs/migrate_job.py"), "--spec", "SPEC"],
     }
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package is compiled

@@ -27,6 +27,7 @@ format = "kafka-streams.timestamped-key-value"
 """
 _RUN = "0123456789ab"
 _RECORDS = 1000
+_MAPPING = FamilyMapping(source="default", target="keyValueWithTimestamp")
 _DIGEST = "-".join(["0123456789abcdef"] * 3)
 _PARTITION = StorePartition(id="0_0/orders", store="orders", task="0_0", path=Path("0_0/rocksdb/orders"))
 
@@ -36,13 +37,16 @@ def make_migration(folder: Path, chunks: int, chunks_of_commit: int) -> None:
     (folder / "migration.toml").write_text(_SPEC, encoding="utf-8")
     home = load_spec(folder / "migration.toml").home
     claim(home, folder)
-    chunk_directory(home, _PARTITION.id, ".").mkdir(parents=True)
     plan = _plan([_chunk(number, chunks) for number in range(chunks)])
     store_plan(home, plan)
     ledger = Ledger(home, plan.migration_id, _RUN)
     for start in range(0, chunks, chunks_of_commit):
         together = plan.chunks[start : start + chunks_of_commit]
-        ledger.commit(*(chunk_row(_receipt(home, chunk)) for chunk in together))
+        receipts = (
+            make_receipt(home, plan.migration_id, _RUN, chunk, _MAPPING, records=_RECORDS, content=b"0" * 100)
+            for chunk in together
+        )
+        ledger.commit(*map(chunk_row, receipts))
 
 
 def _chunk(number: int, chunks: int) -> Chunk:
@@ -60,7 +64,7 @@ def _plan(chunks: list[Chunk]) -> Plan:
     database = DatabasePlan(
         store_partition=_PARTITION.id,
         database=".",
-        mappings=(FamilyMapping(source="default", target="keyValueWithTimestamp"),),
+        mappings=(_MAPPING,),
         carried_families=(),
         data_bytes=sum(chunk.estimated_bytes for chunk in chunks),
     )
@@ -78,35 +82,39 @@ def _plan(chunks: list[Chunk]) -> Plan:
     )
 
 
-def _receipt(home: Path, chunk: Chunk) -> Receipt:
-    """With its file: a receipt without one is none."""
-    attempt = attempt_name(_RUN, chunk.number)
-    file = chunk_directory(home, chunk.store_partition, chunk.database) / f"{attempt}.0.sst"
-    file.write_bytes(b"0" * 100)
+def make_receipt(
+    home: Path, migration_id: str, run_id: str, chunk: Chunk, mapping: FamilyMapping, *, records: int, content: bytes
+) -> Receipt:
+    """Of a chunk that nobody has rewritten. With its file: a receipt without one is none."""
+    attempt = attempt_name(run_id, chunk.number)
+    folder = chunk_directory(home, chunk.store_partition, chunk.database)
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{attempt}.0.sst"
+    file.write_bytes(content)
     written = Written(
-        family="keyValueWithTimestamp",
+        family=mapping.target,
         file=str(file.relative_to(home)),
-        file_size=100,
-        records=_RECORDS,
-        size=108_000,
+        file_size=len(content),
+        records=records,
+        size=chunk.estimated_bytes,
         digest=_DIGEST,
-        first_key=chunk.keys.start or b"key",
-        last_key=_key(chunk.number + 1)[:-1],
+        first_key=chunk.keys.start or b"k",
+        last_key=chunk.keys.end or b"l",
     )
     return Receipt(
-        migration_id="0" * 32,
-        run_id=_RUN,
+        migration_id=migration_id,
+        run_id=run_id,
         attempt=attempt,
         store_partition=chunk.store_partition,
         database=chunk.database,
         number=chunk.number,
         keys=chunk.keys,
-        scanned=(Scanned(family="default", records=_RECORDS, size=100_000, digest=_DIGEST),),
+        scanned=(Scanned(family=mapping.source, records=records, size=chunk.estimated_bytes, digest=_DIGEST),),
         written=(written,),
         dropped=0,
         rejected=0,
         rejects_file=None,
         seconds=0.5,
-        engine="portable",
+        engine="canned",
         host="here",
     )

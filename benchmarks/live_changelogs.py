@@ -5,13 +5,12 @@ The new version knows other Avro schemas. The old one goes on while its snapshot
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from itertools import islice
 
 from benchmarks.changelogs import is_unmeasured
-from benchmarks.processes import Spent, run_command
+from benchmarks.processes import CLI, Spent, run_command
 from benchmarks.results import Bar, Result
 from benchmarks.rounds import empty_folder
 from benchmarks.setting import SMALL, Setting
@@ -26,7 +25,6 @@ _MEANWHILE = 20_000
 """Records that the old version writes during the run."""
 _SENT_AT_ONCE = 50_000
 _JVM_FLAGS = ("-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
-_CLI = [sys.executable, "-c", "from migrate.cli import main; main()"]
 
 
 def changelog_migration(setting: Setting) -> list[Result]:
@@ -96,7 +94,7 @@ def _restoration(program: Program, records: int) -> float:
 
 
 def _command(verb: str, its: Migration, *options: str) -> Spent:
-    return run_command([*_CLI, verb, str(its.spec), *options])
+    return run_command([*CLI, verb, str(its.spec), *options])
 
 
 def _orders(count: int) -> Iterator[Input]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import threading
 import time
 from collections import defaultdict
@@ -14,6 +15,8 @@ from pathlib import Path
 
 from benchmarks.rounds import ROOT, finish
 
+CLI = [sys.executable, "-c", "from migrate.cli import main; main()"]
+"""The command `stateferry`."""
 _PAUSE = 0.1
 _MIB_OF_KIB = 1 / 1024
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.results import Bar, Result, raw_series
-from benchmarks.rounds import Series, empty_folder, measure, rotated
+from benchmarks.rounds import empty_folder, measure, take_turns
 from benchmarks.scaling import measure_run
 from benchmarks.setting import PER_CORE, SMALL, Setting
 
@@ -14,13 +14,13 @@ _MASTERS = {"in process": None, "Spark, two slots": "local[2]"}
 def verify(setting: Setting) -> list[Result]:
     """Every kind of verification, through the product, of one chunk that is the whole store."""
     store = setting.store(SMALL)
-    series = {mode: Series(mode, store.records) for mode in ("digest", "digest and scan", "full")}
     with empty_folder(setting.folder) as folder:
-        measure("prepare", {"source": str(store.path), "folder": str(folder)})
-        for number in range(setting.rounds):
-            for mode in rotated(list(series), number):
-                arguments = {"mode": mode, "source": str(store.path), "folder": str(folder)}
-                series[mode].samples.append(measure("verify", arguments))
+        arguments = {"source": str(store.path), "folder": str(folder)}
+        measure("prepare", arguments)
+        modes = ("digest", "digest and scan", "full")
+        series = take_turns(
+            setting.rounds, modes, store.records, lambda mode, _: measure("verify", {**arguments, "mode": mode})
+        )
     result = Result("verify", store.words, ["mode", "M records/s of CPU", "M records/s of wall"])
     result.rows = [
         [mode, f"{one.rate('cpu') / 1e6:.2f}", f"{one.rate('wall') / 1e6:.2f}"] for mode, one in series.items()

@@ -42,7 +42,7 @@ class Result:
     raw: dict[str, object] = field(default_factory=dict)
 
 
-ROUTE_COLUMNS = [
+_ROUTE_COLUMNS = [
     "route",
     "M records/s of CPU, median",
     "best",
@@ -54,8 +54,15 @@ ROUTE_COLUMNS = [
 ]
 
 
-def route_row(series: Series, subject: Series) -> list[str]:
-    """A route beside the subject of the benchmark, for a table with ROUTE_COLUMNS."""
+def route_result(name: str, title: str, series: dict[str, Series]) -> Result:
+    """A table of routes: the subject of the benchmark, and beside it the others."""
+    subject = next(iter(series.values()))
+    rows = [_route_row(each, subject) for each in series.values()]
+    raw: dict[str, object] = {route: raw_series(each) for route, each in series.items()}
+    return Result(name, title, _ROUTE_COLUMNS, rows, raw=raw)
+
+
+def _route_row(series: Series, subject: Series) -> list[str]:
     rates = [
         f"{rate / 1e6:.3f}"
         for clock in ("cpu", "wall")

@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,6 +79,17 @@ def empty_folder(parent: Path) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder)
+
+
+def take_turns(
+    rounds: int, routes: Iterable[str], records: int, sample: Callable[[str, int], Sample]
+) -> dict[str, Series]:
+    """What `sample` measures of each route in each round, by route."""
+    series = {route: Series(route, records) for route in routes}
+    for number in range(rounds):
+        for route in rotated([*series], number):
+            series[route].samples.append(sample(route, number))
+    return series
 
 
 def rotated(names: list[str], round_number: int) -> list[str]:

@@ -7,12 +7,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.processes import Spent, run_command
+from benchmarks.processes import CLI, Spent, run_command
 from benchmarks.results import Bar, Result
 from benchmarks.rounds import empty_folder, measure
 from benchmarks.setting import Setting
 
-_COMMAND = "from migrate.cli import main; main()"
 _ROUNDS = 5
 
 
@@ -42,16 +41,16 @@ def _status(setting: Setting, ledger: _Ledger) -> Result:
         arguments = {"folder": str(folder), "chunks": ledger.chunks, "chunks_of_commit": ledger.chunks_of_commit}
         measure("many-commits", arguments)
         commands = {
-            "a Python that does nothing": ["pass"],
-            "`stateferry --help`": [_COMMAND, "--help"],
-            "`stateferry status`": [_COMMAND, "status", spec],
-            "`stateferry status --json`": [_COMMAND, "status", spec, "--json"],
-            "`stateferry report`": [_COMMAND, "report", spec],
+            "a Python that does nothing": [sys.executable, "-c", "pass"],
+            "`stateferry --help`": [*CLI, "--help"],
+            "`stateferry status`": [*CLI, "status", spec],
+            "`stateferry status --json`": [*CLI, "status", spec, "--json"],
+            "`stateferry report`": [*CLI, "report", spec],
         }
         spent: dict[str, list[Spent]] = {name: [] for name in commands}
         for _ in range(max(_ROUNDS, setting.rounds)):
             for name, words in commands.items():
-                spent[name].append(run_command([sys.executable, "-c", *words]))
+                spent[name].append(run_command(words))
     title = f"A ledger of {ledger.chunks:,} chunks, {ledger.chunks_of_commit} in each commit"
     columns = ["command", "wall s, median", "best", "CPU s, median", "best"]
     result = Result(f"status, {ledger.chunks:,} chunks", title, columns)

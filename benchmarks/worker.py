@@ -17,8 +17,10 @@ from typing import Any
 from benchmarks import canned, changelogs, dual_access, safety, status, watched
 from benchmarks.evolving import convert_values
 from benchmarks.pairs import PAIR_ROUTES
+from benchmarks.queries import point_gets
 from benchmarks.retention import move_segments
 from benchmarks.routes import CONVERSION, ROUTES, result_database, rewrite
+from benchmarks.safety import make_spec
 from migrate.batch.chunk.reader import Inputs
 from migrate.batch.chunk.verify import CompareTask, CountTask, DigestTask, VerifyTask, run_verify_task
 from migrate.batch.run import run
@@ -27,7 +29,6 @@ from migrate.model.events import Event
 from migrate.model.key_range import KeyRange
 from migrate.model.plan import FamilyMapping
 from migrate.model.receipt import Receipt
-from migrate.spec.loading import parse_spec
 from migrate.stores.rocksdb.database import open_read_only
 
 Facts = dict[str, Any]
@@ -89,16 +90,7 @@ def verify(mode: str, source: str, folder: str) -> Facts:
 
 def whole_run(source: str, folder: str, master: str | None, chunk_size: int) -> Facts:
     """The product from the spec to the published store."""
-    spec = parse_spec(
-        {
-            "name": "benchmark",
-            "work_dir": str(Path(folder) / "work"),
-            "source": {"format": CONVERSION.source, "path": source},
-            "target": {"format": CONVERSION.target, "path": str(Path(folder) / "published")},
-            "run": {"chunk_size": chunk_size},
-        },
-        base_dir=Path(folder),
-    )
+    spec = make_spec(folder, {"path": source}, target={"path": "published"}, run={"chunk_size": chunk_size})
     ledger = _LedgerClock()
     report = run(spec, master=master, on_event=ledger)
     return {
@@ -114,15 +106,7 @@ def dry_run(source: str, full: bool) -> Facts:
     """The dry run of the same; its imports count."""
     from migrate.dry_run.dry_run import SAMPLE, plan
 
-    spec = parse_spec(
-        {
-            "name": "benchmark",
-            "work_dir": f"{source}.work",
-            "source": {"format": CONVERSION.source, "path": source},
-            "target": {"format": CONVERSION.target, "path": f"{source}.published"},
-        },
-        base_dir=Path(source).parent,
-    )
+    spec = make_spec(f"{source}.work", {"path": source}, target={"path": "published"})
     report = plan(spec, full=full, sample=None if full else SAMPLE)
     if not report.verdict.go or report.found is None or report.cost is None:
         raise AssertionError(f"no go: {report.verdict}")
@@ -160,6 +144,7 @@ JOBS: dict[str, Callable[..., Facts]] = {
     "verify": verify,
     "run": whole_run,
     "dry-run": dry_run,
+    "point-gets": point_gets,
 }
 
 

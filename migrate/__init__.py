@@ -70,6 +70,8 @@ if TYPE_CHECKING:
     from migrate.errors import FencedError as FencedError
     from migrate.errors import IllegalTransitionError as IllegalTransitionError
     from migrate.errors import InterruptedMigrationError as InterruptedMigrationError
+    from migrate.errors import InvalidStateStoreError as InvalidStateStoreError
+    from migrate.errors import InvalidStateStorePartitionError as InvalidStateStorePartitionError
     from migrate.errors import MigrationError as MigrationError
     from migrate.errors import MissingPackageError as MissingPackageError
     from migrate.errors import RefusedError as RefusedError
@@ -84,6 +86,7 @@ if TYPE_CHECKING:
     from migrate.errors import StoreFailedError as StoreFailedError
     from migrate.errors import StoreLockedError as StoreLockedError
     from migrate.errors import StoreNotReadyError as StoreNotReadyError
+    from migrate.errors import UnknownStateStoreError as UnknownStateStoreError
     from migrate.errors import VerificationError as VerificationError
     from migrate.model.comparison import Totals as Totals
     from migrate.model.comparison import Verification as Verification
@@ -105,6 +108,48 @@ if TYPE_CHECKING:
     from migrate.model.reports import Throughput as Throughput
     from migrate.model.reports import Verifying as Verifying
     from migrate.model.reports import VerifyReport as VerifyReport
+    from migrate.queries.definition import StoreDefinition as StoreDefinition
+    from migrate.queries.requests.position import Position as Position
+    from migrate.queries.requests.position import PositionBound as PositionBound
+    from migrate.queries.requests.query import KeyQuery as KeyQuery
+    from migrate.queries.requests.query import MultiVersionedKeyQuery as MultiVersionedKeyQuery
+    from migrate.queries.requests.query import RangeQuery as RangeQuery
+    from migrate.queries.requests.query import ResultOrder as ResultOrder
+    from migrate.queries.requests.query import TimestampedKeyQuery as TimestampedKeyQuery
+    from migrate.queries.requests.query import TimestampedRangeQuery as TimestampedRangeQuery
+    from migrate.queries.requests.query import VersionedKeyQuery as VersionedKeyQuery
+    from migrate.queries.requests.query import WindowKeyQuery as WindowKeyQuery
+    from migrate.queries.requests.query import WindowRangeQuery as WindowRangeQuery
+    from migrate.queries.requests.request import InStore as InStore
+    from migrate.queries.requests.request import StateQueryRequest as StateQueryRequest
+    from migrate.queries.requests.result import FailureReason as FailureReason
+    from migrate.queries.requests.result import QueryResult as QueryResult
+    from migrate.queries.requests.result import StateQueryResult as StateQueryResult
+    from migrate.queries.retries import with_retries as with_retries
+    from migrate.queries.routing.hosts import HostInfo as HostInfo
+    from migrate.queries.routing.hosts import Placement as Placement
+    from migrate.queries.routing.metadata import KeyQueryMetadata as KeyQueryMetadata
+    from migrate.queries.routing.metadata import KeyRouter as KeyRouter
+    from migrate.queries.side_by_side.report import GetReport as GetReport
+    from migrate.queries.side_by_side.report import RecordReport as RecordReport
+    from migrate.queries.side_by_side.report import SideBySide as SideBySide
+    from migrate.queries.side_by_side.stores import SideBySideStores as SideBySideStores
+    from migrate.queries.stores import QueryableStores as QueryableStores
+    from migrate.queries.views.composite import QueryIterator as QueryIterator
+    from migrate.queries.views.key_value import KeyValueView as KeyValueView
+    from migrate.queries.views.results import KeyValue as KeyValue
+    from migrate.queries.views.results import TimeWindow as TimeWindow
+    from migrate.queries.views.results import ValueAndTimestamp as ValueAndTimestamp
+    from migrate.queries.views.results import ValueTimestampHeaders as ValueTimestampHeaders
+    from migrate.queries.views.results import VersionedRecord as VersionedRecord
+    from migrate.queries.views.results import Windowed as Windowed
+    from migrate.queries.views.session import SessionView as SessionView
+    from migrate.queries.views.types import QueryableStoreType as QueryableStoreType
+    from migrate.queries.views.types import QueryableStoreTypes as QueryableStoreTypes
+    from migrate.queries.views.versioned import VersionedView as VersionedView
+    from migrate.queries.views.window import WindowedValue as WindowedValue
+    from migrate.queries.views.window import WindowValue as WindowValue
+    from migrate.queries.views.window import WindowView as WindowView
     from migrate.spec.loading import load_spec as load_spec
     from migrate.spec.spec import ChangelogSection as ChangelogSection
     from migrate.spec.spec import ConversionSection as ConversionSection
@@ -159,11 +204,11 @@ _HOMES = {
     "migrate.dual.opening": "open_store",
     "migrate.dual.typed_store": "TypedRecords TypedStore",
     "migrate.errors": (
-        "BrokerError ChangelogFailedError ChunkFailedError ConversionError CorruptionError "
-        "DamagedLedgerError ExitCode FencedError IllegalTransitionError InterruptedMigrationError "
-        "MigrationError MissingPackageError RefusedError RegistryError RejectedError SourceChangedError "
-        "SpecError StateStoreMigratedError StoreClosedError StoreCorruptedError StoreError StoreFailedError "
-        "StoreLockedError StoreNotReadyError VerificationError"
+        "BrokerError ChangelogFailedError ChunkFailedError ConversionError CorruptionError DamagedLedgerError ExitCode "
+        "FencedError IllegalTransitionError InterruptedMigrationError InvalidStateStoreError "
+        "InvalidStateStorePartitionError MigrationError MissingPackageError RefusedError RegistryError RejectedError "
+        "SourceChangedError SpecError StateStoreMigratedError StoreClosedError StoreCorruptedError StoreError "
+        "StoreFailedError StoreLockedError StoreNotReadyError UnknownStateStoreError VerificationError"
     ),
     "migrate.model.comparison": "Totals Verification",
     "migrate.model.events": "Event",
@@ -172,6 +217,29 @@ _HOMES = {
         "AbandonReport Behind CatchUpReport ChangelogReport Column Concern RejectsReport RunReport SetBack "
         "SnapshotReport StatusReport SwitchReport TailReport Throughput Verifying VerifyReport"
     ),
+    "migrate.queries.definition": "StoreDefinition",
+    "migrate.queries.retries": "with_retries",
+    "migrate.queries.stores": "QueryableStores",
+    "migrate.queries.requests.position": "Position PositionBound",
+    "migrate.queries.requests.query": (
+        "KeyQuery MultiVersionedKeyQuery RangeQuery ResultOrder TimestampedKeyQuery TimestampedRangeQuery "
+        "VersionedKeyQuery WindowKeyQuery WindowRangeQuery"
+    ),
+    "migrate.queries.requests.request": "InStore StateQueryRequest",
+    "migrate.queries.requests.result": "FailureReason QueryResult StateQueryResult",
+    "migrate.queries.routing.hosts": "HostInfo Placement",
+    "migrate.queries.routing.metadata": "KeyQueryMetadata KeyRouter",
+    "migrate.queries.side_by_side.report": "GetReport RecordReport SideBySide",
+    "migrate.queries.side_by_side.stores": "SideBySideStores",
+    "migrate.queries.views.composite": "QueryIterator",
+    "migrate.queries.views.key_value": "KeyValueView",
+    "migrate.queries.views.results": (
+        "KeyValue TimeWindow ValueAndTimestamp ValueTimestampHeaders VersionedRecord Windowed"
+    ),
+    "migrate.queries.views.session": "SessionView",
+    "migrate.queries.views.types": "QueryableStoreType QueryableStoreTypes",
+    "migrate.queries.views.versioned": "VersionedView",
+    "migrate.queries.views.window": "WindowValue WindowView WindowedValue",
     "migrate.spec.loading": "load_spec",
     "migrate.spec.spec": "ChangelogSection ConversionSection RunSection SourceSection Spec TargetSection",
     "migrate.stores.lifecycle": "State",

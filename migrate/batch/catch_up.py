@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from migrate.batch.changelog.broker.connect import cluster_of, failing_midway
+from migrate.batch.changelog.broker.connect import cluster_of, half_done
 from migrate.batch.changelog.broker.stopped import check_group, end_transactions
 from migrate.batch.changelog.overlay import kept_databases
 from migrate.batch.changelog.standing import ChangelogStanding
@@ -128,7 +128,7 @@ def _work(
     found = _take_tails(context, executor, ledger, tasks)
     _lay_over(context, executor, ledger, plan)
     beside = InProcessExecutor(_AT_ONCE) if isinstance(executor, InProcessExecutor) else executor
-    with failing_midway():
+    with half_done():
         write_tails(context, beside, ledger, plan.migration_id)
         announce(context, ledger)
     return found
@@ -145,7 +145,7 @@ def _application(context: Context, cluster: Cluster) -> Application:
     except RefusedError as error:
         return Application(error.message, runs=True)
     if context.fence:
-        end_transactions(cluster, spec, find_source(spec), changelogs(spec))
+        end_transactions(cluster, spec, find_source(spec), changelogs(spec), ours={})
     if isinstance(group, Doubt):
         return Application(f"{group.detail}: {group.fix}", runs=None)
     return Application(group, runs=False)

@@ -7,6 +7,7 @@ import click
 from migrate.cli.group import PROGRAM, Verbs
 from migrate.cli.migration import catch_up, rejects, replay, report, run, status, verify
 from migrate.cli.prepare import doctor, formats, init, inspect, plan, snapshot
+from migrate.cli.queries import get, serve
 from migrate.cli.switch import abandon, cutover, finalize, rollback
 from migrate.model.packages import VERSION
 
@@ -30,4 +31,5 @@ def main() -> None:
 
 main.add_section("Prepare", inspect, formats, init, plan, doctor, snapshot)
 main.add_section("Migrate", run, status, verify, report, rejects, replay, catch_up)
+main.add_section("Query", get, serve)
 main.add_section("Switch", cutover, rollback, finalize, abandon)

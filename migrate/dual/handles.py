@@ -102,14 +102,15 @@ class ReadHandle:
 
     @contextmanager
     def _reading(self) -> Iterator[RocksStore]:
-        self._check()
+        self.check()
         try:
             yield self._store
         except StoreClosedError:
-            self._check()
+            self.check()
             raise
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raises StateStoreMigratedError where the store was replaced."""
         if self._entry.generation != self._generation:
             raise StateStoreMigratedError(
                 f"the store {self._entry.name!r} was replaced after this handle was made",

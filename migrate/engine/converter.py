@@ -40,9 +40,12 @@ class Converter:
     def __post_init__(self) -> None:
         self._compiled = None if self.program is None else compile_program(self.program)
 
-    def __call__(self, batch: Batch) -> Batch:
-        """The converted records. Raises RejectedError where the policy allows no more rejects."""
-        times = None if self.times is None else self.times(batch.keys)
+    def __call__(self, batch: Batch, times: Sequence[bytes] | None = None) -> Batch:
+        """The converted records. Raises RejectedError where the policy allows no more rejects.
+
+        `times`: of the keys, where a timed `program` has none to look up.
+        """
+        times = times if self.times is None else self.times(batch.keys)
         if self._compiled is not None and not self._holds_metadata(batch):
             try:
                 return self._compiled(batch if times is None else _timed(batch, times))

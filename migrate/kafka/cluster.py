@@ -146,6 +146,13 @@ class Cluster(Client):
         members = tuple(Member(each.member_id, each.client_id, each.host) for each in found.members)
         return Group(name, found.state.name, found.type.name.lower(), members)
 
+    def member_metadata(self, group: str) -> list[tuple[bytes, bytes]]:
+        """What each member of a group of the "classic" protocol told the others: (subscription, assignment)."""
+        with self._failures.explained(f"ask for the members of group {group}"), catch_warnings():
+            simplefilter("ignore", DeprecationWarning)  # the newer request leaves these bytes out
+            found = self._admin.list_groups(group, timeout=REQUEST_SECONDS)
+        return [(each.metadata, each.assignment) for described in found for each in described.members]  # type: ignore[misc]
+
     def committed(self, group: str, *, stable: bool = True) -> dict[tuple[str, int], Committed]:
         """What a group has committed, by topic and partition. Metadata is base64, and ends where that does.
 

@@ -130,7 +130,7 @@ class Verified(Stored):
         """The number of keys that are missing, extra, or have another value than expected."""
         return self.missing + self.differing + self.extra
 
-    def with_mismatch(self, mismatch: Mismatch, count: int) -> Verified:
+    def with_mismatch(self, mismatch: Mismatch, count: int = 1) -> Verified:
         """The result with a number of mismatches more, of which this is the first."""
         is_known = mismatch.kind in {each.kind for each in self.first}
         first = self.first if is_known else (*self.first, mismatch)
@@ -139,7 +139,7 @@ class Verified(Stored):
 
 def as_verified(found: Mismatch, count: int = 1) -> Verified:
     """The result for a mismatch that no task has found."""
-    return Verified(records=0, first=(found,)).model_copy(update={found.kind: count})
+    return Verified(records=0).with_mismatch(found, count)
 
 
 class Totals(Value):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from uuid import UUID
+
+from pydantic import ValidationError
 
 from formats import Conversion
 from formats.errors import SchemaError
@@ -21,6 +24,7 @@ from formats.serdes.text import StringSerde
 from formats.serdes.uuid_text import UuidSerde
 from migrate.errors import RefusedError, RegistryError, SpecError
 from migrate.spec.allowed import KEY_CHANGE, allowing
+from migrate.spec.mistakes import spec_error
 from migrate.spec.pinned_responses import PinnedResponses
 from migrate.spec.schema_registry import RegisteredSchema, SchemaRegistry
 from migrate.spec.serde_section import NewSerdeSection, OldSerdeSection, SerdeChangeSection
@@ -50,7 +54,7 @@ def load_serdes(
     """The serdes of one part of a record. Raises SpecError for a file that is not a schema, RegistryError."""
     old, new = section.source, section.target
     pinned = PinnedResponses() if pinned is None else pinned
-    source = _old_avro(old, part, resolve, pinned) if old.serde == "avro" else _plain(old.serde, old.endian)
+    source = old_serde(old, part, resolve, pinned)
     target = _new_avro(new, part, resolve, pinned) if new.serde == "avro" else _plain(new.serde, new.endian)
     # Ids are never given to another schema, and a subject may get a version while a migration runs.
     is_growing = old.subject is not None
@@ -58,6 +62,32 @@ def load_serdes(
     if (revision := _revision(source, target)) > 1:
         texts["revision"] = revision
     return PayloadSerdes(source, target, json.dumps(texts), pinned.text)
+
+
+def old_serde(section: OldSerdeSection, part: Part, resolve: Resolve, pinned: PinnedResponses) -> Serde:
+    """The serde that reads what a section describes. Raises SpecError, RegistryError."""
+    if section.serde == "avro":
+        return _old_avro(section, part, resolve, pinned)
+    return _plain(section.serde, section.endian)
+
+
+def stated_serde(text: str, part: Part) -> Serde:
+    """The serde of a name, or of an inline table as after `from =` in a spec; its files are in the current directory.
+
+    Raises SpecError for a text that is neither.
+    """
+    text = text.strip()
+    try:
+        stated = tomllib.loads(f"serde = {text}")["serde"] if text.startswith("{") else {"serde": text}
+        section = OldSerdeSection.model_validate(stated)
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"the serde {text} is not an inline table of TOML: {error}", hint=_STATED) from error
+    except ValidationError as error:
+        raise spec_error(error, OldSerdeSection, where=f"the serde {text}", hint=_STATED) from error
+    return old_serde(section, part, Path, PinnedResponses())
+
+
+_STATED = """for example: string, or '{serde = "avro", frame = "confluent", schemas = {1 = "v1.avsc"}}'"""
 
 
 def _plain(name: str, endian: str | None) -> Serde:

@@ -75,6 +75,14 @@ sys.stdin.read()
 """
 
 
+def holds_for_us(pid: int) -> bool:
+    """Whether a process is one of `holding_locks`, of this or another command: it writes to no store."""
+    try:
+        return _HOLD.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
 @contextmanager
 def holding_locks(files: Iterable[Path]) -> Iterator[Callable[[], None]]:
     """Hold these lock files, as their owner would, in a child process; missing ones are not created.

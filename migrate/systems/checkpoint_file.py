@@ -67,6 +67,14 @@ def read_position_file(file: Path) -> str:
         ) from error
 
 
+def parse_position(text: str | None) -> dict[tuple[str, int], int]:
+    """By (topic, partition), the offsets in the text of a `<store>.position`; none where it is not one."""
+    with suppress(ValueError):
+        lines = (line.split() for line in (text or "").splitlines()[2:])
+        return {(topic, int(number)): int(offset) for topic, number, offset in lines}
+    return {}
+
+
 def format_checkpoint(lines: Sequence[Line]) -> str:
     """The text of a file with these lines."""
     return "\n".join(["0", str(len(lines)), *(f"{topic} {number} {offset}" for topic, number, offset in lines), ""])

@@ -26,7 +26,15 @@ something else, makes a new version. A command that fails prints an [ErrorReport
 exit code is in there too.
 
 Bytes (keys, values) are written as hex. Paths are absolute unless noted otherwise."""
-WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false", Path: "path", bytes: "hex"}
+WORDS = {
+    Any: "any JSON",
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "true or false",
+    Path: "path",
+    bytes: "hex",
+}
 
 
 def reports() -> list[type[Report]]:

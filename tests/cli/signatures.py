@@ -9,7 +9,23 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-NOT_CONSTRUCTED = ("DualReadStore", "ReadHandle", "Records", "RocksStore", "StateStore", "TypedRecords")
+NOT_CONSTRUCTED = (
+    "DualReadStore",
+    "InStore",
+    "KeyValueView",
+    "Placement",
+    "QueryIterator",
+    "QueryableStoreType",
+    "QueryableStores",
+    "ReadHandle",
+    "Records",
+    "RocksStore",
+    "SessionView",
+    "StateStore",
+    "TypedRecords",
+    "VersionedView",
+    "WindowView",
+)
 """Classes whose objects come from a function: their `__init__` is no part of the interface."""
 _ENTRIES = re.compile(r"^(Args|Raises):\n((?:    .*\n?|\n)+)", flags=re.MULTILINE)
 _LONGEST = 100

@@ -22,6 +22,7 @@ from tests.support import Tables, numbered, write_sst
 ROOT = Path(__file__).parents[2]
 STATE = ROOT / "tests/fixtures/kafka-streams-4.0.1/orders-app"
 BATCH, SPARK = ("arro3", "deltalake", "jinja2", "pyarrow"), ("delta", "py4j", "pyspark")
+SERVE = ("httptools", "httpx", "starlette", "uvicorn", "uvloop")
 OF_BATCH = {"abandon", "cutover", "doctor", "finalize", "plan", "rollback", "run", "snapshot", "verify"}
 
 
@@ -41,7 +42,10 @@ def check_base(found: dict[str, str]) -> None:
     assert names | verbs < found.keys()
     failed = {name: what for name, what in found.items() if what != WORKS}
     assert {"migrate.migrate_store", "the job", *(f"stateferry {verb}" for verb in OF_BATCH)} <= failed.keys()
-    assert not {f"stateferry {verb}" for verb in ("formats", "init", "inspect", "report", "status")} & failed.keys()
+    assert "stateferry serve" in failed
+    assert (
+        not {f"stateferry {verb}" for verb in ("formats", "get", "init", "inspect", "report", "status")} & failed.keys()
+    )
     kinds = {(kind, what) for name, text in failed.items() for kind, what in [text.split(": ", 1)]}
     assert {kind for kind, _ in kinds} == {"MissingPackageError", "6"}
     with_spark = {name for name, text in failed.items() if "stateferry[spark]" in text}
@@ -51,7 +55,7 @@ def check_base(found: dict[str, str]) -> None:
 
 
 def test_the_base_works_without_the_extras(tmp_path: Path) -> None:
-    check_base(walk(tmp_path, *BATCH, *SPARK))
+    check_base(walk(tmp_path, *BATCH, *SPARK, *SERVE))
 
 
 @pytest.mark.parametrize("needing", ["run", "doctor"])

@@ -12,14 +12,6 @@ from typing import Any, cast
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
 
 from migrate.errors import BrokerError, ChangelogFailedError
 from migrate.kafka.cluster import Cluster, Committed, Ends, Topic, _metadata
@@ -27,6 +19,7 @@ from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
 from migrate.kafka.writer import Writer
 from tests.broker.broker import Broker
+from tests.broker.rights import allow
 from tests.kafka.records import keys, records, write
 from tests.kafka.streams_group import join
 
@@ -175,16 +168,11 @@ def test_what_a_user_may_not_do_is_named(broker: Broker, cluster: Cluster, topic
 
 
 def test_few_rights_suffice_to_read_and_to_write(broker: Broker, connection: Connection, topic: str) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    rights = [(ResourceType.TOPIC, topic, each) for each in (AclOperation.READ, AclOperation.DESCRIBE_CONFIGS)]
-    rights += [(ResourceType.TOPIC, topic, AclOperation.WRITE)]
-    rights += [(ResourceType.TRANSACTIONAL_ID, f"writer-of-{topic}", AclOperation.WRITE)]
-    bindings = [
-        AclBinding(kind, name, ResourcePatternType.LITERAL, "User:worker", "*", operation, AclPermissionType.ALLOW)
-        for kind, name, operation in rights
-    ]
-    for made in admin.create_acls(bindings).values():
-        made.result()
+    its = {
+        ("TOPIC", topic): ["READ", "DESCRIBE_CONFIGS", "WRITE"],
+        ("TRANSACTIONAL_ID", f"writer-of-{topic}"): ["WRITE"],
+    }
+    allow(broker, its)
     worker = Connection(broker.secure_bootstrap, broker.properties("worker"))
     write(worker, topic, records(0, 3))
     assert keys(worker, topic, 0, 4) == [0, 1, 2], "without a right for a group"

@@ -273,8 +273,8 @@ _RUN: tuple[Mutant, ...] = (
         name="source-opened-in-place",
         claim="I8",
         definition="_open_view",
-        old="            opened, families = _open_rocksdb(directory, view, all_files=all_files)\n",
-        new="            opened, families = _open_rocksdb(directory, directory, all_files=all_files)\n",
+        old="            opened, families = _open_rocksdb(directory, view, options)\n",
+        new="            opened, families = _open_rocksdb(directory, directory, options)\n",
         tests=("test_opening_and_scanning_touch_nothing",),
     ),
     Mutant(

@@ -78,4 +78,12 @@ CATCHING_UP = (
         new="if False:",
         tests=("test_a_half_written_changelog_is_given_up_with_its_old_values_and_times",),
     ),
+    Mutant(
+        name="own-transaction-taken-for-the-applications",
+        claim="I5",
+        definition="open_transactions",
+        old="min(ends.end, ours.get(each.store_partition, ends.end))",
+        new="ends.end",
+        tests=("test_what_a_killed_run_left_open_is_not_taken_for_the_applications",),
+    ),
 )

@@ -40,9 +40,9 @@ REPLAYING: tuple[Mutant, ...] = (
     Mutant(
         name="stores-of-the-replaced-function-used",
         claim="I2",
-        definition="Standing._newest",
-        old='if each[1].get("revision", FIRST) == self.revision_id)',
-        new="if each)",
+        definition="assembled_by",
+        old='if each[1].get("revision", FIRST) == revision]',
+        new="if each]",
         tests=("test_only_chunks_with_rejects_are_rewritten",),
     ),
     Mutant(

@@ -46,14 +46,16 @@ def undo(
     check_still_ours(cluster, topics, changelog.new_topic)
     folder = spec.home / CHANGELOG / partition / "undo"
     remove_tree(folder)
-    place, end = (cluster.connection, changelog.new_topic, changelog.number), settled(cluster, changelog).stable
-    since = read(*place, topics.starts[partition], end)
-    old = old_store(spec, standing, plan, partition, directories).records(never_stop)
+    place = (cluster.connection, changelog.new_topic, changelog.number)
+    old = old_store(spec, standing, plan, partition, directories)
     ident = transactional_id(standing.rows[-1].migration_id, Part(store_partition=partition, database="undo"))
-    with Latest.build(chain(map(_tombstones, since), old), folder) as latest, Writer(*place, ident) as writer:
-        for batch in latest.scan():
-            writer.write(batch)
-        return writer.finish()
+    with Writer(*place, ident) as writer:
+        # From here on no transaction is open that an attempt which was killed has left.
+        since = read(*place, topics.starts[partition], settled(cluster, changelog).stable)
+        with Latest.build(chain(map(_tombstones, since), old.records(never_stop)), folder) as latest:
+            for batch in latest.scan():
+                writer.write(batch)
+            return writer.finish()
 
 
 def old_store(

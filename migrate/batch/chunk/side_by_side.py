@@ -185,5 +185,5 @@ def compare_overlay(task: OverlayTask, check: Callable[[], None]) -> Verified:
             for key, expected in zip(entries.keys, entries.values, strict=True):
                 if (actual := target.get(task.family, key)) != expected:
                     where = (task.store_partition, task.family)
-                    found = found.with_mismatch(difference(conversion.target, where, key, expected, actual), 1)
+                    found = found.with_mismatch(difference(conversion.target, where, key, expected, actual))
     return found

@@ -112,11 +112,9 @@ class _Making:
             task.max_rejects,
             has_function=task.conversion.function is not None,
         )
-        self._times: list[bytes] = []
-        is_timed = task.takes_times and conversion.takes_times
-        program = conversion.timed_program if is_timed else conversion.program
-        times = (lambda _: self._times) if is_timed else None
-        self._convert = Converter(conversion, program, self._rejects, task.mapping.source, times=times)
+        self._is_timed = task.takes_times and conversion.takes_times
+        program = conversion.timed_program if self._is_timed else conversion.program
+        self._convert = Converter(conversion, program, self._rejects, task.mapping.source)
         self._restore = from_changelog(conversion.source)
         self._runs: dict[str, _Run] = {}
         self._keys = self._expired = self._dropped = 0
@@ -175,10 +173,10 @@ class _Making:
         the record before cannot be found then.
         """
         old = self._restored(batch)
-        self._times = [*pack_times(old.times)]
-        dropped, rejected = len(old.puts), self._rejects.count
-        converted = self._convert(old.puts) if len(old.puts) else old.puts
-        self._dropped += dropped - len(converted) - (self._rejects.count - rejected)
+        rejected = self._rejects.count
+        times = pack_times(old.times) if self._is_timed else None
+        converted = self._convert(old.puts, times) if len(old.puts) else old.puts
+        self._dropped += len(old.puts) - len(converted) - (self._rejects.count - rejected)
         keys = [self._new_key(key) for key in batch.keys]
         found = dict(zip(converted.keys, converted.values, strict=True))
         if strays := found.keys() - {*keys}:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -25,7 +24,7 @@ from migrate.batch.stop import never_stop
 from migrate.engine.converter import convert_all
 from migrate.engine.digest import RecordDigest
 from migrate.engine.rejects import CountRejects
-from migrate.model.comparison import FamilyCount, Kind, Mismatch, Verified, difference, differing
+from migrate.model.comparison import FamilyCount, Mismatch, Verified, difference, differing
 from migrate.model.key_range import KeyRange
 from migrate.model.plan import FamilyMapping
 from migrate.model.receipt import Receipt, Written
@@ -191,7 +190,7 @@ def _by_digest(task: DigestTask, check: Callable[[], None]) -> Verified:
         return found
     # the records agree, so the receipt is wrong
     wrong = comparison.mismatch(task.written.first_key or b"", "receipt", task.written.digest, "another digest")
-    return found.with_mismatch(wrong, 1)
+    return found.with_mismatch(wrong)
 
 
 def _has_keys(overlay: Database | None, task: DigestTask) -> bool:
@@ -274,36 +273,22 @@ class _Comparison:
 
         `to_end`: actual records after the last expected one are extra.
         """
-        kinds: Counter[Kind] = Counter()
-        first: dict[Kind, Mismatch] = {}
+        found = Verified(records=0)
         keys: list[bytes] = []
         records = 0
         for key, expected, got in side_by_side(self.expected(), actual, to_end=to_end):
             if expected is not None:
                 records += 1
                 keys[1:] = [key]
-            if expected == got:
-                continue
-            mismatch = self._difference(key, expected, got)
-            kinds[mismatch.kind] += 1
-            first.setdefault(mismatch.kind, mismatch)
-        return Verified(
-            records=records,
-            missing=kinds["missing"],
-            differing=kinds["differing"],
-            extra=kinds["extra"],
-            first=tuple(first.values()),
-            ends=(keys[0], keys[-1]) if keys else None,
-        )
+            if expected != got:
+                where = (self._task.store_partition, self._task.mapping.target)
+                found = found.with_mismatch(difference(self._conversion.target, where, key, expected, got))
+        return found.model_copy(update={"records": records, "ends": (keys[0], keys[-1]) if keys else None})
 
     def mismatch(self, key: bytes, field: str, expected: str, actual: str) -> Mismatch:
         """A mismatch of this family."""
         found = differing(self._task.store_partition, field, expected, actual, family=self._task.mapping.target)
         return found.model_copy(update={"key": key})
-
-    def _difference(self, key: bytes, expected: bytes | None, actual: bytes | None) -> Mismatch:
-        where = (self._task.store_partition, self._task.mapping.target)
-        return difference(self._conversion.target, where, key, expected, actual)
 
 
 class _FullComparison(_Comparison):
@@ -340,4 +325,4 @@ class _FullComparison(_Comparison):
         if found.mismatches:
             return found
         mismatch = self.mismatch(first, "conversion", "the same twice", "another when it was done again")
-        return found.with_mismatch(mismatch, 1)
+        return found.with_mismatch(mismatch)

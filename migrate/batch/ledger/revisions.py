@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from migrate.model.ledger_row import Row, Step, read_detail
 from migrate.model.values import Stored
@@ -55,3 +56,9 @@ def revised(identity: Mapping[str, str], revision: Revision | None) -> dict[str,
 def recorded_revisions(rows: Iterable[Row]) -> list[Revision]:
     """The revisions in the ledger, in order. Raises RefusedError for those of a newer release."""
     return [read_detail(row, Revision, "a revision") for row in rows if row.step is Step.REVISED]
+
+
+def assembled_by(revision: str, rows: Iterable[Row]) -> list[tuple[str, dict[str, Any]]]:
+    """The facts of each assembly by the conversion of this id, in order, with the id of its store partition."""
+    made = ((str(row.store_partition), row.facts) for row in rows if row.step is Step.ASSEMBLED)
+    return [each for each in made if each[1].get("revision", FIRST) == revision]

@@ -12,7 +12,7 @@ from migrate.batch.home import LEDGER, SNAPSHOT
 from migrate.batch.ledger.commit_log import IncompleteLogError, LedgerLog
 from migrate.batch.ledger.intervals import has_files, in_force, pending_chunks, recorded_receipts, totals_of
 from migrate.batch.ledger.marker import check_ours, is_abandoned
-from migrate.batch.ledger.revisions import FIRST, Revision, recorded_revisions, revised
+from migrate.batch.ledger.revisions import FIRST, Revision, assembled_by, recorded_revisions, revised
 from migrate.batch.ledger.stored_plan import load_plan
 from migrate.model.changelog.taken import Tail, tails_in_order, with_tails
 from migrate.model.comparison import Totals, Verification
@@ -155,10 +155,9 @@ class Standing:
 
     @cached_property
     def _newest(self) -> dict[str, dict[str, Any]]:
-        made = ((str(row.store_partition), row.facts) for row in self.rows if row.step is Step.ASSEMBLED)
-        mine = (each for each in made if each[1].get("revision", FIRST) == self.revision_id)
+        made = assembled_by(self.revision_id, self.rows)
         last = {each: tails[-1].number for each, tails in self.tails.items()}
-        return {each: found for each, found in mine if found.get("tail", 0) == last.get(each, 0)}
+        return {each: found for each, found in made if found.get("tail", 0) == last.get(each, 0)}
 
     @cached_property
     def assembled(self) -> dict[str, Path]:

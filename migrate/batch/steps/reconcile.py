@@ -15,7 +15,7 @@ from migrate.batch.chunk.rewrite import write_receipt
 from migrate.batch.context import Context
 from migrate.batch.home import CHANGELOG, NEW, OVERLAYS, remove_unfinished, temporary_directories
 from migrate.batch.ledger.intervals import attempts_at, disjoint, has_files
-from migrate.batch.ledger.revisions import FIRST, Revision
+from migrate.batch.ledger.revisions import FIRST, Revision, assembled_by
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.retired import RetiredStores
@@ -142,9 +142,8 @@ def _remove_unnamed_stores(context: Context, plan: Plan, standing: Standing, old
 
 def _needed(standing: Standing) -> set[Path]:
     """The new stores that count; of a store partition with a further tail, the one before until it is there."""
-    made = (row for row in standing.rows if row.step is Step.ASSEMBLED)
-    mine = (row for row in made if row.facts.get("revision", FIRST) == standing.revision_id)
-    return {*{row.store_partition: standing.home / row.facts["folder"] for row in mine}.values()}
+    made = assembled_by(standing.revision_id, standing.rows)
+    return {*{partition: standing.home / facts["folder"] for partition, facts in made}.values()}
 
 
 def _remove_unnamed_overlays(home: Path, plan: Plan, standing: Standing, older: set[str]) -> None:

@@ -50,7 +50,7 @@ def ask_broker(migration: Migration, source: Source, *, fence: bool) -> tuple[At
         if (topics := standing.topics) is None:
             return None, warnings
         if fence:
-            end_transactions(cluster, spec, source, topics.changelogs)
+            end_transactions(cluster, spec, source, topics.changelogs, ours={})
         end_writing(cluster, migration.home)
         at, last = reached(spec, migration.standing.rows, source), standing.last_offsets
 

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from migrate.batch.changelog.broker.claims import fleet_of
+from migrate.batch.changelog.broker.connect import half_done
 from migrate.batch.ledger.gates import Acceptance
 from migrate.batch.switch.at_cutover import check_nobody_is_at_work
 from migrate.batch.switch.begin import start_journal, verified_stores
-from migrate.batch.switch.migration import Migration, check_in_place, is_as_it_was, open_migration, switch_report
+from migrate.batch.switch.migration import (
+    Migration,
+    check_in_place,
+    is_as_it_was,
+    open_migration,
+    switch_report,
+)
 from migrate.batch.switch.places import Places, sync_names
 from migrate.errors import RefusedError, system_errors_explained
 from migrate.model.events import Listener, ignore
@@ -45,6 +52,7 @@ def cutover(
         RefusedError: the new stores are not complete or not verified, or a process has a store open.
         VerificationError: a verification found the new stores wrong.
         RejectedError: the new stores lack records.
+        ChangelogFailedError: the broker was lost in the middle; the same command goes on.
     """
     check_in_place(spec, "cutover")
     with open_migration(spec, on_event) as migration:
@@ -108,7 +116,8 @@ def _carry_out(migration: Migration, journal: Journal, check_unopened: Callable[
     notify("cutover.shelved")
     migration.write_positions((each.in_use, each.after) for each in entries)
     if journal.broker is not None:
-        fleet_of(migration.spec, journal.broker.topics).mark("in-use")
+        with half_done("the cut-over is half done, so start no version of the application"):
+            fleet_of(migration.spec, journal.broker.topics).mark("in-use")
         notify("cutover.marked")
     check_unopened()
     for places in every:

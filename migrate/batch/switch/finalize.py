@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from migrate.batch.changelog.broker.claims import fleet_of
-from migrate.batch.changelog.broker.connect import cluster_of
+from migrate.batch.changelog.broker.connect import cluster_of, half_done
 from migrate.batch.changelog.broker.ownership import old_topics
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.home import (
@@ -61,6 +61,7 @@ def finalize(
     Raises:
         RefusedError: the switch is not done yet, or no new store is found; or there is no topic to remove.
         VerificationError: a verification found the new stores wrong.
+        ChangelogFailedError: the broker was lost in the middle; the same command goes on.
     """
     check_home(spec)
     with open_migration(spec, on_event) as migration:
@@ -84,7 +85,8 @@ def finalize(
         migration.record(Step.FINALIZING, journal)
         migration.notify("finalize.intended")
         _free(migration)
-        removed = _delete_old_topics(migration) if delete_topic else ()
+        with half_done("the old stores are removed, their changelogs are not"):
+            removed = _delete_old_topics(migration) if delete_topic else ()
         migration.record(Step.FINALIZED, journal)
         migration.notify("finalize.committed")
         report = switch_report(migration, journal, Step.FINALIZED)

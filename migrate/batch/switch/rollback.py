@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from migrate.batch.changelog.broker.connect import half_done
 from migrate.batch.home import is_store_alone, remove_store
-from migrate.batch.switch.migration import Migration, check_in_place, is_as_it_was, open_migration, switch_report
+from migrate.batch.switch.migration import (
+    Migration,
+    check_in_place,
+    is_as_it_was,
+    open_migration,
+    switch_report,
+)
 from migrate.batch.switch.places import Places, sync_names
 from migrate.batch.switch.way_back import WayBack
 from migrate.errors import RefusedError, system_errors_explained
@@ -31,6 +38,7 @@ def rollback(spec: Spec, *, discard_new_writes: bool = False, on_event: Listener
     Raises:
         SpecError: the migration published a new directory.
         RefusedError: nothing was cut over, the migration was finalized, or the new stores were written to since.
+        ChangelogFailedError: the broker was lost in the middle; the same command goes on.
     """
     check_in_place(spec, "rollback")
     with open_migration(spec, on_event) as migration:
@@ -122,7 +130,8 @@ def _carry_out(
     migration.write_positions(_between(migration, each.entry) for each in switched)
     notify("rollback.positioned")
     # before an old store is live again: its owner would go on behind what only the new one got
-    lines = {} if way_back is None or journal.broker is None else way_back.carry_out(journal.broker.set_back)
+    with half_done("the rollback is half done, so start no version of the application"):
+        lines = {} if way_back is None or journal.broker is None else way_back.carry_out(journal.broker.set_back)
     for places in every:
         places.unshelve_old()
     sync_names(every, migration.home)

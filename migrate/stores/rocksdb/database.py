@@ -16,17 +16,18 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from rocksdict import AccessType, DBPath, DBRecoveryMode, Options, Rdict
+from rocksdict import AccessType, BlockBasedOptions, Cache, DBPath, DBRecoveryMode, Options, Rdict
 
 from migrate.errors import ChunkFailedError, CorruptionError, RefusedError, explain_system_error
 from migrate.model.key_range import KeyRange
 from migrate.stores.batch import Batch
 from migrate.stores.files import temporary_folder
-from migrate.stores.rocksdb.layout import DatabaseFiles, check_readable, database_files
+from migrate.stores.rocksdb.layout import DatabaseFiles, check_readable, database_files, log_files
 from migrate.stores.rocksdb.scan import MAX_BATCH_RECORDS, READAHEAD, check_end, pull, streaming
 from migrate.stores.rocksdb.transactions import check_nothing_prepared
 from migrate.stores.rocksdb.unreadable import cannot_open, explain
@@ -40,6 +41,7 @@ ANY_SIZE = 1 << 62
 _NOT_NEEDED = ("rocksdict-config.json", "OPTIONS-")
 """Options files: an opening with options of its own does not use them, and rocksdict takes 0.5 ms to parse one."""
 _FIRST_BATCH = 64
+_SHARED_BYTES = 256 << 20
 _Stamp = tuple[int, int, int, int]
 
 
@@ -72,6 +74,8 @@ class Database:
     ) -> None:
         self._database = database
         self._view = view
+        self.view_folder: TemporaryDirectory[str] | None = None
+        """The folder of the view, where that is needed until nothing refers to the database any more."""
         self._stamps = stamps
         self.families = families
         self.directory = directory
@@ -87,6 +91,13 @@ class Database:
             return all(_stamp(path) == stamp for path, stamp in self._stamps.items())
         except OSError:
             return False
+
+    def has_every_log(self) -> bool:
+        """Whether its owner began no write-ahead log while it was opened: its families are then of one time.
+
+        Otherwise one family may hold what the owner wrote to that log and flushed, and another one not.
+        """
+        return log_files(self.directory) <= {path.name for path in self._stamps}
 
     @property
     def sequence_number(self) -> int:
@@ -211,14 +222,43 @@ def open_read_only(directory: Path, *, all_files: bool = False) -> Iterator[Data
     """
     with ExitStack() as stack:
         view = Path(stack.enter_context(temporary_folder()))
-        database, close = _open_view(directory, view, all_files=all_files)
+        options = Options(raw_mode=True)
+        if not all_files:
+            keep_few_tables_open(options)
+        database, close = _open_view(directory, view, options)
         if not database.needs_view:
             stack.close()  # before a worker can be killed: an open database does not need its metadata
         stack.callback(close)
         yield database
 
 
-def _open_view(directory: Path, view: Path, *, all_files: bool) -> tuple[Database, Callable[[], None]]:
+@cache
+def _shared_blocks() -> Cache:
+    """One cache for all databases that are opened unmanaged: records, indexes and filters of tables."""
+    return Cache(_SHARED_BYTES)
+
+
+def open_unmanaged(directory: Path) -> Database:
+    """Open a RocksDB directory as `open_read_only` does, with every file open, until nothing refers to it any more.
+
+    Indexes and filters are in the cache that such databases share, so that many open tables take no more memory.
+    """
+    options = Options(raw_mode=True)
+    tables = BlockBasedOptions()
+    tables.set_block_cache(_shared_blocks())
+    tables.set_cache_index_and_filter_blocks(True)
+    options.set_block_based_table_factory(tables)
+    with ExitStack() as stack:
+        folder = temporary_folder()
+        view = Path(stack.enter_context(folder))
+        database, _ = _open_view(directory, view, options)
+        if database.needs_view:
+            database.view_folder = folder
+            stack.pop_all()
+        return database
+
+
+def _open_view(directory: Path, view: Path, options: Options) -> tuple[Database, Callable[[], None]]:
     """Fill and open the view, again if the owner changes files meanwhile. Returns how to close the database too."""
     for left in reversed(range(_ATTEMPTS)):
         seen = _entries(directory)
@@ -229,7 +269,7 @@ def _open_view(directory: Path, view: Path, *, all_files: bool) -> tuple[Databas
             check_readable(files)
             check_nothing_prepared(directory)
             _fill(view, directory, files)
-            opened, families = _open_rocksdb(directory, view, all_files=all_files)
+            opened, families = _open_rocksdb(directory, view, options)
             return Database(opened, families, directory, view, stamps), opened.close
         except Exception as error:
             if left and _entries(directory) != seen:
@@ -277,11 +317,8 @@ def _tables(directory: Path, view: Path) -> Path:
     return directory.absolute()
 
 
-def _open_rocksdb(directory: Path, view: Path, *, all_files: bool) -> tuple[Rdict, tuple[str, ...]]:
-    options = Options(raw_mode=True)
+def _open_rocksdb(directory: Path, view: Path, options: Options) -> tuple[Rdict, tuple[str, ...]]:
     options.set_db_paths([DBPath(str(_tables(directory, view)), ANY_SIZE)])
-    if not all_files:
-        keep_few_tables_open(options)
     # By default RocksDB stops reading a write-ahead log where it is damaged, without an error (I4).
     options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
     families = tuple(Rdict.list_cf(str(view), options))

@@ -151,9 +151,15 @@ def metadata_digest(directory: Path, known: DatabaseFiles | None = None) -> str:
     return digest.hexdigest()
 
 
+def log_files(directory: Path) -> set[str]:
+    """The names of the write-ahead logs."""
+    with os.scandir(directory) as entries:
+        return {entry.name for entry in entries if _WAL.fullmatch(entry.name)}
+
+
 def log_bytes(directory: Path) -> int:
     """The total size of the write-ahead logs in bytes."""
-    return total_size(path for path in directory.iterdir() if _WAL.fullmatch(path.name))
+    return total_size(directory / name for name in log_files(directory))
 
 
 def _check_manifest(directory: Path, names: list[str]) -> None:

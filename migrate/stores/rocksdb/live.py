@@ -305,9 +305,10 @@ def _check_unlocked(directory: Path) -> None:
 def read_only_family(database: Database, name: str) -> Family:
     """A family of a database that is open for reading, which must be closed first. Writes raise RefusedError."""
     family = Family(database.column(name), name, database.directory)
+    where = family.where  # a reference to the family itself would keep its files open until garbage is collected
 
     def refuse(*_: object) -> NoReturn:
-        raise RefusedError(f"{family.where} is open for reading only", hint="open it with read_only=False")
+        raise RefusedError(f"{where} is open for reading only", hint="open it with read_only=False")
 
     family.put = family.delete = refuse
     return family

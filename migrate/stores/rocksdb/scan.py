@@ -140,9 +140,9 @@ def check_end(cursor: RdictIter, at: bytes | None, where: str, *, is_record: boo
             cursor.prev() if backwards else cursor.next()
         cursor.status()
     except Exception as error:
-        raise _damaged(where, at, str(error)) from error
+        raise damaged(where, at, str(error)) from error
     if cursor.valid():
-        raise _damaged(where, at, "the scan ended before the records did")
+        raise damaged(where, at, "the scan ended before the records did")
 
 
 def streaming(readahead: int = 0) -> ReadOptions:
@@ -220,7 +220,8 @@ def _pull_uneven(items: Iterator[tuple[Any, Any]], keys: list[bytes], values: li
     return Batch(keys, values)
 
 
-def _damaged(where: str, at: bytes | None, reason: str) -> CorruptionError:
+def damaged(where: str, at: bytes | None, reason: str) -> CorruptionError:
+    """The error for what cannot be read after the key `at`."""
     after = "its first record" if at is None else f"the key {show_key(at)}"
     return CorruptionError(
         f"{where} cannot be read beyond {after}: {reason}",

@@ -119,6 +119,28 @@ def test_attempts_that_were_lost_write_nothing_once_the_stores_are_cut_over(
     assert app.all_restored()
 
 
+def test_what_a_killed_run_left_open_is_not_taken_for_the_applications(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = App("left-open", tmp_path, broker, way="append").make()
+
+    def lose(_: Executor, tasks: Iterable[Task], **__: object) -> Iterator[Finished]:
+        killed = _paused(app, next(iter(tasks)), "finish")
+        killed.kill()
+        killed.communicate()
+        raise InterruptedMigrationError("killed")
+
+    with monkeypatch.context() as patch, pytest.raises(InterruptedMigrationError):
+        patch.setattr(write, "run_all", lose)
+        run(app.spec)
+    with Cluster(app.connection) as there:
+        assert any(each.stable < each.end for each in there.ends(app.topic, range(len(TASKS))).values())
+
+    run(app.spec)
+
+    assert app.all_restored()
+
+
 def _paused(app: App, task: Task, method: str) -> subprocess.Popen[str]:
     """A process that has come up to a writer's method."""
     file = app.base / f"{method}.task"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,14 +10,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient
 
 from migrate import RefusedError, catch_up, doctor, plan, run, status
 from migrate.batch.changelog.broker import stopped
@@ -32,6 +24,7 @@ from migrate.show.page.run_page import run_page
 from migrate.show.text.changelogs import changelog_rows
 from migrate.spec.spec import Spec
 from tests.broker.broker import USERS, Broker
+from tests.broker.rights import allow
 from tests.support import KEY_VALUE, TIMESTAMPED, make_store
 
 PROCESS = "1477ab13-d536-4f37-b598-08c4349be21c"
@@ -278,11 +271,10 @@ def test_rights_that_are_missing_are_named_before_anything_is_written(app: App, 
     secure: dict[str, Any] = {"changelog": {"bootstrap": app.broker.secure_bootstrap, "config": config}}
     app.make()
     app.refusal("Group authorization failed", **secure)
-    _allow(app, ResourceType.GROUP, app.name, "READ")
-    _allow(app, ResourceType.TOPIC, app.topic, "READ", "DESCRIBE_CONFIGS")
-    _allow(app, ResourceType.TOPIC, app.name, "DESCRIBE")
+    read = {("GROUP", f"{app.name}*"): ["READ"], ("TOPIC", f"{app.topic}*"): ["READ", "DESCRIBE_CONFIGS"]}
+    allow(app.broker, {**read, ("TOPIC", f"{app.name}*"): ["DESCRIBE"]})
     app.refusal("cannot ask for the offsets of group stateferry-orders", **secure)
-    _allow(app, ResourceType.GROUP, "stateferry-", "READ")
+    allow(app.broker, {("GROUP", "stateferry-*"): ["READ"]})
     error = app.refusal(f"cannot create topic {app.name}-orders-v2-changelog", **secure)
     assert USERS["worker"] not in f"{error}"
     error = app.refusal(
@@ -291,28 +283,9 @@ def test_rights_that_are_missing_are_named_before_anything_is_written(app: App, 
         changelog={**secure["changelog"], "way": "append"},
     )
     assert "docs/changelogs.md" in error.hint
-    _allow(app, ResourceType.TOPIC, app.name, "CREATE", "READ", "WRITE")
+    allow(app.broker, {("TOPIC", f"{app.name}*"): ["CREATE", "READ", "WRITE"]})
     app.refusal("Transactional Id authorization failed", **secure)
     assert app.checks(**secure)["changelog.authorised"].outcome == "ok"
-
-
-def _allow(app: App, kind: ResourceType, name: str, *operations: str) -> None:
-    admin = AdminClient({"bootstrap.servers": app.broker.bootstrap})
-    acls = [
-        AclBinding(
-            kind,
-            name,
-            ResourcePatternType.PREFIXED,
-            "User:worker",
-            "*",
-            AclOperation[operation],
-            AclPermissionType.ALLOW,
-        )
-        for operation in operations
-    ]
-    for future in admin.create_acls(acls).values():
-        future.result()
-    time.sleep(0.5)  # the authorizer hears of it from the log
 
 
 def test_a_broker_that_is_not_there_is_refused(app: App, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,19 +7,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
 
 from migrate.cli.main import main
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
 from tests.broker.broker import USERS, Broker
+from tests.broker.rights import allow
 from tests.support import KEY_VALUE, TIMESTAMPED, make_store
 
 SECRET = USERS["worker"]
@@ -84,21 +77,5 @@ def _application(folder: Path, broker: Broker) -> None:
         cluster.create_topic(
             "secrets-app-orders-changelog", partitions=1, replication=1, settings={"cleanup.policy": "compact"}
         )
-    for kind, name in (
-        (ResourceType.TOPIC, "secrets-app"),
-        (ResourceType.GROUP, "secrets-app"),
-        (ResourceType.GROUP, "stateferry"),
-        (ResourceType.TRANSACTIONAL_ID, "stateferry"),
-    ):
-        acl = AclBinding(
-            kind,
-            name,
-            ResourcePatternType.PREFIXED,
-            "User:worker",
-            "*",
-            AclOperation.ALL,
-            AclPermissionType.ALLOW,
-        )
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        for done in admin.create_acls([acl]).values():
-            done.result(30)
+    names = [("TOPIC", "secrets-app*"), ("GROUP", "secrets-app*"), ("GROUP", "stateferry*")]
+    allow(broker, {each: ["ALL"] for each in (*names, ("TRANSACTIONAL_ID", "stateferry*"))})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -13,9 +14,13 @@ from confluent_kafka.admin import AdminClient
 from migrate import RefusedError, abandon, catch_up, cutover, finalize, replay, rollback, run
 from migrate.batch.changelog import topics
 from migrate.batch.changelog.standing import ChangelogStanding
+from migrate.batch.changelog.write import transactional_id
 from migrate.batch.ledger.table import Ledger, read_ledger
 from migrate.batch.switch.removal import removed_by_abandon, removed_by_finalize
-from migrate.model.events import BROKER_EVENTS, SWITCH_EVENTS
+from migrate.errors import ChangelogFailedError, ExitCode
+from migrate.kafka import claims, cluster
+from migrate.model.changelog.written import Part
+from migrate.model.events import BROKER_EVENTS, SWITCH_EVENTS, Event
 from migrate.model.ledger_row import Step
 from migrate.systems.checkpoint_file import read_checkpoint
 from tests.batch.changelog.support import NOW, TASKS, WINDOW
@@ -158,6 +163,43 @@ def test_what_the_broker_says_keeps_a_cutover_from_beginning(make: Make) -> None
     assert not app.place(0, "orders2").exists()
 
 
+def test_a_switch_that_lost_its_broker_is_half_done_and_finished_by_a_rerun(
+    make: Make, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = make().begin()
+    for module in (cluster, claims):
+        monkeypatch.setattr(module, "REQUEST_SECONDS", 1)
+
+    _without_broker(broker, app, cutover, "cutover.shelved", "the cut-over is half done, so start no version")
+    assert cutover(app.spec).state == "cut over"
+    assert app.all_restored()
+    _without_broker(broker, app, rollback, "rollback.positioned", "the rollback is half done, so start no version")
+    assert rollback(app.spec).state == "rolled back"
+    assert app.is_old()
+    run(app.spec)
+    cutover(app.spec)
+    delete = partial(finalize, delete_topic=True)
+    _without_broker(broker, app, delete, "finalize.intended", "the old stores are removed, their changelogs are not")
+    assert delete(app.spec).removed_topics == (app.topic,)
+
+
+def _without_broker(broker: Broker, app: Switched, verb: Callable[..., object], event: str, said: str) -> None:
+    """From that event on the broker answers nothing, and the command fails with these words."""
+
+    def listener(reached: Event) -> None:
+        if reached.name == event:
+            broker.pause()
+
+    try:
+        with pytest.raises(ChangelogFailedError, match=said) as caught:
+            verb(app.spec, on_event=listener)
+    finally:
+        broker.resume()
+    assert caught.value.exit_code is ExitCode.FAILED
+    assert "that the broker runs" in caught.value.hint
+    assert caught.value.hint.endswith("a rerun resumes")
+
+
 def test_offsets_that_are_gone_stay_where_they_are_if_asked(make: Make) -> None:
     app = make().begin()
     cutover(app.spec)
@@ -250,6 +292,20 @@ def test_new_writes_are_discarded_from_a_changelog_too(make: Make) -> None:
     app.go_on()
     assert rollback(app.spec, discard_new_writes=True).set_back == ()
     assert app.group() == {(LATER, METADATA)}
+    assert _old_restored(app)
+
+
+def test_what_a_killed_rollback_left_open_does_not_hold_up_the_next_one(make: Make) -> None:
+    app = make(way="append").begin()
+    cutover(app.spec)
+    migration_id = read_ledger(app.spec.home)[-1].migration_id
+    ident = transactional_id(migration_id, Part(store_partition="0_1/orders", database="undo"))
+    killed = Producer({"bootstrap.servers": app.broker.bootstrap, "transactional.id": ident, "log_level": 0})
+    killed.init_transactions(10)
+    killed.begin_transaction()
+    killed.produce(topic=app.topic, partition=1, key=b"k", value=b"half of it")
+    killed.flush()
+    assert rollback(app.spec).state == "rolled back"
     assert _old_restored(app)
 
 

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
 
 from migrate import abandon, cutover, doctor, finalize, rollback, run
 from migrate.spec.spec import Spec
 from tests.batch.switch.switched import Switched
 from tests.broker.broker import Broker
+from tests.broker.rights import Rights, allow
 
-GROUP, TOPIC, ID = ResourceType.GROUP, ResourceType.TOPIC, ResourceType.TRANSACTIONAL_ID
 WRITTEN = {
     "new-topic": {
         "old": ["READ", "DESCRIBE_CONFIGS", "DELETE"],
@@ -31,41 +22,25 @@ WRITTEN = {
 }
 
 
-def _rights(app: Switched) -> list[AclBinding]:
-    names = {
-        (TOPIC, app.topic): WRITTEN[app.way]["old"],
-        (TOPIC, f"{app.name}-orders2-changelog"): WRITTEN[app.way]["new"],
-        (TOPIC, f"{app.name}-orders-repartition"): ["DESCRIBE"] if app.way == "new-topic" else [],
-        (TOPIC, app.repartition): ["READ", "DESCRIBE_CONFIGS"],
-        (TOPIC, app.input): ["READ", "DESCRIBE_CONFIGS"],
-        (GROUP, app.name): ["READ"],
-        (GROUP, f"stateferry-{app.name}"): ["READ"],
-        (ID, "stateferry-"): ["WRITE"],
+def _rights(app: Switched) -> Rights:
+    return {
+        ("TOPIC", app.topic): WRITTEN[app.way]["old"],
+        ("TOPIC", f"{app.name}-orders2-changelog"): WRITTEN[app.way]["new"],
+        ("TOPIC", f"{app.name}-orders-repartition"): ["DESCRIBE"] if app.way == "new-topic" else [],
+        ("TOPIC", app.repartition): ["READ", "DESCRIBE_CONFIGS"],
+        ("TOPIC", app.input): ["READ", "DESCRIBE_CONFIGS"],
+        ("GROUP", app.name): ["READ"],
+        ("GROUP", f"stateferry-{app.name}"): ["READ"],
+        ("TRANSACTIONAL_ID", "stateferry-*"): ["WRITE"],
     }
-    return [
-        AclBinding(
-            kind,
-            name,
-            ResourcePatternType.PREFIXED if kind is ID else ResourcePatternType.LITERAL,
-            "User:worker",
-            "*",
-            AclOperation[each],
-            AclPermissionType.ALLOW,
-        )
-        for (kind, name), operations in names.items()
-        for each in operations
-    ]
 
 
-def _worker(app: Switched, broker: Broker, rights: list[AclBinding]) -> Spec:
+def _worker(app: Switched, broker: Broker, rights: Rights) -> Spec:
     """The migration by a user who has these rights alone, of an application that has stopped."""
     app.prepare()
     properties = broker.properties("worker").items()
     (app.base / "client.properties").write_text("".join(f"{name}={value}\n" for name, value in properties))
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    for made in admin.create_acls(rights).values():
-        made.result(30)
-    time.sleep(0.5)  # the authorizer hears of it from the log
+    allow(broker, rights)
     section = {"bootstrap": broker.secure_bootstrap, "config": "client.properties", "way": app.way}
     return replace(app, sections={"changelog": section}).spec
 
@@ -89,6 +64,6 @@ def test_the_rights_of_each_way_suffice(way: str, broker: Broker, tmp_path: Path
 def test_offsets_that_the_broker_hides_are_said_to_be_missed(broker: Broker, tmp_path: Path) -> None:
     app = Switched("hidden", tmp_path, broker)
     inputs = (app.input, app.repartition)
-    spec = _worker(app, broker, [each for each in _rights(app) if each.name not in inputs])
+    spec = _worker(app, broker, {each: its for each, its in _rights(app).items() if each[1] not in inputs})
     (found,) = [each for each in doctor(spec).checks if each.name == "changelog.authorised"]
     assert (found.outcome, "rollback could set none back" in found.detail) == ("warning", True)

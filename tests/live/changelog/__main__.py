@@ -22,7 +22,7 @@ def main(*, kills: int, seed: int | None) -> None:
     with tempfile.TemporaryDirectory() as folder, running_broker(Path(folder)) as broker:
         counted = kill_changelogs(broker.bootstrap, Path(folder) / "campaigns", kills, seed, click.echo)
     for name, count in sorted(counted.items()):
-        click.echo(f"{name:<28} {count:>5}")
+        click.echo(f"{name:<30} {count:>5}")
 
 
 if __name__ == "__main__":

@@ -45,6 +45,8 @@ class Program:
     session_timeout_ms: int = 6000
     """How long the group waits for a killed instance."""
     retention_ms: int = RETENTION_MS
+    server: str = ""
+    """HOST:PORT, which the instance tells the others of its group."""
 
     @property
     def input(self) -> str:
@@ -82,6 +84,7 @@ class Program:
             "heartbeat.interval.ms": self.session_timeout_ms // 6,
             "commit.interval.ms": 100,
             "auto.offset.reset": "earliest",
+            "application.server": self.server,
         }
         own = {
             name: getattr(self, name) for name in ("input", "kind", "store", "schema_id", "registry", "retention_ms")

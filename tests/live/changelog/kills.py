@@ -6,7 +6,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -33,15 +33,12 @@ from tests.live.changelog.model import (
 )
 from tests.live.changelog.readback import checkpoints, encoded, ends_of, messages_of, rows_of_store, rows_of_topic
 
-AT = {
-    "run": ("times", "changelog"),
-    "catch_up": ("tail", "changelog"),
-    "cutover": ("cutover",),
-    "rollback": ("rollback",),
-}
-"""The events that a command is killed at, by their first word; as often, it is killed at some instant."""
+AT = {"run": "changelog", "catch_up": "tail", "cutover": "cutover", "rollback": "rollback"}
+"""The events that a command is killed at, or soon after, by their first word."""
 MOST_KILLS = 3
 """How often one command is killed, at most."""
+SHOWN = 0.25
+"""After so many of the kills the old application is started."""
 CHAINS = (("run", "cutover", "rollback"), ("snapshot", "run", "catch_up", "catch_up", "cutover", "rollback"))
 
 
@@ -104,18 +101,35 @@ def go_on(program: Program, inputs: list[Input], before: Rows) -> Rows:
     return rows
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What campaigns know of those before them."""
+
+    calm: dict[str, float] = field(default_factory=dict)
+    """How long each command takes in peace, in seconds."""
+    left: dict[str, list[str]] = field(default_factory=dict)
+    """The events of each command that are still to be killed at, before all of them are again."""
+
+    def next_event(self, verb: str, rng: Random) -> str:
+        """One of the command's."""
+        if not self.left.get(verb):
+            mine = [name for name in EVENTS if name.partition(".")[0] == AT[verb]]
+            self.left[verb] = rng.sample(mine, len(mine))
+        return self.left[verb].pop()
+
+
 class Campaign:
     """One migration, whose commands are killed."""
 
-    def __init__(self, template: Template, folder: Path, rng: Random, zygote: Zygote, calm: dict[str, float]) -> None:
+    def __init__(self, template: Template, folder: Path, rng: Random, zygote: Zygote, known: Known) -> None:
         self.kills: Counter[str] = Counter()
         self._rng = rng
         self._zygote = zygote
-        self._calm = calm
+        self._known = known
         self._old = template.copy(folder.name, folder / "state")
         self._before = rows_after(self._old.kind, template.inputs)
         self._now = self._before
-        self._chain = rng.choice(CHAINS) if calm else CHAINS[1]
+        self._chain = rng.choice(CHAINS) if known.calm else CHAINS[1]
         is_appended = self._chain is CHAINS[0] and rng.random() < 0.4
         new = self._old.next_version(store=self._old.store if is_appended else None)
         source = "snapshot" if "snapshot" in self._chain else "live"
@@ -127,7 +141,8 @@ class Campaign:
             if verb == "catch_up":
                 more = random_inputs(80, 40, seed=number, now_ms=time.time_ns() // 1_000_000)
                 self._now = go_on(self._old, more, self._now)
-            for _ in range(min(kills - self.kills.total(), self._rng.randint(1, MOST_KILLS))):
+            most = min(kills - self.kills.total(), self._rng.randint(1, MOST_KILLS))
+            for _ in range(most if verb in AT else 0):
                 if not self._is_killed(verb):
                     break
                 self._check_after_kill(verb)
@@ -135,28 +150,26 @@ class Campaign:
                 self._in_peace(verb)
             self._check_after(verb)
 
-    def show_old_application(self, folder: Path) -> None:
-        """The old version, started on a copy of the state directory, is right, now that all is rolled back."""
-        copy = replace(self._old, state_dir=folder)
+    def show_old_application(self) -> None:
+        """The old version, started on a copy of the state directory, is right."""
+        copy = self._old.elsewhere()
         shutil.copytree(self._old.folder, copy.folder)
-        restored = None if "snapshot" in self._chain else 0
-        assert_finds(copy, self._now, restored=restored)
+        assert_finds(copy, self._now, restored=0 if self._now == self._before else None)
 
     def _is_killed(self, verb: str) -> bool:
         """Whether it was, or else ended by itself, well."""
-        mine = [name for name in EVENTS if name.partition(".")[0] in AT.get(verb, ())]
-        at = self._rng.choice(mine) if mine and self._rng.random() < 0.5 else None
-        after = self._calm[verb] * self._rng.random() if at is None else None
+        at = self._known.next_event(verb, self._rng)
+        after = self._known.calm[verb] * self._rng.random() / 2 if self._rng.random() < 0.5 else None
         outcome = self._order(verb, at=at, after=after)
         assert outcome in (None, 0), f"{verb} ended with {outcome}: {self._log.read_text(encoding='utf-8')}"
-        self.kills[at or verb] += outcome is None
+        self.kills[f"{at}{'' if after is None else ' or later'}"] += outcome is None
         return outcome is None
 
     def _in_peace(self, verb: str) -> None:
         started = time.monotonic()
         outcome = self._order(verb)
         assert outcome == 0, f"{verb} ended with {outcome}: {self._log.read_text(encoding='utf-8')}"
-        self._calm.setdefault(verb, time.monotonic() - started)
+        self._known.calm.setdefault(verb, time.monotonic() - started)
 
     def _order(self, verb: str, *, at: str | None = None, after: float | None = None) -> int | None:
         """Its exit code; None: it was killed."""
@@ -171,10 +184,12 @@ class Campaign:
         return self._migration.folder / "log"
 
     def _check_after_kill(self, verb: str) -> None:
-        """In a new topic, nothing of the old version has changed before the cut-over."""
-        new = self._migration.new
-        if verb in ("snapshot", "run", "catch_up") and new.store != self._old.store:
-            self._check_old()
+        """With a new topic, the old version is right until a cut-over has ended."""
+        if verb == "rollback" or self._migration.new.store == self._old.store:
+            return
+        self._check_old()
+        if self._rng.random() < SHOWN:
+            self.show_old_application()
 
     def _check_after(self, verb: str) -> None:
         new = self._migration.new
@@ -198,10 +213,10 @@ def kill_changelogs(
     """Campaigns, until there were so many kills; how many at each event, or command. Raises AssertionError."""
     template = Template.make(bootstrap, folder / "template")
     counted: Counter[str] = Counter()
-    calm: dict[str, float] = {}
+    known = Known()
     with Zygote() as zygote:
         for number in count():
-            campaign = Campaign(template, folder / f"kill-{seed}-{number}", Random(seed + number), zygote, calm)
+            campaign = Campaign(template, folder / f"kill-{seed}-{number}", Random(seed + number), zygote, known)
             wanted = kills - counted.total() if number else 0  # the first one in peace, to see how long it takes
             try:
                 campaign.perform(wanted)
@@ -210,7 +225,7 @@ def kill_changelogs(
             counted += campaign.kills
             tell(f"campaign {number}: {counted.total()} kills so far")
             if counted.total() >= kills:
-                campaign.show_old_application(folder / "again")
+                campaign.show_old_application()
                 return counted
     raise AssertionError
 

@@ -106,6 +106,12 @@ def assert_finds(program: Program, expected: Rows, *, restored: int | None) -> N
         app.stop()
 
 
+def assert_finds_and_restores(program: Program, expected: Rows) -> None:
+    """It holds this where it finds its state, without a restoration, and where it has none."""
+    assert_finds(program, expected, restored=0)
+    assert_finds(program.elsewhere(), expected, restored=None)
+
+
 def some_inputs(keys: int, more: int, seed: int = 1) -> list[Input]:
     """Inputs up to now, in several segments of a windowed store."""
     return random_inputs(keys, more, seed=seed, now_ms=time.time_ns() // 1_000_000, spread_ms=RETENTION_MS * 2 // 3)
@@ -141,5 +147,4 @@ def there_and_back(old: Program, keys: int) -> None:
     assert_finds(new.elsewhere(), after, restored=None)
 
     migration.perform("rollback")
-    assert_finds(old, rows_after(old.kind, [*inputs, *more]), restored=0)
-    assert_finds(old.elsewhere(), rows_after(old.kind, [*inputs, *more]), restored=None)
+    assert_finds_and_restores(old, rows_after(old.kind, [*inputs, *more]))

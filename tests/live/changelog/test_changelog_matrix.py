@@ -9,7 +9,7 @@ import pytest
 from tests.live.changelog.app import App, Program
 from tests.live.changelog.migrating import (
     Migration,
-    assert_finds,
+    assert_finds_and_restores,
     assert_holds,
     make_state,
     some_inputs,
@@ -50,12 +50,10 @@ def test_a_new_schema_appended_and_back(old: Program, version: str, exactly_once
     migration.perform("run")
     migration.perform("cutover")
     after = migrated(rows_after(old.kind, inputs))
-    assert_finds(new, after, restored=0)
-    assert_finds(new.elsewhere(), after, restored=None)
+    assert_finds_and_restores(new, after)
 
     migration.perform("rollback")
-    assert_finds(old, rows_after(old.kind, inputs), restored=0)
-    assert_finds(old.elsewhere(), rows_after(old.kind, inputs), restored=None)
+    assert_finds_and_restores(old, rows_after(old.kind, inputs))
 
 
 @pytest.mark.parametrize("has_new_schema", [False, True])
@@ -68,8 +66,7 @@ def test_each_timestamp_is_that_of_the_changelog(old: Program, has_new_schema: b
     migration.perform("run")
     migration.perform("cutover")
     after = migrated(rows_after(TIMESTAMPED, inputs), new.schema_id)
-    assert_finds(new, after, restored=0)
-    assert_finds(new.elsewhere(), after, restored=None)
+    assert_finds_and_restores(new, after)
 
 
 def test_a_task_moves_to_an_instance_that_never_had_the_old_store(old: Program) -> None:
@@ -117,5 +114,4 @@ def test_what_is_written_during_the_run_is_caught_up(old: Program, version: str,
     migration.perform("catch-up")
     migration.perform("cutover")
     after = migrated(rows_after(kind, [*inputs, *meanwhile, *last]))
-    assert_finds(new, after, restored=0)
-    assert_finds(new.elsewhere(), after, restored=None)
+    assert_finds_and_restores(new, after)

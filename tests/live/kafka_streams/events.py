@@ -115,6 +115,15 @@ def read_expected(path: Path) -> list[Row]:
         return [_row(json.loads(line)) for line in lines]
 
 
+def json_line(item: Event | Row) -> str:
+    """Return it as the Java program reads it: without what is empty, but for the value and the timestamp."""
+    line = {name: content for name, content in asdict(item).items() if content is not None and content is not False}
+    line |= {"key": item.key.hex(), "value": _hex(item.value), "timestamp": item.timestamp}
+    if item.headers is not None:
+        line["headers"] = [[name, _hex(content)] for name, content in item.headers]
+    return json.dumps(line) + "\n"
+
+
 def _row(line: dict[str, Any]) -> Row:
     headers = line.get("headers")
     return Row(
@@ -129,16 +138,8 @@ def _row(line: dict[str, Any]) -> Row:
 
 
 def _write_lines(path: Path, items: Iterable[Event | Row]) -> None:
-    """Leave out what is empty, but for the value and the timestamp, whose absence means something."""
-    lines = []
-    for item in items:
-        line = {name: content for name, content in asdict(item).items() if content is not None and content is not False}
-        line |= {"key": item.key.hex(), "value": _hex(item.value), "timestamp": item.timestamp}
-        if item.headers is not None:
-            line["headers"] = [[name, _hex(content)] for name, content in item.headers]
-        lines.append(json.dumps(line) + "\n")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress("".join(lines).encode("ascii"), mtime=0))
+    path.write_bytes(gzip.compress("".join(map(json_line, items)).encode("ascii"), mtime=0))
 
 
 def _hex(content: bytes | None) -> str | None:

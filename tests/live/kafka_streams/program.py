@@ -245,17 +245,34 @@ def write_more(
     events: Mapping[str, Mapping[str, list[Event]]],
     retention_ms: int = RETENTION_MS,
     logged: Path | None = None,
+    asked: Path | None = None,
 ) -> None:
     """Open a state directory, or make one, and apply events by task and store.
 
-    A folder `logged` gets the records that one task wrote to the changelogs, `<store>.jsonl`.
+    A folder `logged` gets the records that one task wrote to the changelogs, `<store>.jsonl`. Questions in a folder
+    `asked`, `questions/<task>/<store>.jsonl`, are answered then, beside them in `answers`.
     """
     with tempfile.TemporaryDirectory() as scratch:
         for task, stores in events.items():
             for store, store_events in stores.items():
                 write_events(Path(scratch) / _file(task, store), store_events)
         options = _options(app_dir, kinds, list(events), retention_ms) | {"--events": scratch}
-        run_program(version, "make", options | ({} if logged is None else {"--logged": str(logged)}))
+        options |= {} if logged is None else {"--logged": str(logged)}
+        options |= {} if asked is None else {f"--{each}": str(asked / each) for each in ("questions", "answers")}
+        run_program(version, "make", options)
+
+
+def ask_running(
+    version: str, app_dir: Path, *, kinds: Mapping[str, str], bootstrap: str, count: int, asked: Path
+) -> None:
+    """Run an application with a broker until so many events of its topics are in its stores; ask it, and stop it.
+
+    `asked` has the questions, `questions.jsonl`, and gets the answers, `answers.jsonl`.
+    """
+    options = _options(app_dir, kinds, [], RETENTION_MS) | {"--bootstrap": bootstrap, "--count": str(count)}
+    run_program(
+        version, "ask", options | {f"--{each}": str(asked / f"{each}.jsonl") for each in ("questions", "answers")}
+    )
 
 
 def _file(task: str, store: str) -> Path:

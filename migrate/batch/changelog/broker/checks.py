@@ -5,6 +5,7 @@ What a client cannot ask is a `Doubt`: said, and never passed as checked.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -89,11 +90,16 @@ class AtBroker:
     def ends(self, each: Changelog) -> Ends:
         """Where the old changelog of a store partition begins, and ends as far as the application wrote it."""
         found = self.cluster.ends_of(each.topic, each.number)
-        ours = self.written.topics
-        if ours is None or each.new_topic != each.topic:
+        own_end = self._ours.get(each.store_partition)
+        if own_end is None:
             return found
-        own_end = ours.starts[each.store_partition]  # from there on the records are converted ones
         return Ends(found.start, min(found.stable, own_end), min(found.end, own_end))
+
+    @property
+    def _ours(self) -> Mapping[str, int]:
+        """By store partition, the first offset of converted records, where the old topic has them."""
+        topics = self.written.topics
+        return {} if topics is None or topics.way != "append" else topics.starts
 
     @property
     def is_behind(self) -> bool:
@@ -114,8 +120,8 @@ class AtBroker:
     def transactions(self, *, fence: bool) -> str:
         """That no transaction is open in the old changelogs; `fence`: dead instances' of this host are ended."""
         if fence:
-            return end_transactions(self.cluster, self.spec, self.source, self.changelogs)
-        if open_now := open_transactions(self.cluster, self.changelogs):
+            return end_transactions(self.cluster, self.spec, self.source, self.changelogs, self._ours)
+        if open_now := open_transactions(self.cluster, self.changelogs, self._ours):
             raise open_transaction(open_now[0], _FENCE)
         return "the last stable offset of every changelog is its end"
 

@@ -24,9 +24,13 @@ def cluster_of(spec: Spec) -> Cluster:
 
 
 @contextmanager
-def failing_midway() -> Iterator[None]:
-    """Raises a BrokerError of the block as ChangelogFailedError: the work has begun, and what is done is kept."""
+def half_done(what: str = "") -> Iterator[None]:
+    """Raises what the broker does not do, once the work has begun, as ChangelogFailedError: what is done is kept.
+
+    `what`: what is half done, which the message begins with.
+    """
     try:
         yield
-    except BrokerError as error:
-        raise ChangelogFailedError(error.message, hint=error.hint) from error
+    except (BrokerError, ChangelogFailedError) as error:
+        message, hint = (f"{what}: ", "; a rerun resumes") if what else ("", "")
+        raise ChangelogFailedError(f"{message}{error.message}", hint=f"{error.hint}{hint}") from error

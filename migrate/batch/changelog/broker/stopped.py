@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import takewhile
 
 from migrate.batch.changelog.broker.records import has_records
@@ -46,27 +46,37 @@ def check_group(cluster: Cluster, application: str) -> str | Doubt:
     return f"group {application} has no members"
 
 
-def open_transactions(cluster: Cluster, every: Iterable[Changelog]) -> list[tuple[Changelog, Ends]]:
-    """The old changelogs with an open transaction."""
+def open_transactions(
+    cluster: Cluster, every: Iterable[Changelog], ours: Mapping[str, int]
+) -> list[tuple[Changelog, Ends]]:
+    """The old changelogs with an open transaction of the application.
+
+    `ours`: by store partition, the first offset of converted records in the same topic; transactions that are open
+    from there on are those of a run that was killed, and the next run ends them.
+    """
     found = ((each, cluster.ends_of(each.topic, each.number)) for each in every)
-    return [(each, ends) for each, ends in found if ends.stable < ends.end]
+    return [
+        (each, ends) for each, ends in found if ends.stable < min(ends.end, ours.get(each.store_partition, ends.end))
+    ]
 
 
-def end_transactions(cluster: Cluster, spec: Spec, source: Source, every: Iterable[Changelog]) -> str:
-    """End the transactions that dead instances of this host left open in these changelogs.
+def end_transactions(
+    cluster: Cluster, spec: Spec, source: Source, every: Iterable[Changelog], ours: Mapping[str, int]
+) -> str:
+    """End the transactions that dead instances of this host left open in these changelogs; `ours` stay.
 
     Raises RefusedError while the application's group has members, and where a transaction stays open.
     """
     every = tuple(every)
-    if not open_transactions(cluster, every):
+    if not open_transactions(cluster, every, ours):
         return "no transaction is open"
     check_group(cluster, application_of(spec))
     ids = list(source.system.transactional_ids(source.path, application_of(spec), _MOST_THREADS))
     ended = 0
-    for transactional_id in takewhile(lambda _: open_transactions(cluster, every), ids):
+    for transactional_id in takewhile(lambda _: open_transactions(cluster, every, ours), ids):
         cluster.abort_transactions(transactional_id)
         ended += 1
-    if left := open_transactions(cluster, every):
+    if left := open_transactions(cluster, every, ours):
         whose = "of an instance on another host: run the same command there, or " if ids else ""
         raise open_transaction(left[0], f"it is not of an instance on this host; {whose}wait until it ends")
     return f"ended the transactions of {plural(ended, 'stream thread')} of this host"

@@ -1,6 +1,9 @@
 package stateferry.live;
 
+import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
+import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.utils.Bytes;
@@ -59,6 +62,18 @@ final class HeadersKinds {
                     Stores.persistentSessionStoreWithHeaders(store, retention), StoreKind.BYTES, StoreKind.BYTES));
             default -> throw new IllegalArgumentException("unknown kind of store: " + word);
         };
+    }
+
+    /** A value, its timestamp (-1: a session has none) and its headers, as {@link Answers} writes them. */
+    static Object written(final Object found) {
+        final boolean isAggregate = found instanceof AggregationWithHeaders<?>;
+        final Held held = isAggregate ? AGGREGATES.found(StoreKind.cast(found)) : VALUES.found(StoreKind.cast(found));
+        final List<Object> headers = new ArrayList<>();
+        for (final Header header : held.headers()) {
+            headers.add(Arrays.asList(header.key(), Answers.written(header.value())));
+        }
+        final Object value = Answers.written(held.value().get());
+        return List.of(value, isAggregate ? -1 : held.timestamp(), headers);
     }
 
     private static StoreKind window(final boolean duplicates) {

@@ -14,7 +14,7 @@ import java.util.Optional;
 import java.util.Properties;
 import java.util.Set;
 import java.util.SortedMap;
-import java.util.TreeMap;
+import java.util.function.Function;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.producer.MockProducer;
 import org.apache.kafka.common.Cluster;
@@ -68,7 +68,7 @@ final class LiveTask implements AutoCloseable {
         this.partition = partition;
         this.appDirectory = appDirectory;
         field(TaskId.class, "partition").setInt(field(TopologyTestDriver.class, "TASK_ID").get(null), partition);
-        driver = new TopologyTestDriver(topology(), properties(appDirectory, exactlyOnce));
+        driver = new TopologyTestDriver(topology(stores, record -> sent, () -> { }), properties(appDirectory, exactlyOnce));
         task = (StreamTask) field(TopologyTestDriver.class, "task").get(driver);
         lock(driver);
         nextOffsets = Map.copyOf(task.stateManager().changelogOffsets());
@@ -123,11 +123,7 @@ final class LiveTask implements AutoCloseable {
 
     /** How far the store says it has read its input, by "topic-partition". */
     Map<String, Long> position(final String store) {
-        final Map<String, Long> offsets = new TreeMap<>();
-        final var position = driver.getAllStateStores().get(store).getPosition();
-        position.getTopics().forEach(topic -> position.getPartitionPositions(topic)
-            .forEach((number, offset) -> offsets.put(topic + "-" + number, offset)));
-        return offsets;
+        return Answers.offsets(driver.getAllStateStores().get(store).getPosition());
     }
 
     /** Whether the store still holds records of its older kind (two column families read as one). */
@@ -205,12 +201,17 @@ final class LiveTask implements AutoCloseable {
         produced.putAll(nextOffsets);
     }
 
-    private Topology topology() {
+    /** Each store with a topic of its own, whose records are the events that are applied to it. */
+    static Topology topology(
+        final SortedMap<String, NamedStore> stores,
+        final Function<Record<byte[], byte[]>, Event> event,
+        final Runnable applied
+    ) {
         final Topology topology = new Topology();
         for (final String store : stores.keySet()) {
             topology.addSource(store, new ByteArrayDeserializer(), new ByteArrayDeserializer(), store + INPUT);
         }
-        topology.addProcessor("put", PutProcessor::new, stores.keySet().toArray(String[]::new));
+        topology.addProcessor("put", () -> new PutProcessor(stores, event, applied), stores.keySet().toArray(String[]::new));
         stores.values().forEach(store -> topology.addStateStore(store.builder(), "put"));
         return topology;
     }
@@ -232,9 +233,22 @@ final class LiveTask implements AutoCloseable {
         return field;
     }
 
-    /** Applies what was sent to the store its topic is named after. */
-    private final class PutProcessor implements Processor<byte[], byte[], Void, Void> {
+    /** Applies events to the store that their topic is named after. */
+    private static final class PutProcessor implements Processor<byte[], byte[], Void, Void> {
+        private final SortedMap<String, NamedStore> stores;
+        private final Function<Record<byte[], byte[]>, Event> event;
+        private final Runnable applied;
         private ProcessorContext<Void, Void> context;
+
+        PutProcessor(
+            final SortedMap<String, NamedStore> stores,
+            final Function<Record<byte[], byte[]>, Event> event,
+            final Runnable applied
+        ) {
+            this.stores = stores;
+            this.event = event;
+            this.applied = applied;
+        }
 
         @Override
         public void init(final ProcessorContext<Void, Void> processorContext) {
@@ -245,7 +259,8 @@ final class LiveTask implements AutoCloseable {
         public void process(final Record<byte[], byte[]> record) {
             final String topic = context.recordMetadata().orElseThrow().topic();
             final String store = topic.substring(0, topic.length() - INPUT.length());
-            stores.get(store).kind().applier().apply(context.getStateStore(store), sent);
+            stores.get(store).kind().applier().apply(context.getStateStore(store), event.apply(record));
+            applied.run();
         }
     }
 }

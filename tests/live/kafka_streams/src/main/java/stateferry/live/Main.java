@@ -8,9 +8,11 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HashMap;
+import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.SortedMap;
 import java.util.TreeMap;
 import java.util.zip.GZIPInputStream;
@@ -21,14 +23,19 @@ import org.apache.kafka.common.utils.AppInfoParser;
  *
  * <pre>
  * make --app-dir DIR --stores NAME=KIND:RETENTION,... --tasks 0_0,... --events DIR [--logged DIR]
+ *     [--questions DIR --answers DIR]
  * make-dsl --app-dir DIR --topology NAME --store NAME [--format HEADERS]
  * open --app-dir DIR --stores NAME=KIND:RETENTION,... --tasks 0_0,... --expected DIR [--exactly-once yes]
+ * ask --app-dir DIR --stores NAME=KIND:RETENTION,... --bootstrap SERVER --count EVENTS --questions FILE --answers FILE
  * </pre>
  *
  * RETENTION, in milliseconds, is that of windowed, session and versioned stores. {@code make} goes on in a directory
  * that is there; {@code make-dsl} makes stores that only the DSL makes (see {@link DslState}). DIR of {@code --events}
  * and {@code --expected} holds {@code TASK/STORE.jsonl.gz}: one {@link Event} a line. {@code make} leaves the records
- * of the changelog in {@code --logged} as {@code STORE.jsonl}, likewise. {@code open} prints one JSON object; exit status 0 if all is as expected, 1 if not, 2 if the program failed.
+ * of the changelog in {@code --logged} as {@code STORE.jsonl}, likewise, and asks the stores what
+ * {@code TASK/STORE.jsonl} of {@code --questions} says: the {@link Answers} go into a file of the same name.
+ * {@code ask} asks a {@link RunningApplication}. {@code open} prints one JSON object; exit status 0 if all is as
+ * expected, 1 if not, 2 if the program failed.
  */
 public final class Main {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -54,6 +61,10 @@ public final class Main {
             return 0;
         }
         final SortedMap<String, NamedStore> stores = NamedStore.of(options.get("--stores"));
+        if (command.equals("ask")) {
+            RunningApplication.ask(appDirectory, stores, options);
+            return 0;
+        }
         final List<String> tasks = List.of(options.get("--tasks").split(","));
         return switch (command) {
             case "make" -> make(appDirectory, stores, tasks, options);
@@ -81,6 +92,9 @@ public final class Main {
                     }
                 }
                 task.commit();
+                if (options.containsKey("--questions")) {
+                    ask(task, name, stores.keySet(), options);
+                }
                 if (options.containsKey("--logged")) {
                     for (final String store : stores.keySet()) {
                         write(Path.of(options.get("--logged")).resolve(store + ".jsonl"), task.logged(store));
@@ -89,6 +103,27 @@ public final class Main {
             }
         }
         return 0;
+    }
+
+    private static void ask(
+        final LiveTask task,
+        final String name,
+        final Set<String> stores,
+        final Map<String, String> options
+    ) throws IOException {
+        for (final String store : stores) {
+            final Path file = Path.of(name, store + ".jsonl");
+            final Path answers = Path.of(options.get("--answers")).resolve(file);
+            Files.createDirectories(answers.getParent());
+            final Answers found = new Answers(task.store(store));
+            try (var lines = Files.lines(Path.of(options.get("--questions")).resolve(file));
+                 var to = Files.newBufferedWriter(answers)) {
+                for (final String line : (Iterable<String>) lines::iterator) {
+                    to.write(JSON.writeValueAsString(found.answer(JSON.readTree(line))));
+                    to.newLine();
+                }
+            }
+        }
     }
 
     private static int open(

@@ -47,7 +47,7 @@ record StoreKind(BiFunction<String, Duration, StoreBuilder<?>> builder, Applier 
                 (store, retention) -> Stores.versionedKeyValueStoreBuilder(
                     Stores.persistentVersionedKeyValueStore(store, retention), BYTES, BYTES),
                 VersionedCheck::apply, VersionedCheck::new);
-            default -> newer(word);
+            default -> (StoreKind) newer("of", String.class, word);
         };
     }
 
@@ -76,18 +76,17 @@ record StoreKind(BiFunction<String, Duration, StoreBuilder<?>> builder, Applier 
             retention -> new SessionCheck<>(form, retention));
     }
 
-    /** Kinds that only newer releases have lie in a class that is compiled against those alone. */
-    private static StoreKind newer(final String word) {
+    /** What only newer releases have lies in a class that is compiled against those alone: calls a method of it. */
+    static Object newer(final String method, final Class<?> type, final Object argument) {
         try {
-            final Class<?> kinds = Class.forName("stateferry.live.HeadersKinds");
-            return (StoreKind) kinds.getDeclaredMethod("of", String.class).invoke(null, word);
+            return Class.forName("stateferry.live.HeadersKinds").getDeclaredMethod(method, type).invoke(null, argument);
         } catch (final ReflectiveOperationException failure) {
-            throw new IllegalArgumentException("unknown kind of store: " + word, failure);
+            throw new IllegalArgumentException("this release does not know " + argument, failure);
         }
     }
 
     @SuppressWarnings("unchecked")
-    static <T> T cast(final StateStore store) {
+    static <T> T cast(final Object store) {
         return (T) store;
     }
 }

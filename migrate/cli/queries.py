@@ -1,0 +1,167 @@
+"""The verbs that answer queries: get, serve."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from formats import Window
+from migrate.cli.errors import verb
+from migrate.cli.options import current_output, spec_argument
+from migrate.errors import SpecError
+from migrate.show.streams import write_err
+
+if TYPE_CHECKING:
+    from migrate.queries.definition import StoreDefinition
+    from migrate.queries.stores import QueryableStores
+
+_WINDOW = re.compile(r"(\d{1,18})(?:,(\d{1,18}))?")
+
+
+@click.command()
+@spec_argument
+@click.argument("key")
+@click.option("--store", help="The store, where the spec has several.")
+@click.option("--window", metavar="START[,END]", help="One window by its start, or a session by start and end, in ms.")
+@click.option("--base64", "is_base64", is_flag=True, help="KEY is the serialized key in base64, whatever the serde.")
+@verb
+def get(spec: str, key: str, *, store: str | None, window: str | None, is_base64: bool) -> None:
+    """Show the record of a key in the old store and in the new one.
+
+    Between them stands what the conversion makes of the old record. KEY is a text, number or JSON, as the serde of
+    [conversion.key] says; without one, text or 0x and hex digits. Only reads, at any time of a migration, and beside a
+    running application too.
+
+    \b
+    stateferry get migration.toml customer-17
+    stateferry get migration.toml customer-17 --window 1700000000000
+    stateferry get migration.toml 0x637573746f6d65722d3137 --json
+    """
+    from migrate.queries.side_by_side.stores import SideBySideStores
+    from migrate.show.text.get import show_get
+    from migrate.spec.loading import load_spec
+
+    report = SideBySideStores(load_spec(spec)).get(store, key, _window(window), is_base64=is_base64)
+    current_output().show(report, show_get)
+
+
+@click.command()
+@click.argument("place", metavar="SPEC|PATH", type=click.Path(exists=True))
+@click.option("--store", help="With PATH: the store's name; of a RocksDB directory by itself, a name to ask for it by.")
+@click.option("--format", "format_id", metavar="FORMAT", help="With PATH: its format; see `stateferry formats`.")
+@click.option(
+    "--key-serde", metavar="SERDE", help="With PATH: what keys are; a name, or a table as in a spec's `from`."
+)
+@click.option("--value-serde", metavar="SERDE", help="With PATH: what values are, in the same way. [default: bytes]")
+@click.option("--retention-ms", type=click.IntRange(min=0), help="With PATH: leave older records out.")
+@click.option("--window-size-ms", type=click.IntRange(min=1), help="With PATH: the size of each window.")
+@click.option(
+    "--side",
+    type=click.Choice(["live", "old", "new"]),
+    default="live",
+    show_default=True,
+    help="With SPEC: the store that the application uses, or the old or the new one of the migration.",
+)
+@click.option("--stale", is_flag=True, help="Read beside a running application: what it has written to disk.")
+@click.option("--partitions", type=click.IntRange(min=1), help="Partitions of the stores' topics, on all hosts.")
+@click.option(
+    "--hosts", type=click.Path(), help="A TOML file of all hosts and their partitions: requests are forwarded."
+)
+@click.option("--application-server", metavar="HOST:PORT", help="This host in that file, if not --host and --port.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=7654, show_default=True, help="The port; 0: a free one.")
+@verb
+def serve(
+    place: str,
+    *,
+    side: Literal["live", "old", "new"],
+    stale: bool,
+    partitions: int | None,
+    hosts: str | None,
+    application_server: str | None,
+    host: str,
+    port: int,
+    **of_a_path: str | int | None,
+) -> None:
+    """Answer queries over HTTP, while the stores are migrated and while they are not.
+
+    SPEC is a migration, whose live store is read before, during and after the switch; PATH is an application's state
+    directory or a RocksDB directory. Only reads. Other hosts can reach it only if the environment has
+    STATEFERRY_TOKEN, which clients then send as a bearer token. /docs lists what can be asked.
+
+    \b
+    stateferry serve migration.toml
+    stateferry serve state/orders-app --store orders --format kafka-streams.key-value --key-serde string
+    curl http://127.0.0.1:7654/stores/orders/keys/order-001586
+    """
+    from migrate.queries.routing.hosts import HostInfo
+    from migrate.queries.routing.metadata import KeyRouter, stated_router
+    from migrate.serve.server import listening
+
+    if hosts is not None and partitions is None:
+        raise SpecError("--hosts needs the number of partitions", hint="state it: --partitions N")
+    stores = _stores(Path(place), side, stale=stale, of_a_path=of_a_path)
+
+    def router(here: HostInfo) -> KeyRouter:
+        me = here if application_server is None else HostInfo.parse(application_server)
+        file = None if hosts is None else Path(hosts)
+        return stated_router(file, dict.fromkeys(stores.names, partitions or 0), me)
+
+    service = listening(
+        stores,
+        host=host,
+        port=port,
+        router=None if partitions is None else router,
+    )
+    if not current_output().quiet:
+        write_err(f"listening on {service.url}, described at {service.url}/docs")
+    service.run()
+
+
+def _stores(
+    place: Path, side: Literal["live", "old", "new"], *, stale: bool, of_a_path: dict[str, str | int | None]
+) -> QueryableStores:
+    from migrate.queries.stores import QueryableStores
+
+    given = {name: value for name, value in of_a_path.items() if value is not None}
+    if place.is_file():
+        from migrate.spec.loading import load_spec
+
+        if given:
+            option = f"--{next(iter(given)).removesuffix('_id').replace('_', '-')}"
+            raise SpecError(
+                f"{option} goes with a directory, and {place} is a file", hint="the spec says how to read it"
+            )
+        return QueryableStores.of_migration(load_spec(place), side=side, stale=stale)
+    if "store" not in given or "format_id" not in given:
+        raise SpecError(f"{place} is a directory: which store of it?", hint="give --store and --format")
+    return QueryableStores.of_directory(place, {str(given["store"]): _definition(given)}, stale=stale)
+
+
+def _definition(given: dict[str, str | int]) -> StoreDefinition:
+    from migrate.queries.definition import StoreDefinition
+    from migrate.spec.serdes import stated_serde
+
+    return StoreDefinition(
+        str(given["format_id"]),
+        stated_serde(str(given.get("key_serde", "bytes")), "key"),
+        stated_serde(str(given.get("value_serde", "bytes")), "value"),
+        retention_ms=_number(given, "retention_ms"),
+        window_size_ms=_number(given, "window_size_ms"),
+    )
+
+
+def _number(given: dict[str, str | int], name: str) -> int | None:
+    return int(given[name]) if name in given else None
+
+
+def _window(text: str | None) -> Window | None:
+    if text is None:
+        return None
+    found = _WINDOW.fullmatch(text)
+    if found is None:
+        raise SpecError(f"--window {text!r} is not START or START,END", hint="for example: --window 1700000000000")
+    return Window(int(found[1]), None if found[2] is None else int(found[2]))

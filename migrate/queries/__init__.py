@@ -1,0 +1,1 @@
+"""Queries: stores read by name and type while they are migrated, as in Kafka Streams' interactive queries."""

@@ -1,0 +1,114 @@
+"""Keys and values as JSON, and keys from the text of a path.
+
+| serde            | in JSON                                            | in a path                        |
+|------------------|----------------------------------------------------|----------------------------------|
+| `bytes`          | base64, with padding                               | base64 or base64url              |
+| `string`, `uuid` | text                                               | the same text, percent-encoded   |
+| `int32`, `int64` | a number with all of its digits                    | its digits                       |
+| `double`         | a number; `"NaN"`, `"Infinity"` or `"-Infinity"`   | the same                         |
+| `json`           | the value itself                                   | its JSON text, percent-encoded   |
+| `avro`           | objects, enums as symbols, bytes as base64         | JSON text, of keys without bytes |
+
+Of Avro, a logical type is what lies beneath it: a date is a number of days, a decimal the base64 of its bytes. Where
+only the name tells a union's branch, its value is `{name: value}`.
+
+With `encoding=base64` a path holds the serialized key of any serde, as for `bytes`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import re
+from typing import Any
+from uuid import UUID
+
+from formats import Serde
+from formats.errors import EntryError, InvalidEntryError
+
+_NUMBERS = {"int32", "int64"}
+_DIGITS = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
+_AS_TEXT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_AS_ASCII = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
+
+
+def as_json(value: object) -> Any:  # noqa: ANN401 - any value of JSON
+    """A key or a value, as its serde read it, as JSON can write it."""
+    if isinstance(value, dict):
+        return {name: as_json(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [as_json(each) for each in value]
+    if isinstance(value, tuple):  # the branch of a union, which its value does not tell
+        return {value[0]: as_json(value[1])}
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, float) and not math.isfinite(value):
+        return _NOT_FINITE[str(value)]
+    return value if value is None or isinstance(value, str | int | float) else str(value)
+
+
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+def json_bytes(value: object) -> bytes:
+    """JSON text in UTF-8 of what `as_json` returned, without spaces."""
+    try:
+        return _AS_TEXT.encode(value).encode()
+    except UnicodeEncodeError:  # half a surrogate pair, which JSON text can only escape
+        return _AS_ASCII.encode(value).encode()
+
+
+def key_of(serde: Serde, text: str, *, is_base64: bool = False) -> Any:  # noqa: ANN401 - the serde's type
+    """The key that the text of a path stands for. Raises EntryError, with the reason."""
+    if is_base64 or serde.name == "bytes":
+        return serde.decode(_from_base64(text))
+    key = _READ.get(serde.name, str)(text)
+    serde.encode(key)  # a number that is too large, an object of another schema
+    return key
+
+
+def _from_base64(text: str) -> bytes:
+    plain = text.rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        found = base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidEntryError(f"not base64: {error}") from error
+    if base64.b64encode(found).rstrip(b"=") != plain.encode():
+        raise InvalidEntryError("not base64: the last character has bits that belong to no byte")
+    return found
+
+
+def _integer(text: str) -> int:
+    if _DIGITS.fullmatch(text) is None:
+        raise InvalidEntryError("not a whole number")
+    return int(text)
+
+
+def _double(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise InvalidEntryError("not a number") from error
+
+
+def _uuid(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError as error:
+        raise InvalidEntryError("not the text of a UUID") from error
+
+
+def _json(text: str) -> Any:  # noqa: ANN401
+    from formats.serdes.json_text import JsonSerde
+
+    return JsonSerde().decode(text.encode())
+
+
+_READ = {"int32": _integer, "int64": _integer, "double": _double, "uuid": _uuid, "json": _json, "avro": _json}
+
+
+def shown_problem(error: EntryError, text: str) -> str:
+    """The reason why a text is no key, with the beginning of the text."""
+    return f"{text[:60] + '...' if len(text) > 60 else text!r} is not a key of this store: {error}"

@@ -1,0 +1,237 @@
+"""The stores of a migration: the old ones, the new ones, or those that the application uses now.
+
+Which store lies where is known by RocksDB's identities and the journal of the switch, for each store partition, so that
+it holds in the middle of a switch too, and after a kill.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Literal
+
+from formats.serde import BYTES, Serde
+from migrate.batch.ledger.standing import Standing, StandingReader
+from migrate.batch.source.source import source_system, target_system
+from migrate.batch.switch.places import MovedIn, Places
+from migrate.errors import RefusedError, StoreNotReadyError, UnknownStateStoreError
+from migrate.model.journal import HALF_DONE
+from migrate.model.ledger_row import Step
+from migrate.model.store_partition import StorePartition
+from migrate.queries.definition import StoreDefinition
+from migrate.queries.open.directory import check_unpacked, lock_files, partition_number
+from migrate.queries.open.owner import Owners
+from migrate.queries.open.partition import Partition
+from migrate.queries.open.pinned import PinnedPartition
+from migrate.queries.open.site import Site
+from migrate.spec.conversion import conversion_ref
+from migrate.spec.spec import Spec
+
+Side = Literal["live", "old", "new"]
+_NEW_IS_LIVE = (Step.CUT_OVER, Step.FINALIZING, Step.FINALIZED)
+
+
+class MigrationStores:
+    """One side of a migration's stores. An old name and its new one are names of the same store."""
+
+    def __init__(self, spec: Spec, side: Side, *, stale: bool, refresh: float) -> None:
+        self._spec = spec
+        self._side = side
+        self._reader = StandingReader(spec.home)
+        self._reading = threading.Lock()
+        self._owners = Owners(stale=stale, fresh_seconds=refresh)
+        self._refresh = refresh
+        self._old_names = spec.source.store_names or (spec.source_path.name,)
+        self._new_names = spec.target.store_names or self._old_names
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the stores on this side."""
+        of_side = {"old": self._old_names, "new": self._new_names, "live": (*self._old_names, *self._new_names)}
+        return tuple(sorted({*of_side[self._side]}))
+
+    def definition(self, name: str) -> StoreDefinition:
+        """How the store of this name is read at present."""
+        if self._side != "live":
+            return self._definitions[self._side]
+        standing = self._standing()
+        sites = (self._site(each, standing) for each in self._partitions(name, standing))
+        return next((site.definition for site in sites if site is not None), self._definitions["old"])
+
+    def open(self, name: str) -> list[Partition]:
+        """The store partitions as they are now. Raises UnknownStateStoreError, StoreNotReadyError."""
+        standing = self._standing()
+        found = [(each, self._site(each, standing)) for each in self._partitions(name, standing)]
+        sites = [(each, site) for each, site in found if site is not None]
+        self._owners.watch(lock_files([site for _, site in sites if site.is_in_application]))
+        return [PinnedPartition(site, partial(self._locate, each), self._owners, self._refresh) for each, site in sites]
+
+    @cached_property
+    def _definitions(self) -> dict[str, StoreDefinition]:
+        spec, ref = self._spec, conversion_ref(self._spec)
+        before, after = spec.source, spec.target
+
+        def serdes(side: Literal["source", "target"]) -> tuple[Serde, Serde]:
+            key, value = (BYTES if each is None else getattr(each, side) for each in (ref.key, ref.value))
+            return key, value
+
+        has_new_times = after.retention_ms is not None
+        return {
+            "old": StoreDefinition(
+                before.format, *serdes("source"), retention_ms=before.retention_ms, segment_ms=before.segment_ms
+            ),
+            "new": StoreDefinition(
+                after.format,
+                *serdes("target"),
+                retention_ms=after.retention_ms if has_new_times else before.retention_ms,
+                segment_ms=after.segment_ms if has_new_times else before.segment_ms,
+            ),
+        }
+
+    def _standing(self) -> Standing:
+        with self._reading:
+            return self._reader.read()
+
+    def _partitions(self, name: str, standing: Standing) -> list[StorePartition]:
+        """The old store partitions: those of the migration, and others that the application has got since."""
+        names = dict(zip(self._new_names, self._old_names, strict=True))
+        old_name = names.get(name, name)
+        planned = () if standing.plan is None else standing.plan.store_partitions
+        known = {each.id: each for each in planned if each.store == old_name}
+        if self._side == "live" or not known:
+            spec = self._spec
+            try:
+                found = source_system(spec).find(
+                    spec.source_path,
+                    [old_name] if spec.source.store_names else [],
+                    is_segmented=spec.source_format.is_segmented,
+                )
+            except RefusedError as error:
+                if not known:
+                    raise UnknownStateStoreError(error.message, hint=error.hint) from error
+                found = []
+            known = {each.id: each for each in found} | known
+        return [known[partition] for partition in sorted(known)]
+
+    def _locate(self, partition: StorePartition) -> Site:
+        site = self._site(partition, self._standing())
+        if site is None:
+            raise UnknownStateStoreError(
+                f"{partition.id} is not on this host any more", hint="ask the host that has it"
+            )
+        return site
+
+    def _site(self, partition: StorePartition, standing: Standing) -> Site | None:
+        """Where this side of a store partition is; None: it is not on this host."""
+        if self._spec.target_path is not None:
+            return self._published_site(partition, standing, self._spec.target_path)
+        entry = next((each for each in standing.journal.exchanges if each.partition.id == partition.id), None)
+        if entry is None or (self._side == "new" and standing.step is Step.ROLLED_BACK):
+            return self._unswitched(partition, standing)
+        return self._switched(Places.of(self._spec.source_path, self._spec.home, entry), standing)
+
+    def _published_site(self, partition: StorePartition, standing: Standing, target: Path) -> Site:
+        is_there = standing.published is not None or (bool(standing.publications) and target.is_dir())
+        if self._side == "old" or (self._side == "live" and not is_there):
+            successor = target if self._side == "live" else None
+            return self._make("old", partition, self._spec.source_path / partition.path, successor=successor)
+        if not is_there:
+            return self._staged(partition, standing)
+        new = partition if standing.plan is None else standing.plan.new_partition(partition)
+        return self._make("new", new, target / new.path, application=target)
+
+    def _unswitched(self, partition: StorePartition, standing: Standing) -> Site:
+        """Of a store partition that no switch has moved; one that came later is as its application writes it now."""
+        is_new = self._side == "live" and standing.step in _NEW_IS_LIVE
+        if self._side == "new" and standing.step not in _NEW_IS_LIVE:
+            return self._staged(partition, standing)
+        side: Literal["old", "new"] = "new" if is_new or self._side == "new" else "old"
+        return self._make(side, partition, self._spec.source_path / partition.path)
+
+    def _staged(self, partition: StorePartition, standing: Standing) -> Site:
+        folder = standing.assembled.get(partition.id)
+        if folder is None or standing.plan is None:
+            raise StoreNotReadyError(
+                f"the new store of {partition.id} is not assembled yet", hint="stateferry run SPEC assembles it"
+            )
+        return self._make("new", standing.plan.new_partition(partition), folder)
+
+    def _switched(self, places: Places, standing: Standing) -> Site | None:
+        entry, step = places.entry, standing.step
+        if self._side == "old":
+            return self._old_site(places)
+        if self._side == "live" and _what_is_live(places, step) == "old":
+            path = places.old if isinstance(places, MovedIn) else places.live
+            successor = places.live if isinstance(places, MovedIn) else None
+            return self._make("old", entry.partition, path, foreign=entry.new_names, successor=successor)
+        path = places.live if self._side == "live" or step in _NEW_IS_LIVE else _new_store(places)
+        if not path.is_dir() and step not in HALF_DONE:
+            return None  # its task has moved to another host
+        position = None if path == places.live else entry.after.own_file or ""
+        foreign = () if entry.is_moved_in else entry.old_names
+        return self._make("new", entry.in_use, path, foreign=foreign, position=position)
+
+    def _old_site(self, places: Places) -> Site:
+        try:
+            path = places.old_store
+        except RefusedError as error:
+            raise UnknownStateStoreError(
+                f"the old store of {places.entry.partition.id} is not there any more: {error.message}",
+                hint="`finalize` removes the old stores; ask for the live or the new one",
+            ) from error
+        is_live = path == self._spec.source_path / places.entry.partition.path
+        position = None if is_live else places.entry.before.own_file or ""
+        return self._make("old", places.entry.partition, path, foreign=places.entry.new_names, position=position)
+
+    def _make(
+        self,
+        side: Literal["old", "new"],
+        partition: StorePartition,
+        path: Path,
+        *,
+        application: Path | None = None,
+        foreign: tuple[str, ...] = (),
+        position: str | None = None,
+        successor: Path | None = None,
+    ) -> Site:
+        system = source_system(self._spec) if side == "old" else target_system(self._spec)
+        application = application or self._spec.source_path
+        if path == application / partition.path:
+            check_unpacked(system, application, partition)
+        return Site(
+            path=path,
+            application=application,
+            partition=partition,
+            system=system,
+            definition=self._definitions[side],
+            number=partition_number(system, partition),
+            position=position,
+            successor=successor,
+            foreign=frozenset(foreign),
+        )
+
+
+def _what_is_live(places: Places, step: Step | None) -> Literal["old", "new"]:
+    """Which store the application finds, also in the middle of a switch. Raises StoreNotReadyError between renames."""
+    which = places.at(places.live)
+    if which == "old" or which == "new":  # noqa: PLR1714 - type checkers narrow by this
+        return which
+    if step in _NEW_IS_LIVE:
+        return "new"
+    if step is Step.ROLLED_BACK or (which == "none" and isinstance(places, MovedIn)):
+        return "old"
+    try:
+        if which == "other":
+            return "new" if places.is_switched else "old"
+    except RefusedError:  # the old store is nowhere: between two looks it has moved
+        pass
+    raise StoreNotReadyError(f"{places.entry.partition.id} is being moved", hint="retry with backoff")
+
+
+def _new_store(places: Places) -> Path:
+    """Where the new store is in the middle of a switch."""
+    found = next((place for place in (places.live, places.staged) if places.at(place) == "new"), None)
+    if found is None:
+        raise StoreNotReadyError(f"{places.entry.partition.id} is being moved", hint="retry with backoff")
+    return found

@@ -1,0 +1,175 @@
+"""A store partition in a directory: held open, looked at again, and noticed when another store takes its place."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from migrate.errors import InvalidStateStoreError, MigrationError, StateStoreMigratedError, StoreNotReadyError
+from migrate.queries.open.owner import Owners
+from migrate.queries.open.partition import Opened, OpenSegment
+from migrate.queries.open.site import OpenDatabase, Site, open_database
+from migrate.stores.rocksdb.held import HeldDirectory
+from migrate.stores.rocksdb.layout import database_files, rocksdb_identities
+
+_ATTEMPTS = 3
+_OPENING_SHARE = 10
+"""A store that changes all the time is opened again for at most this part of the time."""
+
+Locate = Callable[[], Site]
+"""Where the store partition lies now. Raises InvalidStateStoreError where it is nowhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    opened: Opened
+    databases: tuple[OpenDatabase, ...]
+    cursors: tuple[Path, ...]
+
+
+class PinnedPartition:
+    """A store partition in one directory, as `Partition` says."""
+
+    def __init__(self, site: Site, locate: Locate, owners: Owners, refresh: float) -> None:
+        """Raises StoreNotReadyError where it is not there or in use, and errors of opening its files."""
+        self.id = site.partition.id
+        self.number = site.number
+        self._site = site
+        self._locate = locate
+        self._owners = owners
+        self._refresh = refresh
+        self._renewing = threading.Lock()
+        self._is_migrated = False
+        self._is_outdated = False
+        """Whether the last look failed: what is open may be too old to be read further."""
+        try:
+            self._directory = HeldDirectory(site.path)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise self._absent() from error
+        try:
+            self._held = self._open(())
+            self.check()
+            self._check_site()
+        except StateStoreMigratedError as error:
+            raise self._absent() from error
+
+    def opened(self) -> Opened:
+        """The store partition as its files were `refresh` seconds ago or later."""
+        self.check()
+        if time.monotonic() >= self._next_look and self._renewing.acquire(blocking=self._is_outdated):
+            try:
+                self._look()
+                self._is_outdated = False
+            except MigrationError:
+                self._is_outdated = True
+                raise
+            finally:
+                self._renewing.release()
+        return self._held.opened
+
+    def check(self) -> None:
+        """Raise StateStoreMigratedError where another store took its place, StoreNotReadyError where none is there."""
+        if self._is_migrated:
+            raise self._migrated()
+        try:
+            is_there = self._directory.has_its_name()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            self._check_site()
+            raise self._absent() from error
+        if not is_there:
+            raise self._migrated()
+        successor = self._site.successor
+        if successor is not None and successor.exists():
+            raise self._migrated()
+        for cursor in self._held.cursors:
+            if not cursor.exists():  # the stores have converged
+                raise self._migrated()
+
+    def _migrated(self) -> StateStoreMigratedError:
+        self._is_migrated = True
+        return StateStoreMigratedError(
+            f"the store partition {self.id} was replaced after this handle was made",
+            hint="resolve it again by its name; a retry on this handle will fail again",
+        )
+
+    def _absent(self) -> StoreNotReadyError:
+        return StoreNotReadyError(
+            f"the store partition {self.id} is not in {self._site.path}: it is being moved, or was removed",
+            hint="retry with backoff",
+        )
+
+    def _check_site(self) -> None:
+        """Raise StateStoreMigratedError where the store partition lies elsewhere by now."""
+        try:
+            site = self._locate()
+        except StoreNotReadyError:
+            raise
+        except InvalidStateStoreError as error:
+            raise self._migrated() from error
+        mine = self._site
+        if (site.path, site.definition, site.foreign) != (mine.path, mine.definition, mine.foreign):
+            raise self._migrated()
+
+    def _look(self) -> None:
+        """Open again what has changed."""
+        self._check_site()
+        known = self._held.databases
+        if all(each.is_current for each in known) and len(known) == len(self._site.segments(self._directory)):
+            self._plan_next_look(0)
+            return
+        try:
+            self._held = self._open(known)
+        except MigrationError:
+            self.check()  # what cannot be opened may be what was replaced
+            raise
+
+    def _plan_next_look(self, seconds: float) -> None:
+        pause = max(self._refresh, _OPENING_SHARE * seconds) if self._refresh else 0
+        self._next_look = time.monotonic() + pause
+
+    def _open(self, known: tuple[OpenDatabase, ...]) -> _Held:
+        started = time.monotonic()
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                held = self._open_once(known)
+            except (FileNotFoundError, MigrationError):
+                if left and self._site.partition.has_segments:  # its owner may have removed one that expired
+                    continue
+                raise
+            self._plan_next_look(time.monotonic() - started)
+            return held
+        raise AssertionError("the last attempt returns or raises")
+
+    def _open_once(self, known: tuple[OpenDatabase, ...]) -> _Held:
+        site = self._site
+        if site.foreign and not site.foreign.isdisjoint(rocksdb_identities(self._directory.path)):
+            raise self._absent()  # exchanged between the look at its place and its opening
+        directories = site.segments(self._directory)
+        locks = [directory.name / "LOCK" for _, directory in directories]
+        if site.is_in_application:
+            locks += site.system.lock_files(site.application, [site.partition])
+        has_owner = self._owners.has_owner(dict.fromkeys(locks), self.id)
+        position = site.offsets([directory for _, directory in directories])
+        kept = {each.directory.identity: each for each in known if each.is_current}
+        databases = tuple(
+            kept.get(directory.identity) or open_database(site, start_ms, directory)
+            for start_ms, directory in directories
+        )
+        content = repr([each.content for each in databases])
+        opened = Opened(
+            format=site.format,
+            segments=tuple(OpenSegment(each.start_ms, each.entries) for each in databases),
+            position=position,
+            tag=hashlib.sha256(content.encode()).hexdigest()[:16],
+            as_of_ms=_newest_file_ms(databases) if has_owner else None,
+        )
+        return _Held(opened, databases, tuple(each.cursor for each in databases if each.cursor is not None))
+
+
+def _newest_file_ms(databases: tuple[OpenDatabase, ...]) -> int | None:
+    files = (file for each in databases for file in database_files(each.directory.path).every)
+    return max((file.stat().st_mtime_ns // 1_000_000 for file in files), default=None)

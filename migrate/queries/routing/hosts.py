@@ -1,0 +1,146 @@
+"""Which hosts there are, and which partitions each has: from a file, or stated one by one.
+
+[[host]]
+address = "10.0.0.1:7654"
+active = [0, 2]                # partitions, of every store
+standby = [1]
+
+[[host]]
+address = "10.0.0.2:7654"
+active = [1]
+
+[host.stores.customers]        # but of this store it has others
+active = [0, 1]
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Protocol
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from migrate.errors import SpecError
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class HostInfo:
+    """A host and a port, as `application.server` names them."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @classmethod
+    def parse(cls, text: str) -> HostInfo:
+        """The host of `HOST:PORT`. Raises SpecError for any other text."""
+        host, _, port = text.strip().rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if not host or not (port.isascii() and port.isdecimal() and 0 < int(port) < 1 << 16):
+            raise SpecError(f"{text!r} is not HOST:PORT", hint="for example: 10.0.0.1:7654")
+        return cls(host, int(port))
+
+
+class Placement(Protocol):
+    """Which host has which partition."""
+
+    def active(self, store: str, partition: int) -> HostInfo | None:
+        """The host that has the partition active; None: not known."""
+        ...
+
+    def standbys(self, store: str, partition: int) -> tuple[HostInfo, ...]:
+        """The hosts with a standby of the partition, in a fixed order."""
+        ...
+
+    def hosts(self, store: str) -> tuple[HostInfo, ...]:
+        """Every host that has an active partition of the store, in a fixed order."""
+        ...
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    active: frozenset[Annotated[int, Field(ge=0)]] = frozenset()
+    standby: frozenset[Annotated[int, Field(ge=0)]] = frozenset()
+
+
+def _is_address(text: str) -> str:
+    try:
+        HostInfo.parse(text)
+    except SpecError as error:
+        raise ValueError(error.message) from error
+    return text
+
+
+class _Host(_Section):
+    address: Annotated[str, AfterValidator(_is_address)]
+    stores: dict[str, _Section] = {}
+
+    def of(self, store: str) -> _Section:
+        return self.stores.get(store, self)
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    host: tuple[_Host, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StatedHosts:
+    """The placement that a person states."""
+
+    _hosts: tuple[_Host, ...]
+
+    def active(self, store: str, partition: int) -> HostInfo | None:
+        """The host that has the partition active; None: no host is stated for it."""
+        return next((HostInfo.parse(each.address) for each in self._hosts if partition in each.of(store).active), None)
+
+    def standbys(self, store: str, partition: int) -> tuple[HostInfo, ...]:
+        """The hosts with a standby of the partition, as they are listed."""
+        return tuple(HostInfo.parse(each.address) for each in self._hosts if partition in each.of(store).standby)
+
+    def hosts(self, store: str) -> tuple[HostInfo, ...]:
+        """The hosts with an active partition of the store, as they are listed."""
+        return tuple(HostInfo.parse(each.address) for each in self._hosts if each.of(store).active)
+
+    @property
+    def listed(self) -> tuple[HostInfo, ...]:
+        """Every host, whatever it has."""
+        return tuple(HostInfo.parse(each.address) for each in self._hosts)
+
+
+def read_hosts(file: Path) -> StatedHosts:
+    """The hosts of a file. Raises SpecError where it is not one, or two hosts have a partition active."""
+    try:
+        found = _File.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SpecError(f"{file} cannot be read as TOML: {error}", hint=_HINT) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise SpecError(f"{file}: {where}: {first['msg']}", hint=_HINT) from error
+    _check_once(found.host, file)
+    return StatedHosts(found.host)
+
+
+_HINT = "docs/queries.md shows a file of hosts"
+
+
+def _check_once(hosts: Iterable[_Host], file: Path) -> None:
+    hosts = tuple(hosts)
+    addresses = [each.address for each in hosts]
+    for address in addresses:
+        if addresses.count(address) > 1:
+            raise SpecError(f"{file}: {address} is listed twice", hint="list its partitions in one place")
+    for store in ("", *sorted({name for each in hosts for name in each.stores})):
+        active = [partition for each in hosts for partition in sorted(each.of(store).active)]
+        for partition in active:
+            if active.count(partition) > 1:
+                what = f"partition {partition}" + (f" of {store}" if store else "")
+                raise SpecError(f"{file}: two hosts have {what} active", hint="one of them is a standby")

@@ -1,0 +1,30 @@
+"""Kafka's default partitioner: murmur2 of the serialized key.
+
+Source: org.apache.kafka.common.utils.Utils.murmur2, org.apache.kafka.clients.producer.internals.BuiltInPartitioner.
+"""
+
+from __future__ import annotations
+
+_SEED = 0x9747B28C
+_M = 0x5BD1E995
+_MASK = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """The 32-bit hash of a serialized key, unsigned."""
+    size = len(data)
+    found = _SEED ^ size
+    whole = size & ~3
+    for at in range(0, whole, 4):
+        word = int.from_bytes(data[at : at + 4], "little") * _M & _MASK
+        word = (word ^ word >> 24) * _M & _MASK
+        found = found * _M & _MASK ^ word
+    if whole < size:
+        found = (found ^ int.from_bytes(data[whole:], "little")) * _M & _MASK
+    found = (found ^ found >> 13) * _M & _MASK
+    return found ^ found >> 15
+
+
+def default_partition(key: bytes, partitions: int) -> int:
+    """The partition of a serialized key, of so many."""
+    return (murmur2(key) & 0x7FFFFFFF) % partitions

@@ -1,0 +1,262 @@
+"""The old store and the new one of a migration, side by side."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+
+from formats import EntryError, Format, StateRecord, Window
+from formats.conversion import Conversion
+from formats.serde import BYTES
+from migrate.batch.ledger.standing import read_standing
+from migrate.errors import SpecError, StateStoreMigratedError, StoreNotReadyError, UnknownStateStoreError
+from migrate.queries.json_values import key_of
+from migrate.queries.open.partition import Partition
+from migrate.queries.side_by_side.pair import Entry, Pair, place_of
+from migrate.queries.side_by_side.record import differences as differences_of
+from migrate.queries.side_by_side.record import reported
+from migrate.queries.side_by_side.report import GetReport, RecordReport, SideBySide, Verdict
+from migrate.queries.stores import QueryableStores
+from migrate.spec.conversion import conversion_ref, load_conversion
+from migrate.spec.spec import Spec
+from migrate.stores.state_store import after_prefix
+
+MOST_RECORDS = 100
+"""Windows or sessions of one key that are shown."""
+_HEX = re.compile(r"0x(?:[0-9a-fA-F]{2})*")
+"""Bytes as other reports show them."""
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class SideBySideStores:
+    """Both stores of a migration. Safe to share between threads; files close with the last reader."""
+
+    spec: Spec
+
+    @cached_property
+    def conversion(self) -> Conversion:
+        """The conversion that the spec describes now. Raises SpecError."""
+        return load_conversion(conversion_ref(self.spec))
+
+    @cached_property
+    def _sides(self) -> tuple[QueryableStores, QueryableStores]:
+        old = QueryableStores.of_migration(self.spec, side="old", stale=True)
+        return old, QueryableStores.of_migration(self.spec, side="new", stale=True)
+
+    def get(self, store: str | None, key: str, window: Window | None = None, *, is_base64: bool = False) -> GetReport:
+        """The records of one key; in a windowed store those of all its windows, up to MOST_RECORDS.
+
+        Args:
+            store: its old or its new name; None: the only one of the spec.
+            key: the key's text as its serde writes it; of bytes: text in UTF-8, or 0x and hex digits.
+            is_base64: `key` is the serialized key in base64.
+            window: one window or session alone.
+
+        Raises:
+            SpecError: the text is no key, there are several stores, or a window is given where there are none.
+            UnknownStateStoreError: there is no such store.
+        """
+        source = self.conversion.source
+        if window is not None and not source.is_segmented:
+            raise SpecError(f"a store of {source.id} has no windows", hint="leave --window out")
+        payload = self._payload(key, is_base64=is_base64)
+        return self._report(store, lambda pair: self._of_key(pair, payload, window), MOST_RECORDS)
+
+    def first(self, store: str | None, start: str | None = None, limit: int = 50) -> GetReport:
+        """The first records from a key on, in the order of its bytes, of one store partition after the other.
+
+        Raises SpecError, UnknownStateStoreError, as `get`.
+        """
+        at = None if start is None else self._payload(start, is_base64=False)
+        return self._report(store, lambda pair: self._first(pair, at, limit), limit)
+
+    def _payload(self, key: str, *, is_base64: bool) -> bytes:
+        serde = self.conversion.source.key_serde
+        try:
+            if serde == BYTES and not is_base64:
+                return bytes.fromhex(key[2:]) if _HEX.fullmatch(key) else key.encode()
+            return serde.encode(key_of(serde, key, is_base64=is_base64))
+        except EntryError as error:
+            raise SpecError(
+                f"{key[:60]!r} is not a key of this store: {error}",
+                hint=f"its serde is {serde.name!r}; --base64 takes the serialized key",
+            ) from error
+
+    def _name(self, store: str | None) -> str:
+        """The old store's name."""
+        section = self.spec.source.store_names or (self.spec.source_path.name,)
+        names = dict(zip(section, self.spec.target.store_names or section, strict=True))
+        found = [old for old, new in names.items() if store in (None, old, new)]
+        if not found:
+            raise UnknownStateStoreError(f"the spec has no store {store!r}", hint=f"it has {', '.join(names)}")
+        if len(found) > 1:
+            raise SpecError(f"the spec has several stores: {', '.join(names)}", hint="name one: --store")
+        return found[0]
+
+    def _report(self, store: str | None, find: Callable[[Pair], Iterator[SideBySide]], limit: int) -> GetReport:
+        name = self._name(store)
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                records = self._found(name, find, limit + 1)
+                break
+            except StateStoreMigratedError:
+                continue  # a switch meanwhile: what is there now is asked
+        else:
+            records = self._found(name, find, limit + 1)
+        newest = dict(zip(self.spec.source.store_names, self.spec.target.store_names, strict=False))
+        return GetReport(
+            store=name,
+            new_store=newest.get(name, name),
+            old_format=self.conversion.source.id,
+            new_format=self.conversion.target.id,
+            state=read_standing(self.spec.home).state,
+            records=tuple(records[:limit]),
+            is_complete=len(records) <= limit,
+            leaves_out=self._leaves_out,
+        )
+
+    def _found(self, name: str, find: Callable[[Pair], Iterator[SideBySide]], limit: int) -> list[SideBySide]:
+        found: list[SideBySide] = []
+        for pair in self._pairs(name):
+            found += islice(find(pair), limit - len(found))
+            pair.check()
+        return found
+
+    @property
+    def _leaves_out(self) -> tuple[str, ...]:
+        changelog = self.spec.changelog
+        from_changelog = changelog is not None and changelog.timestamps == "changelog"
+        return ("timestamp_ms",) if from_changelog and self.conversion.takes_times else ()
+
+    def _pairs(self, name: str) -> list[Pair]:
+        old, new = (_partitions(side, name) for side in self._sides)
+        by_place = {place_of(each): each for each in new or ()}
+        pairs = [Pair(each, by_place.pop(place_of(each), None), is_early=new is None) for each in old or ()]
+        return pairs + [Pair(None, each, is_gone=old is None) for each in by_place.values()]
+
+    def _of_key(self, pair: Pair, payload: bytes, window: Window | None) -> Iterator[SideBySide]:
+        source = self.conversion.source
+        if source.is_segmented and window is None:
+            yield from self._windows(pair, payload)
+            return
+        old_key = _stored_key(source, payload, window)
+        yield self._compared(pair, old_key, pair.old_value(old_key))
+
+    def _windows(self, pair: Pair, payload: bytes) -> Iterator[SideBySide]:
+        """Each window or session of a key that either store has, in the order of stored keys."""
+        source = self.conversion.source
+
+        def is_asked_for(entry: Entry) -> bool:
+            return source.key_schema.unpack(entry[0])[0] == payload
+
+        old = dict(filter(is_asked_for, pair.scan_old(payload, after_prefix(payload))))
+        new_payload = self._new_payload(payload)
+        new = (key for key, _ in pair.scan_new(new_payload, after_prefix(new_payload)))
+        extra = {self._old_key(key) for key in new if self.conversion.target.key_schema.unpack(key)[0] == new_payload}
+        for old_key in sorted(old.keys() | extra):
+            yield self._compared(pair, old_key, old.get(old_key))
+
+    def _first(self, pair: Pair, start: bytes | None, limit: int) -> Iterator[SideBySide]:
+        """The first records from a stored key on; those that only the new store has stand where its keys are."""
+        old = dict(islice(pair.scan_old(start, None), limit + 1))
+        end = max(old) if len(old) > limit else None
+        extra = set()
+        if self._keeps_keys:
+            new = islice(pair.scan_new(start, None), limit + 1)
+            extra = {key for key, _ in new if end is None or key <= end}
+        for key in sorted(old.keys() | extra):
+            yield self._compared(pair, key, old.get(key))
+
+    @property
+    def _keeps_keys(self) -> bool:
+        source, target = self.conversion.source, self.conversion.target
+        is_alike = (source.kind, source.key_serde, source.key_schema) == (
+            target.kind,
+            target.key_serde,
+            target.key_schema,
+        )
+        return is_alike and not self.conversion.keys_may_change
+
+    def _new_payload(self, payload: bytes) -> bytes:
+        return self.conversion.target.key_serde.encode(self.conversion.source.key_serde.decode(payload))
+
+    def _old_key(self, new_key: bytes) -> bytes:
+        """The old key of a new window or session of the same key."""
+        record = self.conversion.target.decode_key(new_key)
+        return self.conversion.source.encode_key(record)
+
+    def _compared(self, pair: Pair, old_key: bytes, old_value: bytes | None) -> SideBySide:
+        """The records of an old key."""
+        converted, reason = self._converted(old_key, old_value)
+        new_key, made_value = (self._new_key(old_key), None) if converted is None else converted
+        new_value = pair.new_value(new_key)
+        target = pair.new_format or self.conversion.target
+        old = None if old_value is None else reported(pair.old_format, old_key, old_value)
+        made = None if made_value is None else reported(target, new_key, made_value)
+        new = None if new_value is None else reported(target, new_key, new_value)
+        differences = differences_of(made, new, self._leaves_out)
+        if None not in (made_value, new_value) and made_value != new_value and not (differences or self._leaves_out):
+            differences = ("bytes",)
+        return SideBySide(
+            store_partition=pair.id,
+            old=old,
+            converted=made,
+            new=new,
+            verdict=_verdict(pair, old, made, new, reason, is_equal=not differences),
+            reason=reason,
+            changes=differences_of(old, made),
+            differences=differences,
+        )
+
+    def _new_key(self, old_key: bytes) -> bytes:
+        """The key under which the new store would have the record of an old key that is not converted."""
+        try:
+            return self.conversion.convert_key(old_key)
+        except EntryError:
+            return old_key
+
+    def _converted(self, key: bytes, value: bytes | None) -> tuple[Entry | None, str]:
+        """(the converted entry; None: there is none, why it is rejected)."""
+        if value is None:
+            return None, ""
+        try:
+            return self.conversion.convert(key, value), ""
+        except EntryError as error:
+            return None, str(error)
+
+
+def _partitions(stores: QueryableStores, name: str) -> list[Partition] | None:
+    """The store partitions of one side; None: it is not there yet, or not any more."""
+    try:
+        return stores.partitions(name)
+    except (StoreNotReadyError, UnknownStateStoreError):
+        return None
+
+
+def _stored_key(known: Format, payload: bytes, window: Window | None) -> bytes:
+    """The key of a payload's newest value, as a store of the format has it."""
+    return known.encode_key(StateRecord(known.key_serde.decode(payload), None, window=window))
+
+
+def _verdict(
+    pair: Pair,
+    old: RecordReport | None,
+    made: RecordReport | None,
+    new: RecordReport | None,
+    reason: str,
+    *,
+    is_equal: bool,
+) -> Verdict:
+    if old is None:
+        return "nowhere" if new is None else "gone" if pair.is_gone else "extra"
+    if reason:
+        return "rejected"
+    if made is None:
+        return "dropped" if new is None else "extra"
+    if new is None:
+        return "not there yet" if pair.is_early else "missing"
+    return "equal" if is_equal else "different"

@@ -1,0 +1,1 @@
+"""Read-only stores by type: key-value, window, session, versioned."""

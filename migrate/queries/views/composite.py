@@ -1,0 +1,181 @@
+"""What all views share: several store partitions read as one, decoded, until one of them is replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from typing import Any, Generic, NamedTuple, Self, TypeVar
+
+from formats import EntryError, Format, Headers
+from formats.layout import HEADERS, PLAIN, TIMESTAMP
+from formats.serde import Serde, uses_headers
+from migrate.errors import ConversionError, StoreClosedError
+from migrate.model.key_range import show_key
+from migrate.queries.definition import StoreDefinition
+from migrate.queries.open.partition import Opened, Partition
+from migrate.queries.views.results import ValueAndTimestamp, ValueTimestampHeaders
+from migrate.stores.records import BatchSource, Record
+
+T = TypeVar("T")
+Decoder = Callable[[bytes, bytes], Any]
+"""From a stored key and value to what a view returns for the value."""
+_FIRST_PULL, _LAST_PULL = 16, 256
+_MOST = (1 << 63) - 1
+_NO_HEADERS = Headers()
+
+
+class Part(NamedTuple):
+    """One store partition of a view. In the middle of a cut-over its format may be another one than its neighbour's."""
+
+    partition: Partition
+    format: Format
+    """With the serdes that wrote it."""
+    decode: Decoder
+    """From its stored keys and values to what the view returns for the value."""
+
+
+class Composite:
+    """The store partitions of one store on this host, as they are now. Safe to share between threads.
+
+    Every method raises StateStoreMigratedError once one of them was replaced: resolve the store again.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        partitions: Sequence[Partition],
+        definition: StoreDefinition,
+        decoder: Callable[[Format], Decoder],
+    ) -> None:
+        self.name = name
+        self.definition = definition
+        formats = [(each, each.opened().format) for each in partitions]
+        self._parts = tuple(Part(each, known, decoder(known)) for each, known in formats)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.name}, {len(self._parts)} store partitions>"
+
+    def approximate_num_entries(self) -> int:
+        """An estimate of the number of records, in all store partitions."""
+        found = [
+            segment.entries.estimated_records for each in self._parts for segment in each.partition.opened().segments
+        ]
+        return min(sum(found), (1 << 63) - 1)
+
+    def _iterate(self, entries: Callable[[Part, Opened], Iterator[T]]) -> QueryIterator[T]:
+        """What `entries` finds in each store partition, one after the other."""
+        for each in self._parts:
+            each.partition.check()
+        return QueryIterator(self._walk(entries), self.name)
+
+    def _walk(self, entries: Callable[[Part, Opened], Iterator[T]]) -> Generator[T]:
+        for each in self._parts:
+            yield from _checked(each, entries)
+
+
+def _checked(part: Part, entries: Callable[[Part, Opened], Iterator[T]]) -> Generator[T]:
+    """What is found in one store partition; nothing more once it was replaced."""
+    found = entries(part, part.partition.opened())
+    limit = _FIRST_PULL
+    try:
+        while batch := _some(found, limit):
+            part.partition.check()
+            yield from batch
+            limit = min(_LAST_PULL, 4 * limit)
+        part.partition.check()
+    finally:
+        if isinstance(found, Generator):
+            found.close()
+
+
+def _some(found: Iterator[T], limit: int) -> list[T]:
+    return [each for _, each in zip(range(limit), found, strict=False)]
+
+
+class QueryIterator(Iterator[T], Generic[T]):
+    """Results in order. A context manager; the files that it reads are held until its end or `close`."""
+
+    def __init__(self, found: Generator[T], name: str) -> None:
+        self._found = found
+        self._name = name
+        self._is_closed = False
+
+    def __next__(self) -> T:
+        """The next result. Raises StateStoreMigratedError, StoreClosedError after `close`."""
+        if self._is_closed:
+            raise StoreClosedError(f"the iterator over the store {self._name!r} is closed", hint="start a new one")
+        return next(self._found)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the files."""
+        self._is_closed = True
+        self._found.close()
+
+
+def records(source: BatchSource) -> Generator[Record]:
+    """Every entry of a scan, which is closed at the end."""
+    with closing(source):
+        limit = _FIRST_PULL
+        while found := source.pull(limit):
+            yield from found
+            limit = min(_LAST_PULL, 4 * limit)
+
+
+def decoded(serde: Serde, payload: bytes, stored_key: bytes, headers: Headers | None = None) -> Any:  # noqa: ANN401
+    """The object of a payload. Raises ConversionError for bytes that are none."""
+    try:
+        return serde.decode_with(payload, headers) if uses_headers(serde) else serde.decode(payload)
+    except EntryError as error:
+        raise undecodable(serde.name, stored_key, error) from error
+
+
+def value_decoder(known: Format) -> Decoder:
+    """Reads the bare value of an entry: what a view without timestamps returns."""
+    serde, layout = known.value_serde, known.value_layout
+    if layout == PLAIN and not uses_headers(serde):
+        return lambda key, value: decoded(serde, value, key)
+    return lambda key, value: _unpacked(known, key, value)[0]
+
+
+def timestamped_decoder(known: Format) -> Decoder:
+    """Reads the value of an entry with its timestamp."""
+
+    def read(key: bytes, value: bytes) -> ValueAndTimestamp:
+        found, timestamp, _ = _unpacked(known, key, value)
+        return ValueAndTimestamp(found, timestamp)
+
+    return read
+
+
+def headers_decoder(known: Format) -> Decoder:
+    """Reads the value of an entry with its timestamp and headers."""
+
+    def read(key: bytes, value: bytes) -> ValueTimestampHeaders:
+        return ValueTimestampHeaders(*_unpacked(known, key, value))
+
+    return read
+
+
+def _unpacked(known: Format, key: bytes, value: bytes) -> tuple[Any, int, Headers]:
+    try:
+        payload, carried = known.value_layout.unpack(value)
+    except EntryError as error:
+        raise undecodable(known.id, key, error) from error
+    headers = carried.get(HEADERS, _NO_HEADERS)
+    return decoded(known.value_serde, payload, key, headers), carried.get(TIMESTAMP, -1), headers
+
+
+def undecodable(reader: str, stored_key: bytes, error: EntryError) -> ConversionError:
+    """The error for an entry that is not what the store's definition says."""
+    return ConversionError(
+        f"the record {show_key(stored_key)} is not what {reader!r} reads: {error}",
+        key=stored_key,
+        reason=str(error),
+        hint="name the format and the serdes that wrote the store",
+    )

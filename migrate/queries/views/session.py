@@ -1,0 +1,119 @@
+"""Session stores: `ReadOnlySessionStore` of Kafka Streams.
+
+Source: org.apache.kafka.streams.state.ReadOnlySessionStore, internals.RocksDBSessionStore,
+CompositeReadOnlySessionStore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+from formats import Format
+from formats.encoding.window_keys import SESSION_KEY
+from formats.layout import WINDOW_END, WINDOW_START
+from migrate.queries.definition import StoreDefinition
+from migrate.queries.open.partition import Opened, Partition
+from migrate.queries.views.composite import Composite, Decoder, Part, QueryIterator, decoded
+from migrate.queries.views.results import TimeWindow, Windowed
+from migrate.queries.views.segments import MAX_TIME, Asked, StreamTimes, found_in
+from migrate.queries.views.window import WindowedValue
+
+_SAME: Any = ...
+"""Stands for the upper bound of a range of one key."""
+
+
+class SessionView(Composite):
+    """A read-only session store. A session's window has the times of its first and its last record."""
+
+    def __init__(
+        self,
+        name: str,
+        partitions: Sequence[Partition],
+        definition: StoreDefinition,
+        decoder: Callable[[Format], Decoder],
+    ) -> None:
+        super().__init__(name, partitions, definition, decoder)
+        self._times = StreamTimes()
+
+    def fetch_session(self, key: Any, start: int, end: int) -> Any:  # noqa: ANN401 - of the serdes
+        """The value of the session with these times, or None."""
+        for part in self._parts:
+            opened = part.partition.opened()
+            stored = SESSION_KEY.pack(part.format.key_serde.encode(key), {WINDOW_START: start, WINDOW_END: end})
+            expired = end < self._oldest(opened)
+            for segment in () if expired else reversed(opened.segments):
+                value = segment.entries.get(stored)
+                if value is not None:
+                    part.partition.check()
+                    return part.decode(stored, value)
+            part.partition.check()
+        return None
+
+    def fetch(self, key_from: Any, key_to: Any = _SAME) -> QueryIterator[WindowedValue]:  # noqa: ANN401
+        """The sessions of a key, or of a range of keys, both included; None: unbounded."""
+        return self.find_sessions(key_from, 0, MAX_TIME, key_to=key_to)
+
+    def backward_fetch(self, key_from: Any, key_to: Any = _SAME) -> QueryIterator[WindowedValue]:  # noqa: ANN401
+        """The same from the last to the first."""
+        return self.backward_find_sessions(key_from, 0, MAX_TIME, key_to=key_to)
+
+    def all(self) -> QueryIterator[WindowedValue]:
+        """Every session."""
+        return self.fetch(None, None)
+
+    def find_sessions(
+        self,
+        key: Any,  # noqa: ANN401
+        earliest_end: int,
+        latest_start: int,
+        *,
+        key_to: Any = _SAME,  # noqa: ANN401
+    ) -> QueryIterator[WindowedValue]:
+        """The sessions that end at `earliest_end` or later and start at `latest_start` or earlier.
+
+        Of one key, or with `key_to` of the keys up to that one.
+        """
+        return self._found(_range(key, key_to), earliest_end, latest_start, backward=False)
+
+    def backward_find_sessions(
+        self,
+        key: Any,  # noqa: ANN401
+        earliest_end: int,
+        latest_start: int,
+        *,
+        key_to: Any = _SAME,  # noqa: ANN401
+    ) -> QueryIterator[WindowedValue]:
+        """The same from the last to the first."""
+        return self._found(_range(key, key_to), earliest_end, latest_start, backward=True)
+
+    def _found(
+        self, keys: _Keys, earliest_end: int, latest_start: int, *, backward: bool
+    ) -> QueryIterator[WindowedValue]:
+        def found(part: Part, opened: Opened) -> Generator[WindowedValue]:
+            low, high = keys(part)
+            asked = Asked(True, low, high, max(earliest_end, self._oldest(opened)), latest_start)
+            for stored, value in found_in(opened, asked, backward=backward):
+                payload, times = SESSION_KEY.unpack(stored)
+                window = TimeWindow(times[WINDOW_START], times[WINDOW_END])
+                key = decoded(part.format.key_serde, payload, stored)
+                yield WindowedValue(Windowed(key, window), part.decode(stored, value))
+
+        return self._iterate(found)
+
+    def _oldest(self, opened: Opened) -> int:
+        return self._times.oldest_kept(opened, self.definition.retention_ms)
+
+
+_Keys = Callable[[Part], tuple[bytes | None, bytes | None]]
+"""From a store partition to its serialized keys, the first and the last."""
+
+
+def _range(key: object, key_to: object) -> _Keys:
+    bounds = key, key if key_to is _SAME else key_to
+
+    def keys(part: Part) -> tuple[bytes | None, bytes | None]:
+        low, high = (None if each is None else part.format.key_serde.encode(each) for each in bounds)
+        return low, high
+
+    return keys

@@ -1,0 +1,149 @@
+"""Window stores: `ReadOnlyWindowStore` of Kafka Streams.
+
+Source: org.apache.kafka.streams.state.ReadOnlyWindowStore, internals.RocksDBWindowStore, CompositeReadOnlyWindowStore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, overload
+
+from formats import Format
+from formats.encoding.window_keys import WINDOW_KEY
+from formats.layout import WINDOW_START
+from migrate.queries.definition import StoreDefinition
+from migrate.queries.open.partition import Opened, Partition
+from migrate.queries.views.composite import Composite, Decoder, Part, QueryIterator, decoded
+from migrate.queries.views.results import TimeWindow, Windowed
+from migrate.queries.views.segments import MAX_TIME, Asked, StreamTimes, found_in
+from migrate.stores.records import Record
+
+
+class WindowValue(NamedTuple):
+    """A window of the key that was asked for."""
+
+    time: int
+    """Its start."""
+    value: Any
+
+
+class WindowedValue(NamedTuple):
+    """A window of any key."""
+
+    key: Windowed
+    value: Any
+
+
+class WindowView(Composite):
+    """A read-only window store. Times are of the windows' starts, and both ends of a range are included."""
+
+    def __init__(
+        self,
+        name: str,
+        partitions: Sequence[Partition],
+        definition: StoreDefinition,
+        decoder: Callable[[Format], Decoder],
+    ) -> None:
+        super().__init__(name, partitions, definition, decoder)
+        self._times = StreamTimes()
+
+    @overload
+    def fetch(self, key: Any, time_from: int) -> Any: ...  # noqa: ANN401
+
+    @overload
+    def fetch(self, key: Any, time_from: int, time_to: int) -> QueryIterator[WindowValue]: ...  # noqa: ANN401
+
+    def fetch(self, key: Any, time_from: int, time_to: int | None = None) -> Any:
+        """The windows of a key, the oldest first; with one time the value of the window that starts then, or None."""
+        if time_to is None:
+            return self._one(key, time_from)
+        return self._of_key(key, time_from, time_to, backward=False)
+
+    def backward_fetch(self, key: Any, time_from: int, time_to: int) -> QueryIterator[WindowValue]:  # noqa: ANN401
+        """The windows of a key, the newest first."""
+        return self._of_key(key, time_from, time_to, backward=True)
+
+    def fetch_keys(
+        self,
+        key_from: Any,  # noqa: ANN401
+        key_to: Any,  # noqa: ANN401
+        time_from: int,
+        time_to: int,
+    ) -> QueryIterator[WindowedValue]:
+        """The windows of a range of keys, both included, None: unbounded; segment after segment, in order of keys."""
+        return self._of_keys(key_from, key_to, time_from, time_to, backward=False)
+
+    def backward_fetch_keys(
+        self,
+        key_from: Any,  # noqa: ANN401
+        key_to: Any,  # noqa: ANN401
+        time_from: int,
+        time_to: int,
+    ) -> QueryIterator[WindowedValue]:
+        """The same from the last to the first."""
+        return self._of_keys(key_from, key_to, time_from, time_to, backward=True)
+
+    def all(self) -> QueryIterator[WindowedValue]:
+        """Every window."""
+        return self.fetch_all(0, MAX_TIME)
+
+    def backward_all(self) -> QueryIterator[WindowedValue]:
+        """Every window, from the last to the first."""
+        return self.backward_fetch_all(0, MAX_TIME)
+
+    def fetch_all(self, time_from: int, time_to: int) -> QueryIterator[WindowedValue]:
+        """The windows of all keys."""
+        return self._of_keys(None, None, time_from, time_to, backward=False)
+
+    def backward_fetch_all(self, time_from: int, time_to: int) -> QueryIterator[WindowedValue]:
+        """The windows of all keys, from the last to the first."""
+        return self._of_keys(None, None, time_from, time_to, backward=True)
+
+    def _one(self, key: object, time: int) -> object:
+        for part in self._parts:
+            opened = part.partition.opened()
+            stored = WINDOW_KEY.pack(part.format.key_serde.encode(key), {WINDOW_START: time})
+            expired = time < self._oldest(opened)
+            for segment in () if expired else reversed(opened.segments):
+                value = segment.entries.get(stored)
+                if value is not None:
+                    part.partition.check()
+                    return part.decode(stored, value)
+            part.partition.check()
+        return None
+
+    def _of_key(self, key: object, time_from: int, time_to: int, *, backward: bool) -> QueryIterator[WindowValue]:
+        def found(part: Part, opened: Opened) -> Generator[WindowValue]:
+            payload = part.format.key_serde.encode(key)
+            for stored, value in self._found(opened, Asked(False, payload, payload, time_from, time_to), backward):
+                yield WindowValue(_start(stored), part.decode(stored, value))
+
+        return self._iterate(found)
+
+    def _of_keys(
+        self, key_from: object, key_to: object, time_from: int, time_to: int, *, backward: bool
+    ) -> QueryIterator[WindowedValue]:
+        size = self.definition.window_size_ms
+
+        def found(part: Part, opened: Opened) -> Generator[WindowedValue]:
+            serde = part.format.key_serde
+            low, high = (None if key is None else serde.encode(key) for key in (key_from, key_to))
+            for stored, value in self._found(opened, Asked(False, low, high, time_from, time_to), backward):
+                start = _start(stored)
+                window = TimeWindow(start, None if size is None else min(start + size, MAX_TIME))
+                key = decoded(serde, WINDOW_KEY.unpack(stored)[0], stored)
+                yield WindowedValue(Windowed(key, window), part.decode(stored, value))
+
+        return self._iterate(found)
+
+    def _found(self, opened: Opened, asked: Asked, backward: bool) -> Generator[Record]:
+        kept = replace(asked, time_from=max(asked.time_from, self._oldest(opened)))
+        return found_in(opened, kept, backward=backward)
+
+    def _oldest(self, opened: Opened) -> int:
+        return self._times.oldest_kept(opened, self.definition.retention_ms)
+
+
+def _start(stored: bytes) -> int:
+    return int.from_bytes(stored[-12:-4], "big", signed=True)

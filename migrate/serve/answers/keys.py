@@ -1,0 +1,151 @@
+"""What is asked by one key: its record, its windows, its sessions, and where it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from formats.errors import EntryError
+from migrate.queries.definition import StoreDefinition
+from migrate.queries.json_values import as_json, json_bytes, key_of, shown_problem
+from migrate.queries.routing.hosts import HostInfo
+from migrate.serve import records
+from migrate.serve.context import Context
+from migrate.serve.handles import Handle, Resolved
+from migrate.serve.web.problems import Problem
+from migrate.serve.web.wire import Answer, Request, flag, whole_number
+
+_MAX_TIME = (1 << 63) - 1
+_HOW = ("stale", "encoding")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A key, and what is asked of it."""
+
+    handle: Handle
+    text: str
+    given: dict[str, str]
+    definition: StoreDefinition
+    """By which the key was read."""
+    _key: Any
+    partition: int | None = None
+    """None: not known, so that each partition here is asked."""
+    elsewhere: tuple[HostInfo, ...] = ()
+    """The hosts that have it; none: this one."""
+
+    def key(self, resolved: Resolved) -> Any:  # noqa: ANN401 - its serde's type
+        """The key as the store reads it now, which may have another serde since a cut-over."""
+        return (
+            self._key
+            if resolved.definition is self.definition
+            else read_key(resolved.definition, self.text, self.given)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The endpoints whose path ends in a key."""
+
+    context: Context
+
+    async def record(self, request: Request) -> Answer:
+        """`/stores/{store}/keys/{key}`."""
+        asked = self._asked(request, "as_of")
+        if asked.elsewhere:
+            return await self.context.forwarder.ask(asked.elsewhere, request)
+        as_of = whole_number(asked.given, "as_of", -1, largest=_MAX_TIME)
+        condition = request.header(b"if-none-match")
+
+        def read(resolved: Resolved) -> Answer:
+            view = resolved.view(asked.partition)
+            etag, written_at = asked.handle.etag(resolved, asked.partition)
+            if condition is not None and _names(condition, etag):
+                return Answer(b"", 304, headers=((b"etag", etag),))
+            found = records.record_of(resolved.format, view, asked.key(resolved), None if as_of < 0 else as_of)
+            if found is None:
+                raise Problem(404, f"the store {resolved.name!r} has no record of this key")
+            headers = ((b"etag", etag), (b"cache-control", b"no-cache"))
+            return Answer(json_bytes(found), headers=headers if written_at is None else (*headers, _as_of(written_at)))
+
+        return await asked.handle.ask(read, is_quick=True)
+
+    async def windows(self, request: Request) -> Answer:
+        """`/stores/{store}/windows/{key}`."""
+        return await self._several(request, records.windows_of)
+
+    async def sessions(self, request: Request) -> Answer:
+        """`/stores/{store}/sessions/{key}`."""
+        return await self._several(request, records.sessions_of)
+
+    async def _several(self, request: Request, read: records.ReadTimes) -> Answer:
+        asked = self._asked(request, "from", "to", "limit")
+        if asked.elsewhere:
+            return await self.context.forwarder.ask(asked.elsewhere, request)
+        start = whole_number(asked.given, "from", 0, largest=_MAX_TIME)
+        end = whole_number(asked.given, "to", _MAX_TIME, largest=_MAX_TIME)
+        rows = self.context.limits.rows
+        limit = whole_number(asked.given, "limit", rows, smallest=1, largest=rows)
+
+        def answer(resolved: Resolved) -> Answer:
+            view = resolved.view(asked.partition)
+            key = asked.key(resolved)
+            found = list(islice(read(resolved.format, view, key, start, end), limit + 1))
+            body = {"key": as_json(key), "records": found[:limit], "complete": len(found) <= limit}
+            return Answer(json_bytes(body))
+
+        with self.context.scanning():
+            return await asked.handle.ask(answer)
+
+    async def metadata(self, request: Request) -> Answer:
+        """`/metadata/{store}/{key}`."""
+        handle = self.context.handle(request.part(2))
+        key = read_key(handle.definition, request.part(3, last=3), request.parameters(("encoding",)))
+        found = self.context.metadata(handle.name, key, handle.definition)
+        if found is None:
+            raise Problem(
+                421, "the partitions of keys are not known here", hint="start the service with --partitions N"
+            )
+        body = {
+            "store": handle.name,
+            "key": as_json(key),
+            "partition": found.partition,
+            "active": None if found.active is None else str(found.active),
+            "standbys": [str(host) for host in found.standbys],
+        }
+        return Answer(json_bytes(body))
+
+    def _asked(self, request: Request, *parameters: str) -> _Asked:
+        handle = self.context.handle(request.part(2))
+        given = request.parameters((*parameters, *_HOW))
+        definition, text = handle.definition, request.part(4)
+        key, is_stale = read_key(definition, text, given), flag(given, "stale")
+        found = self.context.metadata(handle.name, key, definition)
+        if found is None:
+            return _Asked(handle, text, given, definition, key)
+        elsewhere = self.context.elsewhere(found, request, is_stale=is_stale)
+        return _Asked(handle, text, given, definition, key, found.partition, elsewhere)
+
+
+def read_key(definition: StoreDefinition, text: str, given: dict[str, str]) -> Any:  # noqa: ANN401 - its serde's type
+    """The key that a text stands for, in the encoding that is given. Raises Problem."""
+    encoding = given.get("encoding")
+    if encoding not in (None, "base64"):
+        raise Problem(400, f"encoding={encoding[:40]!r} is not known", hint="leave it out, or give base64")
+    serde = definition.key
+    try:
+        return key_of(serde, text, is_base64=encoding is not None)
+    except EntryError as error:
+        raise Problem(
+            400, shown_problem(error, text), hint=f"its serde is {serde.name}: /docs", error="EntryError"
+        ) from error
+
+
+def _names(condition: str, etag: bytes) -> bool:
+    """Whether an `If-None-Match` names the tag."""
+    return any(each.strip().removeprefix("W/").encode() == etag for each in condition.split(","))
+
+
+def _as_of(written_at: int) -> tuple[bytes, bytes]:
+    return b"x-stateferry-as-of", str(written_at).encode()

@@ -1,0 +1,1 @@
+"""What can be asked, for programs and for people."""

@@ -1,0 +1,143 @@
+"""What can be asked, as an OpenAPI 3.1 document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from migrate.model.packages import VERSION
+
+_KEY = "The key: text for string and uuid, digits for numbers, JSON text for json and avro, base64url for bytes."
+_PARAMETERS: dict[str, tuple[str, dict[str, Any], str]] = {
+    "store": ("path", {"type": "string"}, "The store's name."),
+    "key": ("path", {"type": "string"}, _KEY),
+    "as_of": ("query", {"type": "integer", "minimum": 0}, "Versioned stores: the value at this time, in ms."),
+    "stale": ("query", {"type": "boolean"}, "Also read a standby, whose answer may be older."),
+    "encoding": ("query", {"enum": ["base64"]}, "Keys are given serialized, in base64url."),
+    "from_time": (
+        "query",
+        {"type": "integer", "minimum": 0},
+        "The first start of a window, or end of a session, in ms.",
+    ),
+    "to_time": ("query", {"type": "integer", "minimum": 0}, "The last start of a window or session, in ms."),
+    "from_key": ("query", {"type": "string"}, "The first key, written as in a path. Left out: the first one there is."),
+    "to_key": ("query", {"type": "string"}, "The last key, which is included. Left out: the last one there is."),
+    "limit": ("query", {"type": "integer", "minimum": 1}, "Records of one answer."),
+    "cursor": ("query", {"type": "string"}, "Of the page before."),
+    "reverse": ("query", {"type": "boolean"}, "From the last key to the first, within each partition."),
+}
+_RECORD = {
+    "type": "object",
+    "required": ["key", "value"],
+    "properties": {
+        "key": {"description": "As its serde reads it; bytes as base64."},
+        "value": {"description": "As its serde reads it; bytes as base64."},
+        "timestamp": {"type": "integer", "description": "In ms; -1: unknown. Only where the format has timestamps."},
+        "valid_to": {"type": ["integer", "null"], "description": "Versioned stores: when it was replaced, in ms."},
+        "window": {
+            "type": "object",
+            "description": "Window and session stores, in ms.",
+            "properties": {"start": {"type": "integer"}, "end": {"type": ["integer", "null"]}},
+        },
+    },
+}
+_PROBLEM = {
+    "type": "object",
+    "required": ["status", "title"],
+    "properties": {
+        "status": {"type": "integer"},
+        "title": {"type": "string"},
+        "error": {"type": "string", "description": "The library's error, such as StateStoreMigratedError."},
+        "detail": {"type": "string", "description": "What happened."},
+        "next": {"type": "string", "description": "What to do next."},
+    },
+}
+_RECORDS = {"type": "array", "items": {"$ref": "#/components/schemas/Record"}}
+_TIMES = {"key": {}, "records": _RECORDS, "complete": {"type": "boolean", "description": "Whether these are all."}}
+_PAGE = {"records": _RECORDS, "cursor": {"type": ["string", "null"], "description": "Of the next page; null: none."}}
+_OBJECT: dict[str, Any] = {"type": "object"}
+_OF_KEY = ("store", "key", "stale", "encoding")
+_ENDPOINTS: tuple[tuple[str, str, tuple[str, ...], dict[str, Any], str], ...] = (
+    ("/stores", "The stores and their formats.", (), _OBJECT, ""),
+    ("/stores/{store}", "A store and its partitions on this host.", ("store",), _OBJECT, ""),
+    (
+        "/stores/{store}/keys/{key}",
+        "The record of a key, of a key-value or versioned store. Its ETag changes with the store.",
+        (*_OF_KEY, "as_of"),
+        {"$ref": "#/components/schemas/Record"},
+        "",
+    ),
+    (
+        "/stores/{store}/range",
+        "The records of a range of keys, of a key-value store, a page at a time. In order within each partition.",
+        ("store", "from_key", "to_key", "limit", "cursor", "reverse", "encoding"),
+        {"type": "object", "properties": _PAGE},
+        "",
+    ),
+    (
+        "/stores/{store}/windows/{key}",
+        "The windows of a key, by their start.",
+        (*_OF_KEY, "from_time", "to_time", "limit"),
+        {"type": "object", "properties": _TIMES},
+        "",
+    ),
+    (
+        "/stores/{store}/sessions/{key}",
+        "The sessions of a key that end at `from` or later and start at `to` or earlier.",
+        (*_OF_KEY, "from_time", "to_time", "limit"),
+        {"type": "object", "properties": _TIMES},
+        "",
+    ),
+    (
+        "/stores/{store}/all",
+        'Every record of all hosts, one line each. The last line is {"end": true, "records": N}; without it, or with '
+        "an `error` in its place, the answer is not complete.",
+        ("store",),
+        {"$ref": "#/components/schemas/Record"},
+        "application/x-ndjson",
+    ),
+    ("/metadata/{store}/{key}", "The partition of a key, and its hosts.", ("store", "key", "encoding"), _OBJECT, ""),
+    ("/health", "Whether the service answers; needs no token.", (), _OBJECT, ""),
+    ("/metrics", "Metrics for Prometheus.", (), {"type": "string"}, "text/plain"),
+)
+_STATUSES = {
+    "400": "The key, a parameter or the cursor cannot be read, or the store is of another type.",
+    "401": "The bearer token is missing or wrong.",
+    "404": "There is no such store or key.",
+    "409": "The store was replaced since the cursor was made.",
+    "421": "The key is not on this host, and no route leads to it.",
+    "503": "The store is being moved, its host does not answer, or there are too many scans: see Retry-After.",
+}
+
+
+def openapi() -> dict[str, Any]:
+    """The document."""
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Stateferry", "version": VERSION, "description": "Queries of state stores. Reads only."},
+        "security": [{"token": []}, {}],
+        "paths": {path: {"get": _operation(*about)} for about in _ENDPOINTS for path in about[:1]},
+        "components": {
+            "schemas": {"Record": _RECORD, "Problem": _PROBLEM},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "responses": {
+                status: {"description": what, "content": {"application/problem+json": {"schema": _REFERENCE}}}
+                for status, what in _STATUSES.items()
+            },
+        },
+    }
+
+
+_REFERENCE = {"$ref": "#/components/schemas/Problem"}
+
+
+def _operation(path: str, what: str, names: tuple[str, ...], schema: dict[str, Any], kind: str) -> dict[str, Any]:
+    done = {"description": "Done.", "content": {kind or "application/json": {"schema": schema}}}
+    statuses = _STATUSES if "store" in names else ("401",) if path != "/health" else ()
+    refused = {status: {"$ref": f"#/components/responses/{status}"} for status in statuses}
+    return {"summary": what, "parameters": [_parameter(name) for name in names], "responses": {"200": done, **refused}}
+
+
+def _parameter(name: str) -> dict[str, Any]:
+    place, schema, what = _PARAMETERS[name]
+    shown = name.removesuffix("_time").removesuffix("_key")
+    return {"name": shown, "in": place, "required": place == "path", "schema": schema, "description": what}

@@ -1,0 +1,104 @@
+"""Requests to the host that has what is asked for: once, since that host never forwards them again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Iterable
+from typing import Any
+
+import httpx
+
+from migrate.queries.routing.hosts import HostInfo
+from migrate.serve.web.limits import Limits
+from migrate.serve.web.metrics import Metrics
+from migrate.serve.web.problems import Problem
+from migrate.serve.web.wire import Answer, Request
+
+FORWARDED = b"x-stateferry-forwarded"
+"""Names the host that forwards a request."""
+_KEPT = (b"etag", b"cache-control", b"retry-after", b"x-stateferry-as-of")
+
+
+class Forwarder:
+    """The connections of this host to the others."""
+
+    def __init__(self, me: HostInfo | None, token: str | None, limits: Limits, metrics: Metrics) -> None:
+        self._metrics = metrics
+        headers = {FORWARDED.decode(): str(me)} | ({"authorization": f"Bearer {token}"} if token else {})
+        timeout = httpx.Timeout(limits.forward_seconds, connect=limits.connect_seconds)
+        self._client = httpx.AsyncClient(headers=headers, timeout=timeout, trust_env=False)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def ask(self, hosts: Iterable[HostInfo], request: Request) -> Answer:
+        """The answer of the first host that gives one. Raises Problem where none does."""
+        silent = []
+        for host in hosts:
+            condition = request.header(b"if-none-match")
+            headers = {"if-none-match": condition} if condition else {}
+            try:
+                found = await self._client.get(_url(host, request), headers=headers)
+            except httpx.HTTPError as error:
+                silent.append(f"{host} ({type(error).__name__})")
+                self._metrics.forwarded.labels("no answer").inc()
+                continue
+            self._metrics.forwarded.labels("answered").inc()
+            kept = tuple(
+                (name, found.headers[name.decode()].encode()) for name in _KEPT if name.decode() in found.headers
+            )
+            return Answer(found.content, found.status_code, found.headers.get("content-type", "").encode(), kept)
+        raise _silent(", ".join(silent))
+
+    async def lines(self, host: HostInfo, request: Request) -> AsyncGenerator[tuple[bytes, int], None]:
+        """The records of a host's own scan: (whole lines, 0) each time, and at last (b"", how many there were).
+
+        Raises Problem where the host does not answer, or its scan does not come to its end.
+        """
+        held = b""  # up to one line, for the last one is no record
+        try:
+            async with self._client.stream("GET", _url(host, request)) as found:
+                if found.status_code != 200:
+                    raise _refused(host, found.status_code, await found.aread())
+                async for piece in found.aiter_bytes():
+                    held += piece
+                    end = held.rfind(b"\n", 0, held.rfind(b"\n")) + 1
+                    if end > 0:
+                        yield held[:end], 0
+                        held = held[end:]
+        except httpx.HTTPError as error:
+            self._metrics.forwarded.labels("no answer").inc()
+            raise _silent(f"{host} ({type(error).__name__})") from error
+        self._metrics.forwarded.labels("answered").inc()
+        last = _document(held)
+        if last.get("end") is not True:
+            raise _refused(host, 502, held)
+        yield b"", last["records"]
+
+
+def _url(host: HostInfo, request: Request) -> str:
+    query = request.scope["query_string"]
+    return f"http://{host}{request.scope['raw_path'].decode()}" + (f"?{query.decode()}" if query else "")
+
+
+def _silent(which: str) -> Problem:
+    return Problem(503, f"no answer from {which}", hint="retry with backoff, or read a standby: stale=true")
+
+
+def _refused(host: HostInfo, status: int, body: bytes) -> Problem:
+    said = _document(body)
+    problem = said.get("error") if isinstance(said.get("error"), dict) else said
+    assert isinstance(problem, dict)
+    found = problem.get("status", status)
+    return Problem(
+        found if found in (404, 409, 421, 503, 508) else 503, f"{host}: {problem.get('detail', 'its scan broke off')}"
+    )
+
+
+def _document(text: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,142 @@
+"""The stores that the service answers from: resolved once, and again when a migration replaces them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from formats import Format
+from migrate.errors import StateStoreMigratedError, StoreClosedError, StoreNotReadyError
+from migrate.queries.definition import StoreDefinition
+from migrate.queries.open.partition import Opened, Partition
+from migrate.queries.stores import QueryableStores
+from migrate.serve.records import type_of
+from migrate.serve.web.problems import Problem
+
+T = TypeVar("T")
+_MOVING = (StateStoreMigratedError, StoreNotReadyError, StoreClosedError)
+_PAUSE_SECONDS = 0.005
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """The views of a store as it was at one time."""
+
+    name: str
+    generation: int
+    """How often the store was replaced before, as this service saw it."""
+    definition: StoreDefinition
+    partitions: tuple[Partition, ...]
+    """On this host, by their numbers."""
+    whole: Any
+    """The view of all partitions here, of the type that its format is."""
+    by_number: dict[int | None, Any]
+    """The view of each partition."""
+
+    @property
+    def format(self) -> Format:
+        """With the serdes of keys and values."""
+        return self.definition.stored
+
+    def view(self, partition: int | None) -> Any:  # noqa: ANN401 - of the type that its format is
+        """The view of one partition; None: of all. Raises Problem where the partition is not here."""
+        if partition is None or None in self.by_number:  # a RocksDB directory by itself does not tell its number
+            return self.whole
+        found = self.by_number.get(partition)
+        if found is None:
+            here = ", ".join(str(number) for number in self.by_number) or "none"
+            what = f"partition {partition} of the store {self.name!r} is not on this host (here: {here})"
+            raise Problem(421, what, hint="ask the host that has it, or start the service with --hosts")
+        return found
+
+    def views(self, wanted: frozenset[int] | None) -> list[Any]:
+        """The view of each partition here that is wanted; None: of all."""
+        return [view for number, view in self.by_number.items() if wanted is None or number is None or number in wanted]
+
+    def openings(self, partition: int | None) -> list[Opened]:
+        """The partitions that a view of one or of all reads, as they are now. Raises the errors of `opened`."""
+        alone = [each for each in self.partitions if each.number == partition] if partition is not None else []
+        return [each.opened() for each in alone or self.partitions]
+
+
+@dataclass
+class Handle:
+    """One store of the service."""
+
+    stores: QueryableStores
+    name: str
+    pool: ThreadPoolExecutor
+    move_seconds: float
+    """How long a query waits for a store that is being moved."""
+    on_retry: Callable[[], None] = lambda: None
+    _resolved: Resolved | None = None
+    generation: int = 0
+    """How often the store was replaced, as this service saw it."""
+    _changing: threading.Lock = field(default_factory=threading.Lock)
+    _etags: dict[int | None, tuple[str, bytes]] = field(default_factory=dict)
+
+    @property
+    def definition(self) -> StoreDefinition:
+        """How the store is read, or was when it was read last. Raises UnknownStateStoreError."""
+        resolved = self._resolved
+        return self.stores.definition(self.name) if resolved is None else resolved.definition
+
+    def resolve(self) -> Resolved:
+        """The store as it is now, opened where it is not open. Slow: of a thread."""
+        with self._changing:
+            if self._resolved is None:
+                definition = self.stores.definition(self.name)
+                kind = type_of(definition.stored)
+                found = sorted(self.stores.partitions(self.name), key=lambda each: (each.number or 0, each.id))
+                views = {each.number: kind.view(self.name, [each], definition) for each in found}
+                whole = kind.view(self.name, found, definition)
+                self._resolved = Resolved(self.name, self.generation, definition, tuple(found), whole, views)
+            return self._resolved
+
+    async def ask(self, read: Callable[[Resolved], T], *, is_quick: bool = False) -> T:
+        """What `read` returns, in a thread unless it is quick; asked again while the store is being replaced.
+
+        Raises StoreNotReadyError or StateStoreMigratedError where that takes longer than the limit.
+        """
+        loop = asyncio.get_running_loop()
+        deadline: float | None = None
+        while True:
+            try:
+                resolved = self._resolved
+                if resolved is None:
+                    resolved = await loop.run_in_executor(self.pool, self.resolve)
+                try:
+                    return read(resolved) if is_quick else await loop.run_in_executor(self.pool, read, resolved)
+                except (StateStoreMigratedError, StoreClosedError):
+                    self.forget(resolved)
+                    raise
+            except _MOVING:
+                self.on_retry()
+                if deadline is None:
+                    deadline = time.monotonic() + self.move_seconds
+                elif time.monotonic() >= deadline:
+                    raise
+                await asyncio.sleep(_PAUSE_SECONDS)
+
+    def forget(self, resolved: Resolved) -> None:
+        """Resolve the store again next time, since it was replaced."""
+        with self._changing:
+            if self._resolved is resolved:
+                self._resolved = None
+                self.generation += 1
+
+    def etag(self, resolved: Resolved, partition: int | None) -> tuple[bytes, int | None]:
+        """(the entity tag of answers from a partition, or from all, as they are now; the oldest `as_of_ms`)."""
+        found = resolved.openings(partition)
+        tag = "-".join([each.tag for each in found])
+        known, etag = self._etags.get(partition, ("", b""))
+        if known != tag:
+            etag = f'"{hashlib.sha256(f"{tag} {resolved.definition}".encode()).hexdigest()[:32]}"'.encode()
+            self._etags[partition] = tag, etag
+        return etag, min([each.as_of_ms for each in found if each.as_of_ms is not None], default=None)

@@ -1,0 +1,129 @@
+"""The service, listening."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import os
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from migrate.errors import RefusedError, SpecError, system_errors_explained
+from migrate.queries.routing.hosts import HostInfo
+from migrate.queries.routing.metadata import Router
+from migrate.queries.stores import QueryableStores
+from migrate.serve.web.limits import Limits
+
+if TYPE_CHECKING:
+    from uvicorn import Server
+
+TOKEN = "STATEFERRY_TOKEN"
+_NAMES = ("localhost", "127.0.0.1", "[::1]")
+_GRACE_SECONDS = 5
+_SWITCH_SECONDS = 0.0005
+"""After which a scan's thread lets point queries in; Python's 5 ms would be their latency."""
+
+
+def token_of_environment() -> str | None:
+    """The bearer token; None: there is none. Raises SpecError for one that no header can hold."""
+    token = os.environ.get(TOKEN)
+    if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token != ""):
+        raise SpecError(f"{TOKEN} is empty, or not printable ASCII", hint="take one like `openssl rand -hex 32`")
+    return token
+
+
+def listen(host: str, port: int, *, token: str | None) -> socket.socket:
+    """A socket that listens there. Raises RefusedError where it cannot, or would serve other hosts without a token."""
+    if token is None and not _is_loopback(host):
+        raise RefusedError(
+            f"{host} can be reached from other hosts, and no token is set",
+            hint=f"set the environment variable {TOKEN}, or bind to 127.0.0.1",
+        )
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except (OSError, OverflowError) as error:
+        raise RefusedError(
+            f"cannot listen on {host}:{port}: {error}", hint="name another --port, or an address of this machine"
+        ) from error
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """A service that has its port."""
+
+    server: Server
+    socket: socket.socket
+    url: str
+
+    def run(self) -> None:
+        """Answer until SIGINT or SIGTERM, or until `stop`."""
+        sys.setswitchinterval(_SWITCH_SECONDS)
+        with suppress(KeyboardInterrupt):  # uvicorn raises the signal again once it has stopped
+            self.server.run(sockets=[self.socket])
+
+    def stop(self) -> None:
+        """End `run`, from another thread: what is being answered gets some seconds."""
+        self.server.should_exit = True
+
+
+def listening(
+    stores: QueryableStores,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 7654,
+    router: Callable[[HostInfo], Router] | None = None,
+    limits: Limits | None = None,
+) -> Listening:
+    """A service of these stores, ready to run.
+
+    Args:
+        stores: what is asked; read only.
+        host: where to listen; other than this machine only with a token in the environment.
+        port: 0 takes any that is free.
+        router: from this host's address to what knows the partitions of keys and the other hosts.
+        limits: None: the usual ones.
+
+    Raises:
+        RefusedError: it cannot listen there.
+        SpecError: the token cannot be one.
+        MissingPackageError: the extra `serve` is not installed.
+    """
+    with system_errors_explained():
+        import uvicorn
+
+        from migrate.serve.service import Service
+        from migrate.serve.web.connection import Connection
+
+        granted, token = limits or Limits(), token_of_environment()
+        socket_ = listen(host, port, token=token)
+        here = HostInfo(host, socket_.getsockname()[1])
+        names = None if token is not None else (*_NAMES, host.lower())
+        known = None if router is None else router(here)
+        config = uvicorn.Config(
+            Service(stores, router=known, token=token, limits=granted, names=names),
+            http=type("LimitedConnection", (Connection,), {"limits": granted}),
+            loop="uvloop",
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            log_level=logging.ERROR,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            limit_concurrency=granted.connections,
+            timeout_keep_alive=int(granted.idle_seconds),
+            timeout_graceful_shutdown=_GRACE_SECONDS,
+        )
+        return Listening(uvicorn.Server(config), socket_, f"http://{here}")

@@ -1,0 +1,1 @@
+"""HTTP: requests, answers, connections and their limits; knows no store."""

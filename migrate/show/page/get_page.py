@@ -1,0 +1,62 @@
+"""The old and the new record of a key, or of the first keys of a range, as a page with a form to ask for others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from migrate.queries.side_by_side.report import GetReport, SideBySide
+from migrate.show.page.rendering import render
+from migrate.show.text.get import VERDICTS, Row, rows_of
+
+_TONES = {"equal": "good", "different": "bad", "missing": "bad", "extra": "bad", "rejected": "bad", "dropped": "warn"}
+_MARKS = {"differs": "bad", "changed": "warn"}
+
+
+@dataclass(frozen=True, slots=True)
+class GetForm:
+    """What was asked for, and what can be."""
+
+    store: str
+    stores: Sequence[str]
+    key: str = ""
+    key_hint: str = ""
+    """How the key is written."""
+    window: str = ""
+    has_windows: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    name: str
+    texts: tuple[str, ...]
+    mark: str
+
+    @property
+    def tone(self) -> str:
+        return _MARKS.get(self.mark, "")
+
+
+def get_page(form: GetForm, report: GetReport | None = None, problem: str = "") -> str:
+    """The page; `problem`: why there is no report."""
+    found = [] if report is None else [each for each in report.records if each.verdict != "nowhere"]
+    return render("get.html.j2", page=form, report=report, problem=problem, rows=[_shown(each) for each in found])
+
+
+def _shown(each: SideBySide) -> dict[str, object]:
+    rows = rows_of(each)
+    sides = [side for side in (each.old, each.new, each.converted) if side is not None]
+    return {
+        "heading": sides[0].key_bytes.text if sides[0].problem else _heading(rows),
+        "store_partition": each.store_partition,
+        "verdict": each.verdict,
+        "tone": _TONES.get(each.verdict, "idle"),
+        "sentence": VERDICTS[each.verdict] + (f": {each.reason}" if each.reason else ""),
+        "fields": [_Field(row.name, row.texts, row.mark) for row in rows],
+    }
+
+
+def _heading(rows: Sequence[Row]) -> str:
+    """The key, with the times of its window."""
+    shown = [row for row in rows if row.name.startswith(("key", "window"))]
+    return ", ".join(next(filter(None, row.texts), "") for row in shown)

@@ -1,0 +1,144 @@
+"""A key in the old store, converted, and in the new store, at each stage of a migration."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from formats import StateRecord, Window
+from migrate import Spec, cutover, finalize, rollback, run
+from migrate.errors import SpecError, UnknownStateStoreError
+from migrate.queries.side_by_side.report import SideBySide
+from migrate.queries.side_by_side.stores import SideBySideStores
+from tests.support import KEY_VALUE, TIMESTAMPED, UNKNOWN_TIMESTAMP, make_spec, make_store, open_store
+
+_TASKS = ("0_0", "0_1")
+_JSON = {"from": {"serde": "json"}, "to": {"serde": "json"}}
+_TEXT = {"from": {"serde": "string"}, "to": {"serde": "string"}}
+
+
+def _with_totals(record: StateRecord) -> StateRecord | None:
+    if record.key == "dropped":
+        return None
+    return StateRecord(record.key, {**record.value, "total": record.value["price"] * record.value["count"]})
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Spec:
+    """Of a store of two partitions, whose values get a field."""
+    for number, task in enumerate(_TASKS):
+        records = {f"key-{each:03}".encode(): b'{"price":%d,"count":2}' % each for each in range(number, 100, 2)}
+        records |= {b"dropped": b'{"price":1,"count":1}', b"bad": b'{"count":1}'} if number == 0 else {}
+        make_store(tmp_path / "app" / task / "rocksdb" / "orders", records)
+    return make_spec(
+        tmp_path,
+        tmp_path / "app",
+        source_format=KEY_VALUE,
+        target_format=TIMESTAMPED,
+        source={"store": "orders"},
+        target={"path": None},
+        conversion={"function": _with_totals, "allow": ["changelog", "unclean-source"], "key": _TEXT, "value": _JSON},
+        run={"on_reject": "skip", "max_rejects": 1},
+    )
+
+
+def _get(spec: Spec, key: str) -> SideBySide:
+    (found,) = (each for each in SideBySideStores(spec).get("orders", key).records if each.verdict != "nowhere")
+    return found
+
+
+def test_before_a_run_the_conversion_is_shown(spec: Spec) -> None:
+    found = _get(spec, "key-007")
+    assert found.verdict == "not there yet"
+    assert found.store_partition == "0_1/orders"
+    assert found.old is not None
+    assert found.old.value == {"price": 7, "count": 2}
+    assert found.converted is not None
+    assert found.converted.value == {"price": 7, "count": 2, "total": 14}
+    assert found.converted.timestamp_ms == -1
+    assert found.new is None
+    assert found.changes == ("value.total", "timestamp_ms")
+
+
+@pytest.mark.parametrize("switch", [(), (cutover,), (cutover, rollback)])
+def test_at_each_stage_the_new_record_is_what_the_conversion_makes(spec: Spec, switch: tuple[object, ...]) -> None:
+    run(spec)
+    for verb in switch:
+        verb(spec)  # type: ignore[operator]
+    for number in range(0, 100, 9):
+        found = _get(spec, f"key-{number:03}")
+        assert (found.verdict, found.differences) == ("equal", ())
+        assert found.new == found.converted
+        assert found.old is not None
+        assert found.old.value == {"price": number, "count": 2}
+
+
+def test_stores_that_were_resolved_before_a_switch_are_resolved_again(spec: Spec) -> None:
+    run(spec)
+    stores = SideBySideStores(spec)
+    for verb in (cutover, rollback, cutover):
+        assert stores.get("orders", "key-007").records[-1].verdict == "equal"
+        verb(spec)
+    assert stores.get("orders", "key-007").records[-1].verdict == "equal"
+
+
+def test_records_that_do_not_arrive_say_why(spec: Spec) -> None:
+    run(spec)
+    rejected, dropped = _get(spec, "bad"), _get(spec, "dropped")
+    assert rejected.verdict == "rejected"
+    assert "KeyError" in rejected.reason
+    assert (dropped.verdict, dropped.converted) == ("dropped", None)
+    report = SideBySideStores(spec).get("orders", "no such key")
+    assert {each.verdict for each in report.records} == {"nowhere"}
+
+
+def test_what_the_new_application_has_written_is_named(spec: Spec) -> None:
+    run(spec)
+    cutover(spec)
+    live = spec.source_path / "0_1/rocksdb/orders"
+    with open_store(live) as database:
+        column = database.get_column_family("keyValueWithTimestamp")
+        column[b"key-007"] = UNKNOWN_TIMESTAMP + b'{"price":7,"count":2,"total":15}'
+        column[b"key-008b"] = struct.pack(">q", 5) + b'{"price":1}'
+        del column[b"key-009"]
+        del column
+    different, extra, missing = (_get(spec, key) for key in ("key-007", "key-008b", "key-009"))
+    assert (different.verdict, different.differences) == ("different", ("value.total",))
+    assert (extra.verdict, extra.old, extra.converted) == ("extra", None, None)
+    assert extra.new is not None
+    assert (extra.new.timestamp_ms, extra.new.value) == (5, {"price": 1})
+    assert (missing.verdict, missing.new) == ("missing", None)
+
+
+def test_the_first_keys_of_a_range_are_shown_in_their_order(spec: Spec) -> None:
+    run(spec)
+    report = SideBySideStores(spec).first("orders", "key-050", 3)
+    assert [each.old.key for each in report.records if each.old] == ["key-050", "key-052", "key-054"]
+    assert not report.is_complete
+    every = SideBySideStores(spec).first("orders", None, 1000)
+    assert every.is_complete
+    assert len(every.records) == 102
+    assert {each.verdict for each in every.records} == {"equal", "rejected", "dropped"}
+
+
+def test_after_finalize_the_new_record_is_there_alone(spec: Spec) -> None:
+    run(spec)
+    cutover(spec)
+    finalize(spec)
+    found = _get(spec, "key-007")
+    assert (found.verdict, found.old) == ("gone", None)
+    assert found.new is not None
+    assert found.new.value["total"] == 14
+
+
+def test_mistakes_say_what_there_is(spec: Spec) -> None:
+    stores = SideBySideStores(spec)
+    with pytest.raises(UnknownStateStoreError, match="no store 'order'") as caught:
+        stores.get("order", "key")
+    assert "orders" in caught.value.hint
+    with pytest.raises(SpecError, match="has no windows"):
+        stores.get("orders", "key", Window(0))
+    with pytest.raises(SpecError, match="not base64"):
+        stores.get("orders", "%", is_base64=True)

@@ -1,0 +1,127 @@
+"""Stores that are replaced while the service answers from them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from migrate.stores.exchange import exchange
+from tests.serve.services import ORDERS, Asked, make_orders, orders_of, serving
+
+KEY = "/stores/orders/keys/order-007"
+NEW = {key: f"new {value}" for key, value in ORDERS.items()}
+STORE = Path("0_0/rocksdb/orders")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A store, and another one to take its place."""
+    make_orders(tmp_path / "app", 1)
+    make_orders(tmp_path / "other", 1, NEW)
+    return tmp_path
+
+
+@pytest.fixture
+def asked(folder: Path) -> Iterator[Asked]:
+    with serving(orders_of(folder / "app")) as asked:
+        yield asked
+
+
+def _exchange(folder: Path) -> None:
+    exchange(folder / "app" / STORE, folder / "other" / STORE)
+
+
+def test_a_query_after_an_exchange_is_answered_from_the_other_store(folder: Path, asked: Asked) -> None:
+    first = asked.get(KEY)
+    assert first.json()["value"] == "value 7"
+    for expected in ("new value 7", "value 7"):
+        _exchange(folder)
+        again = asked.get(KEY, if_none_match=first.headers["etag"] if expected != "value 7" else '"none"')
+        assert (again.status_code, again.json()["value"]) == (200, expected)
+    assert again.headers["etag"] == first.headers["etag"]
+    assert asked.metric("retries_total") == 2
+
+
+def test_a_cursor_of_before_an_exchange_is_a_conflict(folder: Path, asked: Asked) -> None:
+    cursor = asked.found("/stores/orders/range?limit=10")["cursor"]
+    _exchange(folder)
+    sentence = asked.problem(f"/stores/orders/range?limit=10&cursor={cursor}", 409)
+    assert sentence == "the store was replaced since this cursor was made"
+    assert asked.found("/stores/orders/range?limit=1")["records"][0]["value"] == "new value 0"
+
+
+def test_a_store_that_is_missing_for_longer_is_unavailable(folder: Path, asked: Asked) -> None:
+    assert asked.found(KEY)["value"] == "value 7"
+    away = folder / "away"
+    (folder / "app" / STORE).rename(away)
+    sentence = asked.problem(KEY, 503)
+    assert "0_0/orders" in sentence
+    asked.problem("/stores/orders/range", 503)
+    asked.problem("/stores/orders/all", 503)
+    away.rename(folder / "app" / STORE)
+    assert asked.found(KEY)["value"] == "value 7"
+
+
+def test_a_scan_that_an_exchange_breaks_off_says_so(folder: Path) -> None:
+    big = {f"order-{number:06d}": "x" * 1000 for number in range(20_000)}
+    shutil.rmtree(folder / "app")
+    make_orders(folder / "app", 1, big)
+    with serving(orders_of(folder / "app")) as asked:
+        with asked.client.stream("GET", asked.url + "/stores/orders/all") as answer:
+            lines = answer.iter_lines()
+            next(lines)
+            _exchange(folder)
+            *_, last = lines
+        problem = json.loads(last)["error"]
+        assert (problem["status"], problem["error"]) == (503, "StateStoreMigratedError")
+        *_, end = asked.get("/stores/orders/all").text.splitlines()
+        assert json.loads(end) == {"end": True, "records": len(NEW)}
+
+
+def test_point_queries_through_many_exchanges_are_right_or_unavailable(folder: Path, asked: Asked) -> None:
+    """Two values can be right at any time; what is counted besides are refusals for an instant."""
+    wrong: list[str] = []
+    counts = {200: 0, 503: 0}
+    stop = threading.Event()
+
+    def ask() -> None:
+        with pytest.MonkeyPatch.context():
+            number = 0
+            while not stop.is_set():
+                number = (number + 37) % len(ORDERS)
+                answer = asked.client.get(f"{asked.url}/stores/orders/keys/order-{number:03d}")
+                counts[answer.status_code] = counts.get(answer.status_code, 0) + 1
+                if answer.status_code == 200 and answer.json()["value"] not in (
+                    f"value {number}",
+                    f"new value {number}",
+                ):
+                    wrong.append(answer.text)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(40):
+        _exchange(folder)
+        stop.wait(0.02)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert counts.keys() == {200, 503}
+    assert counts[200] > 100
+    assert asked.metric("retries_total") >= 20
+
+
+def test_two_exchanges_leave_no_file_of_the_service_open_for_long(folder: Path, asked: Asked) -> None:
+    for _ in range(4):
+        asked.found(KEY)
+        _exchange(folder)
+    asked.found(KEY)
+    targets = [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    held = [each for each in targets if str(folder / "other") in str(each) and each.suffix == ".sst"]
+    assert held == []
