@@ -184,10 +184,7 @@ def _check_possible(context: Context, standing: Standing) -> None:
 def _is_settled(standing: Standing) -> bool:
     """Whether everything that the tails need is done; those of copies are written by other hosts."""
     written = ChangelogStanding(standing.rows)
-    claimed = () if written.topics is None else written.topics.claimed
-    mine = {partition: tails for partition, tails in standing.tails.items() if partition in claimed}
-    is_written = all(tails[-1].number <= written.last_tail(partition) for partition, tails in mine.items())
-    return standing.is_assembled and is_written and not written.unread_tails
+    return standing.is_assembled and not written.unwritten_tails(standing.tails) and not written.unread_tails
 
 
 def _take_tails(context: Context, executor: Executor, ledger: Ledger, tasks: Sequence[TailTask]) -> tuple[Tail, ...]:

@@ -5,14 +5,14 @@ A copy goes on from the last record of the host that has written, once that is c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from migrate.batch.changelog.assembled import AssembledStores
 from migrate.batch.changelog.broker.claims import Fleet, fleet_of, place_of
 from migrate.batch.changelog.broker.records import settled
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.verify import row_of
-from migrate.batch.changelog.ways import reached
+from migrate.batch.changelog.ways import last_tails, reached
 from migrate.batch.changelog.write import Work
 from migrate.batch.chunk.executor import Executor, collected
 from migrate.batch.context import Context
@@ -21,9 +21,8 @@ from migrate.errors import RefusedError
 from migrate.kafka.claims import Claim
 from migrate.kafka.cluster import Cluster
 from migrate.model.changelog.compared import Reread
-from migrate.model.changelog.taken import Tail
 from migrate.model.changelog.written import Changelog, Part, Produced, Topics
-from migrate.model.ledger_row import Row, Step, read_detail
+from migrate.model.ledger_row import Row, Step
 from migrate.model.units import plural
 
 _AGAIN = "then run the same command again"
@@ -41,7 +40,7 @@ def adopt_changelogs(
     Raises RefusedError for a copy that cannot go on from there, or not yet; all others are adopted.
     """
     contents, written = stores.contents(topics.parts), ChangelogStanding(ledger.rows)
-    tails = _last_tails(ledger.rows)
+    tails = {partition: tail.number for partition, tail in last_tails(ledger.rows).items()}
     pending = {part.store_partition for part in written.pending(contents)}
     pending |= {partition for partition, last in tails.items() if last > written.last_tail(partition)}
     copies = [each for each in topics.changelogs if each.store_partition in pending - {*topics.claimed}]
@@ -81,12 +80,6 @@ def _compared(context: Context, executor: Executor, work: Work, whole: Mapping[s
             tasks.append(work.reread(cluster, changelog, claim.start, settled(cluster, changelog)))
     found = collected(executor, tasks, Reread, name=context.spec.name, stop=context.stop)
     return {each.store_partition: each for each in found if each.ok}
-
-
-def _last_tails(rows: Iterable[Row]) -> dict[str, int]:
-    """By store partition, the number of the last tail that was laid over the new store."""
-    tails = (read_detail(row, Tail, "a tail") for row in rows if row.step is Step.TAIL)
-    return {tail.store_partition: tail.number for tail in tails}
 
 
 def _rows(ledger: Ledger, contents: Mapping[Part, str], tail: int, claim: Claim, found: Reread) -> Iterator[Row]:

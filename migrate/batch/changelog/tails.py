@@ -86,7 +86,7 @@ def tail_tasks(
         start = max(offset or 0, ends.start)
         if start >= ends.stable:
             continue
-        _check_tombstones(context, standing, cluster, changelog, ends)
+        _check_tombstones(context, standing, cluster, changelog, offset=offset, ends=ends)
         number = numbers[partition] + 1
         yield TailTask(
             home=str(context.home),
@@ -108,10 +108,11 @@ def tail_tasks(
         )
 
 
-def _check_tombstones(context: Context, standing: Standing, cluster: Cluster, changelog: Changelog, ends: Ends) -> None:
+def _check_tombstones(
+    context: Context, standing: Standing, cluster: Cluster, changelog: Changelog, *, offset: int | None, ends: Ends
+) -> None:
     """Raises RefusedError where the broker may have removed tombstones of the tail, unless that is allowed."""
-    offset, first = reached(context.spec, standing.rows)[changelog.store_partition], ends.start
-    partition, where = changelog.store_partition, f"{changelog.topic}-{changelog.number}"
+    first, partition, where = ends.start, changelog.store_partition, f"{changelog.topic}-{changelog.number}"
     rows = (row for row in standing.rows if row.step is Step.TAIL and row.store_partition == partition)
     written = max((row.committed_at_ms for row in rows), default=snapshot_record(context.home).taken_at_ms)
     topic, age = cluster.topic(changelog.topic), int(time.time() * 1000) - written
@@ -142,11 +143,8 @@ def write_tails(context: Context, executor: Executor, ledger: Ledger, migration_
     written, tails = ChangelogStanding(ledger.rows), Standing(context.home, ledger.rows).tails
     topics = written.topics
     assert topics is not None
-    unwritten = []
-    for partition in topics.claimed:
-        done = written.last_tail(partition)
-        if left := [each for each in tails.get(partition, ()) if each.number > done]:
-            unwritten.append(_Some(context, topics.of(partition), left))
+    left = written.unwritten_tails(tails)
+    unwritten = [_Some(context, topics.of(partition), found) for partition, found in left.items()]
     if unwritten:
         with cluster_of(context.spec) as cluster:
             end_writing(cluster, context.home)  # of a command that was killed: its tasks may live on

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from migrate.batch.changelog.assembled import AssembledStores
@@ -55,13 +55,32 @@ def write_changelogs(context: Context, executor: Executor, ledger: Ledger, store
 
 
 def _write(context: Context, executor: Executor, ledger: Ledger, tasks: Iterator[ProduceTask]) -> None:
-    written = _Written(context, ledger)
+    """Write these parts; what came since the last commit is committed with the next one, at once on a stop."""
+    commits = SharedCommits(ledger)
     try:
         for finished in run_all(executor, tasks, name=context.spec.name, stop=context.stop):
-            written.add([result for _, result in finished if isinstance(result, Produced)])
+            fresh = [result for _, result in finished if isinstance(result, Produced)]
+            if fresh:
+                context.notify("changelog.written", produced=fresh)
+            commits.add(*(_row(ledger, each) for each in fresh))
+            if commits.commit() if context.stop.is_requested else commits.commit_due():
+                context.notify("changelog.committed")
     finally:
-        written.commit()
+        if commits.commit():
+            context.notify("changelog.committed")
     context.stop.check()
+
+
+def _row(ledger: Ledger, receipt: Produced) -> Row:
+    facts = {
+        "database": receipt.database,
+        "start_key": receipt.keys.start,
+        "end_key": receipt.keys.end,
+        "records_out": receipt.records,
+        "seconds": receipt.seconds,
+    }
+    row = ledger.row(Step.PRODUCED, store_partition=receipt.store_partition, detail=receipt)
+    return row.model_copy(update=facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,39 +189,3 @@ def transactional_id(migration_id: str, part: Part) -> str:
     """The id under which a part is written: a later attempt ends an earlier one that lives on."""
     start = hashlib.sha256(part.keys.start or b"").hexdigest()[:16]
     return f"stateferry-{migration_id}-{part.store_partition}-{part.database}-{start}"
-
-
-class _Written:
-    """Commits of the receipts that came since the last one."""
-
-    def __init__(self, context: Context, ledger: Ledger) -> None:
-        self._context = context
-        self._ledger = ledger
-        self._commits = SharedCommits(ledger)
-
-    def add(self, fresh: Sequence[Produced]) -> None:
-        """Commit these with the next ones; at once on a stop."""
-        if fresh:
-            self._context.notify("changelog.written", produced=fresh)
-        self._commits.add(*map(self._row, fresh))
-        if self._context.stop.is_requested:
-            self.commit()
-        elif self._commits.commit_due():
-            self._context.notify("changelog.committed")
-
-    def commit(self) -> None:
-        """Commit what waits, now."""
-        if self._commits.commit():
-            self._context.notify("changelog.committed")
-
-    def _row(self, receipt: Produced) -> Row:
-        return self._ledger.row(Step.PRODUCED, store_partition=receipt.store_partition).model_copy(
-            update={
-                "database": receipt.database,
-                "start_key": receipt.keys.start,
-                "end_key": receipt.keys.end,
-                "records_out": receipt.records,
-                "seconds": receipt.seconds,
-                "detail": receipt.model_dump_json(),
-            }
-        )

@@ -173,17 +173,13 @@ def _exchange(migration: Migration, stores: VerifiedStores, source: Source, part
         old_state=_old_state(migration, stores.plan, source, partition),
         new_state=_new_state(migration, staged, new_partition),
         before=before,
-        after=_position_of_new(migration, source, _planned(stores.plan, partition), before),
+        after=_position_of_new(migration, source, stores.plan.partition(partition.id), before),
     )
 
 
-def _planned(plan: Plan, partition: StorePartition) -> StorePartition:
-    """The store partition in the plan; since its snapshot the application may have made other segments."""
-    return next(each for each in plan.store_partitions if each.id == partition.id)
-
-
 def _old_state(migration: Migration, plan: Plan, source: Source, partition: StorePartition) -> StoreState:
-    is_same = _planned(plan, partition).databases == partition.databases
+    # since its snapshot the application may have made other segments
+    is_same = plan.partition(partition.id).databases == partition.databases
     then = planned_state(plan, partition, migration.home) if is_same else None
     state = store_state(partition.directories(migration.application), then)
     if then is not None and state.content != then.content and not isinstance(source, SnapshotSource):

@@ -55,17 +55,12 @@ def give_up_changelogs(spec: Spec, standing: Standing) -> GivenUp:
     written = ChangelogStanding(standing.rows)
     if not written.opened:
         return NO_TOPICS
-    if spec.changelog is None:
-        raise RefusedError(
-            "the migration has written changelogs, and the spec no longer says where they are",
-            hint="restore [changelog] in the spec",
-        )
-    fleet = fleet_of(spec, written.opened[-1])
-    with cluster_of(spec) as cluster:
+    with cluster_of(spec, "the migration has written changelogs") as cluster:
         end_writing(cluster, spec.home)
         appended = half_written(written)
         if appended is not None:
             _append_old(spec, standing, cluster, appended)
+        fleet = fleet_of(spec, written.opened[-1])
         claims = fleet.give_up()
         topics = made_topics(cluster, written)
         kept = [each for each in topics if is_of_others(cluster, fleet, written, claims, each)]

@@ -231,5 +231,5 @@ def switch_report(migration: Migration, journal: Journal, step: Step) -> SwitchR
 
 
 def _topics(journal: Journal, *, is_new: bool) -> tuple[str, ...]:
-    changelogs = () if journal.broker is None else journal.broker.topics.changelogs
-    return tuple(dict.fromkeys(each.new_topic if is_new else each.topic for each in changelogs))
+    names = {} if journal.broker is None else journal.broker.topics.names
+    return tuple(names if is_new else dict.fromkeys(names.values()))

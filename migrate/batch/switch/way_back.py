@@ -14,7 +14,6 @@ from migrate.batch.changelog.lines import line_after
 from migrate.batch.changelog.undo import undo
 from migrate.batch.switch.migration import Migration
 from migrate.batch.switch.places import Places
-from migrate.errors import RefusedError
 from migrate.model.journal import AtCutOver, Journal
 from migrate.model.reports import SetBack
 from migrate.model.store_partition import Line
@@ -33,12 +32,7 @@ class WayBack:
     def begin(self, journal: Journal) -> Journal:
         """The journal with what will be set back. Raises RefusedError where it cannot be, or somebody is at work."""
         topics = self.at.topics
-        if self.migration.spec.changelog is None:
-            raise RefusedError(
-                "the cut-over has rewritten changelogs, and the spec no longer says where they are",
-                hint="restore [changelog] in the spec",
-            )
-        with cluster_of(self.migration.spec) as cluster:
+        with cluster_of(self.migration.spec, "the cut-over has rewritten changelogs") as cluster:
             check_group(cluster, topics.application)
             for name in topics.names if topics.way == "append" else ():
                 check_still_ours(cluster, topics, name)

@@ -57,20 +57,20 @@ class Fleet:
         """Whether it keeps this host from writing."""
         return claim.holds and claim.owner != self.topics.owner
 
-    def others(self, claims: Claims, new_topic: str | None = None) -> list[Claim]:
-        """The other hosts' claims for partitions of the new topic, or of any."""
-        old = {each.topic for each in self.topics.changelogs if new_topic in (None, each.new_topic)}
+    def others(self, claims: Claims) -> list[Claim]:
+        """The other hosts' claims for partitions of these topics."""
+        old = {*self.topics.names.values()}
         return [each for (topic, _), each in claims.items() if topic in old and self.is_of_another(each)]
 
     def shared(self, claims: Claims) -> dict[str, str]:
         """The new topics that other hosts have claimed partitions of, or adopted, each with one of the hosts."""
         found = {}
-        for each in self.topics.changelogs:
-            hosts = [other.host for other in self.others(claims, each.new_topic)]
-            mine = (claim for (topic, _), claim in claims.items() if topic == each.topic)
+        for new, old in self.topics.names.items():
+            mine = [claim for (topic, _), claim in claims.items() if topic == old]
+            hosts = [claim.host for claim in mine if self.is_of_another(claim)]
             hosts += [host for claim in mine for owner, host in claim.adopted.items() if owner != self.topics.owner]
             if hosts:
-                found[each.new_topic] = hosts[0]
+                found[new] = hosts[0]
         return found
 
     def adopt(self, partitions: Collection[str]) -> None:

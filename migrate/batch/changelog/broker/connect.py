@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from migrate.errors import BrokerError, ChangelogFailedError
+from migrate.errors import BrokerError, ChangelogFailedError, RefusedError
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection, read_connection
 from migrate.spec.spec import Spec
@@ -18,8 +18,11 @@ def connection_of(spec: Spec) -> Connection:
     return read_connection(spec.changelog.bootstrap, None if config is None else spec.resolve(config))
 
 
-def cluster_of(spec: Spec) -> Cluster:
-    """The cluster that the spec names. Raises SpecError."""
+def cluster_of(spec: Spec, written: str = "the changelogs are written") -> Cluster:
+    """The cluster that the spec names. Raises SpecError; and RefusedError, which says what was `written`, for none."""
+    if spec.changelog is None:
+        text = f"{written}, and the spec no longer says where they are"
+        raise RefusedError(text, hint="restore [changelog] in the spec")
     return Cluster(connection_of(spec))
 
 

@@ -25,7 +25,7 @@ def hidden_offsets(application: str) -> Doubt:
 def committed_offsets(cluster: Cluster, application: str) -> tuple[GroupOffset, ...]:
     """What the group has committed, of every topic."""
     now = cluster.committed(application)
-    ends = _ends(cluster, [(topic, number) for topic, number in now if _is_repartition(application, topic)])
+    ends = _ends(cluster, [place for place in now if _is_repartition(application, place[0])])
     read_to_its_end = {
         place
         for place, each in ends.items()
@@ -50,7 +50,7 @@ def moved_since(cluster: Cluster, application: str, then: Sequence[GroupOffset])
     What the group had not begun to read it reads from the start. Raises RefusedError where a topic no longer has them.
     """
     known = {(each.topic, each.number): each for each in then}
-    now = {(topic, number): each.offset for (topic, number), each in cluster.committed(application).items()}
+    now = {place: each.offset for place, each in cluster.committed(application).items()}
     found, there = [], _ends(cluster, now)
     for (topic, number), reached in now.items():
         before, ends = known.get((topic, number)), there.get((topic, number))

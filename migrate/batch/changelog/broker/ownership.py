@@ -42,7 +42,7 @@ def check_still_ours(cluster: Cluster, topics: Topics, name: str) -> None:
 
 def old_topics(cluster: Cluster, topics: Topics) -> list[Topic]:
     """The old changelogs that are there. Raises RefusedError for one that was made again since it was recorded."""
-    names = dict.fromkeys(each.topic for each in topics.changelogs if each.new_topic != each.topic)
+    names = dict.fromkeys(old for new, old in topics.names.items() if new != old)
     there = [topic for name in names if (topic := cluster.topic(name)) is not None]
     for topic in there:
         hint = "who uses it? leave --delete-topic out, and remove the topic yourself if nobody does"
