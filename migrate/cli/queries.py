@@ -95,7 +95,7 @@ def serve(
     from migrate.serve.server import listening
 
     stores = _stores(Path(place), side, of_a_path)
-    service = listening(stores, host=host, port=port, router=routing.router(stores), stale=stale)
+    service = listening(stores, host=host, port=port, router=routing.router(stores, Path(place)), stale=stale)
     if not current_output().quiet:
         write_err(f"listening on {service.url}, described at {service.url}/docs")
     service.run()

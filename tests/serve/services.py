@@ -81,9 +81,10 @@ def serving(
     limits: Limits | None = None,
     router: Callable[[HostInfo], Router] | None = None,
     port: int = 0,
+    stale: bool = True,
 ) -> Iterator[Asked]:
     """A service of these stores."""
-    service = listening(stores, port=port, limits=limits, router=router)
+    service = listening(stores, port=port, limits=limits, router=router, stale=stale)
     thread = threading.Thread(target=service.run)
     thread.start()
     try:

@@ -40,9 +40,9 @@ def test_the_hosts_are_those_of_the_group(broker: Broker, tmp_path: Path) -> Non
         placement.refresh()
         assert [placement().active("orders", each) for each in range(PARTITIONS)] == [FIRST] * PARTITIONS
         first.stop()
-    assert partition_counts(connection, {"orders": program.changelog}) == {"orders": PARTITIONS}
+    assert partition_counts(connection, {"orders": ("none", program.changelog)}) == {"orders": PARTITIONS}
     with pytest.raises(RefusedError, match="app-hosts-customers-changelog of the store 'customers' is not at"):
-        partition_counts(connection, {"customers": "app-hosts-customers-changelog"})
+        partition_counts(connection, {"customers": ("app-hosts-customers-changelog",)})
     router = KeyRouter({"orders": PARTITIONS}, placement)
     placement.refresh()
     assert router.hosts("orders") == (FIRST,), "the last placement stays once the application has stopped"
