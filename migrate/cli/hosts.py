@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 _OPTIONS = (
     click.option("--partitions", type=click.IntRange(min=1), help="Partitions of the stores' topics, on all hosts."),
     click.option(
+        "--partitioner",
+        type=click.Choice(["murmur2", "crc32"]),
+        default="murmur2",
+        show_default=True,
+        help="How the keys of the stores' input were spread: by Kafka's own clients, or by those of librdkafka.",
+    ),
+    click.option(
         "--hosts", type=click.Path(), help="A TOML file of all hosts and their partitions: requests are forwarded."
     ),
     click.option(
@@ -62,6 +69,7 @@ class HostOptions:
     """What was given of them."""
 
     partitions: int | None
+    partitioner: str
     hosts: str | None
     peers: tuple[str, ...]
     standbys: tuple[str, ...]
@@ -79,25 +87,27 @@ class HostOptions:
         """
         from migrate.queries.routing.broker import GroupPlacement, partition_counts
         from migrate.queries.routing.hosts import HostInfo
-        from migrate.queries.routing.metadata import KeyRouter, stated_router
+        from migrate.queries.routing.metadata import PARTITIONERS, KeyRouter, stated_router
 
-        stated = self._stated()
+        stated, by = self._stated(), PARTITIONERS[self.partitioner]
         server = None if self.application_server is None else HostInfo.parse(self.application_server)
         if not self._asks_broker:
-            if self.partitions is None and stated is not None:
-                raise SpecError("the hosts need the number of partitions", hint="state it: --partitions N")
-            partitions = dict.fromkeys(stores.names, self.partitions or 0)
-            return None if self.partitions is None else lambda here: stated_router(stated, partitions, server or here)
+            if self.partitions is None:
+                if stated is not None:
+                    raise SpecError("the hosts need the number of partitions", hint="state it: --partitions N")
+                return None
+            partitions = dict.fromkeys(stores.names, self.partitions)
+            return lambda here: stated_router(stated, partitions, server or here, by)
         application, connection = self._application(place)
         if self.partitions is None:
             partitions = partition_counts(connection, application.topics(stores))
         else:
             partitions = dict.fromkeys(stores.names, self.partitions)
         if stated is not None:
-            return lambda here: stated_router(stated, partitions, server or here)
+            return lambda here: stated_router(stated, partitions, server or here, by)
         placement = GroupPlacement(connection, application.id, application.subtopologies(stores), self.group_port)
         placement.follow()
-        return lambda here: KeyRouter(partitions, placement, server or here)
+        return lambda here: KeyRouter(partitions, placement, server or here, by)
 
     @property
     def _asks_broker(self) -> bool:

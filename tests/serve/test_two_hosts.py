@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,16 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.serve.processes import OF_ORDERS, PARTITIONS, Served, free_addresses, make_host, partition_of, served
+from tests.serve.processes import (
+    COMMAND,
+    OF_ORDERS,
+    PARTITIONS,
+    Served,
+    free_addresses,
+    make_host,
+    partition_of,
+    served,
+)
 from tests.serve.services import ORDERS
 
 COPY = "a copy of "
@@ -204,3 +214,43 @@ def test_a_scan_is_not_complete_without_a_host_for_each_partition(folder: Path) 
             assert said == "no host is known that has partition 2 of the store 'orders' active"
         assert asked.problem(_path(_keys(2)[0]), 503) == "which host has partition 2 active is not known"
         assert asked.found(_path(_keys(1)[0]))["value"] == ORDERS[_keys(1)[0]]
+
+
+_SPEC = """
+name = "orders"
+[source]
+path = "{app}"
+stores = ["orders"]
+format = "kafka-streams.key-value"
+[target]
+format = "kafka-streams.timestamped-key-value"
+[conversion.key]
+from = {{serde = "string"}}
+to = {{serde = "string"}}
+[conversion.value]
+from = {{serde = "string"}}
+to = {{serde = "string"}}
+"""
+
+
+def test_a_host_whose_store_is_migrated_answers_in_its_new_format(tmp_path: Path) -> None:
+    first, second = free_addresses(2)
+    options = ("--peer", f"{first}=0,1", "--peer", f"{second}=2,3", "--partitions", str(PARTITIONS))
+    make_host(tmp_path / "first", {0: "", 1: ""})
+    make_host(tmp_path / "second", {2: "", 3: ""})
+    spec = tmp_path / "orders.toml"
+    spec.write_text(_SPEC.format(app=tmp_path / "second"))
+    with (
+        served(tmp_path / "first", first, *OF_ORDERS, *options) as asked,
+        served(spec, second, *options) as other,
+    ):
+        for step, more in ((None, {}), ("run", {}), ("cutover", {"timestamp": -1}), ("rollback", {})):
+            if step is not None:
+                subprocess.run([str(COMMAND), step, str(spec)], check=True, capture_output=True)
+            for host in (asked, other):
+                for key, value in ORDERS.items():
+                    own = more if partition_of(key) in (2, 3) else {}
+                    assert host.found(_path(key)) == {"key": key, "value": value, **own}, step
+                *records, end = map(json.loads, host.get("/stores/orders/all").text.splitlines())
+                assert end == {"end": True, "records": len(ORDERS)}
+                assert sum("timestamp" in each for each in records) == (len(_keys(2, 3)) if more else 0)

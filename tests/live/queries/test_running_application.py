@@ -6,11 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from formats.serde import BYTES
 from formats.serdes.numeric import NumberSerde
-from migrate.queries.routing.murmur2 import default_partition
+from formats.serdes.text import StringSerde
+from migrate.queries.definition import StoreDefinition
+from migrate.queries.routing.hosts import stated_hosts
+from migrate.queries.routing.metadata import KeyRouter
+from migrate.queries.routing.partitioners import default_partition
+from migrate.queries.stores import QueryableStores
 from tests.broker.broker import Broker
 from tests.live.kafka_streams.program import require_live
-from tests.live.queries.application import HOST, PARTITIONS, Line, ask_application
+from tests.live.queries.application import HOST, PARTITIONS, TYPES, Line, ask_application
 
 COUNT = 300
 """Questions of each store."""
@@ -32,6 +38,26 @@ def test_a_key_is_where_kafka_streams_says(asked: tuple[Path, list[tuple[Line, L
         assert (default_partition(key, PARTITIONS), default_partition(key, _MANY)) == (partition, of_many), question
         assert (host, standbys) == (HOST, 0)
     assert len(found) == 3 * COUNT
+
+
+def test_a_key_as_an_object_is_where_kafka_streams_says(asked: tuple[Path, list[tuple[Line, Line]]]) -> None:
+    router = KeyRouter(dict.fromkeys(TYPES, PARTITIONS), lambda: stated_hosts([f"{HOST}=0-{PARTITIONS - 1}"]))
+    serdes = {str: StringSerde(), int: NumberSerde("int64"), bytes: BYTES}
+    stores = {
+        kind: QueryableStores.of_directory(
+            asked[0], {store: StoreDefinition(f"kafka-streams.{store}", serde) for store in TYPES}
+        )
+        for kind, serde in serdes.items()
+    }
+    count = 0
+    for question, answer in asked[1]:
+        if question["call"] == "key_metadata":
+            key = question["args"][0]
+            key = bytes.fromhex(key["bytes"]) if isinstance(key, dict) else key
+            found = stores[type(key)].key_metadata(question["store"], key, router=router)
+            assert (found.partition, str(found.active), len(found.standbys)) == tuple(answer["found"][:3]), question
+            count += 1
+    assert count == 3 * COUNT
 
 
 def _serialized(key: str | int | dict[str, str]) -> bytes:
