@@ -218,6 +218,7 @@ def test_a_scan_is_not_complete_without_a_host_for_each_partition(folder: Path) 
 
 _SPEC = """
 name = "orders"
+work_dir = "{work}"
 [source]
 path = "{app}"
 stores = ["orders"]
@@ -239,7 +240,7 @@ def test_a_host_whose_store_is_migrated_answers_in_its_new_format(tmp_path: Path
     make_host(tmp_path / "first", {0: "", 1: ""})
     make_host(tmp_path / "second", {2: "", 3: ""})
     spec = tmp_path / "orders.toml"
-    spec.write_text(_SPEC.format(app=tmp_path / "second"))
+    spec.write_text(_SPEC.format(app=tmp_path / "second", work=tmp_path / "work"))
     with (
         served(tmp_path / "first", first, *OF_ORDERS, *options) as asked,
         served(spec, second, *options) as other,

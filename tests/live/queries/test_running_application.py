@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from formats.serde import BYTES
+from formats.serde import BYTES, Serde
 from formats.serdes.numeric import NumberSerde
 from formats.serdes.text import StringSerde
 from migrate.queries.definition import StoreDefinition
@@ -42,7 +42,7 @@ def test_a_key_is_where_kafka_streams_says(asked: tuple[Path, list[tuple[Line, L
 
 def test_a_key_as_an_object_is_where_kafka_streams_says(asked: tuple[Path, list[tuple[Line, Line]]]) -> None:
     router = KeyRouter(dict.fromkeys(TYPES, PARTITIONS), lambda: stated_hosts([f"{HOST}=0-{PARTITIONS - 1}"]))
-    serdes = {str: StringSerde(), int: NumberSerde("int64"), bytes: BYTES}
+    serdes: dict[type, Serde] = {str: StringSerde(), int: NumberSerde("int64"), bytes: BYTES}
     stores = {
         kind: QueryableStores.of_directory(
             asked[0], {store: StoreDefinition(f"kafka-streams.{store}", serde) for store in TYPES}

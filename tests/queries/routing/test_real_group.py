@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from migrate.errors import RefusedError
+from migrate.errors import BrokerError, RefusedError
 from migrate.kafka.connection import read_connection
 from migrate.queries.routing.broker import GroupPlacement, partition_counts
 from migrate.queries.routing.hosts import HostInfo
@@ -46,6 +46,10 @@ def test_the_hosts_are_those_of_the_group(broker: Broker, tmp_path: Path) -> Non
     router = KeyRouter({"orders": PARTITIONS}, placement)
     placement.refresh()
     assert router.hosts("orders") == (FIRST,), "the last placement stays once the application has stopped"
+    placement.connection = replace(connection, bootstrap="127.0.0.1:1")
+    with pytest.raises(BrokerError):
+        placement.refresh()
+    assert router.hosts("orders") == (FIRST,), "and while the broker cannot be reached"
 
 
 def _await_standbys(placement: GroupPlacement) -> list[HostInfo | None]:
