@@ -90,6 +90,7 @@ LONG = (
     "live/kafka_streams/test_kinds.py",
     "live/kafka_streams/test_program.py",
     "live/test_migrated_segments.py::test_records_lie_in_the_segments_of_the_new_retention[4.3.1-20]",
+    "live/queries/test_answers.py::test_questions_meet_the_edge_of_the_retention",
     "live/queries/test_answers.py::test_thousands_of_answers_are_kafka_streams_own",
     "protocols",
     "show/page/test_chromium.py::test_what_these_tests_look_for_is_seen_where_it_is",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from migrate.cli.errors import verb
+from migrate.cli.hosts import HostOptions, host_options
 from migrate.cli.options import current_output, spec_argument
 from migrate.errors import SpecError
 from migrate.show.streams import write_err
@@ -63,11 +64,7 @@ def get(spec: str, key: str, *, store: str | None, window: str | None, is_base64
     help="With SPEC: the store that the application uses, or the old or the new one of the migration.",
 )
 @click.option("--stale", is_flag=True, help="Read beside a running application: what it has written to disk.")
-@click.option("--partitions", type=click.IntRange(min=1), help="Partitions of the stores' topics, on all hosts.")
-@click.option(
-    "--hosts", type=click.Path(), help="A TOML file of all hosts and their partitions: requests are forwarded."
-)
-@click.option("--application-server", metavar="HOST:PORT", help="This host in that file, if not --host and --port.")
+@host_options
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=7654, show_default=True, help="The port; 0: a free one.")
 @verb
@@ -76,11 +73,9 @@ def serve(
     *,
     side: Literal["live", "old", "new"],
     stale: bool,
-    partitions: int | None,
-    hosts: str | None,
-    application_server: str | None,
     host: str,
     port: int,
+    routing: HostOptions,
     **of_a_path: str | int | None,
 ) -> None:
     """Answer queries over HTTP, while the stores are migrated and while they are not.
@@ -95,25 +90,11 @@ def serve(
     stateferry serve state/orders-app --store orders --format kafka-streams.key-value --key-serde string
     curl http://127.0.0.1:7654/stores/orders/keys/order-001586
     """
-    from migrate.queries.routing.hosts import HostInfo
-    from migrate.queries.routing.metadata import KeyRouter, stated_router
     from migrate.serve.server import listening
 
-    if hosts is not None and partitions is None:
-        raise SpecError("--hosts needs the number of partitions", hint="state it: --partitions N")
-    stores = _stores(Path(place), side, stale=stale, of_a_path=of_a_path)
-
-    def router(here: HostInfo) -> KeyRouter:
-        me = here if application_server is None else HostInfo.parse(application_server)
-        file = None if hosts is None else Path(hosts)
-        return stated_router(file, dict.fromkeys(stores.names, partitions or 0), me)
-
+    stores = _stores(Path(place), side, of_a_path)
     service = listening(
-        stores,
-        host=host,
-        port=port,
-        router=None if partitions is None else router,
-        sides=_sides(Path(place)),
+        stores, host=host, port=port, router=routing.router(stores), sides=_sides(Path(place)), stale=stale
     )
     if not current_output().quiet:
         write_err(f"listening on {service.url}, described at {service.url}/docs")
@@ -128,8 +109,9 @@ def _sides(place: Path) -> SideBySideStores | None:
 
 
 def _stores(
-    place: Path, side: Literal["live", "old", "new"], *, stale: bool, of_a_path: dict[str, str | int | None]
+    place: Path, side: Literal["live", "old", "new"], of_a_path: dict[str, str | int | None]
 ) -> QueryableStores:
+    """Also those that an application has open: whether a request may be answered from them, the service decides."""
     from migrate.queries.stores import QueryableStores
 
     given = {name: value for name, value in of_a_path.items() if value is not None}
@@ -141,10 +123,10 @@ def _stores(
             raise SpecError(
                 f"{option} goes with a directory, and {place} is a file", hint="the spec says how to read it"
             )
-        return QueryableStores.of_migration(load_spec(place), side=side, stale=stale)
+        return QueryableStores.of_migration(load_spec(place), side=side, stale=True)
     if "store" not in given or "format_id" not in given:
         raise SpecError(f"{place} is a directory: which store of it?", hint="give --store and --format")
-    return QueryableStores.of_directory(place, {str(given["store"]): _definition(given)}, stale=stale)
+    return QueryableStores.of_directory(place, {str(given["store"]): _definition(given)}, stale=True)
 
 
 def _definition(given: dict[str, str | int]) -> StoreDefinition:

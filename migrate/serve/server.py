@@ -87,6 +87,7 @@ def listening(
     router: Callable[[HostInfo], Router] | None = None,
     limits: Limits | None = None,
     sides: SideBySideStores | None = None,
+    stale: bool = True,
 ) -> Listening:
     """A service of these stores, ready to run.
 
@@ -97,6 +98,7 @@ def listening(
         router: from this host's address to what knows the partitions of keys and the other hosts.
         limits: None: the usual ones.
         sides: the old stores and the new ones, where they are those of a migration.
+        stale: answer from stores that their application has open without being asked for what is on disk.
 
     Raises:
         RefusedError: it cannot listen there.
@@ -115,7 +117,7 @@ def listening(
         names = None if token is not None else (*_NAMES, host.lower())
         known = None if router is None else router(here)
         config = uvicorn.Config(
-            Service(stores, router=known, token=token, limits=granted, names=names, sides=sides),
+            Service(stores, router=known, token=token, limits=granted, names=names, sides=sides, stale=stale),
             http=type("LimitedConnection", (Connection,), {"limits": granted}),
             loop="uvloop",
             ws="none",

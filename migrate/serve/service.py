@@ -44,6 +44,7 @@ class Service:
         limits: Limits | None = None,
         names: tuple[str, ...] | None = None,
         sides: SideBySideStores | None = None,
+        stale: bool = True,
     ) -> None:
         """Serve `stores`.
 
@@ -55,8 +56,9 @@ class Service:
             names: the names that a client may call this host, so that no web page reaches a service without a token
                 under a name of its own; None: any.
             sides: the old stores and the new ones, where they are those of a migration.
+            stale: answer from stores that their application has open without being asked for what is on disk.
         """
-        self.context = Context(stores, router, token, limits or Limits())
+        self.context = Context(stores, router, token, limits or Limits(), stale=stale)
         self._token = None if token is None else f"Bearer {token}".encode()
         self._names = None if names is None else frozenset(name.encode() for name in names)
         keys, compare = Keys(self.context), Compare(self.context, sides)
