@@ -122,7 +122,8 @@ class PinnedPartition:
         """Open again what has changed."""
         self._check_site()
         known = self._held.databases
-        if all(each.is_current for each in known) and len(known) == len(self._site.segments(self._directory)):
+        is_current = all(each.is_current for each in known) and len(known) == len(self._site.segments(self._directory))
+        if is_current and self._held.opened.as_of_ms is None:  # else its owner may have ended meanwhile
             self._plan_next_look(0)
             return
         try:
@@ -163,13 +164,15 @@ class PinnedPartition:
             kept.get(directory.identity) or open_database(site, start_ms, directory)
             for start_ms, directory in directories
         )
+        written_ms = _newest_file_ms(databases)
         content = repr([each.content for each in databases])
         opened = Opened(
             format=site.format,
             segments=tuple(OpenSegment(each.start_ms, each.entries) for each in databases),
             position=position,
             tag=hashlib.sha256(content.encode()).hexdigest()[:16],
-            as_of_ms=_newest_file_ms(databases) if has_owner else None,
+            as_of_ms=written_ms if has_owner else None,
+            written_ms=written_ms,
         )
         return _Held(opened, databases, tuple(each.cursor for each in databases if each.cursor is not None))
 

@@ -15,10 +15,10 @@ from migrate.serve.context import Context
 from migrate.serve.handles import Resolved
 from migrate.serve.records import records_in
 from migrate.serve.web.problems import Problem
-from migrate.serve.web.wire import Answer, Request, flag, whole_number
+from migrate.serve.web.wire import Answer, Header, Request, flag, whole_number
 
 _ROWS = 100
-_NAMES = ("from", "to", "limit", "cursor", "reverse", "encoding")
+_NAMES = ("from", "to", "limit", "cursor", "reverse", "encoding", "stale")
 
 
 class _Place(NamedTuple):
@@ -56,13 +56,14 @@ class _Page:
         limit = whole_number(self.given, "limit", _ROWS, smallest=1, largest=self.context.limits.rows)
         records: list[bytes] = []
         size, last = 0, place
-        for number, key, record in self._records(resolved, place):
+        own = self.context.own(resolved, is_stale=flag(self.given, "stale"))
+        for number, key, record in self._records(resolved, own.views, place):
             if len(records) >= limit or size >= self.context.limits.answer_bytes:
-                return self._answer(records, last, resolved.generation)
+                return self._answer(records, last, resolved.generation, own.headers)
             records.append(json_bytes(record))
             size += len(records[-1])
             last = _Place("", number, base64.b64encode(key).decode())
-        return self._answer(records, self._next_host(""), resolved.generation)
+        return self._answer(records, self._next_host(""), resolved.generation, own.headers)
 
     async def of_host(self, place: _Place, generation: int) -> Answer:
         """The page that another host has, with a cursor of this one."""
@@ -78,14 +79,17 @@ class _Page:
         answer = json.loads(found.body)
         after = answer["cursor"]
         following = self._next_host(place.host) if after is None else _Place(place.host, 0, after)
-        return self._answer([json_bytes(record) for record in answer["records"]], following, generation)
+        records = [json_bytes(record) for record in answer["records"]]
+        return self._answer(records, following, generation, found.headers)
 
-    def _records(self, resolved: Resolved, place: _Place) -> Iterator[tuple[int, bytes, dict[str, object]]]:
+    def _records(
+        self, resolved: Resolved, views: list[Any], place: _Place
+    ) -> Iterator[tuple[int, bytes, dict[str, object]]]:
         """(how many partitions lie before, serialized key, record) from a place on."""
         serde = resolved.definition.key
         low, high = (self._bound(resolved, name) for name in ("from", "to"))
         is_reverse = flag(self.given, "reverse")
-        for number, view in enumerate(resolved.views(self.context.own(self.store))):
+        for number, view in enumerate(views):
             if number < place.number:
                 continue
             after = base64.b64decode(place.after) if place.after is not None and number == place.number else None
@@ -115,6 +119,9 @@ class _Page:
         following = names[names.index(host) + 1] if host in names else None
         return None if following is None else _Place(following)
 
-    def _answer(self, records: list[bytes], following: _Place | None, generation: int) -> Answer:
+    def _answer(
+        self, records: list[bytes], following: _Place | None, generation: int, headers: tuple[Header, ...]
+    ) -> Answer:
         cursor = None if following is None else self.context.cursors.seal(self._asked, generation, following)
-        return Answer(b'{"records":[' + b",".join(records) + b'],"cursor":' + json_bytes(cursor) + b"}")
+        body = b'{"records":[' + b",".join(records) + b'],"cursor":' + json_bytes(cursor) + b"}"
+        return Answer(body, headers=headers)
